@@ -1,0 +1,56 @@
+// Update rules: how a chunk's aggregated gradient becomes new parameters.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace phub {
+
+enum class RuleKind : std::uint8_t {
+  kSum,       // parameters = sum of the pushes (all-reduce)
+  kMean,      // parameters = sum / workers
+  kSgd,       // w -= lr * (g + wd * w)
+  kMomentum,  // v = mu * v + g + wd * w;  w -= lr * v
+  kNesterov,  // v = mu * v + g + wd * w;  w -= lr * (g + wd * w + mu * v)
+};
+
+// Whether the rule has parameters of its own that a first round must initialise.
+constexpr bool has_parameters(RuleKind kind) {
+  return kind != RuleKind::kSum && kind != RuleKind::kMean;
+}
+
+// fp32 state arrays per parameter beside the parameter itself.
+constexpr unsigned state_arrays(RuleKind kind) {
+  return kind == RuleKind::kMomentum || kind == RuleKind::kNesterov ? 1 : 0;
+}
+
+// What a rule reads every round. Set by the job and changed by its worker 0 at any round boundary.
+struct Hyper {
+  float learning_rate = 0.0F;
+  float momentum = 0.0F;
+  float gradient_scale = 1.0F;  // multiplies the summed gradient: 1 / workers for an average
+  float reserved = 0.0F;
+};
+static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
+
+constexpr std::string_view name_of(RuleKind kind) {
+  switch (kind) {
+    case RuleKind::kSum: return "sum";
+    case RuleKind::kMean: return "mean";
+    case RuleKind::kSgd: return "sgd";
+    case RuleKind::kMomentum: return "momentum";
+    case RuleKind::kNesterov: return "nesterov";
+  }
+  return "?";
+}
+
+constexpr std::optional<RuleKind> parse_rule_kind(std::string_view word) {
+  for (RuleKind kind : {RuleKind::kSum, RuleKind::kMean, RuleKind::kSgd, RuleKind::kMomentum,
+                        RuleKind::kNesterov}) {
+    if (word == name_of(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+}  // namespace phub

@@ -1,0 +1,1 @@
+#include "proto/config.pb.h"

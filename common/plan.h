@@ -1,0 +1,63 @@
+// The plan: which chunk of which key lives on which core of which server.
+//
+// A pure function of its input: workers and servers compute it alone and compare hashes. Immutable
+// after make_plan; safe to read from any thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+
+namespace phub {
+
+struct PlanInput {
+  std::vector<std::uint64_t> key_elements;      // in forward order, each > 0
+  DataType wire_type = DataType::kFloat32;
+  std::uint32_t chunk_bytes = 32 * 1024;        // payload of a full chunk, a multiple of 64
+  std::vector<std::uint32_t> cores_per_server;  // each > 0
+};
+
+// A key's part in a chunk.
+struct Segment {
+  std::uint32_t key;
+  std::uint64_t key_offset;    // elements from the start of the key
+  std::uint32_t chunk_offset;  // elements from the start of the chunk
+  std::uint32_t elements;
+};
+
+// The unit of exchange: a contiguous range of the arena.
+struct Chunk {
+  std::uint64_t arena_offset;   // elements; its byte address is a multiple of 64
+  std::uint32_t elements;
+  std::uint32_t server;
+  std::uint32_t core;           // within the server
+  std::uint32_t slot;           // position in its core's list: the chunk index of the immediate
+  std::uint32_t first_segment;  // its segments are segments[first_segment .. + segment_count)
+  std::uint32_t segment_count;
+};
+
+struct Plan {
+  std::vector<Chunk> chunks;      // in forward order of their first key
+  std::vector<Segment> segments;  // grouped by chunk, in arena order
+  std::vector<std::uint64_t> key_offset;    // arena offset of each key, in elements; contiguous
+  std::vector<std::uint32_t> first_chunk;   // first chunk that holds a part of the key
+  std::vector<std::uint32_t> chunk_count;   // number of consecutive chunks that hold parts of it
+  std::uint64_t arena_elements = 0;         // length of the packed arena, padding included
+  std::uint32_t max_chunk_elements = 0;
+  // core_chunks[server][core] = chunk ids in ascending order; slot s of the core is entry s.
+  std::vector<std::vector<std::vector<std::uint32_t>>> core_chunks;
+  std::uint64_t hash = 0;         // over everything above and the input
+};
+
+// Cuts and places. A key of more than a quarter of a chunk is sliced evenly on 64-byte bounds into
+// ceil(bytes / chunk_bytes) chunks; smaller neighbours are fused until a chunk is full. Chunks go
+// longest first (ties: by index) to the least loaded core (ties: server 0's core 0 first), which
+// is within 4/3 - 1/(3m) of the optimum on m cores (Graham, "Bounds on multiprocessing timing
+// anomalies", 1969).
+// Errors: kInvalidArgument names the field.
+Result<Plan> make_plan(const PlanInput& input);
+
+}  // namespace phub

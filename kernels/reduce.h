@@ -1,0 +1,59 @@
+// The arithmetic of the data path: sums over pushes, update rules, conversions.
+//
+// Pure functions over contiguous arrays; any thread; no allocation. Pointers need only the
+// alignment of their element type. Sums are left folds in the order of `sources`, in fp32, without
+// fused multiply-add, so every instruction set gives the same bits (see reference.h, the scalar
+// specification).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
+
+namespace phub::kernels {
+
+struct Source {
+  const std::byte* data;
+  DataType type;
+};
+
+// out[i] = first[i] + second[i]. `out` may be `first.data` when that is fp32.
+void add(float* out, Source first, Source second, std::size_t elements);
+
+// out[i] = ((s0[i] + s1[i]) + s2[i]) + ..., one to kMaxSources sources, times `scale`.
+// `published`, when not null, also receives the result in `published_type`.
+struct Update {
+  std::span<const Source> sources;
+  std::size_t elements = 0;
+  RuleKind rule = RuleKind::kSum;
+  Hyper hyper;
+  float weight_decay = 0.0F;
+  float* parameters = nullptr;  // fp32 [elements]: output; for rules with parameters also input
+  float* state = nullptr;       // fp32 [elements] for rules with state, else null
+  std::byte* published = nullptr;  // [elements] of published_type, or null
+  DataType published_type = DataType::kFloat32;
+};
+inline constexpr std::size_t kMaxSources = 64;
+
+// Sums the sources, scales by hyper.gradient_scale and applies the rule (formulas in
+// common/base/rule.h), in one pass: with S sources it reads S + 1 + state streams and writes
+// 1 + state (+ 1 published).
+void update(const Update& arguments);
+
+// dst[i] = src[i], rounded to nearest even.
+void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
+             std::size_t elements);
+
+// Names of the instruction sets that this machine can run, best first; the first is in use.
+std::vector<std::string_view> supported_targets();
+std::string_view active_target();
+
+// Restricts dispatch to one of supported_targets(), or lifts the restriction (empty). For tests
+// and ablations; not thread-safe against running kernels.
+bool select_target(std::string_view name);
+
+}  // namespace phub::kernels

@@ -1,0 +1,112 @@
+// The data plane of a daemon: pinned cores, their endpoints, the listener that lets authenticated
+// workers in, and the memory of the jobs.
+//
+// Created and called by control threads only; all calls are thread-safe. It calls back into
+// Membership from its own listener and watcher threads, never from a pinned core.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
+#include "common/base/status.h"
+#include "common/plan.h"
+#include "common/waiting.h"
+
+namespace phub::server {
+
+using Secret = std::array<std::uint8_t, 32>;
+
+// What the data plane asks the control plane. Must not call back into DataPlane from within.
+class Membership {
+ public:
+  virtual ~Membership() = default;
+  // The secret that was issued to a live member, or nothing.
+  virtual std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                          std::uint32_t worker) = 0;
+  // A worker's connection to one core is up.
+  virtual void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
+                            std::string_view transport) = 0;
+  // A worker's connection was lost or refused on the way. Once for each connection.
+  virtual void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) = 0;
+};
+
+struct DataPlaneOptions {
+  std::uint32_t cores = 0;          // 0: one for each CPU
+  std::vector<std::uint32_t> cpus;  // empty: chosen by topology
+  bool allow_oversubscription = false;
+  Waiting waiting;
+  bool shm = true;
+  bool tcp = true;
+  std::string tcp_address = "127.0.0.1:0";
+  std::uint32_t connections_per_core = 256;
+  std::uint64_t memory_limit_bytes = 0;  // 0: none
+};
+
+struct JobShape {
+  std::uint64_t job_id = 0;
+  std::uint32_t epoch = 1;
+  std::uint32_t workers = 1;  // at most kernels::kMaxSources
+  DataType wire_type = DataType::kFloat32;
+  RuleKind rule = RuleKind::kSum;
+  Hyper hyper;
+  bool deterministic = true;
+  std::vector<float> weight_decay;   // per key
+  std::shared_ptr<const Plan> plan;
+  std::uint32_t server_index = 0;    // which server of the plan this daemon is
+};
+
+struct JobCounters {
+  std::uint64_t chunks = 0;            // of this job on this server
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t memory_bytes = 0;      // parameters, state, staging: what is resident
+  std::uint64_t staging_bytes = 0;     // of which staging
+};
+
+struct CoreCounters {
+  std::int32_t cpu = -1;               // -1: not pinned
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t busy_nanoseconds = 0;  // since start
+  std::uint64_t sleeps = 0;
+  std::uint32_t connections = 0;
+};
+
+struct DropCounter {
+  std::string_view cause;  // "bad magic", "wrong secret", "oversized length", ...
+  std::uint64_t count = 0;
+};
+
+class DataPlane {
+ public:
+  // Errors: kResourceExhausted (more cores than CPUs), kInvalidArgument (address), kAlreadyExists
+  // (port in use), each with field and cure.
+  static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options,
+                                                   Membership& membership);
+  virtual ~DataPlane() = default;
+
+  // Allocates and attaches a job to the cores. Errors: kResourceExhausted with the figures.
+  virtual Status create_job(const JobShape& shape) = 0;
+
+  // Disconnects the job's workers and frees its memory; returns when that is done. Unknown jobs
+  // are ignored.
+  virtual void remove_job(std::uint64_t job_id) = 0;
+
+  virtual std::uint32_t cores() const = 0;
+  virtual std::uint16_t tcp_port() const = 0;              // 0: not offered
+  virtual std::string shm_socket() const = 0;              // abstract name; empty: not offered
+  virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
+  virtual std::vector<CoreCounters> core_counters() const = 0;
+  virtual std::vector<DropCounter> drops() const = 0;
+};
+
+}  // namespace phub::server

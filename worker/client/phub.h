@@ -1,0 +1,114 @@
+// libphub: exchange gradients through PHub servers.
+//
+//   auto client = phub::Client::connect({.servers = {"127.0.0.1:7077"}, .job = "demo",
+//                                        .workers = 2, .rule = phub::RuleKind::kMean});
+//   client.value()->register_keys({{"w", 1000}});
+//   client.value()->gradient<float>(0)[i] = ...;          // fill
+//   client.value()->push_pull(0);                          // push, then wait
+//   client.value()->parameter<float>(0)[i];                // the result
+//
+// A Client belongs to one thread. Its memory (gradients, parameters) lives as long as it does.
+// Protocol of one round (bulk synchronous): fill a key's gradient, push it, do something else, wait
+// for it, read its parameter. A push says that this worker has finished reading the key's
+// parameter; from push to wait, neither of the two may be touched. Every error is final for the
+// job: it names who caused it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
+#include "common/base/status.h"
+
+namespace phub {
+
+using KeyId = std::uint32_t;  // position in register_keys
+
+struct KeySpec {
+  std::string name;            // unique in the job
+  std::uint64_t elements = 0;  // > 0
+  float weight_decay = 0.0F;   // for the rules that decay
+};
+
+struct ClientOptions {
+  std::vector<std::string> servers;  // control addresses, "host:port"; the same list at each worker
+  std::string job = "default";
+  std::uint32_t workers = 1;
+  std::int32_t worker_index = -1;  // -1: the server chooses
+  std::string transport = "auto";  // auto (shm on the same host, else tcp), shm, tcp
+  DataType wire_type = DataType::kFloat32;
+  RuleKind rule = RuleKind::kSum;
+  Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
+  bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
+  std::uint32_t chunk_bytes = 32 * 1024;
+  std::chrono::milliseconds timeout{30'000};  // of every wait
+};
+
+struct ClientStatistics {
+  std::uint64_t bytes_pushed = 0;    // payload; over shm it is not moved
+  std::uint64_t bytes_received = 0;
+  std::uint64_t rounds = 0;          // pushes of key 0
+  double wait_seconds = 0.0;         // time spent inside wait
+};
+
+class Client {
+ public:
+  // Joins the job at every server. Fails within options.timeout; the message names the server.
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
+
+  virtual ~Client() = default;  // leaves the job
+
+  Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // Agrees on the plan with the servers, connects the data plane and waits for all workers.
+  // Keys come in forward order: the reply of an earlier key is sent first. Called once.
+  virtual Status register_keys(const std::vector<KeySpec>& keys) = 0;
+
+  // The key's gradient and parameter in the wire type: `elements` elements, contiguous.
+  virtual std::span<std::byte> gradient_bytes(KeyId key) = 0;
+  virtual std::span<const std::byte> parameter_bytes(KeyId key) const = 0;
+  template <typename T>
+  std::span<T> gradient(KeyId key) {
+    const auto bytes = gradient_bytes(key);
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  template <typename T>
+  std::span<const T> parameter(KeyId key) const {
+    const auto bytes = parameter_bytes(key);
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+
+  // Starts the exchange of one key. REQUIRES: the key has been waited for since its last push.
+  virtual Status push(KeyId key) = 0;
+
+  // Returns when the key's new parameters are there, or with the reason why they never will be.
+  virtual Status wait(KeyId key) = 0;
+  virtual Status wait_all() = 0;
+  Status push_pull(KeyId key) {
+    PHUB_RETURN_IF_ERROR(push(key));
+    return wait(key);
+  }
+
+  // For rules with parameters (sgd, momentum, nesterov): the first round of every key carries
+  // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
+  // gradient with the initial values, then call this once before the first push.
+  virtual Status initialise() = 0;
+
+  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count.
+  virtual Status set_hyper(const Hyper& hyper) = 0;
+
+  virtual std::uint32_t worker_index() const = 0;
+  virtual std::uint32_t workers() const = 0;
+  virtual std::string_view transport() const = 0;  // "shm" or "tcp"; "mixed"
+  virtual ClientStatistics statistics() const = 0;
+};
+
+}  // namespace phub
