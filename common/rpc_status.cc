@@ -1,0 +1,48 @@
+#include "common/rpc_status.h"
+
+#include <array>
+
+namespace phub {
+namespace {
+
+struct CodePair {
+  Code ours;
+  grpc::StatusCode theirs;
+};
+
+constexpr std::array kPairs = {
+    CodePair{Code::kOk, grpc::StatusCode::OK},
+    CodePair{Code::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
+    CodePair{Code::kNotFound, grpc::StatusCode::NOT_FOUND},
+    CodePair{Code::kAlreadyExists, grpc::StatusCode::ALREADY_EXISTS},
+    CodePair{Code::kPermissionDenied, grpc::StatusCode::PERMISSION_DENIED},
+    CodePair{Code::kFailedPrecondition, grpc::StatusCode::FAILED_PRECONDITION},
+    CodePair{Code::kResourceExhausted, grpc::StatusCode::RESOURCE_EXHAUSTED},
+    CodePair{Code::kDeadlineExceeded, grpc::StatusCode::DEADLINE_EXCEEDED},
+    CodePair{Code::kUnavailable, grpc::StatusCode::UNAVAILABLE},
+    CodePair{Code::kAborted, grpc::StatusCode::ABORTED},
+    CodePair{Code::kDataLoss, grpc::StatusCode::DATA_LOSS},
+    CodePair{Code::kInternal, grpc::StatusCode::INTERNAL},
+    // Only from gRPC to us.
+    CodePair{Code::kPermissionDenied, grpc::StatusCode::UNAUTHENTICATED},
+    CodePair{Code::kInvalidArgument, grpc::StatusCode::OUT_OF_RANGE},
+    CodePair{Code::kAborted, grpc::StatusCode::CANCELLED},
+};
+
+}  // namespace
+
+grpc::Status to_grpc(const Status& status) {
+  for (const CodePair& pair : kPairs) {
+    if (pair.ours == status.code()) return {pair.theirs, status.message()};
+  }
+  return {grpc::StatusCode::INTERNAL, status.message()};
+}
+
+Status from_grpc(const grpc::Status& status) {
+  for (const CodePair& pair : kPairs) {
+    if (pair.theirs == status.error_code()) return {pair.ours, status.error_message()};
+  }
+  return {Code::kInternal, status.error_message()};
+}
+
+}  // namespace phub
