@@ -1,1 +1,255 @@
 #include "common/plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <string>
+#include <tuple>
+
+namespace phub {
+namespace {
+
+std::uint64_t divide_up(std::uint64_t value, std::uint64_t divisor) {
+  return value / divisor + (value % divisor == 0 ? 0 : 1);
+}
+
+Status invalid(const std::string& message) { return {Code::kInvalidArgument, message}; }
+
+bool is_small(std::uint64_t key_bytes, std::uint64_t chunk_bytes) {
+  return key_bytes <= chunk_bytes / 4;
+}
+
+// Runs before anything of the plan's size is allocated: the input may come from a peer.
+Status validate_keys(const PlanInput& input) {
+  const auto& keys = input.key_elements;
+  if (keys.empty()) return invalid("key_elements: no keys; a job needs at least one");
+  const std::uint64_t element_bytes = size_of(input.wire_type);
+  const std::uint64_t key_limit = std::uint64_t{kMaxChunks} * input.chunk_bytes / element_bytes;
+  std::uint64_t chunks = 0;  // an upper bound: as if no neighbours were fused
+  for (std::size_t key = 0; key < keys.size(); ++key) {
+    const std::string field = "key_elements[" + std::to_string(key) + "]";
+    if (keys[key] == 0) return invalid(field + ": is 0; a key needs at least one element");
+    if (keys[key] <= key_limit) chunks += divide_up(keys[key] * element_bytes, input.chunk_bytes);
+    if (keys[key] > key_limit || chunks > kMaxChunks) {
+      return invalid(field + ": " + std::to_string(keys[key]) +
+                     " elements; the keys make more than " + std::to_string(kMaxChunks) +
+                     " chunks; use a larger chunk_bytes than " + std::to_string(input.chunk_bytes));
+    }
+  }
+  return {};
+}
+
+Status validate_servers(const PlanInput& input) {
+  if (input.cores_per_server.empty()) return invalid("cores_per_server: no servers");
+  std::uint64_t cores = 0;
+  for (std::size_t server = 0; server < input.cores_per_server.size(); ++server) {
+    if (input.cores_per_server[server] == 0) {
+      return invalid("cores_per_server[" + std::to_string(server) +
+                     "]: is 0; a server needs at least one core");
+    }
+    cores += input.cores_per_server[server];
+  }
+  if (cores > kMaxCores) {
+    return invalid("cores_per_server: " + std::to_string(cores) + " cores in all; at most " +
+                   std::to_string(kMaxCores));
+  }
+  return {};
+}
+
+Status validate(const PlanInput& input) {
+  if (input.chunk_bytes < kChunkAlignment || input.chunk_bytes > kMaxChunkBytes ||
+      input.chunk_bytes % kChunkAlignment != 0) {
+    return invalid("chunk_bytes: " + std::to_string(input.chunk_bytes) +
+                   "; must be a multiple of 64 from 64 to " + std::to_string(kMaxChunkBytes));
+  }
+  PHUB_RETURN_IF_ERROR(validate_keys(input));
+  return validate_servers(input);
+}
+
+// Lays the keys out in the arena and cuts it into chunks.
+class Cutter {
+ public:
+  Cutter(const PlanInput& input, Plan& plan)
+      : chunk_bytes_(input.chunk_bytes),
+        element_bytes_(size_of(input.wire_type)),
+        line_elements_(kChunkAlignment / element_bytes_),
+        plan_(plan) {}
+
+  void add_key(std::uint64_t elements) {
+    const auto key = static_cast<std::uint32_t>(plan_.key_offset.size());
+    if (is_small(elements * element_bytes_, chunk_bytes_)) {
+      add_small(key, elements);
+    } else {
+      add_sliced(key, elements);
+    }
+  }
+
+  void finish() {
+    align();
+    plan_.arena_elements = end_;
+    for (const Chunk& chunk : plan_.chunks) {
+      plan_.max_chunk_elements = std::max(plan_.max_chunk_elements, chunk.elements);
+    }
+  }
+
+ private:
+  void align() { end_ = divide_up(end_, line_elements_) * line_elements_; }
+
+  void open_chunk() {
+    align();
+    plan_.chunks.push_back({.arena_offset = end_,
+                            .elements = 0,
+                            .server = 0,
+                            .core = 0,
+                            .slot = 0,
+                            .first_segment = static_cast<std::uint32_t>(plan_.segments.size()),
+                            .segment_count = 0});
+  }
+
+  void append(std::uint32_t key, std::uint64_t key_offset, std::uint64_t elements) {
+    Chunk& chunk = plan_.chunks.back();
+    const auto count = static_cast<std::uint32_t>(elements);
+    plan_.segments.push_back({key, key_offset, chunk.elements, count});
+    chunk.elements += count;
+    ++chunk.segment_count;
+    end_ += elements;
+  }
+
+  void record_key(std::uint64_t chunk_count) {
+    plan_.key_offset.push_back(end_);
+    plan_.first_chunk.push_back(static_cast<std::uint32_t>(plan_.chunks.size() - 1));
+    plan_.chunk_count.push_back(static_cast<std::uint32_t>(chunk_count));
+  }
+
+  void add_small(std::uint32_t key, std::uint64_t elements) {
+    const bool fits =
+        fusing_ && (plan_.chunks.back().elements + elements) * element_bytes_ <= chunk_bytes_;
+    if (!fits) open_chunk();
+    fusing_ = true;
+    record_key(1);
+    append(key, 0, elements);
+  }
+
+  // Slices differ by at most one line; the last one also lacks what the key lacks to a full line.
+  void add_sliced(std::uint32_t key, std::uint64_t elements) {
+    fusing_ = false;
+    const std::uint64_t slices = divide_up(elements * element_bytes_, chunk_bytes_);
+    const std::uint64_t lines = divide_up(elements, line_elements_);
+    std::uint64_t offset = 0;
+    for (std::uint64_t slice = 0; slice < slices; ++slice) {
+      open_chunk();
+      if (slice == 0) record_key(slices);
+      const std::uint64_t slice_lines = lines / slices + (slice < lines % slices ? 1 : 0);
+      const std::uint64_t count = std::min(slice_lines * line_elements_, elements - offset);
+      append(key, offset, count);
+      offset += count;
+    }
+  }
+
+  const std::uint64_t chunk_bytes_;
+  const std::uint64_t element_bytes_;
+  const std::uint64_t line_elements_;
+  Plan& plan_;
+  std::uint64_t end_ = 0;  // of the arena so far, in elements
+  bool fusing_ = false;    // the last chunk holds small keys only and may take another
+};
+
+// Longest first to the least loaded core.
+void place(const std::vector<std::uint32_t>& cores_per_server, std::vector<Chunk>& chunks) {
+  using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // elements, server, core
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> cores;
+  for (std::uint32_t server = 0; server < cores_per_server.size(); ++server) {
+    for (std::uint32_t core = 0; core < cores_per_server[server]; ++core) {
+      cores.emplace(0, server, core);
+    }
+  }
+  std::vector<std::uint32_t> order(chunks.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return chunks[a].elements > chunks[b].elements;
+  });
+  for (const std::uint32_t id : order) {
+    const auto [load, server, core] = cores.top();
+    cores.pop();
+    chunks[id].server = server;
+    chunks[id].core = core;
+    cores.emplace(load + chunks[id].elements, server, core);
+  }
+}
+
+void number_slots(const std::vector<std::uint32_t>& cores_per_server, Plan& plan) {
+  for (const std::uint32_t cores : cores_per_server) plan.core_chunks.emplace_back(cores);
+  for (std::uint32_t id = 0; id < plan.chunks.size(); ++id) {
+    Chunk& chunk = plan.chunks[id];
+    auto& list = plan.core_chunks[chunk.server][chunk.core];
+    chunk.slot = static_cast<std::uint32_t>(list.size());
+    list.push_back(id);
+  }
+}
+
+// FNV-1a over the little-endian bytes of 64-bit words (http://www.isthe.com/chongo/tech/comp/fnv).
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    for (unsigned shift = 0; shift < 64; shift += 8) {
+      value_ = (value_ ^ ((word >> shift) & 0xFFU)) * 0x100000001B3ULL;
+    }
+  }
+  template <typename T>
+  void add_all(const std::vector<T>& words) {
+    add(words.size());
+    for (const T word : words) add(word);
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xCBF29CE484222325ULL;
+};
+
+// core_chunks and max_chunk_elements follow from the chunks.
+std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
+  Hash hash;
+  hash.add_all(input.key_elements);
+  hash.add(static_cast<std::uint64_t>(input.wire_type));
+  hash.add(input.chunk_bytes);
+  hash.add_all(input.cores_per_server);
+  hash.add(plan.chunks.size());
+  for (const Chunk& chunk : plan.chunks) {
+    hash.add(chunk.arena_offset);
+    hash.add(chunk.elements);
+    hash.add(chunk.server);
+    hash.add(chunk.core);
+    hash.add(chunk.slot);
+    hash.add(chunk.first_segment);
+    hash.add(chunk.segment_count);
+  }
+  hash.add(plan.segments.size());
+  for (const Segment& segment : plan.segments) {
+    hash.add(segment.key);
+    hash.add(segment.key_offset);
+    hash.add(segment.chunk_offset);
+    hash.add(segment.elements);
+  }
+  hash.add_all(plan.key_offset);
+  hash.add_all(plan.first_chunk);
+  hash.add_all(plan.chunk_count);
+  hash.add(plan.arena_elements);
+  return hash.value();
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanInput& input) {
+  PHUB_RETURN_IF_ERROR(validate(input));
+  Plan plan;
+  Cutter cutter(input, plan);
+  for (const std::uint64_t elements : input.key_elements) cutter.add_key(elements);
+  cutter.finish();
+  place(input.cores_per_server, plan.chunks);
+  number_slots(input.cores_per_server, plan);
+  plan.hash = hash_of(input, plan);
+  return plan;
+}
+
+}  // namespace phub

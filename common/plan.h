@@ -13,8 +13,18 @@
 
 namespace phub {
 
+// Every chunk begins on a bound of this many bytes, and large keys are sliced on such bounds: a
+// cache line, so that two cores never write to the same one.
+inline constexpr std::uint32_t kChunkAlignment = 64;
+inline constexpr std::uint32_t kMaxChunkBytes = 4 * 1024 * 1024;
+// Of the whole plan: then a core's chunk index fits the 24 bits that the immediate has for it, with
+// the two highest values left to control words, and a plan takes at most about a gigabyte. With
+// chunks of 32 KiB this is 512 GiB of keys.
+inline constexpr std::uint32_t kMaxChunks = (1U << 24) - 2;
+inline constexpr std::uint32_t kMaxCores = 1U << 16;  // of all servers together
+
 struct PlanInput {
-  std::vector<std::uint64_t> key_elements;      // in forward order, each > 0
+  std::vector<std::uint64_t> key_elements;  // in forward order, each > 0
   DataType wire_type = DataType::kFloat32;
   std::uint32_t chunk_bytes = 32 * 1024;        // payload of a full chunk, a multiple of 64
   std::vector<std::uint32_t> cores_per_server;  // each > 0
@@ -30,7 +40,7 @@ struct Segment {
 
 // The unit of exchange: a contiguous range of the arena.
 struct Chunk {
-  std::uint64_t arena_offset;   // elements; its byte address is a multiple of 64
+  std::uint64_t arena_offset;  // elements; its byte address is a multiple of 64
   std::uint32_t elements;
   std::uint32_t server;
   std::uint32_t core;           // within the server
@@ -40,16 +50,16 @@ struct Chunk {
 };
 
 struct Plan {
-  std::vector<Chunk> chunks;      // in forward order of their first key
-  std::vector<Segment> segments;  // grouped by chunk, in arena order
-  std::vector<std::uint64_t> key_offset;    // arena offset of each key, in elements; contiguous
-  std::vector<std::uint32_t> first_chunk;   // first chunk that holds a part of the key
-  std::vector<std::uint32_t> chunk_count;   // number of consecutive chunks that hold parts of it
-  std::uint64_t arena_elements = 0;         // length of the packed arena, padding included
+  std::vector<Chunk> chunks;               // in forward order of their first key
+  std::vector<Segment> segments;           // grouped by chunk, in arena order
+  std::vector<std::uint64_t> key_offset;   // arena offset of each key, in elements; contiguous
+  std::vector<std::uint32_t> first_chunk;  // first chunk that holds a part of the key
+  std::vector<std::uint32_t> chunk_count;  // number of consecutive chunks that hold parts of it
+  std::uint64_t arena_elements = 0;        // length of the packed arena, padding included
   std::uint32_t max_chunk_elements = 0;
   // core_chunks[server][core] = chunk ids in ascending order; slot s of the core is entry s.
   std::vector<std::vector<std::vector<std::uint32_t>>> core_chunks;
-  std::uint64_t hash = 0;         // over everything above and the input
+  std::uint64_t hash = 0;  // over everything above and the input
 };
 
 // Cuts and places. A key of more than a quarter of a chunk is sliced evenly on 64-byte bounds into
