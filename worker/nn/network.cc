@@ -1,0 +1,105 @@
+#include "worker/nn/network.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace phub::nn {
+
+Result<std::unique_ptr<Network>> Network::create(const Graph& graph, Backend& backend,
+                                                 const NetworkOptions& options) {
+  if (options.batch == 0) {
+    return Status(Code::kInvalidArgument, "train.batch is 0: give at least one image for a step");
+  }
+  std::unique_ptr<Network> network(new Network());
+  PHUB_RETURN_IF_ERROR(network->build(graph, backend, options));
+  return network;
+}
+
+Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions& options) {
+  batch_ = options.batch;
+  for (TensorId id = 0; id < graph.tensors(); ++id) {
+    PHUB_ASSIGN_OR_RETURN(auto tensor,
+                          backend.make_tensor({.shape = graph.shape(id),
+                                               .batch = options.batch,
+                                               .gradient = id > 0 || options.input_gradient}));
+    tensors_.push_back(std::move(tensor));
+  }
+  for (const Layer& layer : graph.layers()) {
+    const KeyRange keys{static_cast<std::uint32_t>(parameters_.size()),
+                        static_cast<std::uint32_t>(layer.parameters.size())};
+    parameters_.insert(parameters_.end(), layer.parameters.begin(), layer.parameters.end());
+    steps_.push_back({nullptr, keys, {}});
+  }
+  gradient_taken_.assign(graph.tensors(), false);
+  // Backward order: the last reader of a tensor is the first to write its gradient; the others
+  // write to a view, which is then added.
+  for (std::size_t index = steps_.size(); index-- > 0;) {
+    PHUB_RETURN_IF_ERROR(
+        build_step(graph, backend, index).with_context("layer " + graph.layers()[index].name));
+  }
+  return {};
+}
+
+Status Network::build_step(const Graph& graph, Backend& backend, std::size_t index) {
+  const Layer& layer = graph.layers()[index];
+  Step& step = steps_[index];
+  std::vector<Tensor*> inputs;
+  for (const TensorId id : layer.inputs) {
+    Tensor* tensor = tensors_[id].get();
+    if (tensor->has_gradient() && gradient_taken_[id]) {
+      PHUB_ASSIGN_OR_RETURN(auto view, backend.make_view(*tensor));
+      PHUB_ASSIGN_OR_RETURN(auto accumulate, backend.make_accumulate(*tensor, *view));
+      step.accumulate.push_back(std::move(accumulate));
+      tensor = view.get();
+      views_.push_back(std::move(view));
+    }
+    gradient_taken_[id] = true;
+    inputs.push_back(tensor);
+  }
+  PHUB_ASSIGN_OR_RETURN(step.op, backend.make_op(layer, inputs, *tensors_[index + 1]));
+  return {};
+}
+
+std::vector<Buffer> Network::buffers() {
+  std::vector<Buffer> all;
+  for (Step& step : steps_) {
+    for (Buffer& buffer : step.op->buffers()) all.push_back(std::move(buffer));
+  }
+  return all;
+}
+
+Status Network::bind(std::span<const Binding> bindings) {
+  PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
+  for (std::size_t key = 0; key < bindings.size(); ++key) {
+    const std::uint64_t elements = parameters_[key].elements();
+    if (bindings[key].parameter.size() != elements || bindings[key].gradient.size() != elements) {
+      return {Code::kInvalidArgument, "parameter " + parameters_[key].name + " has " +
+                                          std::to_string(elements) +
+                                          " elements: bind it to as many"};
+    }
+  }
+  for (Step& step : steps_) {
+    PHUB_RETURN_IF_ERROR(step.op->bind(bindings.subspan(step.keys.first, step.keys.count)));
+  }
+  return {};
+}
+
+Status Network::forward(Mode mode, Hooks& hooks) {
+  for (Step& step : steps_) {
+    if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.weights_needed(step.keys));
+    PHUB_RETURN_IF_ERROR(step.op->forward(mode));
+  }
+  return {};
+}
+
+Status Network::backward(Hooks& hooks) {
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    PHUB_RETURN_IF_ERROR(step->op->backward());
+    if (step->keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step->keys));
+    for (const auto& accumulate : step->accumulate) PHUB_RETURN_IF_ERROR(accumulate->backward());
+  }
+  return {};
+}
+
+}  // namespace phub::nn

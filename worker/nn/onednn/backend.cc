@@ -1,0 +1,112 @@
+#include <string>
+
+#include "common/base/check.h"
+#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/layers.h"
+
+// Declared here and not by <omp.h>, which clang looks for in another OpenMP than oneDNN's.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace phub::nn {
+namespace onednn {
+namespace {
+
+// Runs `make`, turning oneDNN's exception into a Status.
+template <typename T, typename Make>
+Result<std::unique_ptr<T>> guarded(Make make) {
+  try {
+    return std::unique_ptr<T>(make());
+  } catch (const dnnl::error& error) {
+    return Status(Code::kInternal, "oneDNN: " + std::string(error.what()) + " (dnnl_status_t " +
+                                       std::to_string(static_cast<int>(error.status)) + ")");
+  }
+}
+
+// Makes the op of one layer.
+struct MakeOp {
+  const std::string& name;
+  std::span<OnednnTensor* const> inputs;
+  OnednnTensor& output;
+  Context& context;
+
+  using OpPointer = std::unique_ptr<Op>;
+
+  OnednnTensor& input() const { return *inputs[0]; }
+
+  OpPointer operator()(const Convolution& layer) const {
+    return make_convolution(layer, input(), output, context);
+  }
+  OpPointer operator()(const InnerProduct&) const {
+    return make_inner_product(input(), output, context);
+  }
+  OpPointer operator()(const Pool& layer) const {
+    return make_pool(layer, input(), output, context);
+  }
+  OpPointer operator()(const GlobalAveragePool&) const {
+    const Shape& shape = input().shape();
+    PHUB_CHECK(shape.height == shape.width, "global pooling of square images");
+    return make_pool({PoolKind::kAverage, {.kernel = shape.height}}, input(), output, context);
+  }
+  OpPointer operator()(const Relu&) const { return make_relu(input(), output, context); }
+  OpPointer operator()(const BatchNorm& layer) const {
+    return make_batch_norm(name, layer, input(), output, context);
+  }
+  OpPointer operator()(const Add& layer) const {
+    return make_add(layer, {input(), *inputs[1]}, output, context);
+  }
+  OpPointer operator()(const Subsample& layer) const {
+    return make_subsample(layer, input(), output);
+  }
+};
+
+// Tensors come from this backend's make_tensor and make_view.
+OnednnTensor& own(Tensor& tensor) { return static_cast<OnednnTensor&>(tensor); }
+
+class OnednnBackend : public Backend {
+ public:
+  std::string_view name() const override { return "onednn"; }
+
+  Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) override {
+    return guarded<Tensor>([&] { return std::make_unique<OnednnTensor>(options, context_); });
+  }
+
+  Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) override {
+    return guarded<Tensor>([&] { return std::make_unique<OnednnTensor>(own(tensor), context_); });
+  }
+
+  Result<std::unique_ptr<Op>> make_op(const Layer& layer, std::span<Tensor* const> inputs,
+                                      Tensor& output) override {
+    std::vector<OnednnTensor*> own_inputs;
+    for (Tensor* input : inputs) own_inputs.push_back(&own(*input));
+    return guarded<Op>([&] {
+      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_}, layer.kind);
+    });
+  }
+
+  Result<std::unique_ptr<Op>> make_accumulate(Tensor& tensor, Tensor& view) override {
+    return guarded<Op>([&] { return onednn::make_accumulate(own(tensor), own(view), context_); });
+  }
+
+ private:
+  Context context_;
+};
+
+}  // namespace
+}  // namespace onednn
+
+Result<std::unique_ptr<Backend>> make_onednn_backend(const BackendOptions& options) {
+  constexpr std::uint32_t kMaxThreads = 1024;
+  if (options.compute_type != DataType::kFloat32) {
+    return Status(Code::kInvalidArgument, "compute type " +
+                                              std::string(name_of(options.compute_type)) +
+                                              " is not offered on CPUs: use fp32");
+  }
+  if (options.threads == 0 || options.threads > kMaxThreads) {
+    return Status(Code::kInvalidArgument, "train.threads is " + std::to_string(options.threads) +
+                                              ": give a number from 1 to 1024");
+  }
+  omp_set_num_threads(static_cast<int>(options.threads));
+  return onednn::guarded<Backend>([] { return std::make_unique<onednn::OnednnBackend>(); });
+}
+
+}  // namespace phub::nn

@@ -1,0 +1,63 @@
+#include "worker/nn/onednn/layers.h"
+#include "worker/nn/onednn/weighted_op.h"
+
+namespace phub::nn::onednn {
+namespace {
+
+using dnnl::convolution_backward_data;
+using dnnl::convolution_backward_weights;
+using dnnl::convolution_forward;
+using Memory = dnnl::memory;
+
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+Memory::dims weight_dims(const Convolution& layer, const OnednnTensor& input) {
+  return {layer.channels, input.shape().channels, layer.window.kernel, layer.window.kernel};
+}
+
+WeightDescs weight_descs(const Convolution& layer, const OnednnTensor& input) {
+  constexpr auto kFloat = Memory::data_type::f32;
+  WeightDescs descs{.weights = {weight_dims(layer, input), kFloat, Memory::format_tag::oihw},
+                    .bias = {}};
+  if (layer.bias) descs.bias = {{layer.channels}, kFloat, Memory::format_tag::a};
+  return descs;
+}
+
+class ConvolutionOp : public WeightedOp {
+ public:
+  ConvolutionOp(const Convolution& layer, OnednnTensor& input, OnednnTensor& output,
+                Context& context)
+      : WeightedOp(weight_descs(layer, input), context) {
+    const Memory::desc in = image_desc(input.batch(), input.shape());
+    const Memory::desc out = image_desc(output.batch(), output.shape());
+    const Memory::desc weights(weight_dims(layer, input), Memory::data_type::f32,
+                               Memory::format_tag::any);
+    const Memory::desc bias = weight_descs(layer, input).bias;
+    const Memory::dims strides = {layer.window.stride, layer.window.stride};
+    const Memory::dims padding = {layer.window.padding, layer.window.padding};
+    const dnnl::engine& engine = context.engine;
+    const dnnl::primitive_attr attr = attributes();
+
+    const convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, kDirect, in, weights, bias, out, strides, padding,
+         padding},
+        attr, engine);
+    set_forward<convolution_forward>(forward, input.value(), output.value());
+    set_backward_weights<convolution_backward_weights>(
+        {{kDirect, in, weights, bias, out, strides, padding, padding}, attr, engine, forward},
+        input.value(), output.gradient());
+    if (!input.has_gradient()) return;
+    set_backward_data<convolution_backward_data>(
+        {{kDirect, in, weights, out, strides, padding, padding}, attr, engine, forward},
+        output.gradient(), input.gradient());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
+                                     OnednnTensor& output, Context& context) {
+  return std::make_unique<ConvolutionOp>(layer, input, output, context);
+}
+
+}  // namespace phub::nn::onednn

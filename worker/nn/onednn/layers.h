@@ -1,0 +1,32 @@
+// Constructors of the oneDNN ops, one for each layer kind. They throw dnnl::error (see
+// primitives.h). The context and the tensors outlive the op.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "worker/nn/onednn/primitives.h"
+
+namespace phub::nn::onednn {
+
+std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
+                                     OnednnTensor& output, Context& context);
+std::unique_ptr<Op> make_inner_product(OnednnTensor& input, OnednnTensor& output, Context& context);
+std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
+                              Context& context);
+std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context);
+std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
+                                    OnednnTensor& input, OnednnTensor& output, Context& context);
+
+struct AddInputs {
+  OnednnTensor& first;
+  OnednnTensor& second;
+};
+std::unique_ptr<Op> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
+                             Context& context);
+std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
+                                   OnednnTensor& output);
+// Backward only: tensor's gradient += view's.
+std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view, Context& context);
+
+}  // namespace phub::nn::onednn

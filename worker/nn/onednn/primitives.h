@@ -1,0 +1,123 @@
+// The pieces that every oneDNN op is made of: the engine and its scratchpad, tensors, ready-made
+// calls, and the way between the exchange's plain arrays and oneDNN's layouts.
+//
+// Constructors may throw dnnl::error, which make_op turns into a Status; nothing else does. Used by
+// the backend's thread only.
+#pragma once
+
+#include <cstddef>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/nn/ops.h"
+
+namespace phub::nn::onednn {
+
+// One scratch memory for all ops, since they run one after the other: as large as the largest.
+class Scratchpad {
+ public:
+  // A memory of this description whose address follows the scratchpad as it grows.
+  dnnl::memory view(const dnnl::memory::desc& desc, const dnnl::engine& engine);
+
+ private:
+  dnnl::memory storage_;
+  std::vector<dnnl::memory> views_;
+};
+
+struct Context {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  Scratchpad scratchpad;
+};
+
+// fp32 [batch][channels][height][width] stored as NHWC.
+dnnl::memory::desc image_desc(std::uint32_t batch, const Shape& shape);
+
+class OnednnTensor : public Tensor {
+ public:
+  OnednnTensor(const TensorOptions& options, const Context& context);
+  // A view: the same value, a gradient of its own.
+  OnednnTensor(const OnednnTensor& tensor, const Context& context);
+
+  std::size_t elements() const override { return options_.batch * options_.shape.elements(); }
+  bool has_gradient() const override { return options_.gradient; }
+  void write_value(std::span<const float> host) override;
+  void read_value(std::span<float> host) const override;
+  void write_gradient(std::span<const float> host) override;
+  void read_gradient(std::span<float> host) const override;
+
+  const Shape& shape() const { return options_.shape; }
+  std::uint32_t batch() const { return options_.batch; }
+  const dnnl::memory& value() const { return value_; }
+  const dnnl::memory& gradient() const { return gradient_; }
+
+ private:
+  TensorOptions options_;
+  dnnl::memory value_;
+  dnnl::memory gradient_;
+};
+
+// A primitive with its arguments, made once. Running it allocates nothing of ours.
+class Call {
+ public:
+  using Arguments = std::vector<std::pair<int, dnnl::memory>>;
+
+  Call() = default;
+  Call(const dnnl::primitive& primitive, Arguments arguments);
+
+  bool empty() const { return arguments_.empty(); }
+  Status run(const Context& context) const;
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<dnnl::memory> memories_;  // keeps what arguments_ points to alive
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+// Alignment in bytes from which oneDNN's kernels may work in place on memory of others.
+inline constexpr std::size_t kInPlaceAlignment = 64;
+
+// A parameter on its way in: read where it is if its plain layout is the wanted one and it is
+// aligned, else copied by refresh().
+class ParameterSource {
+ public:
+  ParameterSource() = default;
+  ParameterSource(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
+                  const Context& context);
+
+  const dnnl::memory& memory() const { return memory_; }
+  void bind(std::span<const float> parameter);
+  Status refresh(const Context& context) const { return copy_ ? reorder_.run(context) : Status(); }
+
+ private:
+  bool copy_ = true;
+  bool same_layout_ = false;
+  dnnl::memory plain_;
+  dnnl::memory memory_;
+  Call reorder_;
+};
+
+// A gradient on its way out: written where it belongs if layout and alignment allow, else copied
+// there by publish().
+class GradientSink {
+ public:
+  GradientSink() = default;
+  GradientSink(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
+               const Context& context);
+
+  const dnnl::memory& memory() const { return memory_; }
+  void bind(std::span<float> gradient);
+  Status publish(const Context& context) const { return copy_ ? reorder_.run(context) : Status(); }
+
+ private:
+  bool copy_ = true;
+  bool same_layout_ = false;
+  dnnl::memory plain_;
+  dnnl::memory memory_;
+  Call reorder_;
+};
+
+}  // namespace phub::nn::onednn

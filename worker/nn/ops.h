@@ -1,0 +1,101 @@
+// What a compute backend provides: tensors in its own memory, and one Op for each layer.
+//
+// A backend is used by one thread, which is also the one that made it, and outlives its tensors and
+// ops. All memory and kernels are made by the make_ functions; forward and backward allocate
+// nothing. The backend chooses memory layouts and its compute type; the host sees fp32 in the
+// layout of graph.h's Shape, and parameters and gradients in plain fp32 arrays that live outside
+// (the exchange owns them).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+#include "worker/nn/graph.h"
+
+namespace phub::nn {
+
+enum class Mode { kTraining, kInference };
+
+// A batch of images at one point of the network: the value, and the loss's gradient by it.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+  virtual ~Tensor() = default;
+
+  virtual std::size_t elements() const = 0;  // of the whole batch
+  virtual bool has_gradient() const = 0;
+
+  // Copies between the host and the backend. REQUIRES: spans of elements(); a gradient where one is
+  // meant.
+  virtual void write_value(std::span<const float> host) = 0;
+  virtual void read_value(std::span<float> host) const = 0;
+  virtual void write_gradient(std::span<const float> host) = 0;
+  virtual void read_gradient(std::span<float> host) const = 0;
+};
+
+// Where a parameter and its gradient live: external memory, aligned to 4 bytes, plain layout. The
+// parameter may be mapped read-only.
+struct Binding {
+  std::span<const float> parameter;
+  std::span<float> gradient;
+};
+
+// State of an op that is not exchanged: batch normalisation's running statistics.
+struct Buffer {
+  std::string name;  // "bn1.running_mean"
+  std::span<float> values;
+};
+
+class Op {
+ public:
+  Op() = default;
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+  virtual ~Op() = default;
+
+  // One binding for each parameter of the layer, in its order. Called once, before forward.
+  virtual Status bind(std::span<const Binding> bindings) = 0;
+  virtual Status forward(Mode mode) = 0;
+  // Writes the inputs' gradients (where they have one) and the parameters' gradients. Reads no
+  // parameter after it has returned. REQUIRES: the last forward was in training mode.
+  virtual Status backward() = 0;
+  virtual std::vector<Buffer> buffers() { return {}; }
+};
+
+struct TensorOptions {
+  Shape shape;
+  std::uint32_t batch = 1;
+  bool gradient = true;
+};
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) = 0;
+  // The same value with a gradient of its own, for the second reader of a tensor.
+  virtual Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) = 0;
+  virtual Result<std::unique_ptr<Op>> make_op(const Layer& layer, std::span<Tensor* const> inputs,
+                                              Tensor& output) = 0;
+  // An op whose backward adds view's gradient to tensor's.
+  virtual Result<std::unique_ptr<Op>> make_accumulate(Tensor& tensor, Tensor& view) = 0;
+};
+
+struct BackendOptions {
+  DataType compute_type = DataType::kFloat32;
+  std::uint32_t threads = 1;  // compute threads, the calling one included
+};
+
+}  // namespace phub::nn
