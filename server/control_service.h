@@ -1,0 +1,41 @@
+// The daemon's gRPC server: Rendezvous and Admin on one port.
+//
+// Owned by the daemon. gRPC runs a few threads of its own, which sleep when nobody calls.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/data_plane.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+struct ControlServiceOptions {
+  std::string address = "127.0.0.1:0";  // port 0: a free one
+  std::chrono::milliseconds heartbeat_interval{1000};
+  std::string waiting;  // how cores wait, for people
+};
+
+class ControlService {
+ public:
+  // `table` and `data_plane` outlive the service. Errors: kInvalidArgument (the address does not
+  // parse), kAlreadyExists (port in use), kUnavailable (no such address here); each names the
+  // address, the field control_address and the cure.
+  static Result<std::unique_ptr<ControlService>> create(const ControlServiceOptions& options,
+                                                        JobTable& table, DataPlane& data_plane);
+
+  // Ends calls in progress that do not end by themselves within a second.
+  virtual ~ControlService() = default;
+
+  ControlService() = default;
+  ControlService(const ControlService&) = delete;
+  ControlService& operator=(const ControlService&) = delete;
+
+  virtual std::string address() const = 0;  // with the port that was picked
+};
+
+}  // namespace phub::server

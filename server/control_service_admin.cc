@@ -1,0 +1,133 @@
+#include "server/control_service_admin.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include "common/rpc_status.h"
+#include "server/control_service_messages.h"
+
+namespace phub::server {
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+
+// Of this process; 0 when the system does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return file ? resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace
+
+AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting)
+    : table_(table),
+      data_plane_(data_plane),
+      waiting_(std::move(waiting)),
+      started_(std::chrono::steady_clock::now()),
+      last_call_(started_) {}
+
+grpc::Status AdminService::CreateJob(grpc::ServerContext* /*context*/,
+                                     const control::CreateJobRequest* request,
+                                     control::CreateJobReply* reply) {
+  const Result<JobSpec> spec = spec_from(request->spec());
+  if (!spec) return to_grpc(spec.error());
+  const Result<std::uint64_t> job_id = table_.create(*spec);
+  if (!job_id) return to_grpc(job_id.error());
+  reply->set_job_id(*job_id);
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::ListJobs(grpc::ServerContext* /*context*/,
+                                    const control::ListJobsRequest* /*request*/,
+                                    control::ListJobsReply* reply) {
+  for (const JobView& view : table_.list()) fill(view, Keys::kLeftOut, *reply->add_jobs());
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::InspectJob(grpc::ServerContext* /*context*/,
+                                      const control::InspectJobRequest* request,
+                                      control::InspectJobReply* reply) {
+  const Result<JobView> view = table_.inspect(request->name(), request->job_id());
+  if (!view) return to_grpc(view.error());
+  fill(*view, Keys::kIncluded, *reply->mutable_job());
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::CloseJob(grpc::ServerContext* /*context*/,
+                                    const control::CloseJobRequest* request,
+                                    control::CloseJobReply* /*reply*/) {
+  return to_grpc(table_.close(request->name()));
+}
+
+grpc::Status AdminService::Plan(grpc::ServerContext* /*context*/,
+                                const control::PlanRequest* request, control::PlanReply* reply) {
+  const Result<PlanView> view = table_.plan(request->name());
+  if (!view) return to_grpc(view.error());
+  fill(*view, *reply);
+  return grpc::Status::OK;
+}
+
+std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& cores) {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  const double nanoseconds =
+      std::max(1.0, std::chrono::duration<double, std::nano>(now - last_call_).count());
+  last_call_ = now;
+  last_busy_nanoseconds_.resize(cores.size(), 0);
+  std::vector<double> shares;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    const auto busy =
+        static_cast<double>(cores[core].busy_nanoseconds - last_busy_nanoseconds_[core]);
+    last_busy_nanoseconds_[core] = cores[core].busy_nanoseconds;
+    shares.push_back(std::min(1.0, busy / nanoseconds));
+  }
+  return shares;
+}
+
+grpc::Status AdminService::Statistics(grpc::ServerContext* /*context*/,
+                                      const control::StatisticsRequest* /*request*/,
+                                      control::StatisticsReply* reply) {
+  control::ServerInfo& server = *reply->mutable_server();
+  server.set_version(kVersion);
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  server.set_uptime_seconds(std::chrono::duration<double>(uptime).count());
+  server.set_draining(table_.is_draining());
+  server.set_resident_bytes(resident_bytes());
+  server.set_jobs(static_cast<std::uint32_t>(table_.live_jobs()));
+  server.set_waiting(waiting_);
+  const std::vector<CoreCounters> cores = data_plane_.core_counters();
+  const std::vector<double> shares = busy_shares(cores);
+  for (std::size_t index = 0; index < cores.size(); ++index) {
+    control::CoreInfo* const core = server.add_cores();
+    core->set_core(static_cast<std::uint32_t>(index));
+    core->set_cpu(cores[index].cpu);
+    core->set_chunks_completed(cores[index].chunks_completed);
+    core->set_bytes_received(cores[index].bytes_received);
+    core->set_bytes_sent(cores[index].bytes_sent);
+    core->set_busy_share(shares[index]);
+    core->set_sleeps(cores[index].sleeps);
+    core->set_connections(cores[index].connections);
+  }
+  for (const DropCounter& drop : data_plane_.drops()) {
+    control::Drop* const entry = server.add_drops();
+    entry->set_cause(std::string(drop.cause));
+    entry->set_count(drop.count);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::Drain(grpc::ServerContext* /*context*/,
+                                 const control::DrainRequest* request, control::DrainReply* reply) {
+  const std::size_t jobs = table_.drain(std::chrono::milliseconds(request->timeout_ms()));
+  reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
+  return grpc::Status::OK;
+}
+
+}  // namespace phub::server

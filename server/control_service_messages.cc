@@ -1,0 +1,194 @@
+#include "server/control_service_messages.h"
+
+#include <algorithm>
+#include <string>
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint32_t kDefaultChunkBytes = 32 * 1024;
+
+Status bad_enumerator(std::string_view field, int value) {
+  return {Code::kInvalidArgument, std::string(field) + ": " + std::to_string(value) +
+                                      " is not known here; is the server older than the worker?"};
+}
+
+Result<DataType> wire_type_from(control::WireType type) {
+  switch (type) {
+    case control::WIRE_TYPE_FP32:
+      return DataType::kFloat32;
+    case control::WIRE_TYPE_FP16:
+      return DataType::kFloat16;
+    case control::WIRE_TYPE_BF16:
+      return DataType::kBfloat16;
+    default:
+      return bad_enumerator("wire_type", type);
+  }
+}
+
+Result<RuleKind> rule_from(control::UpdateRule rule) {
+  switch (rule) {
+    case control::RULE_SUM:
+      return RuleKind::kSum;
+    case control::RULE_MEAN:
+      return RuleKind::kMean;
+    case control::RULE_SGD:
+      return RuleKind::kSgd;
+    case control::RULE_MOMENTUM:
+      return RuleKind::kMomentum;
+    case control::RULE_NESTEROV:
+      return RuleKind::kNesterov;
+    default:
+      return bad_enumerator("rule", rule);
+  }
+}
+
+control::WireType message_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return control::WIRE_TYPE_FP32;
+    case DataType::kFloat16:
+      return control::WIRE_TYPE_FP16;
+    case DataType::kBfloat16:
+      return control::WIRE_TYPE_BF16;
+  }
+  return control::WIRE_TYPE_FP32;
+}
+
+control::UpdateRule message_of(RuleKind rule) {
+  switch (rule) {
+    case RuleKind::kSum:
+      return control::RULE_SUM;
+    case RuleKind::kMean:
+      return control::RULE_MEAN;
+    case RuleKind::kSgd:
+      return control::RULE_SGD;
+    case RuleKind::kMomentum:
+      return control::RULE_MOMENTUM;
+    case RuleKind::kNesterov:
+      return control::RULE_NESTEROV;
+  }
+  return control::RULE_SUM;
+}
+
+control::JobState message_of(JobState state) {
+  switch (state) {
+    case JobState::kWaiting:
+      return control::JOB_STATE_WAITING;
+    case JobState::kRunning:
+      return control::JOB_STATE_RUNNING;
+    case JobState::kEnded:
+      return control::JOB_STATE_ENDED;
+    case JobState::kFailed:
+      return control::JOB_STATE_FAILED;
+  }
+  return control::JOB_STATE_FAILED;
+}
+
+void fill(const JobCounters& counters, control::JobStatistics& message) {
+  message.set_rounds(counters.chunks == 0 ? 0 : counters.chunks_completed / counters.chunks);
+  message.set_chunks_completed(counters.chunks_completed);
+  message.set_bytes_received(counters.bytes_received);
+  message.set_bytes_sent(counters.bytes_sent);
+  message.set_memory_bytes(counters.memory_bytes);
+  message.set_staging_bytes(counters.staging_bytes);
+  message.set_chunks(counters.chunks);
+}
+
+}  // namespace
+
+Result<JobSpec> spec_from(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(const DataType wire_type, wire_type_from(message.wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
+  if (message.order() != control::ORDER_DETERMINISTIC &&
+      message.order() != control::ORDER_ARRIVAL) {
+    return bad_enumerator("order", message.order());
+  }
+  JobSpec spec{
+      .name = message.name(),
+      .workers = message.workers(),
+      .wire_type = wire_type,
+      .rule = rule,
+      .deterministic = message.order() == control::ORDER_DETERMINISTIC,
+      .chunk_bytes = message.chunk_bytes() == 0 ? kDefaultChunkBytes : message.chunk_bytes(),
+      .hyper = {.learning_rate = message.learning_rate(),
+                .momentum = message.momentum(),
+                .gradient_scale = message.gradient_scale()},
+      .keys = {}};
+  spec.keys.reserve(static_cast<std::size_t>(message.keys_size()));
+  for (const control::Key& key : message.keys()) {
+    spec.keys.push_back(
+        {.name = key.name(), .elements = key.elements(), .weight_decay = key.weight_decay()});
+  }
+  return spec;
+}
+
+void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
+  message.set_name(spec.name);
+  message.set_workers(spec.workers);
+  message.set_wire_type(message_of(spec.wire_type));
+  message.set_rule(message_of(spec.rule));
+  message.set_order(spec.deterministic ? control::ORDER_DETERMINISTIC : control::ORDER_ARRIVAL);
+  message.set_chunk_bytes(spec.chunk_bytes);
+  message.set_learning_rate(spec.hyper.learning_rate);
+  message.set_momentum(spec.hyper.momentum);
+  message.set_gradient_scale(gradient_scale_of(spec));
+  if (keys == Keys::kLeftOut) return;
+  for (const JobKey& key : spec.keys) {
+    control::Key* const entry = message.add_keys();
+    entry->set_name(key.name);
+    entry->set_elements(key.elements);
+    entry->set_weight_decay(key.weight_decay);
+  }
+}
+
+void fill(const JobView& view, Keys keys, control::JobInfo& message) {
+  message.set_job_id(view.id);
+  message.set_epoch(view.epoch);
+  message.set_state(message_of(view.state));
+  message.set_reason(view.reason);
+  fill(*view.spec, keys, *message.mutable_spec());
+  fill(view.counters, *message.mutable_statistics());
+  for (const MemberView& member : view.members) {
+    control::Member* const entry = message.add_members();
+    entry->set_worker_index(member.worker);
+    entry->set_host(member.host);
+    entry->set_process_id(member.process_id);
+    entry->set_transport(member.transport);
+    entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
+    entry->set_left(member.has_left);
+  }
+}
+
+void fill(const PlanView& view, control::PlanReply& message) {
+  const Plan& plan = *view.plan;
+  message.set_hash(plan.hash);
+  message.set_chunk_bytes(view.spec->chunk_bytes);
+  message.set_is_preview(view.is_preview);
+  const std::uint64_t element_bytes = size_of(view.spec->wire_type);
+  for (std::uint32_t server = 0; server < plan.core_chunks.size(); ++server) {
+    for (std::uint32_t core = 0; core < plan.core_chunks[server].size(); ++core) {
+      const std::vector<std::uint32_t>& chunks = plan.core_chunks[server][core];
+      std::uint64_t elements = 0;
+      for (const std::uint32_t chunk : chunks) elements += plan.chunks[chunk].elements;
+      control::CoreLoad* const load = message.add_loads();
+      load->set_server(server);
+      load->set_core(core);
+      load->set_chunks(chunks.size());
+      load->set_bytes(elements * element_bytes);
+    }
+  }
+  for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
+    const Chunk& chunk = plan.chunks[index];
+    control::PlanChunk* const entry = message.add_chunks();
+    entry->set_chunk(index);
+    entry->set_server(chunk.server);
+    entry->set_core(chunk.core);
+    entry->set_elements(chunk.elements);
+    entry->set_first_key(view.spec->keys[plan.segments[chunk.first_segment].key].name);
+    entry->set_keys(chunk.segment_count);
+  }
+}
+
+}  // namespace phub::server

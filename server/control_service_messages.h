@@ -1,0 +1,35 @@
+// The messages of control.proto <-> the plain values of the job table.
+//
+// Pure functions; any thread. What comes from a peer is checked: bad enumerators and sizes are
+// errors here, the rest is checked by validate(JobSpec).
+#pragma once
+
+#include "common/base/status.h"
+#include "proto/control.pb.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+Result<JobSpec> spec_from(const control::JobSpec& message);
+
+enum class Keys : bool { kLeftOut, kIncluded };
+void fill(const JobSpec& spec, Keys keys, control::JobSpec& message);
+
+// `Request` is any message that identifies its member.
+template <typename Request>
+Result<Identity> identity_from(const Request& request) {
+  Identity identity{.job_id = request.job_id(),
+                    .epoch = request.epoch(),
+                    .worker = request.worker_index(),
+                    .secret = {}};
+  if (request.secret().size() != identity.secret.size()) {
+    return Status(Code::kPermissionDenied, "secret: a worker's secret has 32 bytes");
+  }
+  std::copy(request.secret().begin(), request.secret().end(), identity.secret.begin());
+  return identity;
+}
+
+void fill(const JobView& view, Keys keys, control::JobInfo& message);
+void fill(const PlanView& view, control::PlanReply& message);
+
+}  // namespace phub::server

@@ -1,0 +1,106 @@
+#include "server/control_service_rendezvous.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/rpc_status.h"
+#include "server/control_service_messages.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::size_t kHostCharsMax = 256;
+constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
+
+}  // namespace
+
+Status RendezvousService::join(const control::JoinRequest& request, control::JoinReply& reply) {
+  const std::string& host = request.host();
+  const bool is_printable =
+      std::all_of(host.begin(), host.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  if (host.empty() || host.size() > kHostCharsMax || !is_printable) {
+    return {Code::kInvalidArgument, "host: must be a host name of 1 to 256 characters"};
+  }
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(request.spec()));
+  PHUB_ASSIGN_OR_RETURN(const Identity identity,
+                        table_.join({.spec = std::make_shared<const JobSpec>(std::move(spec)),
+                                     .worker_index = request.worker_index(),
+                                     .host = host,
+                                     .process_id = request.process_id()}));
+  reply.set_job_id(identity.job_id);
+  reply.set_epoch(identity.epoch);
+  reply.set_worker_index(identity.worker);
+  reply.set_secret(identity.secret.data(), identity.secret.size());
+  reply.set_cores(offer_.cores);
+  reply.set_tcp_port(offer_.tcp_port);
+  reply.set_shm_socket(offer_.shm_socket);
+  reply.set_boot_id(offer_.boot_id);
+  reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
+  return {};
+}
+
+Status RendezvousService::ready(const control::ReadyRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  const Topology topology{
+      .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
+      .server_index = request.server_index()};
+  return table_.ready(identity, topology, request.plan_hash());
+}
+
+Status RendezvousService::start(grpc::ServerContext& context,
+                                const control::StartRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  if (request.timeout_ms() == 0 || request.timeout_ms() > kStartTimeoutMsMax) {
+    return {Code::kInvalidArgument,
+            "timeout_ms: allowed are 1 to " + std::to_string(kStartTimeoutMsMax) + " (a day)"};
+  }
+  return table_.start(identity, std::chrono::milliseconds(request.timeout_ms()),
+                      [&context] { return context.IsCancelled(); });
+}
+
+Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
+                                    control::HeartbeatReply& reply) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  PHUB_ASSIGN_OR_RETURN(const server::Heartbeat beat, table_.heartbeat(identity));
+  reply.set_running(beat.is_live);
+  reply.set_reason(beat.reason);
+  reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
+  return {};
+}
+
+Status RendezvousService::leave(const control::LeaveRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  return table_.leave(identity);
+}
+
+grpc::Status RendezvousService::Join(grpc::ServerContext* /*context*/,
+                                     const control::JoinRequest* request,
+                                     control::JoinReply* reply) {
+  return to_grpc(join(*request, *reply));
+}
+
+grpc::Status RendezvousService::Ready(grpc::ServerContext* /*context*/,
+                                      const control::ReadyRequest* request,
+                                      control::ReadyReply* /*reply*/) {
+  return to_grpc(ready(*request));
+}
+
+grpc::Status RendezvousService::Start(grpc::ServerContext* context,
+                                      const control::StartRequest* request,
+                                      control::StartReply* /*reply*/) {
+  return to_grpc(start(*context, *request));
+}
+
+grpc::Status RendezvousService::Heartbeat(grpc::ServerContext* /*context*/,
+                                          const control::HeartbeatRequest* request,
+                                          control::HeartbeatReply* reply) {
+  return to_grpc(heartbeat(*request, *reply));
+}
+
+grpc::Status RendezvousService::Leave(grpc::ServerContext* /*context*/,
+                                      const control::LeaveRequest* request,
+                                      control::LeaveReply* /*reply*/) {
+  return to_grpc(leave(*request));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,49 @@
+// The gRPC service Rendezvous: what workers call. Translates between messages and the job table.
+//
+// Owned by the ControlService; gRPC calls it from its own threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "proto/control.grpc.pb.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+// What every worker is told about the daemon.
+struct Offer {
+  std::uint32_t cores = 0;
+  std::uint16_t tcp_port = 0;  // 0: not offered
+  std::string shm_socket;      // empty: not offered
+  std::string boot_id;         // of this host
+  std::uint32_t heartbeat_interval_ms = 0;
+};
+
+class RendezvousService final : public control::Rendezvous::Service {
+ public:
+  RendezvousService(JobTable& table, Offer offer) : table_(table), offer_(std::move(offer)) {}
+
+  grpc::Status Join(grpc::ServerContext* context, const control::JoinRequest* request,
+                    control::JoinReply* reply) override;
+  grpc::Status Ready(grpc::ServerContext* context, const control::ReadyRequest* request,
+                     control::ReadyReply* reply) override;
+  grpc::Status Start(grpc::ServerContext* context, const control::StartRequest* request,
+                     control::StartReply* reply) override;
+  grpc::Status Heartbeat(grpc::ServerContext* context, const control::HeartbeatRequest* request,
+                         control::HeartbeatReply* reply) override;
+  grpc::Status Leave(grpc::ServerContext* context, const control::LeaveRequest* request,
+                     control::LeaveReply* reply) override;
+
+ private:
+  Status join(const control::JoinRequest& request, control::JoinReply& reply);
+  Status ready(const control::ReadyRequest& request);
+  Status start(grpc::ServerContext& context, const control::StartRequest& request);
+  Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
+  Status leave(const control::LeaveRequest& request);
+
+  JobTable& table_;
+  const Offer offer_;
+};
+
+}  // namespace phub::server

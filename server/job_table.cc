@@ -1,0 +1,196 @@
+// Membership: joining, identity, leaving, and what administrators ask for.
+#include "server/job_table.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace phub::server {
+namespace {
+
+Result<Secret> make_secret() {
+  Secret secret{};
+  if (RAND_bytes(secret.data(), static_cast<int>(secret.size())) != 1) {
+    return Status(Code::kInternal, "the system gives no random bytes for a worker's secret");
+  }
+  return secret;
+}
+
+bool same_secret(const Secret& ours, const Secret& theirs) {
+  return CRYPTO_memcmp(ours.data(), theirs.data(), ours.size()) == 0;
+}
+
+// The lowest index that no member has. REQUIRES: there is one.
+std::uint32_t lowest_free(const Job& job) {
+  std::uint32_t worker = 0;
+  while (job.members.count(worker) != 0) ++worker;
+  return worker;
+}
+
+Status full(const Job& job) {
+  return {Code::kAlreadyExists,
+          fmt::format("job \"{}\" has all of its {} workers; wait for it to end, or choose another "
+                      "name or more workers",
+                      job.spec->name, job.spec->workers)};
+}
+
+}  // namespace
+
+void JobTable::attach(DataPlane& data_plane) {
+  const Lock lock(mutex_);
+  data_plane_ = &data_plane;
+}
+
+Result<Identity> JobTable::join(const JoinArguments& arguments) {
+  PHUB_RETURN_IF_ERROR(validate(*arguments.spec));
+  if (arguments.spec->keys.empty()) {
+    return Status(Code::kInvalidArgument, "keys: a worker must join with at least one key");
+  }
+  PHUB_ASSIGN_OR_RETURN(const Secret secret, make_secret());
+  Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments.spec));
+  return admit(*job, arguments, secret);
+}
+
+// Specs may have a million keys, so they are compared without the mutex.
+Result<std::shared_ptr<Job>> JobTable::job_to_join(Lock& lock,
+                                                   const std::shared_ptr<const JobSpec>& spec) {
+  while (true) {
+    const std::shared_ptr<Job> job = live_job(spec->name);
+    if (job == nullptr) return add_job(spec, /*by_admin=*/false);
+    const std::shared_ptr<const JobSpec> existing = job->spec;
+    lock.unlock();
+    const Status agreement = compare(*existing, *spec);
+    lock.lock();
+    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", spec->name));
+    if (!is_live(*job) || job->spec != existing) continue;
+    if (existing->keys.empty()) job->spec = spec;
+    return job;
+  }
+}
+
+Result<std::shared_ptr<Job>> JobTable::add_job(std::shared_ptr<const JobSpec> spec, bool by_admin) {
+  if (is_draining_) {
+    return Status(Code::kUnavailable, "the server is draining and takes no new jobs; use another");
+  }
+  if (live_by_name_.size() >= options_.live_jobs_max) {
+    return Status(Code::kResourceExhausted,
+                  fmt::format("the server has {} jobs, no more are allowed; close one",
+                              live_by_name_.size()));
+  }
+  auto job = std::make_shared<Job>();
+  job->id = next_id_++;
+  job->spec = std::move(spec);
+  job->by_admin = by_admin;
+  live_by_name_[job->spec->name] = job->id;
+  jobs_[job->id] = job;
+  spdlog::info("event=job_created job=\"{}\" id={} workers={} rule={} wire_type={}",
+               job->spec->name, job->id, job->spec->workers, name_of(job->spec->rule),
+               name_of(job->spec->wire_type));
+  return job;
+}
+
+Result<Identity> JobTable::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {
+  if (job.state != JobState::kWaiting) return full(job);
+  const std::uint32_t workers = job.spec->workers;
+  if (arguments.worker_index < -1 || arguments.worker_index >= static_cast<int>(workers)) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("worker_index: {}, allowed are 0 to {}, or -1 to let the server choose",
+                    arguments.worker_index, workers - 1));
+  }
+  if (arguments.worker_index >= 0) {
+    const auto taken = job.members.find(static_cast<std::uint32_t>(arguments.worker_index));
+    if (taken != job.members.end()) {
+      return Status(
+          Code::kAlreadyExists,
+          fmt::format("worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 "
+                      "at every worker",
+                      arguments.worker_index, job.spec->name, describe(*taken->second)));
+    }
+  }
+  if (job.members.size() >= workers) return full(job);
+  auto member = std::make_shared<Member>();
+  member->worker = arguments.worker_index >= 0 ? static_cast<std::uint32_t>(arguments.worker_index)
+                                               : lowest_free(job);
+  member->host = arguments.host;
+  member->process_id = arguments.process_id;
+  member->secret = secret;
+  member->last_seen = now();
+  job.members[member->worker] = member;
+  spdlog::info("event=joined job=\"{}\" id={} worker={} host={} pid={}", job.spec->name, job.id,
+               member->worker, member->host, member->process_id);
+  changed_.notify_all();
+  return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
+}
+
+Result<JobTable::Caller> JobTable::authenticate(const Identity& identity) const {
+  const auto found = jobs_.find(identity.job_id);
+  if (found == jobs_.end()) {
+    return Status(
+        Code::kNotFound,
+        fmt::format("job id {} is not known here; was the server restarted?", identity.job_id));
+  }
+  Caller caller{.job = found->second, .member = nullptr};
+  const auto member = caller.job->members.find(identity.worker);
+  if (member == caller.job->members.end() || caller.job->epoch != identity.epoch ||
+      !same_secret(member->second->secret, identity.secret)) {
+    return Status(Code::kPermissionDenied,
+                  fmt::format("the secret is not that of worker {} of job id {} in epoch {}",
+                              identity.worker, identity.job_id, identity.epoch));
+  }
+  caller.member = member->second;
+  return caller;
+}
+
+Result<Heartbeat> JobTable::heartbeat(const Identity& identity) {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  Heartbeat reply{
+      .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
+  for (const auto& [worker, member] : caller.job->members) {
+    if (member->has_left) reply.workers_left.push_back(worker);
+  }
+  caller.member->last_seen = now();
+  if (!reply.is_live && !caller.member->was_told) {
+    caller.member->was_told = true;
+    changed_.notify_all();
+  }
+  return reply;
+}
+
+Status JobTable::leave(const Identity& identity) {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  Job& job = *caller.job;
+  Member& member = *caller.member;
+  if (member.has_left) return {};
+  member.has_left = true;
+  changed_.notify_all();
+  if (!is_live(job)) return {};
+  spdlog::info("event=left job=\"{}\" id={} worker={}", job.spec->name, job.id, member.worker);
+  if (job.state == JobState::kRunning) {
+    const bool all_left = std::all_of(job.members.begin(), job.members.end(),
+                                      [](const auto& entry) { return entry.second->has_left; });
+    if (all_left) finish(job, JobState::kEnded, "all workers left");
+  } else if (member.cores_connected > 0) {
+    finish(job, JobState::kFailed, describe(member) + " left before the job started");
+  } else {
+    job.members.erase(member.worker);
+    if (job.members.empty() && !(job.by_admin && job.memory == Memory::kNone)) {
+      finish(job, JobState::kEnded, "all workers left before the job started");
+    }
+  }
+  return {};
+}
+
+std::shared_ptr<Job> JobTable::live_job(const std::string& name) const {
+  const auto found = live_by_name_.find(name);
+  return found == live_by_name_.end() ? nullptr : jobs_.at(found->second);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,188 @@
+// The jobs of a daemon: who is a member of which, and how a job lives and ends.
+//
+// A job waits for its workers, runs once all are connected to all cores, and ends when all have
+// left; it fails as a whole when one worker is lost, and its name is free again at once. Finished
+// jobs stay listed for a while.
+//
+// Owned by the daemon; any control thread may call anything. One mutex guards the table; it is
+// never held while planning, while the data plane works, or while a worker waits. The data plane
+// calls the Membership functions from its own threads; they only mark what the reaper thread
+// (reap) then does.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "server/data_plane.h"
+#include "server/job.h"
+#include "server/job_spec.h"
+
+namespace phub::server {
+
+struct JobTableOptions {
+  std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost
+  std::size_t finished_jobs_max = 64;                  // that stay listed
+  std::size_t live_jobs_max = 1024;
+  std::function<TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
+};
+
+// Says which member calls. The secret is the proof.
+struct Identity {
+  std::uint64_t job_id = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t worker = 0;
+  Secret secret{};
+};
+
+struct JoinArguments {
+  std::shared_ptr<const JobSpec> spec;
+  std::int32_t worker_index = -1;  // -1: the table chooses the lowest free one
+  std::string host;
+  std::uint32_t process_id = 0;
+};
+
+struct Heartbeat {
+  bool is_live = false;
+  std::string reason;  // why not
+  std::vector<std::uint32_t> workers_left;
+};
+
+struct MemberView {
+  std::uint32_t worker = 0;
+  std::string host;
+  std::uint32_t process_id = 0;
+  std::string transport;
+  std::chrono::milliseconds heartbeat_age{0};
+  bool has_left = false;
+};
+
+// A copy of a job's state, for people.
+struct JobView {
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 0;
+  std::shared_ptr<const JobSpec> spec;
+  JobState state = JobState::kWaiting;
+  std::string reason;
+  std::vector<MemberView> members;
+  JobCounters counters;
+};
+
+struct PlanView {
+  std::shared_ptr<const JobSpec> spec;
+  std::shared_ptr<const Plan> plan;
+  bool is_preview = false;  // no worker is ready yet: planned for this server alone
+};
+
+class JobTable final : public Membership {
+ public:
+  explicit JobTable(JobTableOptions options) : options_(std::move(options)) {}
+
+  // REQUIRES: called once, before any call of a worker; `data_plane` outlives those calls.
+  void attach(DataPlane& data_plane);
+
+  // ---- Workers -----------------------------------------------------------------------------
+
+  // The spec's job is made if there is none of that name. Errors: see Rendezvous::join.
+  Result<Identity> join(const JoinArguments& arguments);
+
+  // The first call makes the job on the data plane; later ones must agree with it.
+  Status ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash);
+
+  // Waits until the job runs. When `timeout` passes first, the job fails: nobody else could start
+  // either. `is_cancelled` is asked now and then whether the caller is still there.
+  Status start(const Identity& identity, std::chrono::milliseconds timeout,
+               const std::function<bool()>& is_cancelled);
+
+  Result<Heartbeat> heartbeat(const Identity& identity);
+
+  // While the job waits, a worker without connections makes room for another; one with connections
+  // ends the job, as does the last one to leave.
+  Status leave(const Identity& identity);
+
+  // ---- Administration ----------------------------------------------------------------------
+
+  Result<std::uint64_t> create(const JobSpec& spec);
+  Status close(const std::string& name);
+  std::vector<JobView> list() const;  // oldest first
+  // `job_id` 0: the live job of that name, else the last one that had it.
+  Result<JobView> inspect(const std::string& name, std::uint64_t job_id) const;
+  Result<PlanView> plan(const std::string& name) const;
+
+  // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)
+  // those that still live. Returns how many live now.
+  std::size_t drain(std::chrono::milliseconds timeout);
+  bool is_draining() const;
+  std::size_t live_jobs() const;
+  void fail_all(const std::string& reason);
+
+  // Waits until a predicate of the table holds. False: `timeout` passed first.
+  bool wait_until_idle(std::chrono::milliseconds timeout);  // no live job, all memory released
+  bool wait_until_told(std::chrono::milliseconds timeout);  // workers know what fail_all did
+
+  // ---- The reaper thread -------------------------------------------------------------------
+
+  // Fails jobs with silent workers or past the drain's deadline, then releases the memory of
+  // finished jobs.
+  void reap();
+
+  // Returns when there is memory to release, or after `interval`.
+  void wait_for_work(std::chrono::milliseconds interval);
+
+  // ---- Membership: called by the data plane ------------------------------------------------
+
+  std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                  std::uint32_t worker) override;
+  void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
+                    std::string_view transport) override;
+  void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Caller {
+    std::shared_ptr<Job> job;
+    std::shared_ptr<Member> member;
+  };
+
+  TimePoint now() const { return options_.clock(); }
+
+  // All of these REQUIRE the mutex, which those with a Lock may give up for a while.
+  Result<Caller> authenticate(const Identity& identity) const;
+  Result<std::shared_ptr<Job>> add_job(std::shared_ptr<const JobSpec> spec, bool by_admin);
+  Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const std::shared_ptr<const JobSpec>& spec);
+  Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  Status make_on_data_plane(Lock& lock, Job& job, const Topology& topology,
+                            std::uint64_t plan_hash);
+  Status release_before_creating(Lock& lock);
+  void release_finished(Lock& lock);
+  void lose(Job& job, Member& member, std::string_view reason);
+  void finish(Job& job, JobState state, const std::string& reason);
+  void forget_oldest();
+  std::vector<std::shared_ptr<Job>> all_live() const;
+  std::shared_ptr<Job> live_job(const std::string& name) const;
+  bool has_memory(Memory memory) const;
+  JobView view_of(const Job& job) const;
+  void fill_counters(std::uint64_t job_id, JobCounters& counters) const;
+
+  const JobTableOptions options_;
+  DataPlane* data_plane_ = nullptr;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;                     // of any job's state, members or memory
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // by id, live and finished
+  std::map<std::string, std::uint64_t> live_by_name_;
+  std::uint64_t next_id_ = 1;
+  bool is_draining_ = false;
+  std::optional<TimePoint> drain_deadline_;
+};
+
+}  // namespace phub::server

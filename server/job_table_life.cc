@@ -1,0 +1,175 @@
+// How jobs end: lost workers, the reaper, draining.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/job_table.h"
+
+namespace phub::server {
+
+std::optional<Secret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                          std::uint32_t worker) {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  if (found == jobs_.end() || !is_live(*found->second)) return std::nullopt;
+  const Job& job = *found->second;
+  const auto member = job.members.find(worker);
+  if (job.epoch != epoch || member == job.members.end()) return std::nullopt;
+  if (!member->second->is_ready || member->second->has_left) return std::nullopt;
+  return member->second->secret;
+}
+
+void JobTable::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  if (found == jobs_.end() || !is_live(*found->second)) return;
+  Job& job = *found->second;
+  const auto member = job.members.find(worker);
+  if (member == job.members.end() || member->second->has_left) return;
+  lose(job, *member->second, reason);
+}
+
+void JobTable::lose(Job& job, Member& member, std::string_view reason) {
+  member.was_lost = true;
+  finish(job, JobState::kFailed, fmt::format("{} was lost: {}", describe(member), reason));
+}
+
+void JobTable::finish(Job& job, JobState state, const std::string& reason) {
+  job.state = state;
+  job.reason = reason;
+  live_by_name_.erase(job.spec->name);
+  if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
+  const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
+  spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), job.spec->name,
+              job.id, reason);
+  forget_oldest();
+  changed_.notify_all();
+}
+
+void JobTable::forget_oldest() {
+  std::size_t finished = jobs_.size() - live_by_name_.size();
+  for (auto entry = jobs_.begin(); entry != jobs_.end() && finished > options_.finished_jobs_max;) {
+    const Job& job = *entry->second;
+    const bool has_no_memory = job.memory == Memory::kNone || job.memory == Memory::kReleased;
+    if (!is_live(job) && has_no_memory) {
+      entry = jobs_.erase(entry);
+      --finished;
+    } else {
+      ++entry;
+    }
+  }
+}
+
+bool JobTable::has_memory(Memory memory) const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [memory](const auto& entry) { return entry.second->memory == memory; });
+}
+
+void JobTable::reap() {
+  Lock lock(mutex_);
+  const TimePoint time = now();
+  for (const std::shared_ptr<Job>& job : all_live()) {
+    if (drain_deadline_ && time >= *drain_deadline_) {
+      job->ended_by_daemon = true;
+      finish(*job, JobState::kFailed, "the server was drained and did not wait any longer for it");
+      continue;
+    }
+    for (const auto& [worker, member] : job->members) {
+      if (member->has_left || member->calls > 0) continue;
+      if (time - member->last_seen <= options_.heartbeat_deadline) continue;
+      lose(*job, *member,
+           fmt::format("no heartbeat for {} ms", options_.heartbeat_deadline.count()));
+      break;
+    }
+  }
+  release_finished(lock);
+}
+
+void JobTable::release_finished(Lock& lock) {
+  while (true) {
+    const auto found = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+      return entry.second->memory == Memory::kToRelease;
+    });
+    if (found == jobs_.end()) return;
+    const std::shared_ptr<Job> job = found->second;
+    job->memory = Memory::kReleasing;
+    lock.unlock();
+    JobCounters counters = data_plane_->job_counters(job->id).value_or(JobCounters{});
+    data_plane_->remove_job(job->id);
+    counters.memory_bytes = 0;
+    counters.staging_bytes = 0;
+    lock.lock();
+    job->final_counters = counters;
+    job->plan = nullptr;
+    job->memory = Memory::kReleased;
+    spdlog::info("event=job_released job=\"{}\" id={}", job->spec->name, job->id);
+    forget_oldest();
+    changed_.notify_all();
+  }
+}
+
+void JobTable::wait_for_work(std::chrono::milliseconds interval) {
+  Lock lock(mutex_);
+  changed_.wait_for(lock, interval, [this] { return has_memory(Memory::kToRelease); });
+}
+
+std::size_t JobTable::drain(std::chrono::milliseconds timeout) {
+  const Lock lock(mutex_);
+  is_draining_ = true;
+  if (timeout.count() > 0) drain_deadline_ = now() + timeout;
+  for (const std::shared_ptr<Job>& job : all_live()) {
+    if (job->members.empty()) finish(*job, JobState::kEnded, "the server was drained");
+  }
+  spdlog::info("event=draining timeout_ms={} jobs={}", timeout.count(), live_by_name_.size());
+  return live_by_name_.size();
+}
+
+void JobTable::fail_all(const std::string& reason) {
+  const Lock lock(mutex_);
+  for (const std::shared_ptr<Job>& job : all_live()) {
+    job->ended_by_daemon = true;
+    finish(*job, JobState::kFailed, reason);
+  }
+}
+
+// A copy, because finish() drops finished jobs from the table.
+std::vector<std::shared_ptr<Job>> JobTable::all_live() const {
+  std::vector<std::shared_ptr<Job>> live;
+  for (const auto& [name, id] : live_by_name_) live.push_back(jobs_.at(id));
+  return live;
+}
+
+bool JobTable::is_draining() const {
+  const Lock lock(mutex_);
+  return is_draining_;
+}
+
+std::size_t JobTable::live_jobs() const {
+  const Lock lock(mutex_);
+  return live_by_name_.size();
+}
+
+bool JobTable::wait_until_idle(std::chrono::milliseconds timeout) {
+  Lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] {
+    return live_by_name_.empty() && !has_memory(Memory::kCreating) &&
+           !has_memory(Memory::kToRelease) && !has_memory(Memory::kReleasing);
+  });
+}
+
+bool JobTable::wait_until_told(std::chrono::milliseconds timeout) {
+  Lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] {
+    for (const auto& [id, job] : jobs_) {
+      if (!job->ended_by_daemon) continue;
+      for (const auto& [worker, member] : job->members) {
+        if (!member->was_told && !member->was_lost && !member->has_left) return false;
+      }
+    }
+    return true;
+  });
+}
+
+}  // namespace phub::server

@@ -1,0 +1,269 @@
+#include "worker/client/rendezvous.h"
+
+#include <fmt/format.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "common/address.h"
+#include "common/rpc_status.h"
+#include "proto/control.grpc.pb.h"
+
+namespace phub::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The server answers a start that timed out itself, with names; only then the call's deadline.
+constexpr milliseconds kStartAnswerMargin{2000};
+constexpr milliseconds kLeaveAgainTimeout{1000};
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "unknown";
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
+}
+
+control::WireType message_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat32:
+      return control::WIRE_TYPE_FP32;
+    case DataType::kFloat16:
+      return control::WIRE_TYPE_FP16;
+    case DataType::kBfloat16:
+      return control::WIRE_TYPE_BF16;
+  }
+  return control::WIRE_TYPE_FP32;
+}
+
+control::UpdateRule message_of(RuleKind rule) {
+  switch (rule) {
+    case RuleKind::kSum:
+      return control::RULE_SUM;
+    case RuleKind::kMean:
+      return control::RULE_MEAN;
+    case RuleKind::kSgd:
+      return control::RULE_SGD;
+    case RuleKind::kMomentum:
+      return control::RULE_MOMENTUM;
+    case RuleKind::kNesterov:
+      return control::RULE_NESTEROV;
+  }
+  return control::RULE_SUM;
+}
+
+void fill(const JobDescription& job, control::JobSpec& message) {
+  message.set_name(job.name);
+  message.set_workers(job.workers);
+  message.set_wire_type(message_of(job.wire_type));
+  message.set_rule(message_of(job.rule));
+  message.set_order(job.deterministic ? control::ORDER_DETERMINISTIC : control::ORDER_ARRIVAL);
+  message.set_chunk_bytes(job.chunk_bytes);
+  message.set_learning_rate(job.hyper.learning_rate);
+  message.set_momentum(job.hyper.momentum);
+  message.set_gradient_scale(job.hyper.gradient_scale);
+  for (const KeySpec& key : job.keys) {
+    control::Key* const entry = message.add_keys();
+    entry->set_name(key.name);
+    entry->set_elements(key.elements);
+    entry->set_weight_decay(key.weight_decay);
+  }
+}
+
+class GrpcRendezvous final : public Rendezvous {
+ public:
+  GrpcRendezvous(Address address, std::string text, const std::shared_ptr<grpc::Channel>& channel)
+      : address_(std::move(address)),
+        text_(std::move(text)),
+        channel_(channel),
+        stub_(control::Rendezvous::NewStub(channel)) {}
+
+  Result<JoinInfo> join(const JobDescription& job, milliseconds timeout) override {
+    control::JoinRequest request;
+    fill(job, *request.mutable_spec());
+    request.set_worker_index(job.worker_index);
+    request.set_host(host_name());
+    request.set_process_id(static_cast<std::uint32_t>(getpid()));
+    control::JoinReply reply;
+    PHUB_RETURN_IF_ERROR(call(&control::Rendezvous::Stub::Join, request, reply, timeout));
+    JoinInfo info{.job_id = reply.job_id(),
+                  .epoch = reply.epoch(),
+                  .worker_index = reply.worker_index(),
+                  .secret = {},
+                  .cores = reply.cores(),
+                  .host = address_.host,
+                  .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
+                  .shm_socket = reply.shm_socket(),
+                  .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
+                  .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
+    if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
+        reply.tcp_port() > UINT16_MAX || info.worker_index >= job.workers ||
+        info.heartbeat_interval.count() == 0) {
+      return Status(Code::kInternal, text_ + " sent a join reply that makes no sense");
+    }
+    std::copy(reply.secret().begin(), reply.secret().end(), info.secret.begin());
+    joined_ = info;
+    return info;
+  }
+
+  Status ready(const std::vector<std::uint32_t>& cores_per_server, std::uint32_t server_index,
+               std::uint64_t plan_hash, milliseconds timeout) override {
+    control::ReadyRequest request = identified<control::ReadyRequest>();
+    request.mutable_cores_per_server()->Add(cores_per_server.begin(), cores_per_server.end());
+    request.set_server_index(server_index);
+    request.set_plan_hash(plan_hash);
+    control::ReadyReply reply;
+    return call(&control::Rendezvous::Stub::Ready, request, reply, timeout);
+  }
+
+  Status start(milliseconds timeout) override {
+    control::StartRequest request = identified<control::StartRequest>();
+    request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
+    control::StartReply reply;
+    return call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartAnswerMargin);
+  }
+
+  Result<Beat> heartbeat(milliseconds timeout) override {
+    control::HeartbeatReply reply;
+    const Status status = call(&control::Rendezvous::Stub::Heartbeat,
+                               identified<control::HeartbeatRequest>(), reply, timeout);
+    // A server that was restarted knows neither the job nor the secret.
+    if (status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied) {
+      return Beat{.running = false, .reason = status.message(), .left = {}};
+    }
+    PHUB_RETURN_IF_ERROR(status);
+    return Beat{.running = reply.running(),
+                .reason = reply.reason(),
+                .left = {reply.workers_left().begin(), reply.workers_left().end()}};
+  }
+
+  Status leave(milliseconds timeout) override {
+    control::LeaveReply reply;
+    return call(&control::Rendezvous::Stub::Leave, identified<control::LeaveRequest>(), reply,
+                timeout);
+  }
+
+  const std::string& address() const override { return text_; }
+
+ private:
+  template <typename Request>
+  Request identified() const {
+    Request request;
+    request.set_job_id(joined_.job_id);
+    request.set_epoch(joined_.epoch);
+    request.set_worker_index(joined_.worker_index);
+    request.set_secret(joined_.secret.data(), joined_.secret.size());
+    return request;
+  }
+
+  template <typename Method, typename Request, typename Reply>
+  Status call(Method method, const Request& request, Reply& reply, milliseconds timeout) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    context.set_wait_for_ready(true);  // the server may still be starting
+    const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
+    if (status.ok()) return {};
+    const bool no_answer = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                           channel_->GetState(false) != GRPC_CHANNEL_READY;
+    if (no_answer) {
+      return {Code::kUnavailable, fmt::format("no phub-server answers at {} within {} ms; is it "
+                                              "running, and is this its control address?",
+                                              text_, timeout.count())};
+    }
+    return from_grpc(status).with_context("phub-server at " + text_);
+  }
+
+  const Address address_;
+  const std::string text_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<control::Rendezvous::Stub> stub_;
+  JoinInfo joined_;
+};
+
+// What is left of `timeout` since `start`; at least a millisecond, so that the call still says
+// what went wrong.
+milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds timeout) {
+  const auto elapsed =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+  return std::max(milliseconds(1), timeout - elapsed);
+}
+
+}  // namespace
+
+JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
+  return {.name = options.job,
+          .workers = options.workers,
+          .worker_index = options.worker_index,
+          .wire_type = options.wire_type,
+          .rule = options.rule,
+          .hyper = options.hyper,
+          .deterministic = options.deterministic,
+          .chunk_bytes = options.chunk_bytes,
+          .keys = keys};
+}
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& address) {
+  Result<Address> parsed = parse_address(address);
+  if (!parsed) return parsed.error().with_context("server address");
+  if (parsed->port == 0) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("server address: {} has port 0; give the port that phub-server "
+                              "printed when it started",
+                              address));
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
+  // Workers of one process must not share a connection, and a server that is just starting must
+  // not cost a long back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto channel =
+      grpc::CreateCustomChannel(to_string(*parsed), grpc::InsecureChannelCredentials(), arguments);
+  return std::unique_ptr<Rendezvous>(
+      std::make_unique<GrpcRendezvous>(std::move(*parsed), address, channel));
+}
+
+Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
+                            milliseconds timeout) {
+  if (addresses.empty()) {
+    return Status(Code::kInvalidArgument, "servers: give at least one control address");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Membership membership;
+  JobDescription mine = job;
+  const auto join_next = [&](const std::string& address) -> Status {
+    PHUB_ASSIGN_OR_RETURN(auto rendezvous, Rendezvous::create(address));
+    PHUB_ASSIGN_OR_RETURN(JoinInfo info, rendezvous->join(mine, remaining(start, timeout)));
+    mine.worker_index = static_cast<std::int32_t>(info.worker_index);
+    membership.servers.push_back(std::move(rendezvous));
+    membership.joined.push_back(std::move(info));
+    return {};
+  };
+  for (const std::string& address : addresses) {
+    const Status joined = join_next(address);
+    if (joined.ok()) continue;
+    for (const auto& server : membership.servers) {
+      // What matters is the first error; a server that cannot be left notices by heartbeat.
+      static_cast<void>(server->leave(kLeaveAgainTimeout));
+    }
+    return joined;
+  }
+  return membership;
+}
+
+}  // namespace phub::client
