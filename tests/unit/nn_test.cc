@@ -257,10 +257,13 @@ TEST_CASE("Training a step works on parameters that are mapped read-only") {
     bindings.push_back({{static_cast<const float*>(mapping), spec.elements()}, gradients.back()});
   }
   REQUIRE((*network)->bind(bindings).ok());
+  (*network)->input().write_value(std::vector<float>((*network)->input().elements(), 1.0F));
   NoHooks hooks;
+  (*network)->output().write_gradient(std::vector<float>((*network)->output().elements(), 1.0F));
   REQUIRE((*network)->forward(Mode::kTraining, hooks).ok());
   REQUIRE((*network)->backward(hooks).ok());
-  REQUIRE(gradients[0][0] == 0.0F);  // all weights are 0
+  REQUIRE(gradients[0][0] == 0.0F);      // the weights above are 0
+  REQUIRE(gradients.back()[0] == 2.0F);  // one from each image
   for (const auto mapping : mappings) munmap(mapping.data(), mapping.size());
 }
 

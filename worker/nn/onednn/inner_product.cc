@@ -12,57 +12,79 @@ using Tag = dnnl::memory::format_tag;
 
 constexpr auto kFloat = Memory::data_type::f32;
 
-bool has_pixels(const OnednnTensor& input) {
-  return input.shape().height * input.shape().width > 1;
-}
-
-// The input of a fully connected layer keeps its NHWC layout; the weights [output][input] are seen
-// as [output][channel][row][column], which is PyTorch's flattening order.
-Memory::desc input_desc(const OnednnTensor& input) {
-  if (has_pixels(input)) return image_desc(input.batch(), input.shape());
-  return {{input.batch(), input.shape().channels}, kFloat, Tag::nc};
-}
-
-Memory::desc weights_desc(const OnednnTensor& input, Memory::dim outputs, bool plain) {
-  const Shape& in = input.shape();
-  if (has_pixels(input)) {
-    return {{outputs, in.channels, in.height, in.width}, kFloat, plain ? Tag::oihw : Tag::any};
+// Reorders an NHWC tensor to [image][channel][row][column], which is how PyTorch flattens, or back.
+// Seen as NHWC and as NCHW, an image of one pixel is the same: `flat` is the tensor's own memory.
+struct Flattening {
+  Flattening(const OnednnTensor& tensor, const Memory& nhwc, const Context& context) {
+    const Shape& shape = tensor.shape();
+    const Memory::desc nchw({tensor.batch(), shape.channels, shape.height, shape.width}, kFloat,
+                            Tag::nchw);
+    const bool one_pixel = shape.height * shape.width == 1;
+    const Memory plain = one_pixel ? nhwc : Memory(nchw, context.engine);
+    flat = Memory({{tensor.batch(), static_cast<Memory::dim>(shape.elements())}, kFloat, Tag::nc},
+                  context.engine, plain.get_data_handle());
+    if (one_pixel) return;
+    storage = plain;
+    flatten = Call(dnnl::reorder(nhwc, plain), {{DNNL_ARG_FROM, nhwc}, {DNNL_ARG_TO, plain}});
+    unflatten = Call(dnnl::reorder(plain, nhwc), {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, nhwc}});
   }
-  return {{outputs, in.channels}, kFloat, plain ? Tag::oi : Tag::any};
-}
 
-// The same memory under another description of as many elements.
-Memory seen_as(const Memory::desc& desc, const Memory& memory, const Context& context) {
-  return Memory(desc, context.engine, memory.get_data_handle());
-}
+  Memory storage;  // owns what flat points to, if the tensor does not
+  Memory flat;     // [image][element]
+  Call flatten, unflatten;
+};
 
+// The weights stay in the exchange's layout, [output][input], which oneDNN's matrix product takes
+// as it is: a fully connected layer has most of a network's parameters, and none of them is copied.
+// (Blocked weights make the product itself faster, but at these batch sizes the reorders cost
+// more.)
 class InnerProductOp : public WeightedOp {
  public:
   InnerProductOp(OnednnTensor& input, OnednnTensor& output, Context& context)
-      : WeightedOp({.weights = weights_desc(input, output.shape().channels, true),
+      : WeightedOp({.weights = weights_desc(input, output),
                     .bias = {{output.shape().channels}, kFloat, Tag::a}},
-                   context) {
-    const Memory::dim outputs = output.shape().channels;
-    const Memory::desc in = input_desc(input);
-    const Memory::desc out({output.batch(), outputs}, kFloat, Tag::nc);
-    const Memory::desc weights = weights_desc(input, outputs, false);
-    const Memory::desc bias({outputs}, kFloat, Tag::a);
-    const Memory input_value = seen_as(in, input.value(), context);
-    const Memory output_value = seen_as(out, output.value(), context);
-    const Memory output_gradient = seen_as(out, output.gradient(), context);
+                   context),
+        input_(input, input.value(), context) {
+    const Memory::desc in = input_.flat.get_desc();
+    const Memory::desc out({output.batch(), output.shape().channels}, kFloat, Tag::nc);
+    const Memory::desc weights = weights_desc(input, output);
+    const Memory::desc bias({output.shape().channels}, kFloat, Tag::a);
     const dnnl::engine& engine = context.engine;
+    const Memory output_value(out, engine, output.value().get_data_handle());
+    const Memory output_gradient(out, engine, output.gradient().get_data_handle());
     const dnnl::primitive_attr attr = attributes();
 
     const inner_product_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, in, weights, bias, out}, attr, engine);
-    set_forward<inner_product_forward>(forward, input_value, output_value);
+    set_forward<inner_product_forward>(forward, input_.flat, output_value);
     set_backward_weights<inner_product_backward_weights>(
-        {{in, weights, bias, out}, attr, engine, forward}, input_value, output_gradient);
+        {{in, weights, bias, out}, attr, engine, forward}, input_.flat, output_gradient);
     if (!input.has_gradient()) return;
+    input_gradient_.emplace(input, input.gradient(), context);
     set_backward_data<inner_product_backward_data>({{in, weights, out}, attr, engine, forward},
-                                                   output_gradient,
-                                                   seen_as(in, input.gradient(), context));
+                                                   output_gradient, input_gradient_->flat);
   }
+
+  Status forward(Mode mode) override {
+    if (!input_.flatten.empty()) PHUB_RETURN_IF_ERROR(input_.flatten.run(context_));
+    return WeightedOp::forward(mode);
+  }
+
+  Status backward() override {
+    PHUB_RETURN_IF_ERROR(WeightedOp::backward());
+    if (!input_gradient_ || input_gradient_->unflatten.empty()) return {};
+    return input_gradient_->unflatten.run(context_);
+  }
+
+ private:
+  static Memory::desc weights_desc(const OnednnTensor& input, const OnednnTensor& output) {
+    return {{output.shape().channels, static_cast<Memory::dim>(input.shape().elements())},
+            kFloat,
+            Tag::oi};
+  }
+
+  Flattening input_;
+  std::optional<Flattening> input_gradient_;
 };
 
 }  // namespace
