@@ -1,0 +1,86 @@
+// A DataPlane without threads, sockets or memory, for tests of the control plane: it records what
+// it was asked to do, and the test plays the workers' connections through the Membership.
+//
+// Any thread may call it, as with the real one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/data_plane.h"
+
+namespace phub::testing {
+
+class FakeDataPlane final : public server::DataPlane {
+ public:
+  explicit FakeDataPlane(std::uint32_t cores) : cores_(cores) {}
+
+  // What the next create_job answers.
+  void refuse_next(Status status) {
+    const std::lock_guard lock(mutex_);
+    refusal_ = std::move(status);
+  }
+
+  // Called within create_job and remove_job, without a lock.
+  std::function<void()> on_create = [] {};
+  std::function<void()> on_remove = [] {};
+
+  std::optional<server::JobShape> shape(std::uint64_t job_id) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = shapes_.find(job_id);
+    return found == shapes_.end() ? std::nullopt : std::optional(found->second);
+  }
+  std::vector<std::uint64_t> removed() const {
+    const std::lock_guard lock(mutex_);
+    return removed_;
+  }
+
+  Status create_job(const server::JobShape& shape) override {
+    on_create();
+    const std::lock_guard lock(mutex_);
+    if (!refusal_.ok()) return std::exchange(refusal_, Status());
+    shapes_[shape.job_id] = shape;
+    return {};
+  }
+  void remove_job(std::uint64_t job_id) override {
+    on_remove();
+    const std::lock_guard lock(mutex_);
+    shapes_.erase(job_id);
+    removed_.push_back(job_id);
+  }
+
+  std::uint32_t cores() const override { return cores_; }
+  std::uint16_t tcp_port() const override { return 4242; }
+  std::string shm_socket() const override { return "phub-fake"; }
+  std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
+    if (!shape(job_id)) return std::nullopt;
+    return server::JobCounters{.chunks = 4,
+                               .chunks_completed = 20,
+                               .bytes_received = 1000,
+                               .bytes_sent = 2000,
+                               .memory_bytes = 300,
+                               .staging_bytes = 30};
+  }
+  std::vector<server::CoreCounters> core_counters() const override {
+    return {cores_, server::CoreCounters{.cpu = 1, .chunks_completed = 7, .sleeps = 3}};
+  }
+  std::vector<server::DropCounter> drops() const override {
+    return {{.cause = "wrong secret", .count = 2}};
+  }
+
+ private:
+  const std::uint32_t cores_;
+  mutable std::mutex mutex_;
+  Status refusal_;
+  std::map<std::uint64_t, server::JobShape> shapes_;
+  std::vector<std::uint64_t> removed_;
+};
+
+}  // namespace phub::testing
