@@ -1,0 +1,138 @@
+#include "worker/data/loader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+#include "worker/data/random.h"
+
+namespace phub::data {
+namespace {
+
+constexpr std::size_t kPixelValues = 256;
+
+// How an image is moved: output(row, column) = input(row - down, column - right), mirrored or not.
+struct Move {
+  std::int64_t down = 0;
+  std::int64_t right = 0;
+  bool flip = false;
+};
+
+std::vector<float> normalisation(const Dataset& dataset) {
+  std::vector<float> table;
+  for (std::size_t channel = 0; channel < dataset.channels; ++channel) {
+    for (std::size_t value = 0; value < kPixelValues; ++value) {
+      const float scaled = static_cast<float>(value) / 255.0F;
+      table.push_back((scaled - dataset.mean[channel]) / dataset.deviation[channel]);
+    }
+  }
+  return table;
+}
+
+// Writes one image; `table` is normalisation()'s.
+void write_image(const Dataset& dataset, std::size_t sample, const Move& move,
+                 std::span<const float> table, std::span<float> out) {
+  const std::uint8_t* pixels = dataset.pixels.data() + sample * dataset.image_bytes();
+  const std::int64_t height = dataset.height;
+  const std::int64_t width = dataset.width;
+  const std::size_t channels = dataset.channels;
+  float* to = out.data();
+  for (std::int64_t row = 0; row < height; ++row) {
+    const std::int64_t from_row = row - move.down;
+    for (std::int64_t column = 0; column < width; ++column) {
+      const std::int64_t shifted = column - move.right;
+      const std::int64_t from_column = move.flip ? width - 1 - shifted : shifted;
+      const bool inside =
+          from_row >= 0 && from_row < height && from_column >= 0 && from_column < width;
+      const std::uint8_t* from =
+          inside ? pixels + static_cast<std::size_t>(from_row * width + from_column) * channels
+                 : nullptr;
+      for (std::size_t channel = 0; channel < channels; ++channel) {
+        const std::size_t value = from == nullptr ? 0 : from[channel];
+        *to++ = table[channel * kPixelValues + value];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Loader>> Loader::create(const Dataset& dataset,
+                                               const LoaderOptions& options) {
+  const std::uint64_t global = std::uint64_t{options.batch} * options.workers;
+  PHUB_CHECK(options.worker_index < options.workers, "a worker's index is below their number");
+  if (global == 0 || dataset.images() < global) {
+    return Status(Code::kInvalidArgument,
+                  "a step takes " + std::to_string(global) + " images (" +
+                      std::to_string(options.workers) + " workers with train.batch " +
+                      std::to_string(options.batch) + ") but the data set has " +
+                      std::to_string(dataset.images()) + ": choose a batch that fits");
+  }
+  return std::unique_ptr<Loader>(new Loader(dataset, options));
+}
+
+Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
+    : dataset_(dataset),
+      options_(options),
+      normalised_(normalisation(dataset)),
+      permutation_(dataset.images()) {
+  permute(0);
+}
+
+std::uint64_t Loader::steps_per_epoch() const {
+  return dataset_.images() / (std::uint64_t{options_.batch} * options_.workers);
+}
+
+void Loader::permute(std::uint64_t epoch) {
+  // Fisher and Yates.
+  CounterRandom random(options_.seed, Purpose::kPermutation, epoch, 0);
+  std::iota(permutation_.begin(), permutation_.end(), 0U);
+  for (std::size_t left = permutation_.size(); left > 1; --left) {
+    std::swap(permutation_[left - 1], permutation_[random.below(left)]);
+  }
+  permuted_epoch_ = epoch;
+}
+
+std::span<const std::uint32_t> Loader::samples(std::uint64_t epoch, std::uint64_t step) {
+  PHUB_DCHECK(step < steps_per_epoch(), "the step is within the epoch");
+  if (epoch != permuted_epoch_) permute(epoch);
+  const std::size_t batch = options_.batch;
+  return std::span(permutation_)
+      .subspan((step * options_.workers + options_.worker_index) * batch, batch);
+}
+
+void Loader::load(std::uint64_t epoch, std::uint64_t step, Batch& batch) {
+  const std::size_t image_elements = dataset_.image_bytes();
+  batch.images.resize(options_.batch * image_elements);
+  batch.labels.resize(options_.batch);
+  std::size_t slot = 0;
+  for (const std::uint32_t sample : samples(epoch, step)) {
+    CounterRandom random(options_.seed, Purpose::kAugmentation, epoch, sample);
+    const std::int64_t reach = options_.shift_pixels;
+    const auto shift = [&] {
+      return static_cast<std::int64_t>(random.below(2 * options_.shift_pixels + 1ULL)) - reach;
+    };
+    const Move move{
+        .down = shift(), .right = shift(), .flip = options_.flip && random.below(2) > 0};
+    write_image(dataset_, sample, move, normalised_,
+                std::span(batch.images).subspan(slot * image_elements, image_elements));
+    batch.labels[slot++] = dataset_.labels[sample];
+  }
+}
+
+void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch) {
+  PHUB_CHECK(first < dataset.images(), "the first image exists");
+  const std::vector<float> table = normalisation(dataset);
+  const std::size_t image_elements = dataset.image_bytes();
+  batch.images.resize(batch.labels.size() * image_elements);
+  for (std::size_t slot = 0; slot < batch.labels.size(); ++slot) {
+    const std::size_t sample = std::min(first + slot, dataset.images() - 1);
+    write_image(dataset, sample, {}, table,
+                std::span(batch.images).subspan(slot * image_elements, image_elements));
+    batch.labels[slot] = dataset.labels[sample];
+  }
+}
+
+}  // namespace phub::data

@@ -1,0 +1,65 @@
+// Makes batches: which images a worker sees in which step, shifted, flipped and normalised.
+//
+// Every epoch is one seeded permutation of the images, cut into global batches of workers * batch;
+// worker i takes the i-th contiguous part of each. So N workers with batch B see in step s exactly
+// what one worker with batch N * B sees. What is left over at the end of an epoch is not used in
+// it. Owned by one thread; the data set outlives it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/dataset.h"
+
+namespace phub::data {
+
+struct LoaderOptions {
+  std::uint32_t batch = 64;  // images of one worker in one step
+  std::uint32_t workers = 1;
+  std::uint32_t worker_index = 0;
+  std::uint64_t seed = 1;
+  std::uint32_t shift_pixels = 0;  // up to so many in each direction; what comes in is black
+  bool flip = false;               // left to right, half of the images
+};
+
+struct Batch {
+  std::vector<float> images;  // [image][row][column][channel], normalised
+  std::vector<std::uint8_t> labels;
+};
+
+class Loader {
+ public:
+  // Errors: kInvalidArgument if there are fewer images than one global batch has.
+  static Result<std::unique_ptr<Loader>> create(const Dataset& dataset,
+                                                const LoaderOptions& options);
+
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  std::uint64_t steps_per_epoch() const;
+
+  // The images of this worker in a step of an epoch. Valid until the next call.
+  std::span<const std::uint32_t> samples(std::uint64_t epoch, std::uint64_t step);
+
+  // A training batch. REQUIRES: step < steps_per_epoch().
+  void load(std::uint64_t epoch, std::uint64_t step, Batch& batch);
+
+ private:
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  void permute(std::uint64_t epoch);
+
+  const Dataset& dataset_;
+  LoaderOptions options_;
+  std::vector<float> normalised_;  // [channel][pixel value]
+  std::vector<std::uint32_t> permutation_;
+  std::uint64_t permuted_epoch_ = 0;
+};
+
+// Images from `first` on, in order, as they are but normalised: for evaluation. The batch
+// keeps its number of labels; behind the last image, that one is repeated.
+void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch);
+
+}  // namespace phub::data
