@@ -59,17 +59,20 @@ void write_image(const Dataset& dataset, std::size_t sample, const Move& move,
 
 }  // namespace
 
+Status Loader::check(const Dataset& dataset, const LoaderOptions& options) {
+  const std::uint64_t global = std::uint64_t{options.batch} * options.workers;
+  if (global > 0 && dataset.images() >= global) return {};
+  return {Code::kInvalidArgument, "a step takes " + std::to_string(global) + " images (" +
+                                      std::to_string(options.workers) +
+                                      " workers with train.batch " + std::to_string(options.batch) +
+                                      ") but the data set has " + std::to_string(dataset.images()) +
+                                      ": choose a batch that fits"};
+}
+
 Result<std::unique_ptr<Loader>> Loader::create(const Dataset& dataset,
                                                const LoaderOptions& options) {
-  const std::uint64_t global = std::uint64_t{options.batch} * options.workers;
+  PHUB_RETURN_IF_ERROR(check(dataset, options));
   PHUB_CHECK(options.worker_index < options.workers, "a worker's index is below their number");
-  if (global == 0 || dataset.images() < global) {
-    return Status(Code::kInvalidArgument,
-                  "a step takes " + std::to_string(global) + " images (" +
-                      std::to_string(options.workers) + " workers with train.batch " +
-                      std::to_string(options.batch) + ") but the data set has " +
-                      std::to_string(dataset.images()) + ": choose a batch that fits");
-  }
   return std::unique_ptr<Loader>(new Loader(dataset, options));
 }
 

@@ -32,7 +32,10 @@ struct Batch {
 
 class Loader {
  public:
-  // Errors: kInvalidArgument if there are fewer images than one global batch has.
+  // kInvalidArgument if there are fewer images than one global batch has.
+  static Status check(const Dataset& dataset, const LoaderOptions& options);
+
+  // Errors: check's.
   static Result<std::unique_ptr<Loader>> create(const Dataset& dataset,
                                                 const LoaderOptions& options);
 

@@ -1,0 +1,60 @@
+// How the trainer sees the exchange: gradients go out key by key, parameters come back.
+//
+// Gradients and parameters are fp32 here, whatever travels. Belongs to one thread. The rounds are
+// bulk synchronous: fill gradient(key), push(key); before parameter(key) is read next, wait(key).
+// Between push and wait neither is touched. Errors are final.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "common/base/rule.h"
+#include "common/base/status.h"
+#include "worker/client/phub.h"
+
+namespace phub::train {
+
+struct ExchangeStatistics {
+  std::uint64_t bytes_pushed = 0;
+  std::uint64_t bytes_received = 0;
+};
+
+class Exchanger {
+ public:
+  Exchanger() = default;
+  Exchanger(const Exchanger&) = delete;
+  Exchanger& operator=(const Exchanger&) = delete;
+  virtual ~Exchanger() = default;
+
+  virtual std::span<float> gradient(KeyId key) = 0;
+  virtual std::span<const float> parameter(KeyId key) const = 0;
+
+  // Takes the initial parameters from the gradient arrays; worker 0's become everyone's. Called
+  // once, before the first push. On return the parameters are there.
+  virtual Status initialise() = 0;
+
+  // Of the pushes that follow, in every worker's name; only worker 0's count.
+  virtual Status set_hyper(const Hyper& hyper) = 0;
+
+  virtual Status push(KeyId key) = 0;
+  // Returns at once for a key that is not under way.
+  virtual Status wait(KeyId key) = 0;
+
+  virtual std::uint32_t worker_index() const = 0;
+  virtual std::uint32_t workers() const = 0;
+  virtual std::string_view transport() const = 0;  // "shm", "tcp", "local"
+  virtual ExchangeStatistics statistics() const = 0;
+};
+
+// One process alone, with the servers' own arithmetic (kernels::update): pushes update at once.
+std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule);
+
+// Through PHub servers: joins the job and waits for its workers. With a 16-bit wire type gradients
+// are rounded on push, and parameters, also the initial ones, come back rounded.
+Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& options,
+                                                         const std::vector<KeySpec>& keys);
+
+}  // namespace phub::train

@@ -1,0 +1,34 @@
+#include "worker/train/initialise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "common/base/check.h"
+#include "worker/data/random.h"
+
+namespace phub::train {
+namespace {
+
+// Box and Muller; the C++ library's normal distribution differs between implementations.
+float normal(data::CounterRandom& random) {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(random.uniform())));
+  const double angle = 2.0 * std::numbers::pi * static_cast<double>(random.uniform());
+  return static_cast<float>(radius * std::cos(angle));
+}
+
+}  // namespace
+
+void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
+                  std::span<float> values) {
+  PHUB_CHECK(values.size() == spec.elements(), "as many values as the parameter has");
+  if (spec.fill != nn::Fill::kHeNormal) {
+    std::fill(values.begin(), values.end(), spec.fill == nn::Fill::kOne ? 1.0F : 0.0F);
+    return;
+  }
+  const auto deviation = static_cast<float>(std::sqrt(2.0 / static_cast<double>(spec.fan_in())));
+  data::CounterRandom random(seed, data::Purpose::kParameters, key, 0);
+  for (float& value : values) value = deviation * normal(random);
+}
+
+}  // namespace phub::train

@@ -1,0 +1,96 @@
+#include <optional>
+
+#include "common/base/check.h"
+#include "kernels/reduce.h"
+#include "worker/train/arena.h"
+#include "worker/train/exchanger.h"
+
+namespace phub::train {
+namespace {
+
+// fp32 copies of what travels in 16 bits.
+struct Shadow {
+  explicit Shadow(const std::vector<KeySpec>& keys) : gradients(keys), parameters(keys) {}
+  Arena gradients, parameters;
+};
+
+class RemoteExchanger : public Exchanger {
+ public:
+  RemoteExchanger(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys, DataType wire)
+      : client_(std::move(client)), wire_(wire), in_flight_(keys.size(), false) {
+    if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
+  }
+
+  std::span<float> gradient(KeyId key) override {
+    return shadow_ ? shadow_->gradients.of(key) : client_->gradient<float>(key);
+  }
+  std::span<const float> parameter(KeyId key) const override {
+    return shadow_ ? shadow_->parameters.of(key) : client_->parameter<float>(key);
+  }
+
+  Status initialise() override {
+    const auto keys = static_cast<KeyId>(in_flight_.size());
+    for (KeyId key = 0; key < keys; ++key) to_wire(key);
+    PHUB_RETURN_IF_ERROR(client_->initialise());
+    PHUB_RETURN_IF_ERROR(client_->wait_all());
+    for (KeyId key = 0; key < keys; ++key) from_wire(key);
+    return {};
+  }
+
+  Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
+
+  Status push(KeyId key) override {
+    PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
+    to_wire(key);
+    in_flight_[key] = true;
+    return client_->push(key);
+  }
+
+  Status wait(KeyId key) override {
+    if (!in_flight_[key]) return {};
+    PHUB_RETURN_IF_ERROR(client_->wait(key));
+    in_flight_[key] = false;
+    from_wire(key);
+    return {};
+  }
+
+  std::uint32_t worker_index() const override { return client_->worker_index(); }
+  std::uint32_t workers() const override { return client_->workers(); }
+  std::string_view transport() const override { return client_->transport(); }
+  ExchangeStatistics statistics() const override {
+    const ClientStatistics statistics = client_->statistics();
+    return {statistics.bytes_pushed, statistics.bytes_received};
+  }
+
+ private:
+  void to_wire(KeyId key) {
+    if (!shadow_) return;
+    const auto from = shadow_->gradients.of(key);
+    kernels::convert(client_->gradient_bytes(key).data(), wire_, std::as_bytes(from).data(),
+                     DataType::kFloat32, from.size());
+  }
+
+  void from_wire(KeyId key) {
+    if (!shadow_) return;
+    const auto to = shadow_->parameters.of(key);
+    kernels::convert(std::as_writable_bytes(to).data(), DataType::kFloat32,
+                     client_->parameter_bytes(key).data(), wire_, to.size());
+  }
+
+  std::unique_ptr<Client> client_;
+  DataType wire_;
+  std::vector<bool> in_flight_;
+  std::optional<Shadow> shadow_;  // only with a 16-bit wire type
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& options,
+                                                         const std::vector<KeySpec>& keys) {
+  PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(options));
+  PHUB_RETURN_IF_ERROR(client->register_keys(keys));
+  return std::unique_ptr<Exchanger>(
+      std::make_unique<RemoteExchanger>(std::move(client), keys, options.wire_type));
+}
+
+}  // namespace phub::train

@@ -1,0 +1,40 @@
+// The safetensors file format: an 8-byte little-endian header length, a JSON header, raw fp32 data.
+//
+// Functions; any thread. Files are written to a temporary name and renamed, so a reader never sees
+// half a file. What is read is validated: nothing in a file can make us read outside of it or
+// allocate more than its size.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace phub::train {
+
+struct NamedTensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+  std::vector<float> values;
+
+  bool operator==(const NamedTensor&) const = default;
+};
+
+struct TensorFile {
+  std::vector<NamedTensor> tensors;  // names are unique
+  std::map<std::string, std::string> metadata;
+
+  const NamedTensor* find(const std::string& name) const;
+};
+
+// Errors name the path.
+Status write_safetensors(const std::filesystem::path& path, const TensorFile& file);
+
+// Tensors in the order of their data. Errors: kNotFound; kDataLoss for anything that is no
+// safetensors file of F32 tensors, saying what is wrong.
+Result<TensorFile> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace phub::train

@@ -1,0 +1,31 @@
+// The learning rate as a pure function of the step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace phub::train {
+
+enum class ScheduleKind { kConstant, kStep, kPolynomial, kCosine };
+
+// "constant", "step", "polynomial", "cosine"; nothing for any other word.
+std::optional<ScheduleKind> parse_schedule_kind(std::string_view word);
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  float learning_rate = 0.05F;  // the highest
+  std::uint64_t warmup_steps = 0;
+  std::uint64_t total_steps = 1;       // polynomial and cosine reach 0 here
+  std::vector<std::uint64_t> drops{};  // step: multiply by gamma from these steps on
+  float gamma = 0.1F;
+  float power = 2.0F;  // polynomial
+};
+
+// Step s of the warm-up takes (s + 1) / warmup_steps of the learning rate. Then, with p the share
+// of the steps after the warm-up that are done: 1; gamma^(drops so far); (1 - p)^power;
+// (1 + cos(pi p)) / 2.
+float learning_rate_at(const Schedule& schedule, std::uint64_t step);
+
+}  // namespace phub::train

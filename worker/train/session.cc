@@ -1,0 +1,211 @@
+#include "worker/train/session.h"
+
+#include <optional>
+#include <utility>
+
+#include "worker/nn/models.h"
+#include "worker/nn/network.h"
+#include "worker/nn/onednn.h"
+#include "worker/train/checkpoint.h"
+#include "worker/train/console.h"
+#include "worker/train/initialise.h"
+#include "worker/train/metrics.h"
+#include "worker/train/trainer.h"
+
+namespace phub::train {
+namespace {
+
+Result<data::Datasets> load_data(const SessionOptions& options, const nn::Shape& shape) {
+  switch (options.format) {
+    case DataFormat::kIdx:
+      return data::load_idx(options.data_path);
+    case DataFormat::kCifar10:
+      return data::load_cifar10(options.data_path);
+    case DataFormat::kSynthetic:
+      return data::make_synthetic({.channels = shape.channels,
+                                   .height = shape.height,
+                                   .width = shape.width,
+                                   .classes = options.classes,
+                                   .images = options.synthetic_images,
+                                   .seed = options.seed});
+  }
+  return Status(Code::kInvalidArgument, "data.format is unknown");
+}
+
+std::string describe(const nn::Shape& shape) {
+  return std::to_string(shape.channels) + " x " + std::to_string(shape.height) + " x " +
+         std::to_string(shape.width);
+}
+
+Status check_fit(const SessionOptions& options, const nn::Graph& graph,
+                 const data::Dataset& dataset) {
+  const nn::Shape images{dataset.channels, dataset.height, dataset.width};
+  if (images != graph.input_shape()) {
+    return {Code::kInvalidArgument, "model " + options.model + " takes images of " +
+                                        describe(graph.input_shape()) + " but the data set has " +
+                                        describe(images) +
+                                        ": choose model.name to fit data.format"};
+  }
+  if (dataset.classes > options.classes) {
+    return {Code::kInvalidArgument, "the data set has " + std::to_string(dataset.classes) +
+                                        " classes: set model.classes to at least that"};
+  }
+  return {};
+}
+
+std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Network& network) {
+  std::vector<KeySpec> keys;
+  for (const nn::ParameterSpec& spec : network.parameters()) {
+    const bool decays = !spec.bias || options.decay_bias;
+    keys.push_back({.name = spec.name,
+                    .elements = spec.elements(),
+                    .weight_decay = decays ? options.weight_decay : 0.0F});
+  }
+  return keys;
+}
+
+Status bind(nn::Network& network, Exchanger& exchanger) {
+  std::vector<nn::Binding> bindings;
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
+  }
+  return network.bind(bindings);
+}
+
+// Fills the gradient arrays with initial parameters, agrees on them, and returns the first step.
+Result<std::uint64_t> initialise(const SessionOptions& options, nn::Network& network,
+                                 Exchanger& exchanger) {
+  std::uint64_t first_step = 0;
+  if (options.resume.empty()) {
+    for (KeyId key = 0; key < network.parameters().size(); ++key) {
+      fill_initial(network.parameters()[key], options.seed, key, exchanger.gradient(key));
+    }
+  } else {
+    PHUB_ASSIGN_OR_RETURN(const RunPosition position,
+                          load_checkpoint(options.resume, network, exchanger));
+    if (position.model != options.model || position.seed != options.seed) {
+      return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() +
+                                                " is of model " + position.model + " with seed " +
+                                                std::to_string(position.seed) +
+                                                ": resume with the same model.name and train.seed");
+    }
+    first_step = position.next_step;
+  }
+  PHUB_RETURN_IF_ERROR(exchanger.initialise());
+  return first_step;
+}
+
+Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_epoch) {
+  Schedule schedule = options.schedule;
+  schedule.total_steps = options.epochs * steps_per_epoch;
+  schedule.drops.clear();
+  for (const std::uint32_t epoch : options.drop_epochs) {
+    schedule.drops.push_back(epoch * steps_per_epoch);
+  }
+  return schedule;
+}
+
+// Passes progress on to the console and the metrics, and keeps what the result needs.
+class Reporter : public Observer {
+ public:
+  Reporter(const ConsoleOptions& options, Metrics* metrics)
+      : console_(options), metrics_(metrics) {}
+
+  void on_step(const StepReport& report) override {
+    train_seconds += report.seconds;
+    console_.step(report);
+    if (metrics_ != nullptr) metrics_->step(report);
+  }
+  void on_epoch(const EpochReport& report) override {
+    test_accuracy = report.test_accuracy;
+    console_.epoch(report);
+    if (metrics_ != nullptr) metrics_->epoch(report);
+  }
+
+  double train_seconds = 0.0;
+  double test_accuracy = -1.0;
+
+ private:
+  Console console_;
+  Metrics* metrics_;
+};
+
+struct Run {
+  nn::Network& network;
+  Exchanger& exchanger;
+  data::Loader& loader;
+  const data::Dataset& test;
+  Metrics* metrics = nullptr;
+};
+
+Result<SessionResult> train(const SessionOptions& options, const Run& run,
+                            const std::function<bool()>& stopped) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t first_step,
+                        initialise(options, run.network, run.exchanger));
+  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch();
+  Trainer trainer({run.network, run.exchanger, run.loader, run.test},
+                  {.epochs = options.epochs,
+                   .max_steps = options.max_steps,
+                   .first_step = first_step,
+                   .schedule = make_schedule(options, steps_per_epoch),
+                   .momentum = options.momentum,
+                   .evaluate = options.evaluate});
+  const bool first_worker = run.exchanger.worker_index() == 0;
+  Reporter reporter({.epochs = options.epochs,
+                     .steps_per_epoch = steps_per_epoch,
+                     .quiet = !first_worker && !options.verbose,
+                     .bar = options.bar},
+                    run.metrics);
+  if (run.metrics != nullptr) {
+    run.metrics->start({.model = options.model,
+                        .transport = std::string(run.exchanger.transport()),
+                        .worker_index = run.exchanger.worker_index(),
+                        .workers = run.exchanger.workers(),
+                        .batch = options.batch,
+                        .seed = options.seed,
+                        .first_step = first_step});
+  }
+  PHUB_RETURN_IF_ERROR(trainer.run(reporter, stopped));
+  if (first_worker && !options.checkpoint.empty()) {
+    PHUB_RETURN_IF_ERROR(save_checkpoint(options.checkpoint, run.network, run.exchanger,
+                                         {options.model, options.seed, trainer.next_step()}));
+  }
+  if (run.metrics != nullptr) {
+    PHUB_RETURN_IF_ERROR(run.metrics->close(run.exchanger.statistics()));
+  }
+  return SessionResult{.next_step = trainer.next_step(),
+                       .interrupted = trainer.next_step() < trainer.last_step(),
+                       .test_accuracy = reporter.test_accuracy,
+                       .train_seconds = reporter.train_seconds};
+}
+
+}  // namespace
+
+Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
+                                  const std::function<bool()>& stopped) {
+  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, options.classes));
+  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph.input_shape()));
+  PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
+  PHUB_ASSIGN_OR_RETURN(const auto backend, nn::make_onednn_backend({.threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(const auto network,
+                        nn::Network::create(graph, *backend, {.batch = options.batch}));
+  // Everything that can be wrong with this worker alone comes before the others wait for it.
+  std::unique_ptr<Metrics> metrics;
+  if (!options.metrics.empty()) {
+    PHUB_ASSIGN_OR_RETURN(metrics, Metrics::open(options.metrics, !options.resume.empty()));
+  }
+  data::LoaderOptions loader_options{.batch = options.batch,
+                                     .workers = options.workers,
+                                     .worker_index = 0,
+                                     .seed = options.seed,
+                                     .shift_pixels = options.shift_pixels,
+                                     .flip = options.flip};
+  PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
+  PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
+  loader_options.worker_index = exchanger->worker_index();
+  PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
+  PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
+  return train(options, {*network, *exchanger, *loader, datasets.test, metrics.get()}, stopped);
+}
+
+}  // namespace phub::train

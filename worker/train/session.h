@@ -1,0 +1,71 @@
+// One training run from its options to its checkpoint: loads the data, builds the network, opens
+// the exchange, trains, evaluates, writes what was asked for.
+//
+// A function; the calling thread becomes the compute thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/loader.h"
+#include "worker/train/exchanger.h"
+#include "worker/train/schedule.h"
+
+namespace phub::train {
+
+enum class DataFormat { kIdx, kCifar10, kSynthetic };
+
+struct SessionOptions {
+  std::string model = "lenet";
+  std::uint32_t classes = 10;
+
+  DataFormat format = DataFormat::kIdx;
+  std::filesystem::path data_path{};
+  std::uint32_t synthetic_images = 1024;
+  std::uint32_t shift_pixels = 0;
+  bool flip = false;
+
+  float momentum = 0.9F;
+  float weight_decay = 5e-4F;
+  bool decay_bias = false;
+  // learning_rate, kind, warmup_steps, gamma and power are used as they are; total_steps and drops
+  // are worked out.
+  Schedule schedule{};
+  std::vector<std::uint32_t> drop_epochs{};
+
+  std::uint32_t epochs = 10;
+  std::uint64_t max_steps = 0;
+  std::uint32_t batch = 64;  // of each worker
+  std::uint32_t workers = 1;
+  std::uint64_t seed = 1;
+  std::uint32_t threads = 1;
+  bool evaluate = true;
+
+  std::filesystem::path checkpoint{};  // empty: none; worker 0 writes it
+  std::filesystem::path resume{};      // empty: start anew
+  std::filesystem::path metrics{};     // empty: none
+  bool verbose = false;                // prints also if this is not worker 0
+  bool bar = false;
+};
+
+struct SessionResult {
+  std::uint64_t next_step = 0;
+  bool interrupted = false;     // stopped before the end
+  double test_accuracy = -1.0;  // negative: not evaluated
+  double train_seconds = 0.0;
+};
+
+// Makes the exchange once the keys are known.
+using ExchangerFactory =
+    std::function<Result<std::unique_ptr<Exchanger>>(const std::vector<KeySpec>& keys)>;
+
+// `stopped` is asked after each step. Errors name the option and the cure.
+Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
+                                  const std::function<bool()>& stopped);
+
+}  // namespace phub::train

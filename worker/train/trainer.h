@@ -1,0 +1,96 @@
+// The training loop: push each layer's gradients as soon as its backward is done, wait for a key
+// only when the next forward needs it.
+//
+// Owned and called by one thread, the backend's. Network, exchanger, loader and data outlive it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/data/loader.h"
+#include "worker/nn/network.h"
+#include "worker/train/exchanger.h"
+#include "worker/train/schedule.h"
+
+namespace phub::train {
+
+struct TrainerOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t max_steps = 0;   // of the whole training, resumed steps included; 0: no limit
+  std::uint64_t first_step = 0;  // where a resumed run starts
+  Schedule schedule;
+  float momentum = 0.0F;
+  bool evaluate = true;  // after each epoch, on worker 0
+};
+
+struct TrainerParts {
+  nn::Network& network;
+  Exchanger& exchanger;
+  data::Loader& loader;
+  const data::Dataset& test;
+};
+
+struct StepReport {
+  std::uint64_t step = 0;  // from 0
+  std::uint64_t epoch = 0;
+  double loss = 0.0;          // mean over this worker's images
+  std::uint32_t correct = 0;  // of them
+  float learning_rate = 0.0F;
+  double seconds = 0.0;
+  double exchange_seconds = 0.0;  // of which the trainer spent in push and wait
+};
+
+struct EpochReport {
+  std::uint64_t epoch = 0;
+  std::uint64_t steps = 0;      // done in this run
+  double loss = 0.0;            // means over this worker's images
+  double train_accuracy = 0.0;  // from 0 to 1
+  double test_accuracy = -1.0;  // negative: not evaluated
+  double seconds = 0.0;         // of training, without the evaluation
+  double exchange_seconds = 0.0;
+  double images_per_second = 0.0;  // of all workers together
+};
+
+// Told about progress, from within run().
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_step(const StepReport& report) = 0;
+  virtual void on_epoch(const EpochReport& report) = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainerParts& parts, const TrainerOptions& options);
+
+  // Trains from first_step to the end, until max_steps, or until `stopped` says so after a step.
+  // Then all keys have been waited for.
+  Status run(Observer& observer, const std::function<bool()>& stopped);
+
+  // One training step. Its pushes are still under way on return.
+  Result<StepReport> step(std::uint64_t index);
+
+  // Waits for every key that is under way.
+  Status wait_all();
+
+  // Share of the test images that are classified correctly. REQUIRES: wait_all.
+  Result<double> evaluate();
+
+  std::uint64_t next_step() const { return next_step_; }
+  std::uint64_t last_step() const;  // one past it
+
+ private:
+  class ExchangeHooks;
+
+  Status finish_epoch(EpochReport& report, Observer& observer);
+
+  TrainerParts parts_;
+  TrainerOptions options_;
+  std::uint64_t next_step_;
+  data::Batch batch_, test_batch_;
+  std::vector<float> logits_, logit_gradients_;
+};
+
+}  // namespace phub::train
