@@ -26,14 +26,16 @@ void add(float* out, Source first, Source second, std::size_t elements);
 
 // out[i] = ((s0[i] + s1[i]) + s2[i]) + ..., one to kMaxSources sources, times `scale`.
 // `published`, when not null, also receives the result in `published_type`.
+// An output may be the very array of a source of the same type; otherwise nothing overlaps.
+// REQUIRES: one to kMaxSources sources.
 struct Update {
   std::span<const Source> sources;
   std::size_t elements = 0;
   RuleKind rule = RuleKind::kSum;
-  Hyper hyper;
+  Hyper hyper = {};
   float weight_decay = 0.0F;
-  float* parameters = nullptr;  // fp32 [elements]: output; for rules with parameters also input
-  float* state = nullptr;       // fp32 [elements] for rules with state, else null
+  float* parameters = nullptr;     // fp32 [elements]: output; for rules with parameters also input
+  float* state = nullptr;          // fp32 [elements] for rules with state, else null
   std::byte* published = nullptr;  // [elements] of published_type, or null
   DataType published_type = DataType::kFloat32;
 };

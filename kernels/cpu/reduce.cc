@@ -1,1 +1,68 @@
 #include "kernels/reduce.h"
+
+#include <cstring>
+
+#include "common/base/check.h"
+
+// This file is compiled once for every instruction set by including itself.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/reduce.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/update-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phub::kernels::HWY_NAMESPACE {
+
+// A sum of two is the rule "sum" over two sources.
+void add_any(float* out, Source first, Source second, std::size_t elements) {
+  const Source sources[] = {first, second};
+  update_rule<RuleKind::kSum>({.sources = sources, .elements = elements, .parameters = out});
+}
+
+void convert_any(std::byte* dst, DataType dst_type, Source src, std::size_t elements) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= elements; i += lanes) store_as(d, load_as(d, src, i), dst_type, dst, i);
+  const hn::CappedTag<float, 1> d1;
+  for (; i < elements; ++i) store_as(d1, load_as(d1, src, i), dst_type, dst, i);
+}
+
+}  // namespace phub::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace phub::kernels {
+
+HWY_EXPORT(add_any);
+HWY_EXPORT(update_any);
+HWY_EXPORT(convert_any);
+
+void add(float* out, Source first, Source second, std::size_t elements) {
+  HWY_DYNAMIC_DISPATCH(add_any)(out, first, second, elements);
+}
+
+void update(const Update& arguments) {
+  PHUB_DCHECK(!arguments.sources.empty() && arguments.sources.size() <= kMaxSources,
+              "an update has from 1 to kMaxSources sources");
+  PHUB_DCHECK(arguments.parameters != nullptr || arguments.elements == 0, "nowhere to write");
+  PHUB_DCHECK(
+      arguments.state != nullptr || state_arrays(arguments.rule) == 0 || arguments.elements == 0,
+      "the rule needs state");
+  HWY_DYNAMIC_DISPATCH(update_any)(arguments);
+}
+
+void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
+             std::size_t elements) {
+  if (dst_type != src_type) {
+    HWY_DYNAMIC_DISPATCH(convert_any)(dst, dst_type, {src, src_type}, elements);
+  } else if (elements > 0) {
+    std::memmove(dst, src, elements * size_of(src_type));
+  }
+}
+
+}  // namespace phub::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,147 @@
+// Sums of several streams with the update rule applied in the same pass, for the instruction set
+// that is being compiled. Included once for each by reduce.cc.
+//
+// A block is kBlockVectors vectors of each stream: the loads of different streams overlap, and
+// everything of a block is read before anything of it is written, so outputs may be inputs.
+#if defined(PHUB_KERNELS_UPDATE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef PHUB_KERNELS_UPDATE_INL_H
+#undef PHUB_KERNELS_UPDATE_INL_H
+#else
+#define PHUB_KERNELS_UPDATE_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+#include "common/base/rule.h"
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/reduce.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace phub::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr std::size_t kBlockVectors = 4;
+
+template <class D>
+struct Coefficients {
+  Coefficients(D d, const Update& u)
+      : scale(hn::Set(d, u.hyper.gradient_scale)),
+        rate(hn::Set(d, u.hyper.learning_rate)),
+        momentum(hn::Set(d, u.hyper.momentum)),
+        decay(hn::Set(d, u.weight_decay)) {}
+
+  hn::Vec<D> scale;
+  hn::Vec<D> rate;
+  hn::Vec<D> momentum;
+  hn::Vec<D> decay;
+};
+
+template <bool kAllFloat32, class D>
+HWY_INLINE hn::Vec<D> load_source(D d, const Source& source, std::size_t index) {
+  if constexpr (kAllFloat32) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(source.data) + index);
+  } else {
+    return load_as(d, source, index);
+  }
+}
+
+// The vector at `index`: new parameter out of the summed gradient; updates the state.
+template <RuleKind kRule, class D>
+HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::Vec<D> sum,
+                            std::size_t index) {
+  if constexpr (kRule == RuleKind::kSum) return sum;
+  const auto gradient = hn::Mul(sum, k.scale);
+  if constexpr (kRule == RuleKind::kMean) return gradient;
+  const auto weight = hn::LoadU(d, u.parameters + index);
+  const auto decayed = hn::Add(gradient, hn::Mul(k.decay, weight));
+  if constexpr (kRule == RuleKind::kSgd) {
+    return hn::Sub(weight, hn::Mul(k.rate, decayed));
+  } else {
+    const auto velocity = hn::Add(hn::Mul(k.momentum, hn::LoadU(d, u.state + index)), decayed);
+    hn::StoreU(velocity, d, u.state + index);
+    if constexpr (kRule == RuleKind::kMomentum) {
+      return hn::Sub(weight, hn::Mul(k.rate, velocity));
+    } else {
+      const auto direction = hn::Add(decayed, hn::Mul(k.momentum, velocity));
+      return hn::Sub(weight, hn::Mul(k.rate, direction));
+    }
+  }
+}
+
+template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, class D>
+HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std::size_t index) {
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<D> value[kVectors];
+  HWY_UNROLL(8)
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    value[j] = load_source<kAllFloat32>(d, u.sources[0], index + j * lanes);
+  }
+  for (std::size_t s = 1; s < u.sources.size(); ++s) {
+    HWY_UNROLL(8)
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      value[j] = hn::Add(value[j], load_source<kAllFloat32>(d, u.sources[s], index + j * lanes));
+    }
+  }
+  HWY_UNROLL(8)
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    value[j] = apply<kRule>(d, u, k, value[j], index + j * lanes);
+  }
+  HWY_UNROLL(8)
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    hn::StoreU(value[j], d, u.parameters + index + j * lanes);
+  }
+  if (u.published == nullptr) return;
+  HWY_UNROLL(8)
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    store_as(d, value[j], u.published_type, u.published, index + j * lanes);
+  }
+}
+
+template <RuleKind kRule, bool kAllFloat32>
+void update_with(const Update& u) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const std::size_t block = kBlockVectors * lanes;
+  const Coefficients k(d, u);
+  std::size_t i = 0;
+  for (; i + block <= u.elements; i += block) {
+    update_block<kRule, kAllFloat32, kBlockVectors>(d, u, k, i);
+  }
+  for (; i + lanes <= u.elements; i += lanes) update_block<kRule, kAllFloat32, 1>(d, u, k, i);
+  const hn::CappedTag<float, 1> d1;
+  const Coefficients k1(d1, u);
+  for (; i < u.elements; ++i) update_block<kRule, kAllFloat32, 1>(d1, u, k1, i);
+}
+
+template <RuleKind kRule>
+void update_rule(const Update& u) {
+  bool all_float32 = true;
+  for (const Source& source : u.sources) all_float32 &= source.type == DataType::kFloat32;
+  if (all_float32) {
+    update_with<kRule, true>(u);
+  } else {
+    update_with<kRule, false>(u);
+  }
+}
+
+void update_any(const Update& u) {
+  switch (u.rule) {
+    case RuleKind::kSum:
+      return update_rule<RuleKind::kSum>(u);
+    case RuleKind::kMean:
+      return update_rule<RuleKind::kMean>(u);
+    case RuleKind::kSgd:
+      return update_rule<RuleKind::kSgd>(u);
+    case RuleKind::kMomentum:
+      return update_rule<RuleKind::kMomentum>(u);
+    case RuleKind::kNesterov:
+      return update_rule<RuleKind::kNesterov>(u);
+  }
+}
+
+}  // namespace phub::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // PHUB_KERNELS_UPDATE_INL_H

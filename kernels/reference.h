@@ -1,0 +1,29 @@
+// The scalar specification of kernels/reduce.h: one element at a time, plain C++, no vectors.
+//
+// Every instruction set must give these bits (a NaN stays a NaN, but of arithmetic its sign and
+// payload are the machine's choice). For tests, and to read; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/reduce.h"
+
+namespace phub::kernels::reference {
+
+void add(float* out, Source first, Source second, std::size_t elements);
+void update(const Update& arguments);
+void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
+             std::size_t elements);
+
+// IEEE 754 binary16. To half: nearest even, overflow becomes infinity, results below 2^-14 are
+// subnormal, a NaN keeps its sign and upper payload bits and becomes quiet. From half: exact, a
+// NaN becomes quiet.
+std::uint16_t float16_from_float(float value);
+float float_from_float16(std::uint16_t bits);
+
+// The upper half of binary32. To bfloat16: as above. From bfloat16: exact, NaNs too.
+std::uint16_t bfloat16_from_float(float value);
+float float_from_bfloat16(std::uint16_t bits);
+
+}  // namespace phub::kernels::reference
