@@ -1,1 +1,195 @@
-#include "proto/config.pb.h"
+#include "common/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "common/config_check.h"
+
+namespace phub {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::DescriptorPool;
+using google::protobuf::TextFormat;
+
+constexpr int kTabColumns = 8;
+
+// The words between the n-th and the (n+1)-th double quote of a parser's message.
+std::string_view quoted(std::string_view text, int n) {
+  std::size_t begin = 0;
+  for (int quote = 0; quote < 2 * n + 1; ++quote) {
+    begin = text.find('"', begin);
+    if (begin == std::string_view::npos) return {};
+    ++begin;
+  }
+  return text.substr(begin, text.find('"', begin) - begin);
+}
+
+// `unknown field "coers" in phub.ServerConfig; did you mean "cores"?`
+std::string describe_unknown_field(std::string_view type, std::string_view field) {
+  std::string text = fmt::format("unknown field \"{}\" in {}", field, type);
+  const Descriptor* const descriptor =
+      DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
+  if (descriptor == nullptr) return text;
+  std::vector<std::string> names;
+  std::size_t nearest = 0;
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    names.push_back(descriptor->field(i)->name());
+    if (edit_distance(field, names.back()) < edit_distance(field, names[nearest])) {
+      nearest = names.size() - 1;
+    }
+  }
+  const bool is_near = !names.empty() && edit_distance(field, names[nearest]) <=
+                                             std::max<std::size_t>(2, field.size() / 2);
+  if (is_near) return fmt::format("{}; did you mean \"{}\"?", text, names[nearest]);
+  return fmt::format("{}; it has {}", text, fmt::join(names, ", "));
+}
+
+bool is_word(char character) {
+  return std::isalnum(static_cast<unsigned char>(character)) != 0 || character == '_';
+}
+
+// The field whose value stands at `offset`: the word before the last ':' or '{' there.
+std::string_view field_before(std::string_view text, std::size_t offset) {
+  text = text.substr(0, offset);
+  const std::size_t mark = text.find_last_of(":{");
+  if (mark == std::string_view::npos) return {};
+  std::size_t end = mark;
+  while (end > 0 && !is_word(text[end - 1])) --end;
+  std::size_t begin = end;
+  while (begin > 0 && is_word(text[begin - 1])) --begin;
+  return text.substr(begin, end - begin);
+}
+
+std::string_view cure_of(std::string_view message) {
+  if (message.find("Expected integer") == 0) return "; write a whole number without quotes";
+  if (message.find("Expected string") == 0) return "; put the text in double quotes";
+  if (message.find("Expected double") == 0) return "; write a number without quotes";
+  if (message.find("Invalid value for boolean") == 0) return "; write true or false";
+  if (message.find("Integer out of range") == 0) return "; write a smaller number";
+  return "";
+}
+
+// Keeps the first error, in our words.
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  FirstError(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  void AddError(int line, int column, const std::string& message) override {
+    if (!status_.ok()) return;
+    const std::size_t offset = offset_of(line, column);
+    std::string what;
+    if (message.find("has no field named") != std::string::npos) {
+      const std::string_view field = quoted(message, 1);
+      what = describe_unknown_field(quoted(message, 0), field);
+      column = column_of(line, column, field);
+    } else if (message.find("specified multiple times") != std::string::npos) {
+      const std::string_view field = quoted(message, 0);
+      what = fmt::format("field \"{}\" is set twice; keep one of the two", field);
+      column = column_of(line, column, field);
+    } else if (const std::string_view cure = cure_of(message); !cure.empty()) {
+      what = fmt::format("field \"{}\": {}{}", field_before(text_, offset), message, cure);
+    } else {
+      what = message + " (fields are written `name: value` or `name { ... }`)";
+    }
+    status_ = {Code::kInvalidArgument,
+               fmt::format("{}:{}:{}: {}", name_, line + 1, column + 1, what)};
+  }
+  void AddWarning(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
+
+  const Status& status() const { return status_; }
+
+ private:
+  // The byte at a place of the parser's, which counts a tab as up to eight columns.
+  std::size_t offset_of(int line, int column) const {
+    std::size_t offset = 0;
+    for (; line > 0; --line) offset = text_.find('\n', offset) + 1;
+    for (int at = 0; at < column && offset < text_.size(); ++offset) {
+      at = text_[offset] == '\t' ? (at / kTabColumns + 1) * kTabColumns : at + 1;
+    }
+    return offset;
+  }
+
+  // The parser reports the place behind a name; people look for the name.
+  int column_of(int line, int column, std::string_view word) const {
+    const std::size_t begin = offset_of(line, 0);
+    const std::string_view before = text_.substr(begin, offset_of(line, column) - begin);
+    const std::size_t found = before.rfind(word);
+    return found == std::string_view::npos ? column : static_cast<int>(found);
+  }
+
+  const std::string_view text_;
+  const std::string& name_;
+  Status status_;
+};
+
+template <typename Config>
+Result<Config> parse(std::string_view text, const std::string& name) {
+  Config config;
+  FirstError errors(text, name);
+  TextFormat::ParseInfoTree tree;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&tree);
+  const bool is_parsed = parser.ParseFromString(std::string(text), &config);
+  if (!errors.status().ok()) return errors.status();
+  if (!is_parsed) return Status(Code::kInvalidArgument, name + ": is not a textproto");
+  PHUB_RETURN_IF_ERROR(check(config, name, &tree));
+  return config;
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return Status(Code::kInvalidArgument, path + ": is a directory; give a .textproto file");
+  }
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const Code code = errno == ENOENT ? Code::kNotFound : Code::kPermissionDenied;
+    return errno_status(path + ": cannot be read", code);
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+}  // namespace
+
+Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name) {
+  return parse<ServerConfig>(text, name);
+}
+
+Result<WorkerConfig> parse_worker_config(std::string_view text, const std::string& name) {
+  return parse<WorkerConfig>(text, name);
+}
+
+Result<ServerConfig> load_server_config(const std::string& path) {
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  return parse_server_config(text, path);
+}
+
+Result<WorkerConfig> load_worker_config(const std::string& path) {
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  PHUB_ASSIGN_OR_RETURN(WorkerConfig config, parse_worker_config(text, path));
+  const std::filesystem::path data = config.data().path();
+  if (!data.empty() && data.is_relative()) {
+    const auto directory = std::filesystem::path(path).parent_path();
+    config.mutable_data()->set_path((directory / data).lexically_normal().string());
+  }
+  return config;
+}
+
+Status validate(const ServerConfig& config) { return check(config, {}, nullptr); }
+Status validate(const WorkerConfig& config) { return check(config, {}, nullptr); }
+
+}  // namespace phub

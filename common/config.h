@@ -1,0 +1,29 @@
+// Configuration files: textproto, checked against proto/config.proto and then for sense.
+//
+// Pure functions; any thread. Errors are kInvalidArgument (kNotFound for a file that is not there)
+// and read "FILE:LINE:COLUMN: what is wrong; the cure".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+
+Result<ServerConfig> load_server_config(const std::string& path);
+
+// A relative data.path becomes relative to the file's directory.
+Result<WorkerConfig> load_worker_config(const std::string& path);
+
+// The same from memory; `name` stands for the file in errors.
+Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name);
+Result<WorkerConfig> parse_worker_config(std::string_view text, const std::string& name);
+
+// Whether the values make sense, for a configuration that was changed after it was loaded.
+// Errors: "FIELD: what is wrong; the cure".
+Status validate(const ServerConfig& config);
+Status validate(const WorkerConfig& config);
+
+}  // namespace phub

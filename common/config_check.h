@@ -1,0 +1,81 @@
+// Checks of one message of a configuration; the first failure is kept, with its place in the file.
+//
+// A value for the length of one validation; one thread.
+#pragma once
+
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/base/status.h"
+
+namespace phub {
+
+class ServerConfig;
+class WorkerConfig;
+
+class ConfigCheck {
+ public:
+  using Tree = google::protobuf::TextFormat::ParseInfoTree;
+
+  // `tree` says where fields are in `file`; null: the values do not come from a file.
+  ConfigCheck(std::string file, const Tree* tree, const google::protobuf::Message& message,
+              std::string prefix = {})
+      : file_(std::move(file)), tree_(tree), message_(message), prefix_(std::move(prefix)) {}
+
+  // The checks of the message in `field`, which go on where these ended.
+  ConfigCheck nested(std::string_view field, const google::protobuf::Message& message) const;
+  void absorb(const ConfigCheck& nested_check) { keep(nested_check.status_); }
+
+  // Fails with `text` for entry `index` of `field` unless `is_right`.
+  void require(bool is_right, std::string_view field, const std::string& text, int index = 0);
+
+  void one_of(std::string_view field, std::string_view value,
+              std::initializer_list<std::string_view> allowed, int index = 0);
+
+  void log_level(std::string_view field, std::string_view value) {
+    one_of(field, value, {"trace", "debug", "info", "warn", "error", "off"});
+  }
+
+  template <typename T>
+  void in_range(std::string_view field, T value, T low, T high) {
+    require(value >= low && value <= high, field,
+            fmt::format("{} is outside the allowed range of {} to {}", value, low, high));
+  }
+
+  // `port_min` 0 allows "pick a free one".
+  void address(std::string_view field, const std::string& value, std::uint16_t port_min,
+               int index = 0);
+
+  // A field that is set but has no effect is a misunderstanding. `why` names what makes it so.
+  void unused_unless(bool is_used, std::string_view field, std::string_view why);
+
+  const Status& status() const { return status_; }
+
+ private:
+  const google::protobuf::FieldDescriptor* descriptor(std::string_view field) const;
+  std::string place_of(std::string_view field, int index) const;
+  void keep(const Status& status) {
+    if (status_.ok()) status_ = status;
+  }
+
+  std::string file_;
+  const Tree* tree_;
+  const google::protobuf::Message& message_;
+  std::string prefix_;  // "waiting."
+  Status status_;
+};
+
+// All checks of a configuration. `tree` and `file` as in ConfigCheck.
+Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
+Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
+
+// How many single-character insertions, deletions and replacements make `from` into `to`.
+std::size_t edit_distance(std::string_view from, std::string_view to);
+
+}  // namespace phub

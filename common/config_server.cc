@@ -1,0 +1,67 @@
+// What makes sense in a ServerConfig.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "common/config_check.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+namespace {
+
+constexpr std::uint32_t kCoresMax = 4096;
+constexpr std::uint32_t kHeartbeatDeadlineMsMin = 100;
+constexpr std::uint32_t kHourMs = 3'600'000;
+constexpr std::uint32_t kConnectionsMax = 65'536;
+
+void check_cores(const ServerConfig& config, ConfigCheck& check) {
+  check.in_range("cores", config.cores(), 0U, kCoresMax);
+  const bool has_both = config.cores() != 0 && config.cpus_size() != 0;
+  check.require(!has_both || config.cpus_size() == static_cast<int>(config.cores()), "cpus",
+                fmt::format("{} CPUs are listed for {} cores; list one for each core, or leave "
+                            "`cores` out",
+                            config.cpus_size(), config.cores()));
+  std::set<std::uint32_t> seen;
+  for (int i = 0; i < config.cpus_size(); ++i) {
+    check.require(
+        seen.insert(config.cpus(i)).second, "cpus",
+        fmt::format("CPU {} is listed twice; give every core a CPU of its own", config.cpus(i)), i);
+  }
+}
+
+void check_waiting(const WaitingConfig& waiting, ConfigCheck check, ConfigCheck& parent) {
+  check.one_of("policy", waiting.policy(), {"adaptive", "poll"});
+  const bool is_adaptive = waiting.policy() != "poll";
+  check.unused_unless(is_adaptive, "spin_iterations", "with policy \"poll\"");
+  check.unused_unless(is_adaptive, "yield_iterations", "with policy \"poll\"");
+  parent.absorb(check);
+}
+
+}  // namespace
+
+Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
+  ConfigCheck check(file, tree, config);
+  check.address("control_address", config.control_address(), 0);
+  check.address("data_address", config.data_address(), 0);
+  check_cores(config, check);
+  std::set<std::string> transports;
+  for (int i = 0; i < config.transports_size(); ++i) {
+    const std::string& transport = config.transports(i);
+    check.one_of("transports", transport, {"shm", "tcp"}, i);
+    check.require(transports.insert(transport).second, "transports",
+                  fmt::format("\"{}\" is listed twice", transport), i);
+  }
+  check.unused_unless(transports.empty() || transports.count("tcp") != 0, "data_address",
+                      "because transports has no \"tcp\"");
+  check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
+                 kHourMs);
+  check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);
+  check.in_range("drain_timeout_ms", config.drain_timeout_ms(), 0U, 24 * kHourMs);
+  check.log_level("log_level", config.log_level());
+  if (config.has_waiting()) {
+    check_waiting(config.waiting(), check.nested("waiting", config.waiting()), check);
+  }
+  return check.status();
+}
+
+}  // namespace phub

@@ -1,0 +1,124 @@
+// What makes sense in a WorkerConfig.
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "common/config_check.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+namespace {
+
+constexpr std::uint32_t kWorkersMax = 64;
+constexpr std::uint32_t kChunkKibMax = 4096;
+constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
+constexpr std::size_t kNameCharsMax = 256;
+constexpr std::uint32_t kClassesMax = 1'000'000;
+constexpr std::uint32_t kShiftMax = 64;
+constexpr std::uint32_t kBatchMax = 65'536;
+constexpr std::uint32_t kThreadsMax = 1024;
+
+void check_number(ConfigCheck& check, std::string_view field, float value, bool is_right,
+                  std::string_view wanted) {
+  check.require(std::isfinite(value) && is_right, field,
+                fmt::format("{} is not {}", value, wanted));
+}
+
+void check_model(const ModelConfig& model, ConfigCheck check, ConfigCheck& parent) {
+  check.one_of("name", model.name(), {"lenet", "resnet20"});
+  check.in_range("classes", model.classes(), 2U, kClassesMax);
+  parent.absorb(check);
+}
+
+void check_data(const DataConfig& data, ConfigCheck check, ConfigCheck& parent) {
+  check.one_of("format", data.format(), {"idx", "cifar10", "synthetic"});
+  const bool is_synthetic = data.format() == "synthetic";
+  check.require(
+      is_synthetic || !data.path().empty(), "path",
+      fmt::format("is missing: format \"{}\" needs the directory of the files", data.format()));
+  check.unused_unless(!is_synthetic, "path", "with format \"synthetic\"");
+  check.in_range("shift_pixels", data.shift_pixels(), 0U, kShiftMax);
+  check.require(!data.flip() || data.format() == "cifar10", "flip",
+                "is for format \"cifar10\" only; remove it");
+  check.unused_unless(is_synthetic, "synthetic_images", "unless format is \"synthetic\"");
+  check.require(data.synthetic_images() > 0, "synthetic_images", "0 images teach nothing");
+  parent.absorb(check);
+}
+
+void check_schedule(const ScheduleConfig& schedule, ConfigCheck check, ConfigCheck& parent) {
+  check.one_of("kind", schedule.kind(), {"constant", "step", "polynomial", "cosine"});
+  const bool is_step = schedule.kind() == "step";
+  check.unused_unless(is_step, "step_epochs", "unless kind is \"step\"");
+  check.unused_unless(is_step, "gamma", "unless kind is \"step\"");
+  check.require(!is_step || schedule.step_epochs_size() > 0, "step_epochs",
+                "is missing: kind \"step\" needs the epochs to step at");
+  for (int i = 1; i < schedule.step_epochs_size(); ++i) {
+    check.require(schedule.step_epochs(i) > schedule.step_epochs(i - 1), "step_epochs",
+                  fmt::format("{} comes after {}; list them in ascending order",
+                              schedule.step_epochs(i), schedule.step_epochs(i - 1)),
+                  i);
+  }
+  check_number(check, "gamma", schedule.gamma(), schedule.gamma() > 0.0F, "above 0");
+  check.unused_unless(schedule.kind() == "polynomial", "power", "unless kind is \"polynomial\"");
+  check_number(check, "power", schedule.power(), schedule.power() > 0.0F, "above 0");
+  parent.absorb(check);
+}
+
+void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, ConfigCheck& parent) {
+  check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov"});
+  check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
+               "above 0");
+  check.unused_unless(optimizer.rule() != "sgd", "momentum",
+                      "with rule \"sgd\" (choose \"momentum\" or \"nesterov\")");
+  check_number(check, "momentum", optimizer.momentum(),
+               optimizer.momentum() >= 0.0F && optimizer.momentum() < 1.0F,
+               "at least 0 and below 1");
+  check_number(check, "weight_decay", optimizer.weight_decay(), optimizer.weight_decay() >= 0.0F,
+               "0 or above");
+  if (optimizer.has_schedule()) {
+    check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()), check);
+  }
+  parent.absorb(check);
+}
+
+void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
+  check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
+  check.in_range("batch", train.batch(), 1U, kBatchMax);
+  check.in_range("threads", train.threads(), 1U, kThreadsMax);
+  parent.absorb(check);
+}
+
+void check_job(const WorkerConfig& config, ConfigCheck& check) {
+  std::set<std::string> servers;
+  for (int i = 0; i < config.servers_size(); ++i) {
+    check.address("servers", config.servers(i), 1, i);
+    check.require(servers.insert(config.servers(i)).second, "servers",
+                  fmt::format("\"{}\" is listed twice", config.servers(i)), i);
+  }
+  check.require(!config.job().empty() && config.job().size() <= kNameCharsMax, "job",
+                fmt::format("a name has 1 to {} characters", std::size_t{kNameCharsMax}));
+  check.in_range("workers", config.workers(), 1U, kWorkersMax);
+  check.in_range("worker_index", config.worker_index(), -1,
+                 static_cast<std::int32_t>(config.workers()) - 1);
+  check.one_of("transport", config.transport(), {"auto", "shm", "tcp"});
+  check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
+  check.one_of("order", config.order(), {"deterministic", "arrival"});
+  check.in_range("chunk_kib", config.chunk_kib(), 1U, kChunkKibMax);
+  check.in_range("timeout_ms", config.timeout_ms(), 1U, kDayMs);
+  check.log_level("log_level", config.log_level());
+}
+
+}  // namespace
+
+Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
+  ConfigCheck check(file, tree, config);
+  check_job(config, check);
+  // The parts are checked with their defaults too: data.path has none.
+  check_model(config.model(), check.nested("model", config.model()), check);
+  check_data(config.data(), check.nested("data", config.data()), check);
+  check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()), check);
+  check_train(config.train(), check.nested("train", config.train()), check);
+  return check.status();
+}
+
+}  // namespace phub

@@ -1,0 +1,229 @@
+#include "common/config.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/address.h"
+
+namespace phub {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
+using Catch::Matchers::StartsWith;
+
+std::string server_error(const std::string& text) {
+  const auto config = parse_server_config(text, "s.textproto");
+  if (config) return "no error";
+  CHECK(config.error().code() == Code::kInvalidArgument);
+  return config.error().message();
+}
+
+std::string worker_error(const std::string& text) {
+  const auto config = parse_worker_config(text, "w.textproto");
+  if (config) return "no error";
+  CHECK(config.error().code() == Code::kInvalidArgument);
+  return config.error().message();
+}
+
+TEST_CASE("an empty server configuration has the documented defaults") {
+  const auto config = parse_server_config("", "s.textproto");
+  REQUIRE(config);
+  CHECK(config->control_address() == "127.0.0.1:7077");
+  CHECK(config->heartbeat_deadline_ms() == 5000);
+}
+
+TEST_CASE("an unknown field is named with its place and the nearest field") {
+  CHECK_THAT(server_error("cores: 1\n\n  coers: 2\n"),
+             Equals("s.textproto:3:3: unknown field \"coers\" in phub.ServerConfig; did you mean "
+                    "\"cores\"?"));
+  CHECK_THAT(server_error("waiting { polcy: \"poll\" }"),
+             Equals("s.textproto:1:11: unknown field \"polcy\" in phub.WaitingConfig; did you mean "
+                    "\"policy\"?"));
+}
+
+TEST_CASE("an unknown field that is like no other lists the fields there are") {
+  CHECK_THAT(server_error("waiting { zzzzzzzzzzzzzz: 1 }"),
+             Contains("it has policy, spin_iterations, yield_iterations"));
+}
+
+TEST_CASE("a value of a wrong type names the field, the place and the cure") {
+  CHECK_THAT(server_error("\ncores: \"two\""),
+             StartsWith("s.textproto:2:8: field \"cores\": Expected integer") &&
+                 Contains("\"two\"") && Contains("without quotes"));
+  CHECK_THAT(server_error("cores: -1"), Contains("field \"cores\": Expected integer"));
+  CHECK_THAT(server_error("cores: 99999999999"),
+             Contains("field \"cores\": Integer out of range (99999999999)"));
+  CHECK_THAT(server_error("control_address: 5"),
+             Contains("field \"control_address\": Expected string") && Contains("double quotes"));
+  CHECK_THAT(server_error("allow_oversubscription: maybe"),
+             Contains("field \"allow_oversubscription\"") && Contains("true or false"));
+  CHECK_THAT(server_error("cpus: [1, \"x\"]"), Contains("field \"cpus\": Expected integer"));
+  CHECK_THAT(server_error("\t\tcores: \"two\" # : {"), Contains("field \"cores\""));
+  CHECK_THAT(worker_error("optimizer { learning_rate: \"big\" }"),
+             Contains("field \"learning_rate\": Expected double"));
+}
+
+TEST_CASE("a field that is set twice is named with its place") {
+  CHECK_THAT(server_error("cores: 1\ncores: 2"),
+             StartsWith("s.textproto:2:1: field \"cores\" is set twice"));
+}
+
+TEST_CASE("broken syntax is reported with its place") {
+  CHECK_THAT(server_error("cores 3"), StartsWith("s.textproto:1:7: Expected \":\""));
+  CHECK_THAT(server_error("waiting { policy: \"poll\""), StartsWith("s.textproto:1:25: "));
+  CHECK_THAT(server_error("}"), StartsWith("s.textproto:1:1: "));
+  CHECK_THAT(server_error("control_address: \"a"), StartsWith("s.textproto:1:20: "));
+}
+
+TEST_CASE("a server configuration that makes no sense names the place, the field and the cure") {
+  struct Case {
+    const char* text;
+    const char* start;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"\nlog_level: \"inof\"", "s.textproto:2:1: log_level: \"inof\"", "did you mean \"info\"?"},
+      {"waiting { policy: \"fast\" }", "s.textproto:1:11: waiting.policy:", "adaptive, poll"},
+      {"waiting { policy: \"poll\" spin_iterations: 3 }", "s.textproto:1:26: waiting.spin_iterat",
+       "has no effect with policy \"poll\""},
+      {"transports: \"shm\"\ntransports: \"udp\"", "s.textproto:2:1: transports:", "shm, tcp"},
+      {"transports: [\"shm\", \"shm\"]", "s.textproto:1:", "listed twice"},
+      {"transports: \"shm\" data_address: \"[::1]:0\"",
+       "s.textproto:1:19: data_address:", "no \"tcp\""},
+      {"control_address: \"localhost\"", "s.textproto:1:1: control_address:", "has no port"},
+      {"control_address: \"::1:7077\"", "s.textproto:1:1: control_address:", "[::1]:7077"},
+      {"data_address: \"127.0.0.1:70777\"", "s.textproto:1:1: data_address:", "0 to 65535"},
+      {"cores: 3\ncpus: [0, 1]", "s.textproto:2:1: cpus: 2 CPUs are listed for 3 cores", "leave"},
+      {"cpus: [1, 1]", "s.textproto:1:", "CPU 1 is listed twice"},
+      {"cores: 5000", "s.textproto:1:1: cores: 5000", "0 to 4096"},
+      {"heartbeat_deadline_ms: 10", "s.textproto:1:1: heartbeat_deadline_ms: 10", "100 to"},
+      {"connections_per_core: 0", "s.textproto:1:1: connections_per_core: 0", "1 to"},
+      {"drain_timeout_ms: 4000000000", "s.textproto:1:1: drain_timeout_ms:", "0 to"},
+  };
+  for (const Case& c : cases) {
+    CHECK_THAT(server_error(c.text), StartsWith(c.start) && Contains(c.part));
+  }
+}
+
+TEST_CASE("a worker configuration that makes no sense names the place, the field and the cure") {
+  struct Case {
+    const char* text;
+    const char* start;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"servers: \"a:1\"\nservers: \"b:0\"", "w.textproto:2:1: servers:", "port 0"},
+      {"servers: \"a:1\"\nservers: \"a:1\"", "w.textproto:2:1: servers:", "listed twice"},
+      {"job: \"\"", "w.textproto:1:1: job:", "1 to 256"},
+      {"workers: 65", "w.textproto:1:1: workers: 65", "1 to 64"},
+      {"workers: 2 worker_index: 2", "w.textproto:1:12: worker_index: 2", "-1 to 1"},
+      {"transport: \"rdma\"", "w.textproto:1:1: transport:", "auto, shm, tcp"},
+      {"wire_type: \"fp1\"", "w.textproto:1:1: wire_type:", "did you mean \"fp16\"?"},
+      {"order: \"any\"", "w.textproto:1:1: order:", "deterministic, arrival"},
+      {"chunk_kib: 0", "w.textproto:1:1: chunk_kib: 0", "1 to 4096"},
+      {"timeout_ms: 0", "w.textproto:1:1: timeout_ms: 0", "1 to"},
+      {"log_level: \"loud\"", "w.textproto:1:1: log_level:", "trace, debug"},
+      {"model { name: \"vgg\" }", "w.textproto:1:9: model.name:", "lenet, resnet20"},
+      {"model { classes: 1 }", "w.textproto:1:9: model.classes: 1", "2 to"},
+      {"data { format: \"png\" }", "w.textproto:1:8: data.format:", "idx, cifar10, synthetic"},
+      {"data { format: \"cifar10\" }", "w.textproto: data.path: is missing", "directory"},
+      {"data { format: \"synthetic\" path: \"x\" }", "w.textproto:1:28: data.path:", "no effect"},
+      {"data { path: \"x\" flip: true }", "w.textproto:1:18: data.flip:", "cifar10"},
+      {"data { path: \"x\" shift_pixels: 99 }", "w.textproto:1:18: data.shift_pixels:", "0 to 64"},
+      {"data { path: \"x\" synthetic_images: 9 }",
+       "w.textproto:1:18: data.synthetic_images:", "no effect"},
+      {"data { format: \"synthetic\" synthetic_images: 0 }", "w.textproto:1:28: data.synth", "0"},
+  };
+  for (const Case& c : cases) {
+    CHECK_THAT(worker_error(c.text), StartsWith(c.start) && Contains(c.part));
+  }
+}
+
+TEST_CASE("an optimizer or training section that makes no sense names field and cure") {
+  struct Case {
+    const char* text;
+    const char* start;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"optimizer { rule: \"adam\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
+      {"optimizer { learning_rate: 0 }", "optimizer.learning_rate: 0", "above 0"},
+      {"optimizer { learning_rate: inf }", "optimizer.learning_rate: inf", "above 0"},
+      {"optimizer { momentum: 1 }", "optimizer.momentum: 1", "below 1"},
+      {"optimizer { rule: \"sgd\" momentum: 0.9 }", "optimizer.momentum:", "no effect"},
+      {"optimizer { weight_decay: -1 }", "optimizer.weight_decay: -1", "0 or above"},
+      {"optimizer { schedule { kind: \"cos\" } }", "optimizer.schedule.kind:", "cosine"},
+      {"optimizer { schedule { kind: \"step\" } }", "optimizer.schedule.step_epochs:", "missing"},
+      {"optimizer { schedule { kind: \"step\" step_epochs: [5, 3] } }",
+       "optimizer.schedule.step_epochs: 3 comes after 5", "ascending"},
+      {"optimizer { schedule { gamma: 0.5 } }", "optimizer.schedule.gamma:", "no effect"},
+      {"optimizer { schedule { kind: \"step\" step_epochs: 1 gamma: 0 } }",
+       "optimizer.schedule.gamma: 0", "above 0"},
+      {"optimizer { schedule { power: 3 } }", "optimizer.schedule.power:", "polynomial"},
+      {"train { batch: 0 }", "train.batch: 0", "1 to 65536"},
+      {"train { epochs: 0 }", "train.epochs:", "at least 1"},
+      {"train { threads: 0 }", "train.threads: 0", "1 to 1024"},
+  };
+  for (const Case& c : cases) {
+    const std::string error = worker_error(std::string("data { path: \"x\" }\n") + c.text);
+    CHECK_THAT(error, StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
+  }
+}
+
+TEST_CASE("a configuration changed after loading is checked without a place") {
+  ServerConfig config;
+  CHECK(validate(config).ok());
+  config.set_log_level("loud");
+  CHECK_THAT(validate(config).message(), StartsWith("log_level: \"loud\" is not known"));
+  WorkerConfig worker;
+  CHECK_THAT(validate(worker).message(), StartsWith("data.path: is missing"));
+}
+
+TEST_CASE("a file that is not there or is a directory is named") {
+  const auto missing = load_server_config("no/such/file.textproto");
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code() == Code::kNotFound);
+  CHECK_THAT(missing.error().message(), StartsWith("no/such/file.textproto: cannot be read"));
+  CHECK_THAT(load_worker_config("/").error().message(), Contains("is a directory"));
+}
+
+TEST_CASE("a relative data path is relative to the configuration file") {
+  const auto directory =
+      std::filesystem::temp_directory_path() / ("phub_config_test_" + std::to_string(getpid()));
+  std::filesystem::create_directories(directory / "sub");
+  const std::string path = (directory / "sub" / "w.textproto").string();
+  std::ofstream(path) << "data { path: \"../data\" }";
+  const auto config = load_worker_config(path);
+  REQUIRE(config);
+  CHECK(config->data().path() == (directory / "data").string());
+  std::ofstream(path) << "data { path: \"/data\" }";
+  CHECK(load_worker_config(path)->data().path() == "/data");
+  std::filesystem::remove_all(directory);
+}
+
+TEST_CASE("the server configuration of the repository is valid") {
+  const auto config = load_server_config(PHUB_SOURCE_DIR "/configs/server.textproto");
+  INFO((config ? "" : config.error().message()));
+  CHECK(config.has_value());
+}
+
+TEST_CASE("addresses are names, IPv4, or IPv6 in brackets, with a port") {
+  CHECK(parse_address("localhost:80").value().host == "localhost");
+  CHECK(parse_address("[fe80::1]:7077").value().host == "fe80::1");
+  CHECK(parse_address("[fe80::1]:7077").value().port == 7077);
+  CHECK(to_string(*parse_address("[::1]:7")) == "[::1]:7");
+  CHECK(to_string(*parse_address("10.0.0.1:65535")) == "10.0.0.1:65535");
+  for (const char* wrong : {"", ":", "host", "host:", ":80", "[]:80", "a:b", "a:1x", "a:-1",
+                            "a:65536", "::1:80", "a b:80", "[::1:80", "http://a:80"}) {
+    INFO(wrong);
+    CHECK_FALSE(parse_address(wrong).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace phub
