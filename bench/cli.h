@@ -1,0 +1,21 @@
+// The command line of the subcommands: each function adds its subcommand with help and checks, and
+// a callback that stores the exit code. Main thread.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace phub::bench {
+
+// What a subcommand runs as; kept until the command line is known to be right.
+using Run = std::function<int()>;
+
+void add_exchange(CLI::App& app, Run& run);
+void add_roof(CLI::App& app, Run& run);
+void add_chunks(CLI::App& app, Run& run);
+void add_bars(CLI::App& app, Run& run);
+void add_aggregate(CLI::App& app, Run& run);
+// The hidden subcommands that the bench starts its own processes with.
+void add_workers(CLI::App& app, Run& run);
+
+}  // namespace phub::bench

@@ -1,0 +1,52 @@
+// The subcommands beside "exchange".
+// Each prints its table or JSON lines and returns the exit code. Main thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bench/interleave.h"
+#include "bench/work.h"
+
+namespace phub::bench {
+
+struct RoofOptions {
+  std::uint32_t workers = 4;
+  std::uint64_t elements = 0;
+  unsigned threads = 2;
+  bool state = false;
+  BlockPlan plan;
+  bool json = false;
+};
+int run_roof(const RoofOptions& options);
+
+struct AggregateOptions {
+  std::uint32_t workers = 4;
+  std::uint64_t elements = 0;
+  std::string keys = "auto";
+  RuleKind rule = RuleKind::kNesterov;
+  unsigned threads = 2;
+  std::uint32_t chunk_kib = 32;
+  BlockPlan plan;
+  bool json = false;
+};
+int run_aggregate(const AggregateOptions& options);
+
+struct ChunksOptions {
+  Work work;
+  std::vector<std::uint32_t> sizes_kib = {4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
+  BlockPlan plan;
+  bool json = false;
+};
+int run_chunks(const ChunksOptions& options);
+
+struct BarsOptions {
+  Work work;             // elements, keys, server cores
+  BlockPlan plan;        // of the model-sized exchanges
+  BlockPlan small_plan;  // of the one-chunk exchanges
+  bool json = false;
+};
+int run_bars(const BarsOptions& options);
+
+}  // namespace phub::bench

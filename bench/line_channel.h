@@ -1,0 +1,48 @@
+// Lines of text over a local stream socket between the bench and its processes.
+//
+// One owner, one thread for each end. The bench listens on an abstract Unix name (nothing to
+// remove afterwards); each process connects and says hello. A closed channel ends the process.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+
+namespace phub::bench {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Milliseconds until the deadline as poll(2) wants them, never negative.
+int poll_timeout(Deadline deadline);
+
+class LineChannel {
+ public:
+  LineChannel() = default;
+  explicit LineChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+
+  // Error: kUnavailable when the other end is closed.
+  Status write_line(std::string_view line);
+  // Reads what is there, waiting for at least one byte. Error: kUnavailable at the end of stream.
+  Status read_some();
+  // A complete line that was read, without its newline.
+  std::optional<std::string> take_line();
+  // Blocks, without a deadline, until a line is complete: how an idle process waits for work.
+  Result<std::string> read_line();
+
+  int fd() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+  std::string buffer_;
+};
+
+// Listens on an unused abstract name, returned in `name`.
+Result<UniqueFd> listen_abstract(std::string& name);
+Result<LineChannel> accept_channel(int listener);
+Result<LineChannel> connect_channel(const std::string& name);
+
+}  // namespace phub::bench

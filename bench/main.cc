@@ -1,0 +1,38 @@
+// phub-bench: measures PHub, its peers, and what the machine allows.
+#include <CLI/CLI.hpp>
+
+#include "bench/cli.h"
+
+namespace {
+
+constexpr int kBadInput = 2;
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace phub::bench;
+  CLI::App app(
+      "phub-bench measures the exchange of gradients: PHub beside Gloo, Open MPI and what memory\n"
+      "allows, all in one run and in turns, because a machine's speed drifts. Every sum is "
+      "checked\n"
+      "element by element. Exit code: 0; 1 after a wrong sum or a failure; 2 for bad input.",
+      "phub-bench");
+  app.require_subcommand(1);
+  app.footer(
+      "Start with:\n"
+      "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"
+      "and see 'phub-bench SUBCOMMAND --help'.");
+  Run run;
+  add_exchange(app, run);
+  add_roof(app, run);
+  add_chunks(app, run);
+  add_aggregate(app, run);
+  add_bars(app, run);
+  add_workers(app, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadInput;
+  }
+  return run();
+}

@@ -1,0 +1,94 @@
+#include "bench/phub_servers.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+
+#include "bench/job_memory.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr std::chrono::seconds kStartTimeout{20};
+constexpr std::chrono::seconds kStopTimeout{5};
+constexpr std::uint64_t kKib = 1024;
+
+struct Resident {
+  std::uint64_t anonymous = 0;
+  std::uint64_t shared = 0;
+};
+
+Resident resident(pid_t pid) {
+  Resident found;
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    words >> name >> kib;
+    if (name == "RssAnon:") found.anonymous = kib * kKib;
+    if (name == "RssShmem:") found.shared = kib * kKib;
+  }
+  return found;
+}
+
+// The value of `name=value` in the server's ready line.
+Result<std::string> field(const std::string& line, const std::string& name) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+  }
+  return Status(Code::kInternal, fmt::format("phub-server printed '{}' without {}=", line, name));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
+  std::unique_ptr<PhubServers> servers(new PhubServers());
+  for (std::uint32_t i = 0; i < work.servers; ++i) {
+    const std::string cores = std::to_string(work.server_cores);
+    PHUB_ASSIGN_OR_RETURN(
+        auto process,
+        ChildProcess::start(
+            {.name = fmt::format("phub-server {}", i),
+             .command = {program, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0", "--cores",
+                         cores, "--transports", "shm,tcp", "--log-level", "warn"},
+             .log_path = places.fresh_path("phub-server.log")}));
+    const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
+    PHUB_ASSIGN_OR_RETURN(const std::string line, process->read_output_line(deadline));
+    PHUB_ASSIGN_OR_RETURN(const std::string address, field(line, "control"));
+    servers->addresses_.push_back(address);
+    const Resident now = resident(process->pid());
+    servers->idle_bytes_ += now.anonymous + now.shared;
+    servers->processes_.push_back(std::move(process));
+  }
+  return servers;
+}
+
+PhubServers::~PhubServers() {
+  const Deadline deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  for (const auto& process : processes_) process->stop(SIGTERM, deadline);
+}
+
+std::string PhubServers::addresses() const { return fmt::format("{}", fmt::join(addresses_, ",")); }
+
+Result<ServerMemory> PhubServers::memory(const std::string& job) const {
+  ServerMemory total;
+  total.idle = idle_bytes_;
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const Resident now = resident(processes_[i]->pid());
+    total.anonymous += now.anonymous;
+    total.shared += now.shared;
+    PHUB_ASSIGN_OR_RETURN(const JobMemory reported, job_memory(addresses_[i], job));
+    total.job += reported.bytes;
+    total.job_staging += reported.staging_bytes;
+  }
+  return total;
+}
+
+}  // namespace phub::bench

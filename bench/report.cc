@@ -1,0 +1,110 @@
+#include "bench/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench/statistics.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr double kTail = 0.99;
+constexpr double kGiga = 1e9;
+constexpr double kMilli = 1e-3;
+constexpr double kMicro = 1e-6;
+
+void print_memory(const System& system) {
+  const ServerMemory& memory = *system.memory;
+  const double ideal = static_cast<double>(ideal_server_bytes(system.work));
+  const std::uint64_t owned = owned_server_bytes(system.work, memory);
+  fmt::print(
+      "server memory: {} reported for the job, of which {} staging; without staging {:.2f}x of\n"
+      "  parameters + optimizer state ({}). Resident: {} without the workers' gradients ({:.2f}x;\n"
+      "  {} of it before the job); RssAnon {}, RssShmem {}.\n",
+      format_bytes(memory.job), format_bytes(memory.job_staging),
+      static_cast<double>(memory.job - memory.job_staging) / ideal,
+      format_bytes(ideal_server_bytes(system.work)), format_bytes(owned),
+      static_cast<double>(owned) / ideal, format_bytes(memory.idle), format_bytes(memory.anonymous),
+      format_bytes(memory.shared));
+}
+
+}  // namespace
+
+void Table::print() const {
+  std::vector<std::size_t> widths(rows_.front().size(), 0);
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  for (const auto& row : rows_) {
+    std::string line = fmt::format("{:<{}}", row[0], widths[0]);
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      line += fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    fmt::print("{}\n", line);
+  }
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds >= 1.0) return fmt::format("{:.2f} s", seconds);
+  if (seconds >= kMilli) return fmt::format("{:.1f} ms", seconds / kMilli);
+  return fmt::format("{:.1f} us", seconds / kMicro);
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  constexpr double kMib = 1024.0 * 1024.0;
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMib);
+}
+
+double exchanged_bytes(const Work& work) {
+  return 2.0 * work.workers * static_cast<double>(work.payload_bytes());
+}
+
+std::uint64_t ideal_server_bytes(const Work& work) {
+  return work.elements * sizeof(float) * (1 + state_arrays(work.rule));
+}
+
+std::uint64_t owned_server_bytes(const Work& work, const ServerMemory& memory) {
+  const std::uint64_t gradients = work.transport == "shm" ? work.workers * work.payload_bytes() : 0;
+  return memory.anonymous + memory.shared - std::min(gradients, memory.shared);
+}
+
+void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
+  const Work& work = comparison.work;
+  fmt::print("\n{}: {} workers, {} {} elements ({} each), rule {}, {} blocks of {} iterations\n",
+             work.transport, work.workers, work.elements, name_of(work.dtype),
+             format_bytes(work.payload_bytes()), name_of(work.rule), plan.blocks, plan.iterations);
+  Table table(
+      {"system", "p50", "p99", "GB/s", "time / phub", "[min .. max]", "verified", "checksum"});
+  for (const System* system : comparison.rows) {
+    const std::vector<double> seconds = all_values(system->blocks);
+    const double p50 = median(seconds);
+    std::string over = "-";
+    std::string range = "-";
+    if (comparison.phub != nullptr) {
+      const Spread spread = ratio(system->blocks, comparison.phub->blocks);
+      over = fmt::format("{:.2f}x", spread.median);
+      range = fmt::format("[{:.2f} .. {:.2f}]", spread.min, spread.max);
+    }
+    table.add({std::string(name_of(system->kind)), format_seconds(p50),
+               format_seconds(percentile(seconds, kTail)),
+               fmt::format("{:.2f}", exchanged_bytes(work) / p50 / kGiga), over, range,
+               system->failure.empty() ? "yes" : "NO", system->checksum});
+  }
+  table.print();
+  if (comparison.phub != nullptr && comparison.phub->memory) print_memory(*comparison.phub);
+  for (const System* system : comparison.rows) {
+    if (!system->group->note().empty()) {
+      fmt::print("{}: {}\n", name_of(system->kind), system->group->note());
+    }
+  }
+}
+
+int finish(const Result<bool>& all_right) {
+  if (all_right) return all_right.value() ? 0 : 1;
+  fmt::print(stderr, "phub-bench: {}\n", all_right.error().message());
+  return all_right.error().code() == Code::kInvalidArgument ? 2 : 1;
+}
+
+}  // namespace phub::bench

@@ -1,0 +1,42 @@
+// Pinned threads that do one thing together, over and over, and sleep in between.
+//
+// Belongs to the thread that creates it, which is member 0 and gets pinned to the first CPU.
+#pragma once
+
+#include <barrier>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+class Team {
+ public:
+  // Error: kInvalidArgument when the machine has not a CPU for each thread.
+  static Result<std::unique_ptr<Team>> create(unsigned threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  // Calls work(member) on every member; returns when the last has returned.
+  void run(const std::function<void(unsigned)>& work);
+  // Inside `work`: returns when all members have come here.
+  void meet() { middle_.arrive_and_wait(); }
+
+  unsigned size() const { return threads_count_; }
+
+ private:
+  explicit Team(unsigned threads);
+
+  unsigned threads_count_;
+  const std::function<void(unsigned)>* work_ = nullptr;  // null at the start barrier: stop
+  std::barrier<> start_;
+  std::barrier<> middle_;
+  std::barrier<> end_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace phub::bench

@@ -1,0 +1,55 @@
+// What a run of the bench exchanges, and where its processes find things. Values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+struct Work {
+  std::string transport = "shm";  // shm or tcp
+  std::uint32_t workers = 4;
+  std::uint64_t elements = 0;
+  std::string keys = "auto";  // see keys.h
+  DataType dtype = DataType::kFloat32;
+  RuleKind rule = RuleKind::kSum;
+  bool deterministic = true;
+  std::uint32_t chunk_kib = 32;
+  std::uint32_t servers = 1;
+  std::uint32_t server_cores = 2;  // of each server
+
+  // Payload of one worker's push.
+  std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
+};
+
+// The places of a run: the folder of our binaries and a scratch folder that is removed at the end.
+class Places {
+ public:
+  static Result<std::unique_ptr<Places>> create();
+  ~Places();
+  Places(const Places&) = delete;
+  Places& operator=(const Places&) = delete;
+
+  // Path of one of our programs. Error: kNotFound with the target to build.
+  Result<std::string> program(const std::string& name) const;
+  const std::filesystem::path& scratch() const { return scratch_; }
+  // A file in the scratch folder that no one else uses.
+  std::string fresh_path(const std::string& name);
+  // Readable once SIGINT or SIGTERM has come (both are blocked from here on).
+  int interrupt_fd() const { return interrupt_fd_; }
+
+ private:
+  Places() = default;
+  std::filesystem::path binaries_;
+  std::filesystem::path scratch_;
+  int interrupt_fd_ = -1;
+  unsigned paths_ = 0;
+};
+
+}  // namespace phub::bench

@@ -1,0 +1,50 @@
+// The child's side of the bench: a process that exchanges gradients when it is told to.
+//
+// Runs on the process's main thread. Between commands it blocks in a read and uses no CPU.
+//   "run W K"   fills the gradients, makes W exchanges, then K more; answers
+//               "done t0 t1 ... tK": CLOCK_MONOTONIC nanoseconds at the end of the W-th exchange
+//               and of each of the K
+//   "verify R"  exchanges pattern R and checks every element; answers "verified CHECKSUM" or
+//               "wrong TEXT"
+//   "quit"      ends the loop
+// Any failure is answered by "error TEXT".
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bench/line_channel.h"
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  // Fills the gradients with the pattern of `round`; not timed.
+  virtual Status fill(std::uint32_t round) = 0;
+  // One exchange of all keys.
+  virtual Status iterate() = 0;
+  // Exchanges the pattern of `round` and checks all elements of the result; its checksum.
+  // Error: kDataLoss names the first wrong element.
+  virtual Result<std::uint64_t> verify(std::uint32_t round) = 0;
+};
+
+struct Hello {
+  std::string control;      // abstract name of the bench's control socket
+  std::uint32_t index = 0;  // which worker of its group this process is
+  std::string note;         // what people should know about the system, one line
+};
+
+// Asks the kernel to end this process when its parent dies. Called first in every child's main.
+void end_with_parent();
+
+Result<LineChannel> say_hello(const Hello& hello);
+
+// Serves commands until "quit" or until the bench is gone; the process's exit code.
+int serve(LineChannel& channel, Task& task);
+
+// Tells the bench, if it can be reached, why this process cannot start; the exit code.
+int fail(const Hello& hello, const Status& status);
+
+}  // namespace phub::bench

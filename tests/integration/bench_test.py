@@ -1,0 +1,231 @@
+"""Runs every subcommand of phub-bench with tiny sizes and checks what it prints.
+
+Usage: bench_test.py PATH_OF_PHUB_BENCH
+"""
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BENCH = ""
+DEADLINE_SECONDS = 120
+FIELDS = [
+    "bench", "system", "transport", "workers", "server_cores", "elements", "dtype", "rule",
+    "iterations", "seconds_p50", "seconds_p99", "gigabytes_per_second", "verified", "checksum",
+]
+
+
+def run(*arguments):
+    return subprocess.run([BENCH, *arguments], capture_output=True, text=True,
+                          timeout=DEADLINE_SECONDS)
+
+
+def built(peer):
+    return os.access(os.path.join(os.path.dirname(BENCH), "phub-bench-" + peer), os.X_OK)
+
+
+def peers():
+    return [peer for peer in ("gloo", "openmpi") if built(peer)]
+
+
+def processes_of(scratch):
+    """Processes whose environment says that they belong to one test."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(path, "rb") as environment:
+                if ("TMPDIR=" + scratch).encode() in environment.read().split(b"\0"):
+                    found.append(int(path.split("/")[2]))
+        except OSError:
+            pass  # it ended, or is not ours
+    return found
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class BenchTest(unittest.TestCase):
+    def lines(self, *arguments):
+        done = run(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        objects = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertTrue(objects)
+        for line in objects:
+            for field in FIELDS:
+                self.assertIn(field, line)
+            self.assertTrue(line["verified"], line)
+            self.assertGreater(line["seconds_p50"], 0)
+            self.assertGreaterEqual(line["seconds_p99"], line["seconds_p50"])
+            self.assertGreater(line["gigabytes_per_second"], 0)
+        return objects
+
+    def test_all_systems_agree_on_the_sum(self):
+        arguments = ["exchange", "--transport", "shm,tcp", "--workers", "3", "--elements", "5003",
+                     "--iterations", "6", "--blocks", "3", "--roof"]
+        if peers():
+            arguments += ["--peers", ",".join(peers())]
+        objects = self.lines(*arguments)
+        self.assertEqual(len({line["checksum"] for line in objects}), 1, objects)
+        systems = {(line["system"], line["transport"]) for line in objects}
+        self.assertIn(("phub", "shm"), systems)
+        self.assertIn(("phub", "tcp"), systems)
+        self.assertIn(("roof", "memory"), systems)
+        if "gloo" in peers():
+            self.assertIn(("gloo-ring", "tcp"), systems)
+            self.assertIn(("gloo-halving-doubling", "tcp"), systems)
+        if "openmpi" in peers():
+            self.assertIn(("openmpi", "shm"), systems)
+            self.assertIn(("openmpi", "tcp"), systems)
+        for line in objects:
+            self.assertEqual(line["iterations"], 6)
+            self.assertEqual(line["workers"], 3)
+            self.assertLessEqual(line["ratio_to_phub_min"], line["ratio_to_phub_p50"])
+            self.assertLessEqual(line["ratio_to_phub_p50"], line["ratio_to_phub_max"])
+            if line["system"] == "phub":
+                self.assertEqual(line["ratio_to_phub_p50"], 1)
+                self.assertGreaterEqual(line["server_job_bytes"], 4 * 5003)
+
+    def test_every_rule_is_verified_over_every_wire_type(self):
+        for dtype in ("fp32", "fp16", "bf16"):
+            objects = self.lines("exchange", "--workers", "2", "--elements", "20000", "--keys", "7",
+                                 "--dtype", dtype, "--rule", "sum,mean,sgd,momentum,nesterov",
+                                 "--iterations", "4", "--blocks", "2")
+            self.assertEqual([line["rule"] for line in objects],
+                             ["sum", "mean", "sgd", "momentum", "nesterov"])
+
+    def test_arrival_order_and_resnet50_proportions_are_verified(self):
+        objects = self.lines("exchange", "--transport", "tcp", "--workers", "2", "--order",
+                             "arrival", "--elements", "100000", "--keys", "resnet50",
+                             "--iterations", "4", "--blocks", "2")
+        self.assertEqual(objects[0]["order"], "arrival")
+
+    def test_two_servers_share_the_keys(self):
+        objects = self.lines("exchange", "--workers", "2", "--servers", "2", "--server-cores", "1",
+                             "--elements", "50000", "--iterations", "2", "--blocks", "2")
+        self.assertEqual(objects[0]["servers"], 2)
+
+    def test_the_roof_prints_each_pass(self):
+        objects = self.lines("roof", "--workers", "2", "--elements", "10007", "--threads", "1",
+                             "--state", "1", "--iterations", "4", "--blocks", "2")
+        self.assertEqual([line["rule"] for line in objects], ["sum", "nesterov", "copy", "triad"])
+        self.assertEqual([line["streams"] for line in objects], [4, 6, 3, 4])
+
+    def test_chunks_sweeps_the_sizes(self):
+        objects = self.lines("chunks", "--workers", "2", "--elements", "30000", "--sizes",
+                             "4,32,64", "--iterations", "2", "--blocks", "2")
+        self.assertEqual([line["chunk_kib"] for line in objects], [4, 32, 64])
+        self.assertEqual(len({line["checksum"] for line in objects}), 1)
+
+    def test_tall_and_wide_fused_and_unfused_give_the_same_bits(self):
+        objects = self.lines("aggregate", "--workers", "3", "--elements", "100003", "--keys",
+                             "resnet50", "--threads", "1", "--iterations", "4", "--blocks", "2")
+        self.assertEqual([line["system"] for line in objects],
+                         ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused"])
+        self.assertEqual(len({line["checksum"] for line in objects}), 1)
+
+    def test_the_bars_are_printed_with_their_measures(self):
+        if len(peers()) < 2:
+            self.skipTest("needs both peers")
+        done = run("bars", "--elements", "20000", "--iterations", "4", "--blocks", "2",
+                   "--small-iterations", "4", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        objects = [json.loads(line) for line in done.stdout.splitlines()]
+        bars = [line for line in objects if line["bench"] == "bars"]
+        self.assertEqual(len(bars), 11)
+        for bar in bars:
+            self.assertEqual(bar["met"], bar["value"] <= bar["limit"] if bar["at_most"]
+                             else bar["value"] >= bar["limit"])
+        small = [line for line in objects if line.get("elements") == 8192]
+        self.assertEqual({line["transport"] for line in small}, {"shm", "tcp"})
+
+    def test_tables_are_for_people(self):
+        done = run("exchange", "--workers", "2", "--elements", "1000", "--iterations", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("server memory:", done.stdout)
+        self.assertIn("time / phub", done.stdout)
+        self.assertEqual(done.stderr, "")  # no progress where there is no terminal
+
+    def test_bad_input_ends_with_code_2_and_names_the_option(self):
+        for arguments, word in [
+                ([], "subcommand"),
+                (["exchange", "--workers", "0"], "--workers"),
+                (["exchange", "--transport", "pigeon"], "--transport"),
+                (["exchange", "--keys", "many"], "--keys"),
+                (["exchange", "--elements", "0"], "--elements"),
+                (["exchange", "--rule", "nesterov", "--systems", "openmpi"], "openmpi"),
+                (["exchange", "--dtype", "fp16", "--roof"], "--no-roof"),
+                (["chunks", "--sizes", "0"], "--sizes"),
+                (["roof", "--threads", "4096"], "--threads"),
+                (["aggregate", "--rule", "adam"], "--rule")]:
+            done = run(*arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def start_endless(self, scratch):
+        systems = "phub"
+        if "gloo" in peers():
+            systems += ",gloo-ring"
+        if "openmpi" in peers():
+            systems += ",openmpi"
+        bench = subprocess.Popen(
+            [BENCH, "exchange", "--systems", systems, "--workers", "2", "--elements", "8192",
+             "--iterations", "10000000", "--blocks", "1000"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=scratch))
+        self.assertTrue(wait_until(lambda: len(processes_of(scratch)) >= 4))
+        return bench
+
+    def test_an_interrupted_bench_leaves_nothing_behind(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            bench = self.start_endless(scratch)
+            bench.send_signal(signal.SIGINT)
+            _, errors = bench.communicate(timeout=DEADLINE_SECONDS)
+            self.assertEqual(bench.returncode, 1)
+            self.assertIn("interrupted", errors)
+            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+            self.assertEqual(os.listdir(scratch), [])
+
+    def test_a_killed_bench_takes_its_processes_along(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            bench = self.start_endless(scratch)
+            bench.kill()
+            bench.communicate(timeout=DEADLINE_SECONDS)
+            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+
+    def test_a_killed_worker_ends_the_run_and_is_named(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            bench = self.start_endless(scratch)
+
+            def workers():
+                found = []
+                for pid in processes_of(scratch):
+                    try:
+                        with open(f"/proc/{pid}/cmdline", encoding="utf-8") as command:
+                            if "exchange-worker" in command.read():
+                                found.append(pid)
+                    except OSError:
+                        pass
+                return found
+
+            self.assertTrue(wait_until(lambda: len(workers()) == 2))
+            os.kill(workers()[0], signal.SIGKILL)
+            _, errors = bench.communicate(timeout=DEADLINE_SECONDS)
+            self.assertEqual(bench.returncode, 1)
+            self.assertIn("was ended by signal 9", errors)
+            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+
+
+if __name__ == "__main__":
+    BENCH = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
