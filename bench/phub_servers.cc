@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "bench/job_memory.h"
+#include "common/base/affinity.h"
 
 namespace phub::bench {
 namespace {
@@ -36,6 +37,25 @@ Resident resident(pid_t pid) {
   return found;
 }
 
+// A configuration that pins the server's cores; servers on one machine get CPUs of their own as
+// far as there are enough.
+Result<std::string> write_configuration(const Work& work, std::uint32_t server, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
+  if (work.server_cores > cpus.size()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--server-cores {}: this machine has {} usable CPUs",
+                              work.server_cores, cpus.size()));
+  }
+  const std::string path = places.fresh_path("phub-server.textproto");
+  std::ofstream file(path);
+  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n";
+  for (std::uint32_t core = 0; core < work.server_cores; ++core) {
+    file << fmt::format("cpus: {}\n", cpus[(server * work.server_cores + core) % cpus.size()]);
+  }
+  if (!file.flush()) return errno_status(path);
+  return path;
+}
+
 // The value of `name=value` in the server's ready line.
 Result<std::string> field(const std::string& line, const std::string& name) {
   std::istringstream words(line);
@@ -51,14 +71,11 @@ Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places
   PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
   std::unique_ptr<PhubServers> servers(new PhubServers());
   for (std::uint32_t i = 0; i < work.servers; ++i) {
-    const std::string cores = std::to_string(work.server_cores);
-    PHUB_ASSIGN_OR_RETURN(
-        auto process,
-        ChildProcess::start(
-            {.name = fmt::format("phub-server {}", i),
-             .command = {program, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0", "--cores",
-                         cores, "--transports", "shm,tcp", "--log-level", "warn"},
-             .log_path = places.fresh_path("phub-server.log")}));
+    PHUB_ASSIGN_OR_RETURN(const std::string path, write_configuration(work, i, places));
+    PHUB_ASSIGN_OR_RETURN(auto process,
+                          ChildProcess::start({.name = fmt::format("phub-server {}", i),
+                                               .command = {program, "--config", path},
+                                               .log_path = places.fresh_path("phub-server.log")}));
     const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
     PHUB_ASSIGN_OR_RETURN(const std::string line, process->read_output_line(deadline));
     PHUB_ASSIGN_OR_RETURN(const std::string address, field(line, "control"));
