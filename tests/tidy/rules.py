@@ -1,0 +1,119 @@
+"""The rules of the tree that a machine can check: who may include whom, sizes, words, folders.
+
+ARCHITECTURE.md and CONTRIBUTING.md explain them. `violations` is a pure function of the tree, given
+as {path: text}; it touches no files, so the rules are tested on small made-up trees.
+"""
+
+import re
+
+FOLDERS = {"server", "worker", "proto", "common", "kernels", "deploy", "tests", "bench", "configs"}
+HIDDEN_FOLDERS = {".ci"}
+LINES_MAX = 500
+
+CODE = re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh)$")
+COUNTED = re.compile(r"(\.(h|hpp|cc|cpp|c|cu|cuh|py|sh|proto|cmake|textproto)|CMakeLists\.txt)$")
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+CONDITIONAL = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
+
+# Layer -> the layers that it may include.
+LEAVES = {"common/base", "common/transport", "common", "kernels", "proto"}
+MAY_INCLUDE = {
+    "common/base": {"common/base"},
+    "common/transport": {"common/base", "common/transport"},
+    "common": {"common/base", "common", "proto"},
+    "kernels": {"common/base", "kernels"},
+    "server": LEAVES | {"server"},
+    "worker": LEAVES | {"worker"},
+    "bench": LEAVES | {"server", "worker", "bench"},
+    "tests": LEAVES | {"server", "worker", "bench", "tests"},
+}
+
+# What, its headers, and the only files that may include them.
+RESERVED = [
+    ("protobuf and gRPC",
+     re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
+     re.compile(r"^(common/(config|rpc_status)"
+                r"|server/(control_service|phubctl|main|job_table|membership|daemon)"
+                r"|worker/(client/rendezvous|main)|bench/|tests/)")),
+    ("verbs", re.compile(r"^(infiniband|rdma)/"),
+     re.compile(r"^(common/transport/verbs/|tests/support/)")),
+    ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
+    ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
+     re.compile(r"^(kernels/cuda/|worker/nn/cuda/)")),
+    ("hwloc", re.compile(r"^hwloc"), re.compile(r"^common/base/affinity")),
+    ("Highway", re.compile(r"^hwy/"), re.compile(r"^kernels/cpu/")),
+]
+
+# Preprocessor conditionals: check.h switches its checks, Highway compiles a file several times.
+CONDITIONAL_FILES = re.compile(r"^(common/base/check\.h$|kernels/cpu/)")
+
+# In pieces, so that this file does not break its own rule.
+WORDS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.\-])/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/"
+                           r"|\.\./sha" + r"red\b")
+
+
+def layer_of(path):
+    """The layer of a file of ours, or of an included header; None for anything else."""
+    parts = path.split("/")
+    if parts[0] == "common" and len(parts) > 2 and parts[1] in ("base", "transport"):
+        return "common/" + parts[1]
+    return parts[0] if parts[0] in MAY_INCLUDE or parts[0] == "proto" else None
+
+
+def folder_violations(path):
+    folder, slash, _ = path.partition("/")
+    if slash and folder not in FOLDERS | HIDDEN_FOLDERS:
+        yield f"{path}: folder '{folder}' is not one of {' '.join(sorted(FOLDERS))}"
+
+
+def include_violations(path, number, quote, header):
+    where = f"{path}:{number}"
+    own, other = layer_of(path), layer_of(header)
+    if quote == '"' and other is None:
+        yield f"{where}: \"{header}\": name our headers by their path from the root, others by <>"
+    if own is not None and other is not None and other not in MAY_INCLUDE.get(own, set()):
+        yield f"{where}: {own} may not include {other} ({header})"
+    for what, headers, allowed in RESERVED:
+        if headers.search(header) and not allowed.search(path):
+            yield f"{where}: {what} ({header}) may be included by {allowed.pattern} only"
+
+
+def is_feature(condition):
+    """Whether a condition asks for more than the compiler's own macros, as __x86_64__."""
+    names = re.findall(r"[A-Za-z_]\w*", condition.split("//")[0])
+    return any(name != "defined" and not name.startswith("__") for name in names) or not names
+
+
+def code_violations(path, lines):
+    for number, line in enumerate(lines, 1):
+        if match := INCLUDE.match(line):
+            yield from include_violations(path, number, *match.groups())
+        if match := CONDITIONAL.match(line):
+            if not CONDITIONAL_FILES.search(path) and is_feature(match.group(1)):
+                yield (f"{path}:{number}: '{line.strip()}': CMake chooses source files, the "
+                       "preprocessor does not choose features")
+
+
+def text_violations(path, lines):
+    for number, line in enumerate(lines, 1):
+        if match := WORDS.search(line):
+            yield f"{path}:{number}: '{match.group(0)}': do it, or open an issue"
+        if match := MACHINE_PATHS.search(line):
+            yield f"{path}:{number}: '{match.group(0)}' is a path of one machine"
+
+
+def violations(tree):
+    """All violations in {path: text}, as 'path:line: what and the cure'. Text None: not text."""
+    found = []
+    for path, text in sorted(tree.items()):
+        found += folder_violations(path)
+        if text is None:
+            continue
+        lines = text.splitlines()
+        found += text_violations(path, lines)
+        if COUNTED.search(path) and len(lines) > LINES_MAX:
+            found.append(f"{path}: {len(lines)} lines; the limit is {LINES_MAX}: split it by idea")
+        if CODE.search(path):
+            found += code_violations(path, lines)
+    return found

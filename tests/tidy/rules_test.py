@@ -1,0 +1,129 @@
+"""Each rule of rules.py passes a tree that keeps it and fails one that breaks it."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import rules
+
+CHECK_TREE = pathlib.Path(__file__).with_name("check_tree.py")
+
+
+def broken(path, text=""):
+    return rules.violations({path: text})
+
+
+class RulesTest(unittest.TestCase):
+    def accepts(self, path, text=""):
+        self.assertEqual(broken(path, text), [])
+
+    def refuses(self, path, text="", saying=""):
+        found = broken(path, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertTrue(found[0].startswith(path), found[0])
+        self.assertIn(saying, found[0])
+
+    def test_layers_include_only_what_lies_below(self):
+        for path, header in [("common/base/ring.h", "common/base/check.h"),
+                             ("common/plan.h", "common/base/dtype.h"),
+                             ("common/transport/shm/a.cc", "common/transport/transport.h"),
+                             ("kernels/reduce.h", "common/base/rule.h"),
+                             ("kernels/cpu/reduce.cc", "kernels/reduce.h"),
+                             ("server/core.cc", "common/transport/transport.h"),
+                             ("server/core.cc", "kernels/reduce.h"),
+                             ("worker/main.cc", "worker/client/phub.h"),
+                             ("bench/main.cc", "worker/client/phub.h"),
+                             ("tests/unit/core_test.cc", "server/core.h")]:
+            self.accepts(path, f'#include "{header}"\n')
+        for path, header in [("common/base/ring.h", "common/plan.h"),
+                             ("common/base/ring.h", "kernels/reduce.h"),
+                             ("common/transport/tcp/a.cc", "common/plan.h"),
+                             ("common/transport/tcp/a.cc", "kernels/reduce.h"),
+                             ("common/plan.cc", "server/core.h"),
+                             ("common/plan.cc", "common/transport/transport.h"),
+                             ("kernels/reduce.h", "common/plan.h"),
+                             ("kernels/cpu/reduce.cc", "server/core.h"),
+                             ("server/core.cc", "worker/client/phub.h"),
+                             ("worker/main.cc", "server/core.h"),
+                             ("server/core.cc", "bench/harness.h"),
+                             ("worker/main.cc", "tests/support/peers.h"),
+                             ("bench/main.cc", "tests/support/peers.h")]:
+            self.refuses(path, f'#include "{header}"\n', "may not include")
+            self.refuses(path, f"  #  include <{header}>\n", "may not include")
+
+    def test_our_headers_are_named_from_the_root(self):
+        self.refuses("server/core.cc", '#include "core.h"\n', "path from the root")
+        self.refuses("server/core.cc", '#include "../common/plan.h"\n', "path from the root")
+
+    def test_libraries_stay_in_their_places(self):
+        for header, inside, outside in [
+                ("proto/config.pb.h", "common/config.cc", "common/plan.cc"),
+                ("grpcpp/server.h", "server/control_service.cc", "server/core.cc"),
+                ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
+                ("google/protobuf/text_format.h", "common/config_check.h", "worker/train/a.cc"),
+                ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
+                ("oneapi/dnnl/dnnl.hpp", "worker/nn/onednn/a.h", "worker/train/a.cc"),
+                ("cuda_runtime.h", "kernels/cuda/reduce.cu", "kernels/cpu/reduce.cc"),
+                ("cudnn.h", "worker/nn/cuda/a.cc", "worker/nn/layers.cc"),
+                ("hwloc.h", "common/base/affinity.cc", "server/core.cc"),
+                ("hwy/highway.h", "kernels/cpu/reduce.cc", "kernels/reduce.h")]:
+            self.accepts(inside, f"#include <{header}>\n")
+            self.refuses(outside, f"#include <{header}>\n", "only")
+
+    def test_features_are_not_chosen_by_the_preprocessor(self):
+        for line in ["#ifdef PHUB_CUDA", "#if HAVE_NUMA", "# ifndef GUARD_H", "#if 0",
+                     "#if defined(__linux__) && defined(PHUB_SHM)", "#elif USE_TCP"]:
+            self.refuses("server/core.cc", line + "\n", "does not choose features")
+        self.accepts("common/base/check.h", "#ifdef PHUB_ENABLE_DCHECKS\n")
+        self.accepts("kernels/cpu/reduce.cc", "#if HWY_ONCE\n")
+        self.accepts("worker/client/phub_c.h", "#ifdef __cplusplus\n")
+        self.accepts("common/pause.h", "#if defined(__x86_64__)  // else nothing\n")
+
+    def test_files_have_at_most_500_lines(self):
+        self.accepts("server/core.cc", "\n" * 500)
+        self.refuses("server/core.cc", "\n" * 501, "501 lines")
+        self.refuses("tests/run.sh", "\n" * 501)
+        self.accepts("configs/data/labels.txt", "\n" * 5000)
+
+    def test_unfinished_work_is_not_marked_in_files(self):
+        for word in ["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]:
+            self.refuses("README.md", f"a {word}: later\n", word)
+        self.accepts("deploy/quickstart.sh", "mktemp -d phub." + 6 * "X" + "\n")
+
+    def test_no_machine_appears_in_files(self):
+        for path in ["/ho" + "me/me/x", "/ro" + "ot/x", "/wo" + "rk/x", "../sha" + "red/data"]:
+            self.refuses("deploy/quickstart.sh", f'cd "{path}"\n', "one machine")
+        self.accepts("README.md", "https://example.org/home/page and frame/work/x\n")
+
+    def test_the_top_level_folders_are_fixed(self):
+        self.accepts("configs/lenet.textproto")
+        self.accepts(".ci/run")
+        self.accepts("README.md")
+        self.refuses("src/main.cc", saying="folder 'src'")
+        self.refuses("utils/x.png", saying="folder 'utils'")
+
+    def test_check_tree_sees_committed_and_untracked_files_but_no_ignored_ones(self):
+        with tempfile.TemporaryDirectory() as directory:
+            root = pathlib.Path(directory)
+
+            def run():
+                return subprocess.run([sys.executable, str(CHECK_TREE), directory],
+                                      capture_output=True, text=True, check=False)
+
+            subprocess.run(["git", "init", "-q", directory], check=True)
+            (root / "server").mkdir()
+            (root / ".gitignore").write_text("ignored.cc\n")
+            (root / "server/ignored.cc").write_text('#include "worker/a.h"\n')
+            (root / "server/data.bin").write_bytes(b"\0\xff")
+            self.assertEqual(run().returncode, 0, run().stdout)
+            (root / "server/core.cc").write_text('#include "worker/a.h"\n')
+            self.assertEqual(run().returncode, 1)
+            self.assertIn("server/core.cc:1: server may not include worker", run().stdout)
+            subprocess.run(["git", "-C", directory, "add", "."], check=True)
+            self.assertEqual(run().returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
