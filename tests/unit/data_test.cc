@@ -1,4 +1,3 @@
-#include <unistd.h>
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "tests/unit/temporary_directory.h"
 #include "worker/data/dataset.h"
 #include "worker/data/loader.h"
 #include "worker/data/random.h"
@@ -16,31 +16,14 @@ namespace {
 
 using Bytes = std::string;
 
-// A directory that goes with the test.
-class Directory {
- public:
-  Directory() {
-    std::string name = (std::filesystem::temp_directory_path() / "phub_data_test_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
-  void write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream(path / name, std::ios::binary) << bytes;
-  }
-  void write_gzip(const std::string& name, const Bytes& bytes) const {
-    gzFile file = gzopen((path / name).c_str(), "wb");
-    REQUIRE(file != nullptr);
-    REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
-            static_cast<int>(bytes.size()));
-    REQUIRE(gzclose(file) == Z_OK);
-  }
-
-  std::filesystem::path path;
-};
+void write_gzip(const std::filesystem::path& path, const Bytes& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  REQUIRE(file != nullptr);
+  // gzwrite returns 0 for nothing to write, which is also right.
+  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
+          static_cast<int>(bytes.size()));
+  REQUIRE(gzclose(file) == Z_OK);
+}
 
 Bytes u32(std::uint32_t value) {
   Bytes bytes;
@@ -60,15 +43,15 @@ Bytes idx_labels(std::uint32_t labels) {
   return bytes;
 }
 
-void write_idx(const Directory& directory) {
-  directory.write_gzip("train-images-idx3-ubyte.gz", idx_images(6));
-  directory.write_gzip("train-labels-idx1-ubyte.gz", idx_labels(6));
-  directory.write_gzip("test-images-idx3-ubyte.gz", idx_images(4));
-  directory.write_gzip("test-labels-idx1-ubyte.gz", idx_labels(4));
+void write_idx(const TemporaryDirectory& directory) {
+  write_gzip(directory.path / "train-images-idx3-ubyte.gz", idx_images(6));
+  write_gzip(directory.path / "train-labels-idx1-ubyte.gz", idx_labels(6));
+  write_gzip(directory.path / "test-images-idx3-ubyte.gz", idx_images(4));
+  write_gzip(directory.path / "test-labels-idx1-ubyte.gz", idx_labels(4));
 }
 
 TEST_CASE("IDX files are read, gzipped or not") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_idx(directory);
   if (GENERATE(false, true)) {
     std::filesystem::remove(directory.path / "test-images-idx3-ubyte.gz");
@@ -101,9 +84,9 @@ TEST_CASE("A damaged IDX file is refused by name, with the cure") {
       {"train-labels-idx1-ubyte.gz", "5 labels for 6 images", idx_labels(5)},
       {"test-labels-idx1-ubyte.gz", "magic number", idx_images(4)},
   }));
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_idx(directory);
-  directory.write_gzip(broken.file, broken.bytes);
+  write_gzip(directory.path / broken.file, broken.bytes);
   const auto both = load_idx(directory.path);
   REQUIRE_FALSE(both);
   INFO(both.error().to_string());
@@ -114,7 +97,7 @@ TEST_CASE("A damaged IDX file is refused by name, with the cure") {
 }
 
 TEST_CASE("A gzip stream that is cut or has a wrong checksum is refused") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_idx(directory);
   const auto path = directory.path / "train-images-idx3-ubyte.gz";
   if (GENERATE(false, true)) {
@@ -131,7 +114,7 @@ TEST_CASE("A gzip stream that is cut or has a wrong checksum is refused") {
 }
 
 TEST_CASE("A missing data file is named") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   const auto idx = load_idx(directory.path);
   REQUIRE_FALSE(idx);
   REQUIRE(idx.error().code() == Code::kNotFound);
@@ -142,9 +125,9 @@ TEST_CASE("A missing data file is named") {
 }
 
 TEST_CASE("Training and test images of different sizes are refused") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_idx(directory);
-  directory.write_gzip("test-images-idx3-ubyte.gz", idx_images(4, 3));
+  write_gzip(directory.path / "test-images-idx3-ubyte.gz", idx_images(4, 3));
   const auto both = load_idx(directory.path);
   REQUIRE_FALSE(both);
   REQUIRE(both.error().message().find("different sizes") != std::string::npos);
@@ -154,7 +137,7 @@ Bytes cifar_record(char label) {
   return Bytes(1, label) + Bytes(1024, 'r') + Bytes(1024, 'g') + Bytes(1024, 'b');
 }
 
-void write_cifar(const Directory& directory) {
+void write_cifar(const TemporaryDirectory& directory) {
   for (char i = 1; i <= 5; ++i) {
     directory.write("data_batch_" + std::to_string(i) + ".bin",
                     cifar_record(i) + cifar_record(static_cast<char>(i + 1)));
@@ -163,7 +146,7 @@ void write_cifar(const Directory& directory) {
 }
 
 TEST_CASE("CIFAR-10's planes become pixels") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_cifar(directory);
   const auto both = load_cifar10(directory.path);
   REQUIRE(both);
@@ -174,7 +157,7 @@ TEST_CASE("CIFAR-10's planes become pixels") {
 }
 
 TEST_CASE("A damaged CIFAR-10 file is refused by name") {
-  const Directory directory;
+  const TemporaryDirectory directory;
   write_cifar(directory);
   const Bytes bytes =
       GENERATE(values<Bytes>({Bytes(), cifar_record(1).substr(1), cifar_record(10)}));

@@ -43,20 +43,21 @@ struct Parameters {
   Shape input;
   std::string name;
 
-  ParameterSpec weight(std::vector<std::uint64_t> shape) const {
-    return {.name = name + ".weight", .shape = std::move(shape), .fill = Fill::kHeNormal};
+  ParameterSpec weight(std::vector<std::uint64_t> shape, Fill fill) const {
+    return {.name = name + ".weight", .shape = std::move(shape), .fill = fill};
   }
   ParameterSpec bias(std::uint64_t elements) const {
     return {.name = name + ".bias", .shape = {elements}, .bias = true};
   }
   std::vector<ParameterSpec> operator()(const Convolution& layer) const {
     const std::uint64_t kernel = layer.window.kernel;
-    std::vector<ParameterSpec> all = {weight({layer.channels, input.channels, kernel, kernel})};
+    std::vector<ParameterSpec> all = {
+        weight({layer.channels, input.channels, kernel, kernel}, Fill::kHeNormal)};
     if (layer.bias) all.push_back(bias(layer.channels));
     return all;
   }
   std::vector<ParameterSpec> operator()(const InnerProduct& layer) const {
-    return {weight({layer.outputs, input.elements()}), bias(layer.outputs)};
+    return {weight({layer.outputs, input.elements()}, Fill::kLecunNormal), bias(layer.outputs)};
   }
   std::vector<ParameterSpec> operator()(const BatchNorm&) const {
     return {{.name = name + ".weight", .shape = {input.channels}, .bias = true, .fill = Fill::kOne},

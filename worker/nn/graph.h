@@ -74,7 +74,8 @@ struct Subsample {
 using LayerKind = std::variant<Convolution, InnerProduct, Pool, GlobalAveragePool, Relu, BatchNorm,
                                Add, Subsample>;
 
-enum class Fill { kHeNormal, kZero, kOne };
+// Normal with variance 2 / fan-in (what a ReLU follows) or 1 / fan-in, or a constant.
+enum class Fill { kHeNormal, kLecunNormal, kZero, kOne };
 
 // One parameter tensor, which is one key of the exchange. Layouts are PyTorch's: convolutions
 // [output][input][row][column], inner products [output][input].

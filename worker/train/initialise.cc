@@ -22,11 +22,12 @@ float normal(data::CounterRandom& random) {
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values) {
   PHUB_CHECK(values.size() == spec.elements(), "as many values as the parameter has");
-  if (spec.fill != nn::Fill::kHeNormal) {
+  if (spec.fill == nn::Fill::kZero || spec.fill == nn::Fill::kOne) {
     std::fill(values.begin(), values.end(), spec.fill == nn::Fill::kOne ? 1.0F : 0.0F);
     return;
   }
-  const auto deviation = static_cast<float>(std::sqrt(2.0 / static_cast<double>(spec.fan_in())));
+  const double gain = spec.fill == nn::Fill::kHeNormal ? 2.0 : 1.0;
+  const auto deviation = static_cast<float>(std::sqrt(gain / static_cast<double>(spec.fan_in())));
   data::CounterRandom random(seed, data::Purpose::kParameters, key, 0);
   for (float& value : values) value = deviation * normal(random);
 }

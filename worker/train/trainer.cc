@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <string>
 
 #include "worker/nn/loss.h"
 
@@ -69,6 +71,10 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
   parts_.network.output().read_value(logits_);
   const nn::Loss loss = nn::softmax_cross_entropy(logits_, batch_.labels, logit_gradients_);
+  if (!std::isfinite(loss.sum)) {
+    return Status(Code::kAborted, "the loss is no longer finite in step " + std::to_string(index) +
+                                      ": lower optimizer.learning_rate or add warm-up steps");
+  }
   parts_.network.output().write_gradient(logit_gradients_);
   PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
       {.learning_rate = report.learning_rate,

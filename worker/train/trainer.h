@@ -69,7 +69,8 @@ class Trainer {
   // Then all keys have been waited for.
   Status run(Observer& observer, const std::function<bool()>& stopped);
 
-  // One training step. Its pushes are still under way on return.
+  // One training step. Its pushes are still under way on return. Errors: kAborted if the loss is
+  // not finite; the exchange's.
   Result<StepReport> step(std::uint64_t index);
 
   // Waits for every key that is under way.

@@ -1,0 +1,249 @@
+// phub-worker: trains a network, alone or with others through PHub servers.
+#include <fmt/core.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "worker/stop_signal.h"
+#include "worker/train/session.h"
+
+namespace phub {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+constexpr const char* kExamples = R"(
+Examples:
+  Train alone, in this process:
+    phub-worker train configs/mnist.textproto --local
+
+  Train with two workers through a server on this machine:
+    phub-server &
+    phub-worker train configs/mnist.textproto --server 127.0.0.1:7077 --workers 2 &
+    phub-worker train configs/mnist.textproto --server 127.0.0.1:7077 --workers 2
+
+Worker 0 prints a line for each epoch: the loss and the accuracy over its own training images, the
+accuracy on the test images, the images per second of all workers together, and the time it spent
+waiting for the exchange. The first SIGINT or SIGTERM ends the training after the current step,
+writes the checkpoint and leaves the job, which ends it for the others; a second ends the process.
+Exit status: 0 trained (or stopped when asked to), 1 failed, 2 wrong usage or configuration.)";
+
+// What the command line overrides.
+struct Overrides {
+  std::string config_path;
+  std::vector<std::string> servers;
+  std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
+      log_level;
+  std::optional<std::int32_t> index;
+  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads;
+  std::optional<std::uint64_t> seed;
+  bool local = false;
+  bool verbose = false;
+};
+
+void add_options(CLI::App& train, Overrides& o) {
+  train.add_option("CONFIG", o.config_path, "What to train: see configs/ and proto/config.proto")
+      ->required();
+  auto* server =
+      train.add_option("--server", o.servers, "Server's control address, HOST:PORT (repeatable)");
+  train.add_flag("--local", o.local, "Train in this process alone, in fp32, without a server")
+      ->excludes(server);
+  train.add_option("--job", o.job, "Job to join; the same for all its workers");
+  train.add_option("--workers", o.workers, "Number of workers in the job");
+  train.add_option("--index", o.index, "This worker's index, from 0; -1: the server chooses");
+  train.add_option("--transport", o.transport, "auto, shm or tcp");
+  train.add_option("--wire-type", o.wire_type, "fp32, fp16 or bf16");
+  train.add_option("--data", o.data, "Directory of the data set");
+  train.add_option("--epochs", o.epochs, "Passes over the training images");
+  train.add_option("--max-steps", o.max_steps, "Stop after so many steps; 0: no limit");
+  train.add_option("--batch", o.batch, "Images of one worker in one step");
+  train.add_option("--threads", o.threads, "Compute threads of this worker");
+  train.add_option("--seed", o.seed, "Seed of parameters, order and augmentation");
+  train.add_option("--metrics", o.metrics, "Write metrics to this file, one JSON object a line");
+  train.add_option("--checkpoint", o.checkpoint, "Write the model to this safetensors file");
+  train.add_option("--resume", o.resume, "Start from this safetensors file (momentum restarts)");
+  train.add_option("--log-level", o.log_level, "trace, debug, info, warn, error or off");
+  train.add_flag("--verbose", o.verbose, "Print progress also if this is not worker 0");
+}
+
+void apply_job(const Overrides& o, WorkerConfig& config) {
+  if (o.local || !o.servers.empty()) config.clear_servers();
+  if (o.local) {
+    config.set_workers(1);
+    config.clear_worker_index();
+    config.clear_wire_type();
+  }
+  for (const std::string& server : o.servers) config.add_servers(server);
+  if (o.job) config.set_job(*o.job);
+  if (o.workers) config.set_workers(*o.workers);
+  if (o.index) config.set_worker_index(*o.index);
+  if (o.transport) config.set_transport(*o.transport);
+  if (o.wire_type) config.set_wire_type(*o.wire_type);
+  if (o.log_level) config.set_log_level(*o.log_level);
+}
+
+void apply_train(const Overrides& o, WorkerConfig& config) {
+  TrainConfig& train = *config.mutable_train();
+  if (o.data) config.mutable_data()->set_path(*o.data);
+  if (o.epochs) train.set_epochs(*o.epochs);
+  if (o.max_steps) train.set_max_steps(*o.max_steps);
+  if (o.batch) train.set_batch(*o.batch);
+  if (o.threads) train.set_threads(*o.threads);
+  if (o.seed) train.set_seed(*o.seed);
+  if (o.metrics) train.set_metrics(*o.metrics);
+  if (o.checkpoint) train.set_checkpoint(*o.checkpoint);
+  if (o.resume) train.set_resume(*o.resume);
+}
+
+Status check_local(const WorkerConfig& config) {
+  if (config.servers_size() > 0) return {};
+  if (config.workers() > 1) {
+    return {Code::kInvalidArgument,
+            fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
+                        "its address with --server, or train alone with --local",
+                        config.workers())};
+  }
+  if (config.wire_type() != "fp32") {
+    return {Code::kInvalidArgument,
+            "wire_type: " + config.wire_type() + " needs servers; without them nothing travels"};
+  }
+  return {};
+}
+
+Result<WorkerConfig> load(const Overrides& overrides) {
+  PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(overrides.config_path));
+  apply_job(overrides, config);
+  apply_train(overrides, config);
+  PHUB_RETURN_IF_ERROR(validate(config));
+  PHUB_RETURN_IF_ERROR(check_local(config));
+  return config;
+}
+
+train::DataFormat data_format(const std::string& word) {
+  if (word == "cifar10") return train::DataFormat::kCifar10;
+  return word == "idx" ? train::DataFormat::kIdx : train::DataFormat::kSynthetic;
+}
+
+train::Schedule schedule_of(const OptimizerConfig& optimizer) {
+  const ScheduleConfig& schedule = optimizer.schedule();
+  return {.kind = train::parse_schedule_kind(schedule.kind()).value(),
+          .learning_rate = optimizer.learning_rate(),
+          .warmup_steps = schedule.warmup_steps(),
+          .gamma = schedule.gamma(),
+          .power = schedule.power()};
+}
+
+train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
+  const auto& step_epochs = config.optimizer().schedule().step_epochs();
+  return {.model = config.model().name(),
+          .classes = config.model().classes(),
+          .format = data_format(config.data().format()),
+          .data_path = config.data().path(),
+          .synthetic_images = config.data().synthetic_images(),
+          .shift_pixels = config.data().shift_pixels(),
+          .flip = config.data().flip(),
+          .momentum = config.optimizer().momentum(),
+          .weight_decay = config.optimizer().weight_decay(),
+          .decay_bias = config.optimizer().decay_bias(),
+          .schedule = schedule_of(config.optimizer()),
+          .drop_epochs = {step_epochs.begin(), step_epochs.end()},
+          .epochs = config.train().epochs(),
+          .max_steps = config.train().max_steps(),
+          .batch = config.train().batch(),
+          .workers = config.workers(),
+          .seed = config.train().seed(),
+          .threads = config.train().threads(),
+          .evaluate = config.train().evaluate(),
+          .checkpoint = config.train().checkpoint(),
+          .resume = config.train().resume(),
+          .metrics = config.train().metrics(),
+          .verbose = verbose,
+          .bar = isatty(STDERR_FILENO) == 1};
+}
+
+ClientOptions client_of(const WorkerConfig& config) {
+  return {.servers = {config.servers().begin(), config.servers().end()},
+          .job = config.job(),
+          .workers = config.workers(),
+          .worker_index = config.worker_index(),
+          .transport = config.transport(),
+          .wire_type = parse_data_type(config.wire_type()).value(),
+          .rule = parse_rule_kind(config.optimizer().rule()).value(),
+          .hyper = {.learning_rate = config.optimizer().learning_rate(),
+                    .momentum = config.optimizer().momentum(),
+                    .gradient_scale = 0.0F},
+          .deterministic = config.order() == "deterministic",
+          .chunk_bytes = config.chunk_kib() * 1024,
+          .timeout = std::chrono::milliseconds(config.timeout_ms())};
+}
+
+Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,
+                                                         const std::vector<KeySpec>& keys) {
+  if (config.servers_size() == 0) {
+    return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value());
+  }
+  PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
+  spdlog::info("joined job={} worker={}/{} transport={}", config.job(), exchanger->worker_index(),
+               exchanger->workers(), exchanger->transport());
+  return exchanger;
+}
+
+int fail(const Status& status, int exit_code) {
+  fmt::print(stderr, "phub-worker: {}\n", status.message());
+  return exit_code;
+}
+
+int train_command(const Overrides& overrides) {
+  const auto config = load(overrides);
+  if (!config) return fail(config.error(), kExitUsage);
+  spdlog::set_level(spdlog::level::from_str(config->log_level()));
+  const auto stop = StopSignal::create();
+  if (!stop) return fail(stop.error(), kExitFailed);
+  const auto result = train::run_session(
+      session_of(*config, overrides.verbose),
+      [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
+      [&] { return (*stop)->requested(); });
+  if (!result) {
+    // Asked to stop, the workers of a job do not leave it in the same step.
+    if ((*stop)->requested() && result.error().code() != Code::kDataLoss) {
+      fmt::print(stderr, "phub-worker: stopped as asked; {}\n", result.error().message());
+      return 0;
+    }
+    const bool usage = result.error().code() == Code::kInvalidArgument;
+    return fail(result.error(), usage ? kExitUsage : kExitFailed);
+  }
+  if (result->interrupted && (*stop)->requested()) {
+    fmt::print("stopped as asked after step {}\n", result->next_step);
+  } else if (result->test_accuracy >= 0.0) {
+    fmt::print("test accuracy {:.2f} % after {} steps, {:.1f} s of training\n",
+               100.0 * result->test_accuracy, result->next_step, result->train_seconds);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace phub
+
+int main(int argc, char** argv) {
+  CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
+               "phub-worker");
+  app.require_subcommand(1);
+  app.footer(phub::kExamples);
+  CLI::App* train = app.add_subcommand("train", "Train the network that a configuration describes");
+  train->footer(phub::kExamples);
+  phub::Overrides overrides;
+  phub::add_options(*train, overrides);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : phub::kExitUsage;
+  }
+  return phub::train_command(overrides);
+}
