@@ -100,6 +100,8 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
       column = column_of(line, column, field);
     } else if (const std::string_view cure = cure_of(message); !cure.empty()) {
       what = fmt::format("field \"{}\": {}{}", field_before(text_, offset), message, cure);
+    } else if (message.find("Expected") != 0) {
+      what = message;
     } else {
       what = message + " (fields are written `name: value` or `name { ... }`)";
     }
@@ -134,17 +136,23 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   Status status_;
 };
 
+// `tree`, when not null, receives the places of the fields.
+Status parse_message(std::string_view text, const std::string& name,
+                     TextFormat::ParseInfoTree* tree, google::protobuf::Message& message) {
+  FirstError errors(text, name);
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(tree);
+  const bool is_parsed = parser.ParseFromString(std::string(text), &message);
+  if (!errors.status().ok() || is_parsed) return errors.status();
+  return {Code::kInvalidArgument, name + ": is not a textproto"};
+}
+
 template <typename Config>
 Result<Config> parse(std::string_view text, const std::string& name) {
   Config config;
-  FirstError errors(text, name);
   TextFormat::ParseInfoTree tree;
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.WriteLocationsTo(&tree);
-  const bool is_parsed = parser.ParseFromString(std::string(text), &config);
-  if (!errors.status().ok()) return errors.status();
-  if (!is_parsed) return Status(Code::kInvalidArgument, name + ": is not a textproto");
+  PHUB_RETURN_IF_ERROR(parse_message(text, name, &tree, config));
   PHUB_RETURN_IF_ERROR(check(config, name, &tree));
   return config;
 }
@@ -187,6 +195,11 @@ Result<WorkerConfig> load_worker_config(const std::string& path) {
     config.mutable_data()->set_path((directory / data).lexically_normal().string());
   }
   return config;
+}
+
+Status load_textproto(const std::string& path, google::protobuf::Message& message) {
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  return parse_message(text, path, nullptr, message);
 }
 
 Status validate(const ServerConfig& config) { return check(config, {}, nullptr); }

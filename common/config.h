@@ -21,6 +21,9 @@ Result<WorkerConfig> load_worker_config(const std::string& path);
 Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name);
 Result<WorkerConfig> parse_worker_config(std::string_view text, const std::string& name);
 
+// Any other textproto, checked against its schema only.
+Status load_textproto(const std::string& path, google::protobuf::Message& message);
+
 // Whether the values make sense, for a configuration that was changed after it was loaded.
 // Errors: "FIELD: what is wrong; the cure".
 Status validate(const ServerConfig& config);

@@ -17,7 +17,7 @@ namespace phub::server {
 struct ControlServiceOptions {
   std::string address = "127.0.0.1:0";  // port 0: a free one
   std::chrono::milliseconds heartbeat_interval{1000};
-  std::string waiting;  // how cores wait, for people
+  std::string waiting = {};  // how cores wait, for people
 };
 
 class ControlService {

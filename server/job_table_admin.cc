@@ -14,6 +14,11 @@ Status unknown(const std::string& name) {
           fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", name)};
 }
 
+Status not_live(const std::string& name) {
+  return {Code::kNotFound,
+          fmt::format("no live job is named \"{}\"; `phubctl job list` shows all", name)};
+}
+
 }  // namespace
 
 Result<std::uint64_t> JobTable::create(const JobSpec& spec) {
@@ -33,7 +38,7 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec) {
 Status JobTable::close(const std::string& name) {
   const Lock lock(mutex_);
   const std::shared_ptr<Job> job = live_job(name);
-  if (job == nullptr) return unknown(name).with_context("no live job");
+  if (job == nullptr) return not_live(name);
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
          "it was closed by an administrator");
   return {};
@@ -76,7 +81,7 @@ Result<PlanView> JobTable::plan(const std::string& name) const {
   {
     const Lock lock(mutex_);
     const std::shared_ptr<Job> job = live_job(name);
-    if (job == nullptr) return unknown(name).with_context("no live job");
+    if (job == nullptr) return not_live(name);
     view = {.spec = job->spec, .plan = job->plan, .is_preview = job->plan == nullptr};
     if (data_plane_ != nullptr) cores = data_plane_->cores();
   }

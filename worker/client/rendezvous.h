@@ -29,10 +29,10 @@ struct JobDescription {
   std::int32_t worker_index = -1;  // -1: the server chooses
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
-  Hyper hyper;  // gradient_scale 0: 1 / workers
+  Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
   bool deterministic = true;
   std::uint32_t chunk_bytes = 32 * 1024;
-  std::vector<KeySpec> keys;  // in forward order
+  std::vector<KeySpec> keys = {};  // in forward order
 };
 
 JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);

@@ -1,0 +1,69 @@
+#include "server/daemon.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace phub::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kHeartbeatsPerDeadline = 5;
+constexpr milliseconds kReapIntervalMin{10};
+constexpr milliseconds kReapIntervalMax{250};
+
+std::string describe(const Waiting& waiting) {
+  if (!waiting.sleep) return "poll";
+  return fmt::format("adaptive (spin {}, yield {}, then sleep)", waiting.spin_iterations,
+                     waiting.yield_iterations);
+}
+
+}  // namespace
+
+Daemon::Daemon(const DaemonOptions& options)
+    : options_(options), table_({.heartbeat_deadline = options.heartbeat_deadline}) {}
+
+Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
+  std::unique_ptr<Daemon> daemon(new Daemon(options));
+  PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
+  daemon->table_.attach(*daemon->data_plane_);
+  const ControlServiceOptions service{.address = options.control_address,
+                                      .heartbeat_interval = daemon->heartbeat_interval(),
+                                      .waiting = describe(options.data_plane.waiting)};
+  PHUB_ASSIGN_OR_RETURN(daemon->service_,
+                        ControlService::create(service, daemon->table_, *daemon->data_plane_));
+  daemon->reaper_ = std::thread([daemon = daemon.get()] { daemon->reap_until_stopped(); });
+  return daemon;
+}
+
+Daemon::~Daemon() {
+  is_stopping_.store(true, std::memory_order_relaxed);  // pairs with the load in the reaper
+  if (reaper_.joinable()) reaper_.join();
+}
+
+milliseconds Daemon::heartbeat_interval() const {
+  return std::max(milliseconds(1), options_.heartbeat_deadline / kHeartbeatsPerDeadline);
+}
+
+void Daemon::reap_until_stopped() {
+  const milliseconds interval =
+      std::clamp(options_.heartbeat_deadline / (2 * kHeartbeatsPerDeadline), kReapIntervalMin,
+                 kReapIntervalMax);
+  while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
+    table_.reap();
+    table_.wait_for_work(interval);
+  }
+}
+
+// A timeout of 0 would let jobs run for ever: the least is a millisecond.
+void Daemon::drain() { table_.drain(std::max(milliseconds(1), options_.drain_timeout)); }
+
+bool Daemon::wait_until_drained(milliseconds timeout) {
+  if (!table_.wait_until_idle(timeout)) return false;
+  // Workers ask at their next heartbeat; one that does not is gone.
+  static_cast<void>(table_.wait_until_told(2 * heartbeat_interval()));
+  return true;
+}
+
+}  // namespace phub::server

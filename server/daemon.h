@@ -1,0 +1,62 @@
+// A running phub-server: the job table, the data plane, the control service and the reaper thread.
+//
+// Owned by main; its functions may be called from any control thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/base/status.h"
+#include "server/control_service.h"
+#include "server/data_plane.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+struct DaemonOptions {
+  DataPlaneOptions data_plane;
+  std::string control_address = "127.0.0.1:7077";
+  std::chrono::milliseconds heartbeat_deadline{5000};
+  std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
+};
+
+class Daemon {
+ public:
+  // Serves when it returns. Errors: those of DataPlane::create and ControlService::create.
+  static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
+
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  std::string control_address() const { return service_->address(); }
+  std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
+  std::uint32_t cores() const { return data_plane_->cores(); }
+
+  // No new jobs from now on; running ones may finish within the drain timeout and then fail.
+  void drain();
+
+  // True when no job is left, its memory is released and its workers know why; waits `timeout`.
+  bool wait_until_drained(std::chrono::milliseconds timeout);
+
+  // Fails what still runs, at once.
+  void fail_all(const std::string& reason) { table_.fail_all(reason); }
+
+ private:
+  explicit Daemon(const DaemonOptions& options);
+  void reap_until_stopped();
+  std::chrono::milliseconds heartbeat_interval() const;
+
+  const DaemonOptions options_;
+  JobTable table_;
+  std::unique_ptr<DataPlane> data_plane_;
+  std::unique_ptr<ControlService> service_;
+  std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper
+  std::thread reaper_;
+};
+
+}  // namespace phub::server

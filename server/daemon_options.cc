@@ -1,0 +1,38 @@
+#include "server/daemon_options.h"
+
+#include <algorithm>
+#include <string>
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1024 * 1024;
+
+bool offers(const ServerConfig& config, const std::string& transport) {
+  const auto& offered = config.transports();
+  return offered.empty() || std::find(offered.begin(), offered.end(), transport) != offered.end();
+}
+
+}  // namespace
+
+DaemonOptions options_from(const ServerConfig& config) {
+  const bool lists_cpus = config.cores() == 0 && config.cpus_size() > 0;
+  const Waiting waiting{.spin_iterations = config.waiting().spin_iterations(),
+                        .yield_iterations = config.waiting().yield_iterations(),
+                        .sleep = config.waiting().policy() == "adaptive"};
+  return {.data_plane = {.cores = lists_cpus ? static_cast<std::uint32_t>(config.cpus_size())
+                                             : config.cores(),
+                         .cpus = {config.cpus().begin(), config.cpus().end()},
+                         .allow_oversubscription = config.allow_oversubscription(),
+                         .waiting = waiting,
+                         .shm = offers(config, "shm"),
+                         .tcp = offers(config, "tcp"),
+                         .tcp_address = config.data_address(),
+                         .connections_per_core = config.connections_per_core(),
+                         .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
+          .control_address = config.control_address(),
+          .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
+          .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms())};
+}
+
+}  // namespace phub::server

@@ -1,0 +1,173 @@
+// phub-server: reads its configuration, serves until it is told to stop, drains, ends.
+#include <fmt/format.h>
+#include <grpc/support/log.h>
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "server/daemon.h"
+#include "server/daemon_options.h"
+
+namespace phub::server {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+constexpr std::chrono::milliseconds kDrainSlice{100};
+
+struct Overrides {
+  std::string config_path;
+  std::optional<std::string> control;
+  std::optional<std::string> data;
+  std::optional<std::uint32_t> cores;
+  std::vector<std::string> transports;
+  std::optional<std::string> log_level;
+  bool print_ready = true;  // accepted for scripts that ask; the line is always printed
+};
+
+void declare(CLI::App& app, Overrides& overrides) {
+  app.description(
+      "phub-server: a parameter server. It sums the gradients that workers send, applies the\n"
+      "update rule on pinned cores, and answers with the new parameters.");
+  app.footer(
+      "Examples:\n"
+      "  phub-server                                    one core per CPU, control port 7077\n"
+      "  phub-server --config configs/server.textproto  as the file says\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --cores 2\n"
+      "                                                 for workers on other machines\n\n"
+      "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves. Logs go to\n"
+      "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
+      "drain_timeout_ms; a second signal ends at once. Look at it with `phubctl server stats`.\n"
+      "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
+  app.add_option("--config", overrides.config_path,
+                 "Configuration file (textproto); its fields are in proto/config.proto")
+      ->type_name("FILE");
+  app.add_option("--control", overrides.control,
+                 "Control address; overrides control_address (port 0: a free one)")
+      ->type_name("HOST:PORT");
+  app.add_option("--data", overrides.data, "Address of the tcp data plane; overrides data_address")
+      ->type_name("HOST:PORT");
+  app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
+      ->type_name("N");
+  app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp")
+      ->delimiter(',')
+      ->type_name("LIST");
+  app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
+      ->type_name("LEVEL");
+  app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
+}
+
+Result<ServerConfig> configuration(const Overrides& overrides) {
+  ServerConfig config;
+  if (!overrides.config_path.empty()) {
+    PHUB_ASSIGN_OR_RETURN(config, load_server_config(overrides.config_path));
+  }
+  if (overrides.control) config.set_control_address(*overrides.control);
+  if (overrides.data) config.set_data_address(*overrides.data);
+  if (overrides.cores) {
+    config.set_cores(*overrides.cores);
+    config.clear_cpus();
+  }
+  if (!overrides.transports.empty()) {
+    config.mutable_transports()->Clear();
+    for (const std::string& transport : overrides.transports) config.add_transports(transport);
+    if (!overrides.data && config.transports_size() == 1 && config.transports(0) == "shm") {
+      config.clear_data_address();  // the file's, which has no effect now
+    }
+  }
+  if (overrides.log_level) config.set_log_level(*overrides.log_level);
+  const Status status = validate(config);
+  if (!status.ok()) return status.with_context("command line");
+  return config;
+}
+
+// gRPC's own messages become ours, at debug level: what matters comes back as a Status.
+void log_of_grpc(gpr_log_func_args* arguments) {
+  spdlog::debug("event=grpc message=\"{}\"", arguments->message);
+}
+
+void set_up_logging(const std::string& level) {
+  auto logger = spdlog::stderr_logger_mt("phub-server");
+  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l %v");
+  logger->set_level(spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(log_of_grpc);
+}
+
+// Blocked in every thread, so that only main sees them, by sigwait.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signals;
+}
+
+// Returns when all jobs are over, or at a second signal.
+void drain(Daemon& daemon, const sigset_t& signals) {
+  daemon.drain();
+  const timespec at_once{};
+  while (!daemon.wait_until_drained(kDrainSlice)) {
+    if (sigtimedwait(&signals, nullptr, &at_once) <= 0) continue;
+    spdlog::warn("event=stopped_at_once reason=\"second signal\"");
+    daemon.fail_all("the server was stopped");
+    return;
+  }
+}
+
+int serve(const ServerConfig& config) {
+  set_up_logging(config.log_level());
+  const sigset_t signals = block_signals();
+  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
+  if (!daemon) {
+    fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
+    return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
+  }
+  fmt::print("phub-server ready control={} data={} pid={}\n", (*daemon)->control_address(),
+             (*daemon)->tcp_port(), getpid());
+  std::fflush(stdout);
+  spdlog::info("event=ready control={} data_port={} cores={}", (*daemon)->control_address(),
+               (*daemon)->tcp_port(), (*daemon)->cores());
+  int signal_number = 0;
+  sigwait(&signals, &signal_number);
+  spdlog::info("event=signal name={}", sigabbrev_np(signal_number));
+  drain(**daemon, signals);
+  daemon->reset();
+  spdlog::info("event=stopped");
+  return 0;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app;
+  Overrides overrides;
+  declare(app, overrides);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  const Result<ServerConfig> config = configuration(overrides);
+  if (!config) {
+    fmt::print(stderr, "phub-server: {}\n", config.error().message());
+    return kExitUsage;
+  }
+  return serve(*config);
+}
+
+}  // namespace
+}  // namespace phub::server
+
+int main(int argc, char** argv) { return phub::server::run(argc, argv); }

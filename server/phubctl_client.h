@@ -1,0 +1,48 @@
+// A connection to a daemon's Admin service, and what every command is given.
+//
+// One thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "proto/control.grpc.pb.h"
+
+namespace phub::phubctl {
+
+class AdminClient {
+ public:
+  // Errors: kInvalidArgument for an address that does not parse.
+  static Result<std::unique_ptr<AdminClient>> create(const std::string& address,
+                                                     std::chrono::milliseconds timeout);
+
+  // Calls `method` of the stub within the timeout. Errors: the server's, or kUnavailable with the
+  // cure when none answers.
+  template <typename Method, typename Request, typename Reply>
+  Status call(Method method, const Request& request, Reply& reply) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    return explain((stub_.get()->*method)(&context, request, &reply));
+  }
+
+ private:
+  AdminClient(std::string address, std::chrono::milliseconds timeout);
+  Status explain(const grpc::Status& status) const;
+
+  const std::string address_;
+  const std::chrono::milliseconds timeout_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<control::Admin::Stub> stub_;
+};
+
+struct Session {
+  AdminClient& client;
+  bool as_json = false;
+};
+
+// Writes a line or several to standard output.
+void print(const std::string& text);
+
+}  // namespace phub::phubctl

@@ -1,0 +1,18 @@
+// Messages as JSON for programs: field names of control.proto, numbers as numbers, enumerators as
+// lower-case words without their prefix ("running", "fp32"). One object on one line.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <string>
+
+namespace phub::phubctl {
+
+std::string to_json(const google::protobuf::Message& message);
+
+// JOB_STATE_RUNNING -> "running".
+std::string word_of(const google::protobuf::EnumValueDescriptor& value);
+
+}  // namespace phub::phubctl
