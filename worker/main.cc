@@ -50,26 +50,30 @@ struct Overrides {
 
 void add_options(CLI::App& train, Overrides& o) {
   train.add_option("CONFIG", o.config_path, "What to train: see configs/ and proto/config.proto")
-      ->required();
-  auto* server =
-      train.add_option("--server", o.servers, "Server's control address, HOST:PORT (repeatable)");
+      ->required()
+      ->type_name("");
+  auto* server = train.add_option("--server", o.servers, "A server's control address (repeatable)");
+  server->allow_extra_args(false)->type_name("HOST:PORT");
   train.add_flag("--local", o.local, "Train in this process alone, in fp32, without a server")
       ->excludes(server);
-  train.add_option("--job", o.job, "Job to join; the same for all its workers");
-  train.add_option("--workers", o.workers, "Number of workers in the job");
-  train.add_option("--index", o.index, "This worker's index, from 0; -1: the server chooses");
-  train.add_option("--transport", o.transport, "auto, shm or tcp");
-  train.add_option("--wire-type", o.wire_type, "fp32, fp16 or bf16");
-  train.add_option("--data", o.data, "Directory of the data set");
-  train.add_option("--epochs", o.epochs, "Passes over the training images");
-  train.add_option("--max-steps", o.max_steps, "Stop after so many steps; 0: no limit");
-  train.add_option("--batch", o.batch, "Images of one worker in one step");
-  train.add_option("--threads", o.threads, "Compute threads of this worker");
-  train.add_option("--seed", o.seed, "Seed of parameters, order and augmentation");
-  train.add_option("--metrics", o.metrics, "Write metrics to this file, one JSON object a line");
-  train.add_option("--checkpoint", o.checkpoint, "Write the model to this safetensors file");
-  train.add_option("--resume", o.resume, "Start from this safetensors file (momentum restarts)");
-  train.add_option("--log-level", o.log_level, "trace, debug, info, warn, error or off");
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    train.add_option(name, value, text)->type_name(type);
+  };
+  add("--job", o.job, "NAME", "Job to join; the same for all its workers");
+  add("--workers", o.workers, "N", "Number of workers in the job");
+  add("--index", o.index, "I", "This worker's index, from 0; -1: the server chooses");
+  add("--transport", o.transport, "KIND", "auto, shm or tcp");
+  add("--wire-type", o.wire_type, "TYPE", "fp32, fp16 or bf16");
+  add("--data", o.data, "DIRECTORY", "Where the files of the data set are");
+  add("--epochs", o.epochs, "N", "Passes over the training images");
+  add("--max-steps", o.max_steps, "N", "Stop after so many steps; 0: no limit");
+  add("--batch", o.batch, "N", "Images of one worker in one step");
+  add("--threads", o.threads, "N", "Compute threads of this worker");
+  add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
+  add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
+  add("--checkpoint", o.checkpoint, "FILE", "Write the model to this safetensors file");
+  add("--resume", o.resume, "FILE", "Start from this safetensors file (momentum restarts)");
+  add("--log-level", o.log_level, "LEVEL", "trace, debug, info, warn, error or off");
   train.add_flag("--verbose", o.verbose, "Print progress also if this is not worker 0");
 }
 
@@ -164,7 +168,8 @@ train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
           .checkpoint = config.train().checkpoint(),
           .resume = config.train().resume(),
           .metrics = config.train().metrics(),
-          .verbose = verbose,
+          .print = verbose ? train::SessionOptions::Print::kAlways
+                           : train::SessionOptions::Print::kFirstWorker,
           .bar = isatty(STDERR_FILENO) == 1};
 }
 

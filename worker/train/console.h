@@ -17,7 +17,7 @@ std::string epoch_line(const EpochReport& report, std::uint64_t epochs);
 struct ConsoleOptions {
   std::uint64_t epochs = 1;
   std::uint64_t steps_per_epoch = 1;
-  bool quiet = false;  // nothing at all: a worker that is not the first
+  bool quiet = false;  // nothing at all
   bool bar = false;    // standard error is a terminal
 };
 

@@ -150,10 +150,18 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .schedule = make_schedule(options, steps_per_epoch),
                    .momentum = options.momentum,
                    .evaluate = options.evaluate});
+  if (first_step > 0 && first_step >= trainer.last_step()) {
+    return Status(Code::kInvalidArgument,
+                  "checkpoint " + options.resume.string() + " is at step " +
+                      std::to_string(first_step) + " and the training ends at step " +
+                      std::to_string(trainer.last_step()) + ": raise train.epochs to go on");
+  }
   const bool first_worker = run.exchanger.worker_index() == 0;
+  const bool prints = options.print == SessionOptions::Print::kAlways ||
+                      (options.print == SessionOptions::Print::kFirstWorker && first_worker);
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
-                     .quiet = !first_worker && !options.verbose,
+                     .quiet = !prints,
                      .bar = options.bar},
                     run.metrics);
   if (run.metrics != nullptr) {

@@ -49,8 +49,9 @@ struct SessionOptions {
   std::filesystem::path checkpoint{};  // empty: none; worker 0 writes it
   std::filesystem::path resume{};      // empty: start anew
   std::filesystem::path metrics{};     // empty: none
-  bool verbose = false;                // prints also if this is not worker 0
-  bool bar = false;
+  enum class Print { kNothing, kFirstWorker, kAlways };
+  Print print = Print::kNothing;  // a line for each epoch
+  bool bar = false;               // and a bar while it runs
 };
 
 struct SessionResult {

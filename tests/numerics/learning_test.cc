@@ -1,0 +1,25 @@
+// LeNet on the bundled MNIST images.
+#include <catch2/catch.hpp>
+
+#include "worker/train/session.h"
+
+namespace phub::train {
+namespace {
+
+TEST_CASE("LeNet learns the bundled MNIST images: after 100 steps it knows nine of ten digits") {
+  const SessionOptions options{.data_path = PHUB_MNIST_PATH,
+                               .schedule = {.learning_rate = 0.02F, .warmup_steps = 20},
+                               .epochs = 1,
+                               .max_steps = 100};
+  const auto result = run_session(
+      options,
+      [](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
+        return make_local_exchanger(keys, RuleKind::kMomentum);
+      },
+      [] { return false; });
+  REQUIRE(result);
+  REQUIRE(result->test_accuracy > 0.9);
+}
+
+}  // namespace
+}  // namespace phub::train

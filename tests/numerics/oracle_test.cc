@@ -1,0 +1,119 @@
+// The oracle: N workers with batch B through a server equal one process with batch N * B, step by
+// step.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/numerics/training_worker.h"
+#include "tests/support/test_server.h"
+#include "worker/data/dataset.h"
+
+namespace phub::train {
+namespace {
+
+constexpr std::uint32_t kWorkers = 2;
+constexpr std::uint32_t kBatch = 32;
+constexpr std::uint64_t kSteps = 20;
+constexpr double kTolerance = 1e-5;  // relative to the largest parameter of a key
+
+struct Job {
+  const data::Datasets& data;
+  std::string server;
+  std::string name;
+  std::string transport;
+  DataType wire_type = DataType::kFloat32;
+};
+
+// What one worker of the job has after each step.
+Result<std::vector<Snapshot>> train_through_server(const Job& job, std::uint32_t index) {
+  PHUB_ASSIGN_OR_RETURN(const auto exchanger,
+                        make_remote_exchanger({.servers = {job.server},
+                                               .job = job.name,
+                                               .workers = kWorkers,
+                                               .worker_index = static_cast<std::int32_t>(index),
+                                               .transport = job.transport,
+                                               .wire_type = job.wire_type,
+                                               .rule = RuleKind::kMomentum},
+                                              lenet_keys()));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto worker,
+      TrainingWorker::create(
+          job.data, {.batch = kBatch, .workers = kWorkers, .worker_index = index}, *exchanger));
+  std::vector<Snapshot> after;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    PHUB_RETURN_IF_ERROR(worker->step(step));
+    after.push_back(worker->snapshot());
+  }
+  return after;
+}
+
+std::vector<std::vector<Snapshot>> train_together(const Job& job) {
+  std::vector<std::vector<Snapshot>> results(kWorkers);
+  std::vector<Status> statuses(kWorkers);
+  std::vector<std::thread> threads;
+  for (std::uint32_t index = 0; index < kWorkers; ++index) {
+    threads.emplace_back([&, index] {
+      auto result = train_through_server(job, index);
+      if (result)
+        results[index] = std::move(*result);
+      else
+        statuses[index] = result.error();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) {
+    INFO(status.to_string());
+    REQUIRE(status.ok());
+  }
+  return results;
+}
+
+TEST_CASE("Two workers through a server equal one process with their whole batch, step by step") {
+  const auto data = data::load_idx(PHUB_MNIST_PATH);
+  REQUIRE(data);
+  const auto alone = train_alone(*data, kWorkers * kBatch, kSteps);
+  REQUIRE(alone);
+  auto server = TestServer::start(2);
+  REQUIRE(server);
+  for (const char* transport : {"shm", "tcp"}) {
+    INFO(transport);
+    const Job job{*data, (*server)->address(), std::string("oracle-") + transport, transport};
+    const auto together = train_together(job);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      INFO("step " << step);
+      REQUIRE(together[0][step] == together[1][step]);
+      REQUIRE(relative_difference(together[0][step], (*alone)[step]) < kTolerance);
+    }
+    // They learnt something: equality is not that of standing still.
+    REQUIRE(relative_difference((*alone)[0], (*alone)[kSteps - 1]) > 1e-2);
+  }
+}
+
+TEST_CASE("Two runs of the same job through a server are bit-identical") {
+  const auto data = data::load_idx(PHUB_MNIST_PATH);
+  REQUIRE(data);
+  auto server = TestServer::start(2);
+  REQUIRE(server);
+  const auto first = train_together({*data, (*server)->address(), "first", "tcp"});
+  const auto second = train_together({*data, (*server)->address(), "second", "shm"});
+  REQUIRE(first == second);
+}
+
+TEST_CASE("With 16 bits on the wire, two workers agree and stay near one process in fp32") {
+  const auto data = data::load_idx(PHUB_MNIST_PATH);
+  REQUIRE(data);
+  const auto alone = train_alone(*data, kWorkers * kBatch, kSteps);
+  REQUIRE(alone);
+  auto server = TestServer::start(1);
+  REQUIRE(server);
+  for (const DataType wire_type : {DataType::kFloat16, DataType::kBfloat16}) {
+    const std::string name(name_of(wire_type));
+    INFO(name);
+    const auto together = train_together({*data, (*server)->address(), name, "shm", wire_type});
+    REQUIRE(together[0] == together[1]);
+    // bf16 keeps 8 bits of a number.
+    REQUIRE(relative_difference(together[0].back(), alone->back()) < 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace phub::train
