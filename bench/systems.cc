@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <thread>
 
 namespace phub::bench {
@@ -71,30 +72,19 @@ Result<std::vector<Command>> openmpi_commands(const Work& work, Places& places) 
                         peer_program(places, "phub-bench-openmpi", "libopenmpi-dev openmpi-bin"));
   // Ranks that outnumber the CPUs must give theirs away while they wait.
   const bool crowded = work.workers > std::thread::hardware_concurrency();
-  Command command = {"mpirun",
-                     "-np",
-                     std::to_string(work.workers),
-                     "--oversubscribe",
-                     "--bind-to",
-                     "none",
-                     "--mca",
-                     "pml",
-                     "ob1",
-                     "--mca",
-                     "btl",
-                     work.transport == "shm" ? "self,vader" : "self,tcp",
-                     "--mca",
-                     "btl_tcp_if_include",
-                     "lo",
-                     "--mca",
-                     "oob_tcp_if_include",
-                     "lo",
-                     "--mca",
-                     "mpi_yield_when_idle",
-                     crowded ? "1" : "0",
-                     "--mca",
-                     "orte_tmpdir_base",
-                     places.scratch().string()};
+  // Bound to cores, however many share one: a little faster than unbound ranks, at either size.
+  Command command = {"mpirun", "--oversubscribe"};
+  const auto add = [&command](std::initializer_list<std::string> words) {
+    command.insert(command.end(), words);
+  };
+  add({"-np", std::to_string(work.workers)});
+  add({"--map-by", "core", "--bind-to", "core:overload-allowed"});
+  add({"--mca", "pml", "ob1"});
+  add({"--mca", "btl", work.transport == "shm" ? "self,vader" : "self,tcp"});
+  add({"--mca", "btl_tcp_if_include", "lo"});
+  add({"--mca", "oob_tcp_if_include", "lo"});
+  add({"--mca", "mpi_yield_when_idle", crowded ? "1" : "0"});
+  add({"--mca", "orte_tmpdir_base", places.scratch().string()});
   if (::geteuid() == 0) command.emplace_back("--allow-run-as-root");
   command.insert(command.end(), {program, "--workers", std::to_string(work.workers), "--elements",
                                  std::to_string(work.elements)});
