@@ -11,8 +11,6 @@
 namespace phub::server {
 namespace {
 
-constexpr std::uint32_t kChunkAlignment = 64;
-
 template <typename... Arguments>
 Status invalid(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   return {Code::kInvalidArgument, fmt::format(format, std::forward<Arguments>(arguments)...)};

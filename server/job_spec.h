@@ -38,7 +38,7 @@ struct JobLimits {
   std::uint64_t elements_max = std::uint64_t{1} << 38;  // of all keys: 1 TiB of fp32
   std::uint64_t chunks_max = std::uint64_t{1} << 22;
   std::uint32_t chunk_bytes_min = 256;
-  std::uint32_t chunk_bytes_max = 4 * 1024 * 1024;
+  std::uint32_t chunk_bytes_max = kMaxChunkBytes;
 };
 
 // Whether a peer's spec may be used at all. A spec without keys passes: it is one that waits for

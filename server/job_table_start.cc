@@ -120,7 +120,7 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
     const JobShape shape = shape_of(job);
     lock.unlock();
-    const Status created = data_plane_->create_job(shape);
+    Status created = data_plane_->create_job(shape);
     lock.lock();
     return created;
   };

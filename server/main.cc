@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -170,4 +171,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace phub::server
 
-int main(int argc, char** argv) { return phub::server::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return phub::server::run(argc, argv);
+  } catch (const std::exception& error) {  // a library's; we throw nothing
+    std::fprintf(stderr, "phub-server: %s\n", error.what());
+    return 1;
+  }
+}

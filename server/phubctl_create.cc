@@ -38,7 +38,7 @@ Status parse_key(const std::string& text, control::Key& key) {
   std::string rest = text;
   const auto take_last = [&rest]() {
     const std::size_t colon = rest.rfind(':');
-    const std::string last = colon == std::string::npos ? "" : rest.substr(colon + 1);
+    std::string last = colon == std::string::npos ? "" : rest.substr(colon + 1);
     rest.erase(colon == std::string::npos ? 0 : colon);
     return last;
   };

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -148,4 +149,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace phub::phubctl
 
-int main(int argc, char** argv) { return phub::phubctl::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return phub::phubctl::run(argc, argv);
+  } catch (const std::exception& error) {  // a library's; we throw nothing
+    std::fprintf(stderr, "phubctl: %s\n", error.what());
+    return 1;
+  }
+}

@@ -18,7 +18,7 @@
 
 namespace phub::testing {
 
-class FakeDataPlane final : public server::DataPlane {
+class FakeDataPlane : public server::DataPlane {
  public:
   explicit FakeDataPlane(std::uint32_t cores) : cores_(cores) {}
 

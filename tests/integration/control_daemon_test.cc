@@ -1,0 +1,119 @@
+// The daemon's own thread and its drain, with workers over gRPC and a fake data plane.
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/plan.h"
+#include "server/daemon.h"
+#include "tests/support/fake_data_plane.h"
+#include "worker/client/rendezvous.h"
+
+namespace phub::server {
+
+namespace {
+
+// A fake whose workers are connected as soon as their job is made.
+class ConnectingDataPlane final : public testing::FakeDataPlane {
+ public:
+  explicit ConnectingDataPlane(Membership& membership)
+      : testing::FakeDataPlane(1), membership_(membership) {}
+  void connect(std::uint64_t job_id, std::uint32_t worker) {
+    membership_.on_connected(job_id, worker, 0, "tcp");
+  }
+
+ private:
+  Membership& membership_;
+};
+
+ConnectingDataPlane* newest = nullptr;  // made by the daemon of the running test
+
+}  // namespace
+
+// Stands in for the real one, which this test is not linked with.
+Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& /*options*/,
+                                                     Membership& membership) {
+  auto data_plane = std::make_unique<ConnectingDataPlane>(membership);
+  newest = data_plane.get();
+  return std::unique_ptr<DataPlane>(std::move(data_plane));
+}
+
+namespace {
+
+using Catch::Matchers::Contains;
+using client::JoinInfo;
+using client::Rendezvous;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{20'000};
+
+std::unique_ptr<Daemon> daemon_with(milliseconds heartbeat_deadline, milliseconds drain_timeout) {
+  spdlog::set_level(spdlog::level::off);
+  auto daemon = Daemon::create({.data_plane = {},
+                                .control_address = "127.0.0.1:0",
+                                .heartbeat_deadline = heartbeat_deadline,
+                                .drain_timeout = drain_timeout});
+  REQUIRE(daemon);
+  return std::move(*daemon);
+}
+
+struct Running {
+  std::unique_ptr<Rendezvous> rendezvous;
+  JoinInfo info;
+
+  explicit Running(const Daemon& daemon)
+      : rendezvous(std::move(*Rendezvous::create(daemon.control_address()))) {
+    auto joined = rendezvous->join({.keys = {{.name = "a", .elements = 100}}}, kLong);
+    REQUIRE(joined);
+    info = *joined;
+    const Plan plan = make_plan({.key_elements = {100}, .cores_per_server = {1}}).value();
+    REQUIRE(rendezvous->ready({1}, 0, plan.hash, kLong).ok());
+    newest->connect(info.job_id, info.worker_index);
+    REQUIRE(rendezvous->start(kLong).ok());
+  }
+};
+
+TEST_CASE("the daemon loses a silent worker by itself and releases its job") {
+  const auto daemon = daemon_with(milliseconds(100), kLong);
+  const Running worker(*daemon);
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (newest->removed().empty() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(newest->removed().size() == 1);
+  const auto beat = worker.rendezvous->heartbeat(kLong);
+  REQUIRE(beat);
+  CHECK_THAT(beat->reason, Contains("no heartbeat for 100 ms"));
+}
+
+TEST_CASE("a drain lets a running job finish") {
+  const auto daemon = daemon_with(kLong, kLong);
+  const Running worker(*daemon);
+  daemon->drain();
+  CHECK_FALSE(daemon->wait_until_drained(milliseconds(1)));
+  CHECK(worker.rendezvous->heartbeat(kLong)->running);
+  REQUIRE(worker.rendezvous->leave(kLong).ok());
+  CHECK(daemon->wait_until_drained(kLong));
+}
+
+TEST_CASE("a drain ends a job that runs too long and waits until its worker knows") {
+  const auto daemon = daemon_with(milliseconds(5000), milliseconds(0));
+  const Running worker(*daemon);
+  std::atomic<bool> was_told{false};
+  daemon->drain();
+  std::thread beating([&] {
+    while (!was_told) was_told = !worker.rendezvous->heartbeat(kLong)->running;
+  });
+  CHECK(daemon->wait_until_drained(kLong));
+  beating.join();
+  CHECK(was_told);
+  CHECK_THAT(worker.rendezvous->heartbeat(kLong)->reason, Contains("drained"));
+}
+
+}  // namespace
+}  // namespace phub::server

@@ -1,0 +1,158 @@
+"""phub-server and phubctl as processes: ready line, exit codes, messages, drain.
+
+Usage: control_process_test.py PHUB_SERVER PHUBCTL
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SERVER, PHUBCTL = "", ""
+DEADLINE_SECONDS = 30
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS)
+
+
+class Daemon:
+    """A phub-server on a free port; killed at the end if it still runs."""
+
+    def __init__(self, control="127.0.0.1:0"):
+        self.process = subprocess.Popen(
+            [SERVER, "--control", control, "--data", "127.0.0.1:0", "--cores", "1"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.ready = self.process.stdout.readline()
+        match = re.fullmatch(r"phub-server ready control=(\S+) data=(\d+) pid=(\d+)\n", self.ready)
+        if not match:
+            raise AssertionError(f"no ready line: {self.ready!r} {self.process.communicate()[1]}")
+        self.control, self.pid = match[1], int(match[3])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def ctl(self, *arguments):
+        return run(PHUBCTL, "--server", self.control, *arguments)
+
+    def stop(self, *signals):
+        for number in signals:
+            self.process.send_signal(number)
+        self.process.communicate(timeout=DEADLINE_SECONDS)
+        return self.process.returncode
+
+
+class ServerTest(unittest.TestCase):
+    def refused(self, code, *options):
+        done = run(SERVER, *options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_ready_line_names_the_process_and_sigterm_ends_it_with_0(self):
+        with Daemon() as daemon:
+            self.assertEqual(daemon.pid, daemon.process.pid)
+            self.assertEqual(daemon.stop(signal.SIGTERM), 0)
+
+    def test_sigint_and_a_second_signal_end_it_with_0(self):
+        with Daemon() as daemon:
+            daemon.ctl("job", "create", "waiting")
+            self.assertEqual(daemon.stop(signal.SIGINT, signal.SIGTERM), 0)
+
+    def test_port_in_use_is_a_failure_with_address_field_and_cure(self):
+        with Daemon() as daemon:
+            error = self.refused(1, "--control", daemon.control, "--data", "127.0.0.1:0",
+                                 "--cores", "1")
+            for part in ("control_address", daemon.control, "in use", "--control"):
+                self.assertIn(part, error)
+
+    def test_bad_usage_and_configuration_exit_with_2(self):
+        self.assertIn("--foo", self.refused(2, "--foo"))
+        self.assertIn("did you mean \"tcp\"", self.refused(2, "--transports", "tpc"))
+        self.assertIn("no/such.textproto", self.refused(2, "--config", "no/such.textproto"))
+        self.assertIn("has no port", self.refused(2, "--control", "localhost"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "server.textproto")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("cores: 1\n  coers: 2\n")
+            self.assertIn(f"{path}:2:3: unknown field \"coers\"", self.refused(2, "--config", path))
+
+    def test_help_teaches_with_an_example(self):
+        done = run(SERVER, "--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("phub-server --config configs/server.textproto", done.stdout)
+
+    def test_ipv6_control_address(self):
+        with Daemon("[::1]:0") as daemon:
+            self.assertTrue(daemon.control.startswith("[::1]:"))
+            self.assertEqual(daemon.ctl("job", "list").returncode, 0)
+
+
+class PhubctlTest(unittest.TestCase):
+    def test_a_job_is_created_listed_inspected_planned_and_closed(self):
+        with Daemon() as daemon:
+            self.assertIn("no jobs yet", daemon.ctl("job", "list").stdout)
+            created = daemon.ctl("--json", "job", "create", "demo", "--workers", "2", "--rule",
+                                 "mean", "--key", "w:100000")
+            job_id = json.loads(created.stdout)["job_id"]
+            jobs = json.loads(daemon.ctl("job", "list", "--json").stdout)["jobs"]
+            self.assertEqual([(j["job_id"], j["spec"]["name"], j["state"]) for j in jobs],
+                             [(job_id, "demo", "waiting")])
+            self.assertIn("100,000", daemon.ctl("job", "inspect", "demo").stdout)
+            plan = json.loads(daemon.ctl("--json", "job", "plan", "demo").stdout)
+            self.assertEqual(sum(load["chunks"] for load in plan["loads"]), len(plan["chunks"]))
+            self.assertEqual(daemon.ctl("job", "close", "demo").returncode, 0)
+            self.assertIn("ended", daemon.ctl("job", "inspect", "--id", str(job_id)).stdout)
+
+    def test_columns_of_a_table_line_up(self):
+        with Daemon() as daemon:
+            for name in ("a", "a-longer-name"):
+                daemon.ctl("job", "create", name)
+            header, *rows = daemon.ctl("job", "list").stdout.splitlines()
+            column = header.index("STATE")
+            self.assertEqual([row[column:column + 7] for row in rows], ["waiting", "waiting"])
+
+    def test_statistics_show_the_cores(self):
+        with Daemon() as daemon:
+            server = json.loads(daemon.ctl("--json", "server", "stats").stdout)["server"]
+            self.assertEqual(len(server["cores"]), 1)
+            self.assertGreater(server["resident_bytes"], 0)
+            self.assertIn("adaptive", daemon.ctl("server", "stats").stdout)
+
+    def test_a_draining_server_refuses_jobs_and_says_so(self):
+        with Daemon() as daemon:
+            self.assertEqual(daemon.ctl("drain").returncode, 0)
+            refused = daemon.ctl("job", "create", "late")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("draining", refused.stderr)
+            self.assertIn("draining", daemon.ctl("server", "stats").stdout)
+
+    def test_no_server_is_named_with_the_cure(self):
+        with Daemon() as daemon:
+            daemon.stop(signal.SIGTERM)
+            done = daemon.ctl("job", "list")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"no phub-server answers at {daemon.control}: is it running?", done.stderr)
+
+    def test_bad_usage_exits_with_2_and_unknown_jobs_with_1(self):
+        self.assertEqual(run(PHUBCTL).returncode, 2)
+        self.assertEqual(run(PHUBCTL, "--server", "nowhere", "job", "list").returncode, 2)
+        with Daemon() as daemon:
+            self.assertEqual(daemon.ctl("job", "create", "x", "--rule", "adam").returncode, 2)
+            unknown = daemon.ctl("job", "close", "x")
+            self.assertEqual(unknown.returncode, 1)
+            self.assertIn("no live job is named \"x\"", unknown.stderr)
+
+
+if __name__ == "__main__":
+    SERVER, PHUBCTL = sys.argv[1:3]
+    unittest.main(argv=sys.argv[:1])
