@@ -152,6 +152,15 @@ HWY_INLINE void store_as(D d, hn::Vec<D> value, DataType type, std::byte* data, 
   }
 }
 
+inline void convert_any(std::byte* dst, DataType dst_type, Source src, std::size_t elements) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= elements; i += lanes) store_as(d, load_as(d, src, i), dst_type, dst, i);
+  const hn::CappedTag<float, 1> d1;
+  for (; i < elements; ++i) store_as(d1, load_as(d1, src, i), dst_type, dst, i);
+}
+
 }  // namespace phub::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

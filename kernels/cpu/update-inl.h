@@ -2,7 +2,7 @@
 // that is being compiled. Included once for each by reduce.cc.
 //
 // A block is kBlockVectors vectors of each stream: the loads of different streams overlap, and
-// everything of a block is read before anything of it is written, so outputs may be inputs.
+// a block's sources are read before anything of it is written, so outputs may be inputs.
 #if defined(PHUB_KERNELS_UPDATE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef PHUB_KERNELS_UPDATE_INL_H
 #undef PHUB_KERNELS_UPDATE_INL_H
@@ -10,9 +10,11 @@
 #define PHUB_KERNELS_UPDATE_INL_H
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <cstdint>
 
 #include "common/base/rule.h"
 #include "kernels/cpu/convert-inl.h"
@@ -23,6 +25,8 @@ namespace phub::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr std::size_t kBlockVectors = 4;
+// What is published is converted tile by tile, while the tile is in the first-level cache.
+inline constexpr std::size_t kTileElements = 1024;
 
 template <class D>
 struct Coefficients {
@@ -70,7 +74,7 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::
   }
 }
 
-template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, class D>
+template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, bool kStream, class D>
 HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std::size_t index) {
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> value[kVectors];
@@ -90,39 +94,62 @@ HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std
   }
   HWY_UNROLL(8)
   for (std::size_t j = 0; j < kVectors; ++j) {
-    hn::StoreU(value[j], d, u.parameters + index + j * lanes);
-  }
-  if (u.published == nullptr) return;
-  HWY_UNROLL(8)
-  for (std::size_t j = 0; j < kVectors; ++j) {
-    store_as(d, value[j], u.published_type, u.published, index + j * lanes);
+    if constexpr (kStream) {
+      hn::Stream(value[j], d, u.parameters + index + j * lanes);
+    } else {
+      hn::StoreU(value[j], d, u.parameters + index + j * lanes);
+    }
   }
 }
 
+// Streaming stores must be aligned, and what is published is read again at once.
+inline bool may_stream(const Update& u, std::size_t lanes) {
+  return u.bypass_cache && u.published == nullptr &&
+         reinterpret_cast<std::uintptr_t>(u.parameters) % (lanes * sizeof(float)) == 0;
+}
+
+// Elements from `begin` to `end`.
 template <RuleKind kRule, bool kAllFloat32>
-void update_with(const Update& u) {
+void update_range(const Update& u, std::size_t begin, std::size_t end) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
-  const std::size_t block = kBlockVectors * lanes;
+  // Conversions bound mixed sources, and unrolling them would only make the code large.
+  constexpr std::size_t kVectors = kAllFloat32 ? kBlockVectors : 1;
+  const std::size_t block = kVectors * lanes;
   const Coefficients k(d, u);
-  std::size_t i = 0;
-  for (; i + block <= u.elements; i += block) {
-    update_block<kRule, kAllFloat32, kBlockVectors>(d, u, k, i);
+  std::size_t i = begin;
+  if constexpr (kAllFloat32 && !has_parameters(kRule)) {
+    if (may_stream(u, lanes)) {
+      for (; i + block <= end; i += block) {
+        update_block<kRule, kAllFloat32, kVectors, true>(d, u, k, i);
+      }
+      hwy::FlushStream();  // else a later release store could overtake these
+    }
   }
-  for (; i + lanes <= u.elements; i += lanes) update_block<kRule, kAllFloat32, 1>(d, u, k, i);
+  for (; i + block <= end; i += block) {
+    update_block<kRule, kAllFloat32, kVectors, false>(d, u, k, i);
+  }
+  if constexpr (kVectors > 1) {
+    for (; i + lanes <= end; i += lanes) update_block<kRule, kAllFloat32, 1, false>(d, u, k, i);
+  }
   const hn::CappedTag<float, 1> d1;
   const Coefficients k1(d1, u);
-  for (; i < u.elements; ++i) update_block<kRule, kAllFloat32, 1>(d1, u, k1, i);
+  for (; i < end; ++i) update_block<kRule, kAllFloat32, 1, false>(d1, u, k1, i);
 }
 
 template <RuleKind kRule>
 void update_rule(const Update& u) {
   bool all_float32 = true;
   for (const Source& source : u.sources) all_float32 &= source.type == DataType::kFloat32;
-  if (all_float32) {
-    update_with<kRule, true>(u);
-  } else {
-    update_with<kRule, false>(u);
+  const auto range = all_float32 ? &update_range<kRule, true> : &update_range<kRule, false>;
+  if (u.published == nullptr) return range(u, 0, u.elements);
+  const std::size_t element_bytes = size_of(u.published_type);
+  for (std::size_t begin = 0; begin < u.elements; begin += kTileElements) {
+    const std::size_t end = HWY_MIN(begin + kTileElements, u.elements);
+    range(u, begin, end);
+    convert_any(u.published + begin * element_bytes, u.published_type,
+                {reinterpret_cast<const std::byte*>(u.parameters + begin), DataType::kFloat32},
+                end - begin);
   }
 }
 

@@ -145,6 +145,36 @@ TEST_CASE("adding one source at a time and updating at last gives the bits of on
   });
 }
 
+TEST_CASE("summing into a buffer and updating from it gives the bits of the fused update") {
+  on_every_target([](const std::string& target) {
+    for (const RuleKind rule : kRules) {
+      CAPTURE(target, name_of(rule));
+      std::mt19937 random(11);
+      const Array first = random_array(DataType::kFloat32, 1001, random);
+      const Array second = random_array(DataType::kFloat32, 1001, random);
+      Array parameters = random_array(DataType::kFloat32, 1001, random);
+      Array state = random_array(DataType::kFloat32, 1001, random);
+      Array unfused_parameters = parameters;
+      Array unfused_state = state;
+      Array buffer(DataType::kFloat32, 1001);
+      const Source sources[] = {first.source(), second.source()};
+      const Source summed[] = {buffer.source()};
+      Update u = {.sources = sources, .elements = 1001, .rule = rule};
+      u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.5F};
+      u.parameters = parameters.floats();
+      u.state = state.floats();
+      update(u);
+      update({.sources = sources, .elements = 1001, .parameters = buffer.floats()});
+      u.sources = summed;
+      u.parameters = unfused_parameters.floats();
+      u.state = unfused_state.floats();
+      update(u);
+      REQUIRE(unfused_parameters.same_as(parameters));
+      REQUIRE(unfused_state.same_as(state));
+    }
+  });
+}
+
 TEST_CASE("the result may be written over one of the sources") {
   on_every_target([](const std::string& target) {
     CAPTURE(target);
@@ -158,6 +188,38 @@ TEST_CASE("the result may be written over one of the sources") {
     u.parameters = accumulator.floats();
     update(u);
     CHECK(accumulator.same_as(expected));
+  });
+}
+
+TEST_CASE("bypassing the cache changes no bit, at any alignment") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(10);
+    for (const RuleKind rule : kRules) {
+      for (const std::size_t elements : kLengths) {
+        for (const std::size_t skipped :
+             {0U, 1U, 15U}) {  // 15: one past a bound, to the next bound
+          if (skipped > elements) continue;
+          CAPTURE(target, name_of(rule), elements, skipped);
+          const Array source = random_array(DataType::kFloat32, elements, random);
+          Array parameters = random_array(DataType::kFloat32, elements, random);
+          Array state(DataType::kFloat32, elements);
+          Array expected = parameters;
+          Array expected_state = state;
+          const std::size_t count = elements - skipped;
+          const Source sources[] = {source.source(), source.source()};
+          Update u = {.sources = sources, .elements = count, .rule = rule};
+          u.bypass_cache = true;
+          u.parameters = parameters.floats() + skipped;
+          u.state = state.floats();
+          update(u);
+          u.parameters = expected.floats() + skipped;
+          u.state = expected_state.floats();
+          reference::update(u);
+          REQUIRE(parameters.same_as(expected));
+          REQUIRE(state.same_as(expected_state));
+        }
+      }
+    }
   });
 }
 
