@@ -19,7 +19,7 @@ std::vector<std::int64_t> targets_in(std::int64_t mask) {
 std::vector<std::int64_t> machine_targets() {
   const std::int64_t restricted = hwy::SupportedTargets();
   hwy::SetSupportedTargetsForTest(0);
-  const auto targets = targets_in(hwy::SupportedTargets());
+  auto targets = targets_in(hwy::SupportedTargets());
   hwy::SetSupportedTargetsForTest(restricted);
   return targets;
 }

@@ -153,7 +153,7 @@ void update_rule(const Update& u) {
   }
 }
 
-void update_any(const Update& u) {
+inline void update_any(const Update& u) {
   switch (u.rule) {
     case RuleKind::kSum:
       return update_rule<RuleKind::kSum>(u);
