@@ -65,7 +65,7 @@ std::filesystem::path find(const std::filesystem::path& directory,
                            const std::vector<std::string>& stems, const std::string& suffix) {
   for (const std::string& stem : stems) {
     for (const char* extension : {".gz", ""}) {
-      const auto path = directory / (stem + suffix + extension);
+      auto path = directory / (stem + suffix + extension);
       if (std::filesystem::exists(path)) return path;
     }
   }

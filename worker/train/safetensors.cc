@@ -139,7 +139,9 @@ Result<TensorFile> parse(const Json& header, std::span<const char> data) {
     }
     end = extent.end;
     tensor.values.resize((extent.end - extent.begin) / sizeof(float));
-    std::memcpy(tensor.values.data(), data.data() + extent.begin, extent.end - extent.begin);
+    if (!tensor.values.empty()) {
+      std::memcpy(tensor.values.data(), data.data() + extent.begin, extent.end - extent.begin);
+    }
     file.tensors.push_back(std::move(tensor));
   }
   if (end != data.size()) return Status(Code::kDataLoss, "there is data that no tensor owns");

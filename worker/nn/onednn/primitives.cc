@@ -77,11 +77,11 @@ void OnednnTensor::read_gradient(std::span<float> host) const {
   copy(floats(gradient_, elements()), host);
 }
 
-Call::Call(const dnnl::primitive& primitive, Arguments arguments) : primitive_(primitive) {
-  for (auto& [index, memory] : arguments) {
+Call::Call(const dnnl::primitive& primitive, const Arguments& arguments) : primitive_(primitive) {
+  for (const auto& [index, memory] : arguments) {
     if (!memory) continue;  // an output that nobody wants
     arguments_.push_back({index, memory.get()});
-    memories_.push_back(std::move(memory));
+    memories_.push_back(memory);
   }
 }
 

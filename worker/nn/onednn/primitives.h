@@ -66,7 +66,7 @@ class Call {
   using Arguments = std::vector<std::pair<int, dnnl::memory>>;
 
   Call() = default;
-  Call(const dnnl::primitive& primitive, Arguments arguments);
+  Call(const dnnl::primitive& primitive, const Arguments& arguments);
 
   bool empty() const { return arguments_.empty(); }
   Status run(const Context& context) const;
