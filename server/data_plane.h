@@ -17,7 +17,7 @@
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/plan.h"
-#include "common/waiting.h"
+#include "common/base/waiting.h"
 
 namespace phub::server {
 

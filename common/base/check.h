@@ -9,11 +9,11 @@ namespace phub {
                                std::string_view message);
 }  // namespace phub
 
-#define PHUB_CHECK(condition, message)                                       \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]] {                                         \
-      ::phub::check_failed(__FILE__, __LINE__, #condition, message);         \
-    }                                                                        \
+#define PHUB_CHECK(condition, message)                               \
+  do {                                                               \
+    if (!(condition)) [[unlikely]] {                                 \
+      ::phub::check_failed(__FILE__, __LINE__, #condition, message); \
+    }                                                                \
   } while (false)
 
 #ifdef PHUB_ENABLE_DCHECKS

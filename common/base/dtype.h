@@ -15,9 +15,12 @@ constexpr std::size_t size_of(DataType type) { return type == DataType::kFloat32
 
 constexpr std::string_view name_of(DataType type) {
   switch (type) {
-    case DataType::kFloat32: return "fp32";
-    case DataType::kFloat16: return "fp16";
-    case DataType::kBfloat16: return "bf16";
+    case DataType::kFloat32:
+      return "fp32";
+    case DataType::kFloat16:
+      return "fp16";
+    case DataType::kBfloat16:
+      return "bf16";
   }
   return "?";
 }

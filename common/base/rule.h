@@ -36,11 +36,16 @@ static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
 constexpr std::string_view name_of(RuleKind kind) {
   switch (kind) {
-    case RuleKind::kSum: return "sum";
-    case RuleKind::kMean: return "mean";
-    case RuleKind::kSgd: return "sgd";
-    case RuleKind::kMomentum: return "momentum";
-    case RuleKind::kNesterov: return "nesterov";
+    case RuleKind::kSum:
+      return "sum";
+    case RuleKind::kMean:
+      return "mean";
+    case RuleKind::kSgd:
+      return "sgd";
+    case RuleKind::kMomentum:
+      return "momentum";
+    case RuleKind::kNesterov:
+      return "nesterov";
   }
   return "?";
 }

@@ -9,18 +9,30 @@ namespace phub {
 
 std::string_view code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "OK";
-    case Code::kInvalidArgument: return "INVALID_ARGUMENT";
-    case Code::kNotFound: return "NOT_FOUND";
-    case Code::kAlreadyExists: return "ALREADY_EXISTS";
-    case Code::kPermissionDenied: return "PERMISSION_DENIED";
-    case Code::kFailedPrecondition: return "FAILED_PRECONDITION";
-    case Code::kResourceExhausted: return "RESOURCE_EXHAUSTED";
-    case Code::kDeadlineExceeded: return "DEADLINE_EXCEEDED";
-    case Code::kUnavailable: return "UNAVAILABLE";
-    case Code::kAborted: return "ABORTED";
-    case Code::kDataLoss: return "DATA_LOSS";
-    case Code::kInternal: return "INTERNAL";
+    case Code::kOk:
+      return "OK";
+    case Code::kInvalidArgument:
+      return "INVALID_ARGUMENT";
+    case Code::kNotFound:
+      return "NOT_FOUND";
+    case Code::kAlreadyExists:
+      return "ALREADY_EXISTS";
+    case Code::kPermissionDenied:
+      return "PERMISSION_DENIED";
+    case Code::kFailedPrecondition:
+      return "FAILED_PRECONDITION";
+    case Code::kResourceExhausted:
+      return "RESOURCE_EXHAUSTED";
+    case Code::kDeadlineExceeded:
+      return "DEADLINE_EXCEEDED";
+    case Code::kUnavailable:
+      return "UNAVAILABLE";
+    case Code::kAborted:
+      return "ABORTED";
+    case Code::kDataLoss:
+      return "DATA_LOSS";
+    case Code::kInternal:
+      return "INTERNAL";
   }
   return "UNKNOWN";
 }

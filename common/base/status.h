@@ -16,7 +16,7 @@ namespace phub {
 
 enum class Code {
   kOk,
-  kInvalidArgument,     // the caller's input is wrong; the message names the field and the cure
+  kInvalidArgument,  // the caller's input is wrong; the message names the field and the cure
   kNotFound,
   kAlreadyExists,
   kPermissionDenied,    // wrong secret or token
@@ -57,8 +57,8 @@ Status errno_status(std::string_view what, Code code = Code::kInternal);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {        // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     PHUB_CHECK(!status_.ok(), "a Result made from an OK Status has no value");
   }
 
@@ -90,15 +90,15 @@ class [[nodiscard]] Result {
 #define PHUB_CONCAT(a, b) PHUB_CONCAT_INNER(a, b)
 
 // Returns the Status of `expression` from the enclosing function unless it is OK.
-#define PHUB_RETURN_IF_ERROR(expression)                          \
-  do {                                                            \
+#define PHUB_RETURN_IF_ERROR(expression)                                                  \
+  do {                                                                                    \
     if (::phub::Status phub_status = (expression); !phub_status.ok()) return phub_status; \
   } while (false)
 
 // `declaration` = the value of the Result `expression`, or return its error.
-#define PHUB_ASSIGN_OR_RETURN(declaration, expression)                       \
-  auto PHUB_CONCAT(phub_result_, __LINE__) = (expression);                   \
-  if (!PHUB_CONCAT(phub_result_, __LINE__)) {                                \
-    return PHUB_CONCAT(phub_result_, __LINE__).error();                      \
-  }                                                                          \
+#define PHUB_ASSIGN_OR_RETURN(declaration, expression)     \
+  auto PHUB_CONCAT(phub_result_, __LINE__) = (expression); \
+  if (!PHUB_CONCAT(phub_result_, __LINE__)) {              \
+    return PHUB_CONCAT(phub_result_, __LINE__).error();    \
+  }                                                        \
   declaration = std::move(*PHUB_CONCAT(phub_result_, __LINE__))

@@ -1,0 +1,96 @@
+#include "common/base/memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+namespace phub {
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+namespace {
+Status map_failed(std::size_t bytes) {
+  return errno_status("mapping " + std::to_string(bytes >> 20) +
+                          " MiB (is there memory left? see `free -m` and `ulimit -v`)",
+                      Code::kResourceExhausted);
+}
+}  // namespace
+
+Result<std::unique_ptr<Mapping>> Mapping::anonymous(std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return map_failed(bytes);
+  ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+  return std::unique_ptr<Mapping>(new Mapping(static_cast<std::byte*>(data), bytes));
+}
+
+Result<std::unique_ptr<Mapping>> Mapping::of_file(int fd, std::size_t bytes, bool writable) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return errno_status("fstat of shared memory");
+  if (static_cast<std::size_t>(status.st_size) < bytes) {
+    return Status(Code::kInvalidArgument, "shared memory holds " + std::to_string(status.st_size) +
+                                              " bytes, " + std::to_string(bytes) + " are needed");
+  }
+  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return map_failed(bytes);
+  ::madvise(data, bytes, MADV_HUGEPAGE);
+  return std::unique_ptr<Mapping>(new Mapping(static_cast<std::byte*>(data), bytes));
+}
+
+Mapping::~Mapping() { ::munmap(data_, size_); }
+
+std::size_t Mapping::resident_bytes() const {
+  const std::size_t pages = (size_ + page_bytes() - 1) / page_bytes();
+  std::vector<unsigned char> state(pages);
+  if (::mincore(data_, size_, state.data()) != 0) return 0;
+  std::size_t resident = 0;
+  for (const unsigned char page : state) resident += page & 1U;
+  return resident * page_bytes();
+}
+
+Result<std::unique_ptr<SharedMemory>> SharedMemory::create(const std::string& name,
+                                                           std::size_t bytes) {
+  UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) return errno_status("memfd_create " + name);
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    return errno_status("sizing shared memory " + name, Code::kResourceExhausted);
+  }
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
+    return errno_status("sealing shared memory " + name);
+  }
+  PHUB_ASSIGN_OR_RETURN(auto mapping, Mapping::of_file(fd.get(), bytes, true));
+  return std::unique_ptr<SharedMemory>(new SharedMemory(std::move(fd), std::move(mapping)));
+}
+
+Result<UniqueFd> SharedMemory::share_read_only() {
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
+    return errno_status("sealing shared memory against writers");
+  }
+  const std::string path = "/proc/self/fd/" + std::to_string(fd_.get());
+  UniqueFd shared(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!shared) return errno_status("reopening shared memory read-only (is /proc mounted?)");
+  return shared;
+}
+
+Status check_sealed(int fd, std::size_t bytes) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return {Code::kInvalidArgument, "shared memory is not sealed against shrinking"};
+  }
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) return errno_status("fstat of shared memory");
+  if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) < bytes) {
+    return {Code::kInvalidArgument, "shared memory is smaller than announced"};
+  }
+  return {};
+}
+
+}  // namespace phub

@@ -1,0 +1,66 @@
+// Memory of the data path: mapped once at set-up, zeroed by the kernel, returned when the owner
+// dies. Transparent huge pages are asked for; a machine without them only has more TLB misses.
+//
+// An object belongs to one owner; the bytes are shared by whoever the owner's protocol says.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+
+namespace phub {
+
+// A range of mapped pages.
+class Mapping {
+ public:
+  // Private zero pages, reserved but not resident until touched.
+  static Result<std::unique_ptr<Mapping>> anonymous(std::size_t bytes);
+  // The whole of `fd`. Error: kInvalidArgument if it holds fewer than `bytes`.
+  static Result<std::unique_ptr<Mapping>> of_file(int fd, std::size_t bytes, bool writable);
+
+  ~Mapping();
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  // Bytes of the range that are in memory now.
+  std::size_t resident_bytes() const;
+
+ private:
+  Mapping(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  std::byte* data_;
+  std::size_t size_;
+};
+
+// Memory with a descriptor, for another process to map. Its size is sealed: nobody can shrink it
+// under a reader.
+class SharedMemory {
+ public:
+  // `name` shows in /proc/PID/maps.
+  static Result<std::unique_ptr<SharedMemory>> create(const std::string& name, std::size_t bytes);
+
+  std::byte* data() const { return mapping_->data(); }
+  std::size_t size() const { return mapping_->size(); }
+  std::size_t resident_bytes() const { return mapping_->resident_bytes(); }
+  int fd() const { return fd_.get(); }
+  // A descriptor through which the memory can only be read; from now on nobody can map it
+  // writable, through any descriptor.
+  Result<UniqueFd> share_read_only();
+
+ private:
+  SharedMemory(UniqueFd fd, std::unique_ptr<Mapping> mapping)
+      : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  UniqueFd fd_;
+  std::unique_ptr<Mapping> mapping_;
+};
+
+// OK if `fd` is memory of at least `bytes` that nobody can shrink. For descriptors from a peer.
+Status check_sealed(int fd, std::size_t bytes);
+
+std::size_t page_bytes();
+
+}  // namespace phub

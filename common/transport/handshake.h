@@ -1,0 +1,63 @@
+// How a data connection proves who it is: a challenge and two proofs over HMAC-SHA256.
+//
+//   worker -> server  Hello       who I say I am, and my nonce
+//   server -> worker  Challenge   the server's nonce
+//   worker -> server  Proof       HMAC(secret, "phub worker" | Hello | Challenge)
+//   server -> worker  Verdict     a code, and HMAC(secret, "phub server" | Hello | Challenge)
+//
+// The secret itself never travels here; it was issued to (job, epoch, worker) by the rendezvous.
+// Pure functions and fixed layouts; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace phub::transport {
+
+using Nonce = std::array<std::uint8_t, 16>;
+using Digest = std::array<std::uint8_t, 32>;
+
+inline constexpr std::uint32_t kHelloMagic = 0x48424850;  // "PHBH"
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+struct Hello {
+  std::uint32_t magic = kHelloMagic;
+  std::uint32_t version = kProtocolVersion;
+  std::uint64_t job_id = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t worker = 0;
+  std::uint32_t core = 0;
+  std::uint32_t channel_capacity = 0;  // shm: notices per ring; tcp: 0
+  std::uint64_t memory_bytes = 0;      // shm: size of the worker's memory; tcp: 0
+  Nonce nonce = {};
+};
+static_assert(sizeof(Hello) == 56, "Hello is a wire format");
+
+struct Challenge {
+  Nonce nonce = {};
+};
+
+struct Proof {
+  Digest digest = {};
+};
+
+enum class VerdictCode : std::uint32_t { kWelcome = 0, kRefused = 1, kFull = 2 };
+
+struct Verdict {
+  VerdictCode code = VerdictCode::kRefused;
+  std::uint32_t reserved = 0;
+  std::uint64_t memory_bytes = 0;  // shm: size of the parameters that the server shares
+  Digest digest = {};
+};
+static_assert(sizeof(Verdict) == 48, "Verdict is a wire format");
+
+enum class Role { kWorker, kServer };
+
+Nonce random_nonce();
+Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
+                const Challenge& challenge);
+bool equal_constant_time(const Digest& a, const Digest& b);
+
+}  // namespace phub::transport

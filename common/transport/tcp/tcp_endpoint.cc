@@ -1,0 +1,277 @@
+#include "common/transport/tcp/tcp_endpoint.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace phub::transport {
+
+TcpEndpoint::TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll)
+    : options_(options),
+      placement_(placement),
+      epoll_(std::move(epoll)),
+      peers_(options.max_peers) {
+  for (PeerId id = options.max_peers; id-- > 0;) free_.push_back(id);
+  lost_.reserve(options.max_peers);
+  written_.reserve((options.max_peers + 1) * kSendDepth);
+}
+
+TcpEndpoint::~TcpEndpoint() {
+  for (PeerId id = 0; id < peers_.size(); ++id) {
+    if (peers_[id].socket) remove(id);
+  }
+}
+
+Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpOptions& options,
+                                                         Placement& placement) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return errno_status("epoll_create1", Code::kResourceExhausted);
+  return std::unique_ptr<TcpEndpoint>(new TcpEndpoint(options, placement, std::move(epoll)));
+}
+
+Result<PeerId> TcpEndpoint::add(UniqueFd socket) {
+  if (free_.empty()) {
+    return Status(Code::kResourceExhausted,
+                  "all " + std::to_string(options_.max_peers) +
+                      " connections of this core are taken (raise connections_per_core)");
+  }
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  if (options_.socket_buffer_bytes > 0) {
+    const int bytes = options_.socket_buffer_bytes;
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+  }
+  const PeerId id = free_.back();
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u32 = id;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
+    return errno_status("epoll_ctl", Code::kResourceExhausted);
+  }
+  free_.pop_back();
+  peers_[id] = Peer{};
+  peers_[id].socket = std::move(socket);
+  return id;
+}
+
+void TcpEndpoint::remove(PeerId id) {
+  Peer& peer = peers_[id];
+  if (!peer.socket) return;
+  if (peer.payload != nullptr) placement_.abandon(id, peer.payload);
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  std::erase(lost_, id);
+  std::erase_if(written_, [id](const Completion& done) { return done.peer == id; });
+  peer = Peer{};
+  free_.push_back(id);
+}
+
+void TcpEndpoint::lose(Peer& peer, Loss loss) {
+  if (peer.lost) return;
+  peer.lost = true;
+  peer.loss = loss;
+  const auto id = static_cast<PeerId>(&peer - peers_.data());
+  // The descriptor stays open, but says nothing any more until the owner removes the peer.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  lost_.push_back(id);
+}
+
+std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
+  Peer& peer = peers_[id];
+  if (peer.lost) return writes.size();  // nobody will read them; peer_lost is on its way
+  // Room to report every queued frame as written; else the owner polls first.
+  if (written_.size() + kSendDepth > written_.capacity()) return 0;
+  std::size_t accepted = 0;
+  while (accepted < writes.size() && peer.queued - peer.sent < kSendDepth) {
+    const Write& write = writes[accepted];
+    PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
+    peer.frames[peer.queued % kSendDepth] = {
+        .header = {.magic = kFrameMagic,
+                   .immediate = write.immediate,
+                   .bytes = write.bytes,
+                   .check = frame_check(write.immediate, write.bytes)},
+        .data = write.data,
+        .signaled = write.signaled};
+    ++peer.queued;
+    ++accepted;
+  }
+  if (!peer.wants_write) send(id, peer);
+  return accepted;
+}
+
+std::size_t TcpEndpoint::gather(const Peer& peer, std::span<iovec> vectors) const {
+  std::size_t count = 0;
+  std::size_t skip = peer.offset;
+  for (std::uint32_t i = peer.sent; i != peer.queued; ++i) {
+    const Frame& frame = peer.frames[i % kSendDepth];
+    const std::array<std::pair<const void*, std::size_t>, 2> parts = {
+        {{&frame.header, sizeof(FrameHeader)}, {frame.data, frame.header.bytes}}};
+    for (const auto& [data, bytes] : parts) {
+      const std::size_t gone = std::min(skip, bytes);
+      skip -= gone;
+      if (gone == bytes) continue;
+      // iovec is not const-correct; writev only reads.
+      auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT
+      vectors[count++] = {start + gone, bytes - gone};
+    }
+  }
+  return count;
+}
+
+void TcpEndpoint::send(PeerId id, Peer& peer) {
+  while (!peer.lost && peer.sent != peer.queued) {
+    std::array<iovec, 2 * kSendDepth> vectors;  // NOLINT(*-member-init): gather fills it
+    const std::size_t count = gather(peer, vectors);
+    msghdr message = {};
+    message.msg_iov = vectors.data();
+    message.msg_iovlen = count;
+    const ssize_t bytes = ::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (bytes < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) {
+        watch(id, peer, true);
+        return;
+      }
+      // The reason to tell comes from reading: a peer that closed after an error said so before.
+      lose(peer, errno == EPIPE || errno == ECONNRESET ? Loss::kClosed : Loss::kError);
+      return;
+    }
+    sent_bytes(id, peer, static_cast<std::size_t>(bytes));
+  }
+  if (!peer.lost && peer.wants_write) watch(id, peer, false);
+}
+
+void TcpEndpoint::sent_bytes(PeerId id, Peer& peer, std::size_t bytes) {
+  bytes += peer.offset;
+  while (peer.sent != peer.queued) {
+    const Frame& frame = peer.frames[peer.sent % kSendDepth];
+    const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
+    if (bytes < whole) break;
+    bytes -= whole;
+    ++peer.sent;
+    if (frame.signaled) {
+      written_.push_back({.kind = CompletionKind::kWritten,
+                          .peer = id,
+                          .immediate = frame.header.immediate,
+                          .bytes = frame.header.bytes});
+    }
+  }
+  peer.offset = bytes;
+}
+
+void TcpEndpoint::watch(PeerId id, Peer& peer, bool write) {
+  if (peer.wants_write == write) return;
+  peer.wants_write = write;
+  epoll_event event = {};
+  event.events = write ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.u32 = id;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
+}
+
+std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
+  std::size_t count = drain_reports(completions);
+  std::array<epoll_event, 64> events;  // NOLINT(*-member-init): epoll_wait fills it
+  const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < ready; ++i) {
+    const auto& event = events[static_cast<std::size_t>(i)];
+    Peer& peer = peers_[event.data.u32];
+    if ((event.events & EPOLLOUT) != 0U) send(event.data.u32, peer);
+    if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0U && count < completions.size()) {
+      count += receive(event.data.u32, peer, completions.subspan(count));
+    }
+  }
+  return count + drain_reports(completions.subspan(count));
+}
+
+std::size_t TcpEndpoint::drain_reports(std::span<Completion> completions) {
+  std::size_t count = 0;
+  while (count < completions.size() && !written_.empty()) {
+    completions[count++] = written_.front();
+    written_.erase(written_.begin());
+  }
+  while (count < completions.size() && !lost_.empty()) {
+    const PeerId id = lost_.back();
+    lost_.pop_back();
+    completions[count++] = {.kind = CompletionKind::kPeerLost, .loss = peers_[id].loss, .peer = id};
+  }
+  return count;
+}
+
+bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
+  const FrameHeader& header = peer.header;
+  if (header.magic != kFrameMagic || header.check != frame_check(header.immediate, header.bytes)) {
+    lose(peer, Loss::kBadFrame);
+    return false;
+  }
+  if (header.bytes == 0 || header.bytes > options_.max_write_bytes) {
+    lose(peer, Loss::kBadLength);
+    return false;
+  }
+  peer.payload = placement_.place(id, header.immediate, header.bytes);
+  peer.payload_bytes = 0;
+  if (peer.payload == nullptr) lose(peer, Loss::kRefused);
+  return peer.payload != nullptr;
+}
+
+std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> completions) {
+  const std::size_t limit = std::min(completions.size(), kReadsPerPoll);
+  std::size_t count = 0;
+  while (!peer.lost && count < limit) {
+    FrameHeader next = {};
+    std::array<iovec, 2> vectors = {};
+    std::size_t parts = 1;
+    std::size_t wanted = 0;
+    if (peer.payload == nullptr) {
+      wanted = sizeof(FrameHeader) - peer.header_bytes;
+      vectors[0] = {reinterpret_cast<std::byte*>(&peer.header) + peer.header_bytes, wanted};
+    } else {
+      const std::size_t rest = peer.header.bytes - peer.payload_bytes;
+      vectors[0] = {peer.payload + peer.payload_bytes, rest};
+      vectors[1] = {&next, sizeof(next)};
+      parts = 2;
+      wanted = rest + sizeof(next);
+    }
+    const ssize_t result = ::readv(peer.socket.get(), vectors.data(), static_cast<int>(parts));
+    if (result < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
+      }
+      break;
+    }
+    if (result == 0) {
+      lose(peer, Loss::kClosed);
+      break;
+    }
+    auto bytes = static_cast<std::size_t>(result);
+    if (peer.payload == nullptr) {
+      peer.header_bytes += static_cast<std::uint32_t>(bytes);
+    } else {
+      const std::size_t taken = std::min<std::size_t>(bytes, vectors[0].iov_len);
+      peer.payload_bytes += static_cast<std::uint32_t>(taken);
+      if (peer.payload_bytes == peer.header.bytes) {
+        completions[count++] = {.kind = CompletionKind::kArrived,
+                                .peer = id,
+                                .immediate = peer.header.immediate,
+                                .bytes = peer.header.bytes,
+                                .data = peer.payload};
+        peer.payload = nullptr;
+        peer.header = next;
+        peer.header_bytes = static_cast<std::uint32_t>(bytes - taken);
+      }
+    }
+    if (peer.payload == nullptr && peer.header_bytes == sizeof(FrameHeader)) {
+      peer.header_bytes = 0;
+      if (!open_frame(id, peer)) break;
+    }
+    if (bytes < wanted) break;  // the socket is drained
+  }
+  return count;
+}
+
+}  // namespace phub::transport

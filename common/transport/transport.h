@@ -1,0 +1,80 @@
+// The transport contract: one-sided writes with an immediate, between an Endpoint and its peers.
+//
+// An Endpoint belongs to one thread; only its owner calls it. post and poll never block, allocate,
+// lock or log. Set-up (adding peers) is a matter of each backend. Writes of one peer arrive in
+// the order in which they were posted, whole, once. A dead or misbehaving peer is a completion.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace phub::transport {
+
+using PeerId = std::uint32_t;  // chosen by the endpoint; reused only after remove
+
+struct Write {
+  const std::byte* data;  // stays unchanged until it is `written` (if signaled) or acknowledged
+                          // by the peer at a higher level
+  std::uint32_t bytes;    // 1 .. max_write_bytes of the endpoint
+  std::uint32_t immediate;
+  bool signaled = false;  // asks for a `written` completion
+};
+
+enum class CompletionKind : std::uint8_t { kWritten, kArrived, kPeerLost };
+
+enum class Loss : std::uint8_t {
+  kNone,
+  kClosed,     // the peer closed or died
+  kBadFrame,   // not our protocol
+  kBadLength,  // a length that nobody agreed to
+  kBadMemory,  // outside the memory that the peer shares
+  kRefused,    // Placement had no place for it
+  kError,      // the operating system's word
+};
+
+struct Completion {
+  CompletionKind kind;
+  Loss loss = Loss::kNone;  // of kPeerLost; then only remove may be called for this peer
+  PeerId peer;
+  std::uint32_t immediate = 0;
+  std::uint32_t bytes = 0;
+  std::byte* data = nullptr;  // of kArrived: where the payload is. In the peer's memory for shm
+                              // (stable until the peer is answered), else where Placement said.
+};
+
+// Where an arriving write goes, for backends that move bytes. Called within poll.
+class Placement {
+ public:
+  virtual ~Placement() = default;
+  // Room for `bytes`, or null to refuse the write (the peer is then lost).
+  virtual std::byte* place(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
+  // A place that was given and will not be completed: the peer is gone.
+  virtual void abandon(PeerId peer, std::byte* data) = 0;
+};
+
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+
+  // Starts writes to one peer, in order; returns how many were accepted. Fewer means
+  // back-pressure: try the rest after a poll.
+  virtual std::size_t post(PeerId peer, std::span<const Write> writes) = 0;
+
+  // Moves things forward and reports what happened.
+  virtual std::size_t poll(std::span<Completion> completions) = 0;
+
+  // Sleeping: after arm() returned true, wait_fd() becomes readable when poll has something to do.
+  // False: there is something already. disarm() before the next poll.
+  virtual bool arm() = 0;
+  virtual void disarm() = 0;
+  virtual int wait_fd() const = 0;
+
+  // A hint for arm: until this many more writes of the peer have arrived, waking is of no use.
+  virtual void expect(PeerId peer, std::uint32_t arrivals) = 0;
+
+  // Forgets a peer and closes what belongs to it.
+  virtual void remove(PeerId peer) = 0;
+};
+
+}  // namespace phub::transport

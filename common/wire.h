@@ -1,0 +1,38 @@
+// What the two ends of the data plane agree on beside the plan: the immediate and the worker's
+// memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/rule.h"
+
+namespace phub::wire {
+
+// Immediate: chunk slot within the connection's core (24 bits) and the low bits of the job's epoch
+// (8 bits), so that a write from before a membership change is recognised and dropped.
+inline constexpr std::uint32_t kSlotBits = 24;
+inline constexpr std::uint32_t kSlotMask = (1U << kSlotBits) - 1;
+
+// Slot that carries a Hyper in place of a chunk: it holds for the pushes that follow it.
+inline constexpr std::uint32_t kHyperSlot = kSlotMask;
+
+constexpr std::uint32_t immediate(std::uint32_t slot, std::uint32_t epoch) {
+  return (epoch << kSlotBits) | (slot & kSlotMask);
+}
+constexpr std::uint32_t slot_of(std::uint32_t immediate) { return immediate & kSlotMask; }
+constexpr std::uint32_t epoch_of(std::uint32_t immediate) { return immediate >> kSlotBits; }
+constexpr bool same_epoch(std::uint32_t immediate, std::uint32_t epoch) {
+  return epoch_of(immediate) == (epoch & 0xFFU);
+}
+
+// A worker's memory: a page of Hyper slots, then the gradient arena. A Hyper must stay as it is
+// until the server has read it, so a connection cycles through its slots and reuses one only when
+// no push is outstanding or fewer than kHyperSlots were sent since none was.
+inline constexpr std::size_t kHyperSlots = 32;
+inline constexpr std::size_t kHyperStride = 64;
+inline constexpr std::size_t hyper_bytes(std::size_t connections) {
+  return (connections * kHyperSlots * kHyperStride + 4095) / 4096 * 4096;
+}
+
+}  // namespace phub::wire

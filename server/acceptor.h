@@ -1,0 +1,80 @@
+// Lets authenticated workers in: listens on the tcp data port and the unix socket, runs the
+// handshake of common/transport/handshake.h, and hands the connection to the Admission.
+//
+// Runs on the io_context's one thread. What is not a proper handshake within its deadline is
+// closed and counted; nothing that a stranger sends can do more.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "common/transport/handshake.h"
+#include "server/data_plane.h"
+#include "server/drops.h"
+
+namespace phub::server {
+
+// A worker that has proven who it is.
+struct Candidate {
+  transport::Hello hello;
+  UniqueFd socket;
+  bool shm = false;
+  std::vector<UniqueFd> descriptors;  // shm: channel, then the worker's memory
+};
+
+struct Admitted {
+  std::uint64_t memory_bytes = 0;  // shm: size of the parameters
+  UniqueFd memory_fd;              // shm: descriptor to send along
+};
+
+class Admission {
+ public:
+  virtual ~Admission() = default;
+  // The secret of a member, or nothing.
+  virtual std::optional<Secret> secret_of(const transport::Hello& hello) = 0;
+  // Attaches the connection to its core.
+  virtual Result<Admitted> admit(Candidate candidate) = 0;
+};
+
+struct AcceptorOptions {
+  std::string tcp_address;  // empty: no tcp
+  std::string shm_socket;   // abstract name; empty: no shm
+  std::chrono::milliseconds deadline{5000};
+  std::uint32_t max_handshakes = 256;
+};
+
+class Acceptor {
+ public:
+  static Result<std::unique_ptr<Acceptor>> create(const AcceptorOptions& options,
+                                                  boost::asio::io_context& context,
+                                                  Admission& admission);
+  ~Acceptor();
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+  std::uint16_t tcp_port() const { return tcp_port_; }
+  const DropCounters& drops() const { return drops_; }
+
+ private:
+  class Session;
+  Acceptor(const AcceptorOptions& options, boost::asio::io_context& context, Admission& admission);
+  Status listen_tcp();
+  void accept(boost::asio::posix::stream_descriptor& listener, bool shm);
+
+  AcceptorOptions options_;
+  boost::asio::io_context& context_;
+  Admission& admission_;
+  DropCounters drops_;
+  std::uint16_t tcp_port_ = 0;
+  std::uint32_t handshakes_ = 0;
+  std::optional<boost::asio::posix::stream_descriptor> tcp_;
+  std::optional<boost::asio::posix::stream_descriptor> unix_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,64 @@
+// Staging chunks of one job on one core: where tcp payloads land and sums of 16-bit pushes live.
+//
+// Owned by a Shard, used by its core's thread only. Address space for the worst case is reserved
+// at set-up; memory becomes resident as far as it is used, and the last buffer given back is the
+// first handed out again, so that a job in step stays within a few cache-hot chunks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/base/counter.h"
+#include "common/base/memory.h"
+#include "common/base/status.h"
+
+namespace phub::server {
+
+class BufferPool {
+ public:
+  // `count` buffers of at least `bytes`. Neighbours are a few cache lines more than that apart, or
+  // the sources of one sum would all fall into the same sets of the cache.
+  static Result<std::unique_ptr<BufferPool>> create(std::size_t count, std::size_t bytes) {
+    const std::size_t stride = (bytes + 63) / 64 * 64 + 192;
+    PHUB_ASSIGN_OR_RETURN(auto memory, Mapping::anonymous(count * stride));
+    return std::unique_ptr<BufferPool>(new BufferPool(std::move(memory), count, stride));
+  }
+
+  // Null when all are taken: a bug, since the count is derived from the job's worst case.
+  std::byte* take() {
+    if (free_.empty()) return nullptr;
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    if (index >= touched_) {
+      high_water_.add(index + 1 - touched_);
+      touched_ = index + 1;
+    }
+    return memory_->data() + index * stride_;
+  }
+
+  void give(std::byte* buffer) {
+    const auto offset = static_cast<std::size_t>(buffer - memory_->data());
+    PHUB_DCHECK(offset % stride_ == 0 && offset < memory_->size(), "not a buffer of this pool");
+    free_.push_back(static_cast<std::uint32_t>(offset / stride_));
+  }
+
+  std::size_t in_use() const { return memory_->size() / stride_ - free_.size(); }
+  // Bytes that were ever touched. Any thread.
+  std::size_t touched_bytes() const { return high_water_.value() * stride_; }
+
+ private:
+  BufferPool(std::unique_ptr<Mapping> memory, std::size_t count, std::size_t stride)
+      : memory_(std::move(memory)), stride_(stride) {
+    for (std::size_t i = count; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+  }
+
+  std::unique_ptr<Mapping> memory_;
+  std::size_t stride_;
+  std::vector<std::uint32_t> free_;  // never grows beyond its first size
+  std::uint32_t touched_ = 0;
+  Counter high_water_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,32 @@
+// One worker's connection to one core. Belongs to the core's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "common/priority_set.h"
+#include "common/transport/transport.h"
+#include "server/shard.h"
+
+namespace phub::server {
+
+struct Connection {
+  Connection(Shard* shard_, std::uint32_t worker_, bool in_place_)
+      : shard(shard_),
+        worker(worker_),
+        in_place(in_place_),
+        hyper(shard_->initial_hyper()),
+        answers(shard_->chunks()) {}
+
+  Shard* shard;
+  std::uint32_t worker;
+  bool in_place;  // payloads stay in the worker's memory (shm)
+  transport::Endpoint* endpoint = nullptr;
+  transport::PeerId peer = 0;
+  Hyper hyper;                       // for the pushes that follow
+  alignas(16) Hyper arriving_hyper;  // where tcp places the next one
+  PrioritySet answers;               // slots that are complete and not answered yet
+  bool dirty = false;                // in the core's list of connections with answers
+  bool lost = false;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,243 @@
+#include "server/core.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "common/base/affinity.h"
+#include "common/wire.h"
+
+namespace phub::server {
+
+using transport::Completion;
+using transport::CompletionKind;
+using transport::Write;
+
+namespace {
+constexpr std::size_t kAnswersPerPost = 16;
+constexpr std::chrono::milliseconds kLongestSleep{500};
+
+Drop drop_of(transport::Loss loss) {
+  switch (loss) {
+    case transport::Loss::kBadFrame:
+      return Drop::kBadFrame;
+    case transport::Loss::kBadLength:
+    case transport::Loss::kRefused:
+      return Drop::kBadLength;
+    case transport::Loss::kBadMemory:
+      return Drop::kBadMemory;
+    default:
+      return Drop::kCount;
+  }
+}
+}  // namespace
+
+Core::Core(const CoreOptions& options, std::uint32_t max_connections)
+    : options_(options),
+      tcp_connections_(max_connections),
+      shm_connections_(max_connections),
+      events_(4 * static_cast<std::size_t>(max_connections)) {
+  dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
+}
+
+Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
+  std::unique_ptr<Core> core(new Core(options, options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(
+      core->tcp_, transport::TcpEndpoint::create({.max_peers = options.max_connections}, *core));
+  PHUB_ASSIGN_OR_RETURN(core->shm_, transport::ShmEndpoint::create(options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(core->waiter_, transport::Waiter::create(
+                                           options.waiting, {core->shm_.get(), core->tcp_.get()}));
+  Status pinned;
+  core->thread_ = std::jthread([raw = core.get()](const std::stop_token& stop) { raw->run(stop); });
+  if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
+  if (!pinned.ok()) return pinned;
+  return core;
+}
+
+Core::~Core() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  waiter_->interrupt();
+  thread_.join();
+  tcp_.reset();  // gives back half-received payloads, which needs the connections
+}
+
+void Core::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    while (auto task = tasks_.pop()) {
+      (*task)->run();
+      (*task)->done.release();
+    }
+    if (run_once()) {
+      waiter_->busy();
+    } else {
+      waiter_->idle(kLongestSleep);
+    }
+  }
+}
+
+void Core::call(std::function<void()> function) {
+  Task task{.run = std::move(function)};
+  const std::lock_guard lock(task_mutex_);
+  PHUB_CHECK(tasks_.push(&task), "one task at a time fits");
+  waiter_->interrupt();
+  task.done.acquire();
+}
+
+// ---- the data path ---------------------------------------------------------------------------
+
+bool Core::run_once() {
+  const bool shm = drain(*shm_, shm_connections_);
+  const bool tcp = drain(*tcp_, tcp_connections_);
+  answer();
+  return shm || tcp;
+}
+
+bool Core::drain(transport::Endpoint& endpoint,
+                 std::vector<std::unique_ptr<Connection>>& connections) {
+  const std::size_t count = endpoint.poll(completions_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    Connection* connection = connections[completion.peer].get();
+    if (connection == nullptr || connection->lost) continue;
+    if (completion.kind == CompletionKind::kArrived) {
+      on_arrived(*connection, completion);
+    } else if (completion.kind == CompletionKind::kPeerLost) {
+      drop_peer(*connection, drop_of(completion.loss),
+                completion.loss == transport::Loss::kClosed ? "its connection closed"
+                                                            : "its connection broke the protocol");
+    }
+  }
+  return count > 0;
+}
+
+void Core::on_arrived(Connection& connection, const Completion& arrived) {
+  bytes_received_.add(arrived.bytes);
+  if (!wire::same_epoch(arrived.immediate, connection.shard->epoch())) {
+    drops_.count(Drop::kStaleEpoch);
+    const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
+    if (!connection.in_place && !hyper) connection.shard->give_buffer(arrived.data);
+  } else if (wire::slot_of(arrived.immediate) == wire::kHyperSlot) {
+    on_hyper(connection, arrived);
+  } else {
+    on_chunk(connection, arrived);
+  }
+}
+
+void Core::on_hyper(Connection& connection, const Completion& arrived) {
+  if (arrived.bytes != sizeof(Hyper)) {
+    drop_peer(connection, Drop::kBadLength, "it sent hyper-parameters of a wrong size");
+    return;
+  }
+  std::memcpy(&connection.hyper, arrived.data, sizeof(Hyper));
+}
+
+void Core::on_chunk(Connection& connection, const Completion& arrived) {
+  Shard& shard = *connection.shard;
+  const std::uint32_t slot = wire::slot_of(arrived.immediate);
+  switch (shard.arrive({.worker = connection.worker,
+                        .slot = slot,
+                        .data = arrived.data,
+                        .bytes = arrived.bytes,
+                        .staged = !connection.in_place,
+                        .hyper = &connection.hyper})) {
+    case Outcome::kAccepted:
+      return;
+    case Outcome::kCompleted:
+      return on_complete(shard, slot);
+    case Outcome::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    case Outcome::kUnknownChunk:
+      return drop_peer(connection, Drop::kUnknownChunk, "it pushed a chunk that does not exist");
+    case Outcome::kBadLength:
+      return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
+    case Outcome::kDuplicate:
+      return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+  }
+}
+
+void Core::on_complete(Shard& shard, std::uint32_t slot) {
+  chunks_completed_.add(1);
+  for (std::uint32_t worker = 0; worker < shard.workers(); ++worker) {
+    Connection* connection = shard.connections[worker];
+    if (connection == nullptr || connection->lost) continue;
+    connection->answers.insert(slot);
+    mark_dirty(*connection);
+  }
+}
+
+void Core::mark_dirty(Connection& connection) {
+  if (connection.dirty) return;
+  connection.dirty = true;
+  dirty_.push_back(&connection);
+}
+
+void Core::answer() {
+  for (std::size_t i = 0; i < dirty_.size();) {
+    if (answer(*dirty_[i])) {
+      dirty_[i]->dirty = false;
+      dirty_[i] = dirty_.back();
+      dirty_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+// Sends what is complete, the most urgent chunk first. True when nothing is left.
+bool Core::answer(Connection& connection) {
+  Shard& shard = *connection.shard;
+  while (!connection.answers.empty() && !connection.lost) {
+    std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
+    std::size_t count = 0;
+    while (count < writes.size() && !connection.answers.empty()) {
+      const std::uint32_t slot = connection.answers.pop_min();
+      const auto payload = shard.reply(slot);
+      writes[count++] = {.data = payload.data(),
+                         .bytes = static_cast<std::uint32_t>(payload.size()),
+                         .immediate = wire::immediate(slot, shard.epoch())};
+    }
+    const std::size_t accepted = connection.endpoint->post(connection.peer, {writes.data(), count});
+    for (std::size_t i = 0; i < accepted; ++i) {
+      bytes_sent_.add(writes[i].bytes);
+      shard.bytes_sent.add(writes[i].bytes);
+    }
+    for (std::size_t i = accepted; i < count; ++i) {
+      connection.answers.insert(wire::slot_of(writes[i].immediate));
+    }
+    if (accepted < count) return false;
+  }
+  return true;
+}
+
+// Ends one worker's connection; the job cannot go on without it, other jobs do not notice.
+void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason) {
+  if (connection.lost) return;
+  connection.lost = true;
+  if (cause != Drop::kCount) drops_.count(cause);
+  Shard& shard = *connection.shard;
+  shard.stop();
+  shard.connections[connection.worker] = nullptr;
+  events_.push({shard.job_id(), connection.worker, reason});
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  connection.endpoint->remove(connection.peer);
+  if (options_.on_event) options_.on_event();
+}
+
+std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  Connection& connection = *tcp_connections_[peer];
+  if (wire::slot_of(immediate) == wire::kHyperSlot) {
+    if (bytes != sizeof(Hyper)) return nullptr;
+    return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
+  }
+  if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
+  return connection.shard->take_buffer();
+}
+
+void Core::abandon(transport::PeerId peer, std::byte* data) {
+  Connection& connection = *tcp_connections_[peer];
+  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper)) {
+    connection.shard->give_buffer(data);
+  }
+}
+
+}  // namespace phub::server

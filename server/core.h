@@ -1,0 +1,105 @@
+// One pinned thread of the data path: receives, aggregates, optimizes and answers its chunks.
+//
+// run_once is the system: poll, take what arrived, answer what is complete. It takes no lock,
+// allocates nothing and logs nothing. Cores share nothing with each other. Control threads talk to
+// a core by tasks, which run between two rounds, and hear of lost workers through a ring.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+#include "common/base/spsc_ring.h"
+#include "common/transport/shm/shm_endpoint.h"
+#include "common/transport/tcp/tcp_endpoint.h"
+#include "common/transport/waiter.h"
+#include "server/connection.h"
+#include "server/drops.h"
+#include "server/shard.h"
+
+namespace phub::server {
+
+struct CoreOptions {
+  std::uint32_t index = 0;
+  std::optional<std::uint32_t> cpu;  // where to pin the thread
+  Waiting waiting;
+  std::uint32_t max_connections = 256;
+  std::function<void()> on_event;  // called by the core's thread after it reports a loss
+};
+
+struct LossEvent {
+  std::uint64_t job_id = 0;
+  std::uint32_t worker = 0;
+  std::string_view reason;  // a literal
+};
+
+class Core final : private transport::Placement {
+ public:
+  static Result<std::unique_ptr<Core>> create(const CoreOptions& options);
+  ~Core() override;
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // ---- control threads ----
+  // A shard must be detached before it is destroyed.
+  void detach(Shard* shard);
+  Status connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket);
+  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
+  std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
+  CoreCounters counters() const;
+  const DropCounters& drops() const { return drops_; }
+
+  // ---- the core's thread ----
+  bool run_once();
+
+ private:
+  struct Task {
+    std::function<void()> run;
+    std::binary_semaphore done{0};
+  };
+
+  Core(const CoreOptions& options, std::uint32_t max_connections);
+  void run(const std::stop_token& stop);
+  void call(std::function<void()> function);
+
+  bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
+  void on_arrived(Connection& connection, const transport::Completion& arrived);
+  void on_chunk(Connection& connection, const transport::Completion& arrived);
+  void on_hyper(Connection& connection, const transport::Completion& arrived);
+  void on_complete(Shard& shard, std::uint32_t slot);
+  void drop_peer(Connection& connection, Drop cause, std::string_view reason);
+  void answer();
+  bool answer(Connection& connection);
+  void mark_dirty(Connection& connection);
+
+  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  void abandon(transport::PeerId peer, std::byte* data) override;
+
+  CoreOptions options_;
+  DropCounters drops_;
+  std::unique_ptr<transport::TcpEndpoint> tcp_;
+  std::unique_ptr<transport::ShmEndpoint> shm_;
+  std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
+  std::vector<std::unique_ptr<Connection>> shm_connections_;
+  std::vector<Connection*> dirty_;  // with answers to send
+  std::array<transport::Completion, 64> completions_;
+  std::unique_ptr<transport::Waiter> waiter_;
+  Counter chunks_completed_;
+  Counter bytes_received_;
+  Counter bytes_sent_;
+  std::atomic<std::uint32_t> connections_{0};
+  std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+
+  SpscRing<LossEvent> events_;
+  std::mutex task_mutex_;  // among control threads: the ring has one producer
+  SpscRing<Task*> tasks_{64};
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace phub::server

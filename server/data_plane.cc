@@ -1,0 +1,299 @@
+#include "server/data_plane.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "common/base/affinity.h"
+#include "common/wire.h"
+#include "kernels/reduce.h"
+#include "server/acceptor.h"
+#include "server/core.h"
+#include "server/job_memory.h"
+
+namespace phub::server {
+
+namespace asio = boost::asio;
+
+namespace {
+
+struct Job {
+  JobShape shape;
+  std::shared_ptr<JobMemory> memory;
+  std::vector<std::unique_ptr<Shard>> shards;  // by core
+  std::vector<bool> connected;                 // [worker * cores + core]
+};
+
+std::uint64_t bytes_needed(const JobShape& shape) {
+  std::uint64_t elements = 0;
+  for (const Chunk& chunk : shape.plan->chunks) {
+    if (chunk.server == shape.server_index) elements += chunk.elements;
+  }
+  const std::uint64_t wire = size_of(shape.wire_type);
+  const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
+}
+
+Result<std::vector<std::optional<std::uint32_t>>> assign_cpus(const DataPlaneOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> usable, usable_cpus());
+  std::vector<std::optional<std::uint32_t>> cpus(options.cpus.begin(), options.cpus.end());
+  for (const auto& cpu : cpus) {
+    if (std::find(usable.begin(), usable.end(), *cpu) == usable.end()) {
+      return Status(Code::kInvalidArgument,
+                    "cpus: this process may not run on CPU " + std::to_string(*cpu));
+    }
+  }
+  if (!cpus.empty()) return cpus;
+  const std::size_t cores = options.cores == 0 ? usable.size() : options.cores;
+  if (cores > usable.size() && !options.allow_oversubscription) {
+    return Status(Code::kResourceExhausted,
+                  "cores: " + std::to_string(cores) + " asked for, the machine has " +
+                      std::to_string(usable.size()) +
+                      " CPUs for us; ask for fewer or set allow_oversubscription");
+  }
+  if (cores > usable.size()) {
+    cpus.resize(cores);  // none is pinned: the system balances them
+  } else {
+    cpus.assign(usable.begin(), usable.begin() + static_cast<std::ptrdiff_t>(cores));
+  }
+  return cpus;
+}
+
+class DataPlaneImpl final : public DataPlane, private Admission {
+ public:
+  DataPlaneImpl(const DataPlaneOptions& options, Membership& membership)
+      : options_(options), membership_(membership) {}
+
+  ~DataPlaneImpl() override {
+    context_.stop();
+    if (thread_.joinable()) thread_.join();
+    acceptor_.reset();
+    for (auto& [id, job] : jobs_) detach(job);
+    cores_.clear();
+  }
+
+  Status open();
+  Status create_job(const JobShape& shape) override;
+  void remove_job(std::uint64_t job_id) override;
+
+  std::uint32_t cores() const override { return static_cast<std::uint32_t>(cores_.size()); }
+  std::uint16_t tcp_port() const override { return acceptor_->tcp_port(); }
+  std::string shm_socket() const override { return shm_socket_; }
+  std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
+  std::vector<CoreCounters> core_counters() const override;
+  std::vector<DropCounter> drops() const override;
+
+ private:
+  std::optional<Secret> secret_of(const transport::Hello& hello) override {
+    return membership_.secret_of(hello.job_id, hello.epoch, hello.worker);
+  }
+  Result<Admitted> admit(Candidate candidate) override;
+  Result<transport::ShmConnection> shm_connection(Candidate& candidate, const JobMemory& memory);
+  void detach(Job& job);
+  void watch_events();
+
+  DataPlaneOptions options_;
+  Membership& membership_;
+  asio::io_context context_{1};
+  std::string shm_socket_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
+  std::unique_ptr<Acceptor> acceptor_;
+  mutable std::mutex mutex_;  // jobs_
+  std::map<std::uint64_t, Job> jobs_;
+  std::thread thread_;  // runs context_
+};
+
+Status DataPlaneImpl::open() {
+  PHUB_ASSIGN_OR_RETURN(const auto cpus, assign_cpus(options_));
+  UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) return errno_status("eventfd", Code::kResourceExhausted);
+  events_.emplace(context_, event.release());
+  const int event_fd = events_->native_handle();
+  for (std::uint32_t i = 0; i < cpus.size(); ++i) {
+    PHUB_ASSIGN_OR_RETURN(auto core,
+                          Core::create({.index = i,
+                                        .cpu = cpus[i],
+                                        .waiting = options_.waiting,
+                                        .max_connections = options_.connections_per_core,
+                                        .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
+    cores_.push_back(std::move(core));
+  }
+  if (options_.shm) {
+    const transport::Nonce nonce = transport::random_nonce();
+    shm_socket_ = "phub-" + std::to_string(::getpid()) + "-";
+    for (std::size_t i = 0; i < 4; ++i) shm_socket_ += std::to_string(nonce[i]);
+  }
+  PHUB_ASSIGN_OR_RETURN(acceptor_,
+                        Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
+                                          .shm_socket = shm_socket_},
+                                         context_, *this));
+  watch_events();
+  thread_ = std::thread([this] { context_.run(); });
+  return {};
+}
+
+void DataPlaneImpl::watch_events() {
+  events_->async_wait(asio::posix::stream_descriptor::wait_read,
+                      [this](const boost::system::error_code& error) {
+                        if (error) return;
+                        eventfd_t value = 0;
+                        ::eventfd_read(events_->native_handle(), &value);
+                        for (const auto& core : cores_) {
+                          while (const auto event = core->next_event()) {
+                            membership_.on_lost(event->job_id, event->worker, event->reason);
+                          }
+                        }
+                        watch_events();
+                      });
+}
+
+Status DataPlaneImpl::create_job(const JobShape& shape) {
+  if (shape.workers == 0 || shape.workers > kernels::kMaxSources) {
+    return {Code::kInvalidArgument, "workers: " + std::to_string(shape.workers) +
+                                        " is not between 1 and " +
+                                        std::to_string(kernels::kMaxSources)};
+  }
+  const std::lock_guard lock(mutex_);
+  if (jobs_.contains(shape.job_id)) {
+    return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
+  }
+  if (options_.memory_limit_bytes > 0) {
+    std::uint64_t used = 0;
+    for (const auto& [id, job] : jobs_) used += bytes_needed(job.shape);
+    const std::uint64_t wanted = bytes_needed(shape);
+    if (used + wanted > options_.memory_limit_bytes) {
+      return {Code::kResourceExhausted, "the job needs " + std::to_string(wanted >> 20) + " MiB, " +
+                                            std::to_string(used >> 20) + " of memory_limit_mib " +
+                                            std::to_string(options_.memory_limit_bytes >> 20) +
+                                            " are taken"};
+    }
+  }
+  Job job;
+  job.shape = shape;
+  job.connected.resize(shape.workers * cores_.size());
+  PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(shape));
+  for (std::uint32_t core = 0; core < cores_.size(); ++core) {
+    PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(shape, core, job.memory));
+    job.shards.push_back(std::move(shard));
+  }
+  jobs_.emplace(shape.job_id, std::move(job));
+  return {};
+}
+
+void DataPlaneImpl::detach(Job& job) {
+  for (std::size_t core = 0; core < job.shards.size(); ++core) {
+    cores_[core]->detach(job.shards[core].get());
+  }
+}
+
+void DataPlaneImpl::remove_job(std::uint64_t job_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  if (found == jobs_.end()) return;
+  detach(found->second);
+  jobs_.erase(found);
+}
+
+Result<transport::ShmConnection> DataPlaneImpl::shm_connection(Candidate& candidate,
+                                                               const JobMemory& memory) {
+  const transport::Hello& hello = candidate.hello;
+  constexpr std::uint64_t kMostMemory = 1ULL << 40;
+  if (candidate.descriptors.size() != 2 || hello.memory_bytes > kMostMemory ||
+      hello.channel_capacity > (1U << wire::kSlotBits)) {
+    return Status(Code::kInvalidArgument, "a shm connection brings a channel and its memory");
+  }
+  const std::size_t channel_bytes = transport::channel_bytes(hello.channel_capacity);
+  PHUB_RETURN_IF_ERROR(check_sealed(candidate.descriptors[0].get(), channel_bytes));
+  PHUB_RETURN_IF_ERROR(check_sealed(candidate.descriptors[1].get(), hello.memory_bytes));
+  transport::ShmConnection connection;
+  PHUB_ASSIGN_OR_RETURN(connection.channel,
+                        Mapping::of_file(candidate.descriptors[0].get(), channel_bytes, true));
+  PHUB_ASSIGN_OR_RETURN(auto peer_memory, Mapping::of_file(candidate.descriptors[1].get(),
+                                                           hello.memory_bytes, false));
+  connection.peer_memory = std::move(peer_memory);
+  connection.socket = std::move(candidate.socket);
+  connection.capacity = hello.channel_capacity;
+  connection.core_side = true;
+  connection.own_memory = {memory.published->data(), memory.published->size()};
+  return connection;
+}
+
+Result<Admitted> DataPlaneImpl::admit(Candidate candidate) {
+  const transport::Hello hello = candidate.hello;
+  Admitted admitted;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = jobs_.find(hello.job_id);
+    if (found == jobs_.end() || found->second.shape.epoch != hello.epoch) {
+      return Status(Code::kNotFound, "no such job");
+    }
+    Job& job = found->second;
+    if (hello.core >= cores_.size() || hello.worker >= job.shape.workers) {
+      return Status(Code::kInvalidArgument, "no such core or worker");
+    }
+    const std::size_t index = hello.worker * cores_.size() + hello.core;
+    if (job.connected[index]) return Status(Code::kAlreadyExists, "connected already");
+    Shard* shard = job.shards[hello.core].get();
+    if (candidate.shm) {
+      PHUB_ASSIGN_OR_RETURN(auto connection, shm_connection(candidate, *job.memory));
+      PHUB_RETURN_IF_ERROR(
+          cores_[hello.core]->connect_shm(shard, hello.worker, std::move(connection)));
+      admitted.memory_bytes = job.memory->published->size();
+      admitted.memory_fd = UniqueFd(::fcntl(job.memory->published_fd.get(), F_DUPFD_CLOEXEC, 0));
+    } else {
+      PHUB_RETURN_IF_ERROR(
+          cores_[hello.core]->connect_tcp(shard, hello.worker, std::move(candidate.socket)));
+    }
+    job.connected[index] = true;
+  }
+  membership_.on_connected(hello.job_id, hello.worker, hello.core, candidate.shm ? "shm" : "tcp");
+  return admitted;
+}
+
+std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  if (found == jobs_.end()) return std::nullopt;
+  JobCounters counters;
+  for (const auto& shard : found->second.shards) {
+    counters.chunks += shard->chunks();
+    counters.chunks_completed += shard->chunks_completed.value();
+    counters.bytes_received += shard->bytes_received.value();
+    counters.bytes_sent += shard->bytes_sent.value();
+    counters.staging_bytes += shard->staging_bytes();
+  }
+  counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
+  return counters;
+}
+
+std::vector<CoreCounters> DataPlaneImpl::core_counters() const {
+  std::vector<CoreCounters> counters;
+  for (const auto& core : cores_) counters.push_back(core->counters());
+  return counters;
+}
+
+std::vector<DropCounter> DataPlaneImpl::drops() const {
+  std::vector<DropCounter> result;
+  for (std::size_t i = 0; i < kDropNames.size(); ++i) {
+    std::uint64_t count = acceptor_->drops().value(static_cast<Drop>(i));
+    for (const auto& core : cores_) count += core->drops().value(static_cast<Drop>(i));
+    result.push_back({kDropNames[i], count});
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options,
+                                                     Membership& membership) {
+  auto plane = std::make_unique<DataPlaneImpl>(options, membership);
+  PHUB_RETURN_IF_ERROR(plane->open());
+  return std::unique_ptr<DataPlane>(std::move(plane));
+}
+
+}  // namespace phub::server

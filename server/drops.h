@@ -1,0 +1,44 @@
+// Data-plane input that was refused, counted by cause. One writer for each set of counters.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "common/base/counter.h"
+
+namespace phub::server {
+
+enum class Drop : std::size_t {
+  kBadHello,           // not our handshake, or another version
+  kHandshakeTimeout,   // the handshake took too long or broke off
+  kWrongSecret,        // wrong proof, or no such member
+  kUnknownJob,         // the job is not here, or not ready
+  kRefusedConnection,  // no such core, connected already, core full, bad shared memory
+  kBadFrame,           // a stream that is out of step
+  kBadLength,          // a length that is not the chunk's
+  kUnknownChunk,
+  kDuplicatePush,  // a second push in one round
+  kStaleEpoch,
+  kBadMemory,  // a notice that points outside, or a broken ring
+  kLateWrite,  // for a job that has stopped
+  kCount,
+};
+
+inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
+    "bad hello",          "handshake timeout", "wrong secret", "unknown job",
+    "refused connection", "bad frame",         "bad length",   "unknown chunk",
+    "duplicate push",     "stale epoch",       "bad memory",   "late write"};
+
+class DropCounters {
+ public:
+  void count(Drop cause) { counters_[static_cast<std::size_t>(cause)].add(1); }
+  std::uint64_t value(Drop cause) const {
+    return counters_[static_cast<std::size_t>(cause)].value();
+  }
+
+ private:
+  std::array<Counter, static_cast<std::size_t>(Drop::kCount)> counters_;
+};
+
+}  // namespace phub::server

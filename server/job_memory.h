@@ -1,0 +1,51 @@
+// The parameters of one job on one server.
+//
+// Made by a control thread, shared by the job's shards; each core writes its own chunks only.
+// Offsets are those of the plan's arena, on every server; chunks that live elsewhere are never
+// touched and cost no memory.
+#pragma once
+
+#include <memory>
+
+#include "common/base/memory.h"
+#include "common/base/status.h"
+#include "server/data_plane.h"
+
+namespace phub::server {
+
+struct JobMemory {
+  // What workers read, in the wire type; local workers map it read-only.
+  std::unique_ptr<SharedMemory> published;
+  UniqueFd published_fd;            // read-only, for workers
+  std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
+  std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
+
+  static Result<std::shared_ptr<JobMemory>> create(const JobShape& shape) {
+    auto memory = std::make_shared<JobMemory>();
+    const std::size_t elements = shape.plan->arena_elements;
+    PHUB_ASSIGN_OR_RETURN(
+        memory->published,
+        SharedMemory::create("phub-parameters", elements * size_of(shape.wire_type)));
+    PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
+    if (shape.wire_type != DataType::kFloat32) {
+      PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
+    }
+    if (state_arrays(shape.rule) > 0) {
+      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
+    }
+    return memory;
+  }
+
+  float* parameters() const {
+    return reinterpret_cast<float*>(master ? master->data() : published->data());
+  }
+  float* optimizer_state() const {
+    return state ? reinterpret_cast<float*>(state->data()) : nullptr;
+  }
+  std::size_t resident_bytes() const {
+    return published->resident_bytes() + (master ? master->resident_bytes() : 0) +
+           (state ? state->resident_bytes() : 0);
+  }
+};
+
+}  // namespace phub::server

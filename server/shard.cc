@@ -1,0 +1,186 @@
+#include "server/shard.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace phub::server {
+
+using kernels::Source;
+
+Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
+    : job_id_(shape.job_id),
+      epoch_(shape.epoch),
+      workers_(shape.workers),
+      wire_type_(shape.wire_type),
+      rule_(shape.rule),
+      hyper_(shape.hyper),
+      deterministic_(shape.deterministic),
+      memory_(std::move(memory)) {}
+
+Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_t core,
+                                             std::shared_ptr<JobMemory> memory) {
+  std::unique_ptr<Shard> shard(new Shard(shape, std::move(memory)));
+  for (const std::uint32_t id : shape.plan->core_chunks[shape.server_index][core]) {
+    shard->add_chunk(shape, shape.plan->chunks[id]);
+  }
+  // Worst case: every push of every worker is parked, each connection has a frame on its way, and
+  // a sum of 16-bit pushes is being started.
+  const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
+  const std::size_t bytes = shape.plan->max_chunk_elements * sizeof(float);
+  PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, bytes));
+  shard->connections.resize(shape.workers);
+  shard->contributions_.resize(shard->chunks_.size() * shape.workers);
+  return shard;
+}
+
+void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
+  ChunkState state;
+  state.arena_offset = chunk.arena_offset;
+  state.elements = chunk.elements;
+  state.first_run = static_cast<std::uint32_t>(runs_.size());
+  state.hyper = hyper_;
+  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+    const Segment& segment = shape.plan->segments[chunk.first_segment + i];
+    const float decay = has_parameters(rule_) ? shape.weight_decay[segment.key] : 0.0F;
+    if (i > 0 && runs_.back().weight_decay == decay) {
+      runs_.back().elements += segment.elements;
+    } else {
+      runs_.push_back({segment.chunk_offset, segment.elements, decay});
+    }
+  }
+  state.run_count = static_cast<std::uint32_t>(runs_.size()) - state.first_run;
+  chunks_.push_back(state);
+}
+
+std::uint32_t Shard::push_bytes(std::uint32_t slot) const {
+  if (slot >= chunks_.size()) return 0;
+  return static_cast<std::uint32_t>(chunks_[slot].elements * size_of(wire_type_));
+}
+
+std::span<const std::byte> Shard::reply(std::uint32_t slot) const {
+  return {memory_->published->data() + chunks_[slot].arena_offset * size_of(wire_type_),
+          push_bytes(slot)};
+}
+
+Outcome Shard::arrive(const Push& push) {
+  const auto refuse = [&](Outcome outcome) {
+    if (push.staged) give_buffer(push.data);
+    return outcome;
+  };
+  if (stopped_) return refuse(Outcome::kStopped);
+  if (push.slot >= chunks_.size()) return refuse(Outcome::kUnknownChunk);
+  if (push.bytes != push_bytes(push.slot)) return refuse(Outcome::kBadLength);
+  ChunkState& chunk = chunks_[push.slot];
+  const std::uint64_t bit = 1ULL << push.worker;
+  if ((chunk.arrived & bit) != 0) return refuse(Outcome::kDuplicate);
+
+  chunk.arrived |= bit;
+  bytes_received.add(push.bytes);
+  if (push.worker == 0) chunk.hyper = *push.hyper;
+  if (has_parameters(rule_) && !chunk.initialised) return initialise(chunk, push);
+
+  Contribution* contributions = contributions_of(push.slot);
+  const std::uint32_t position = deterministic_ ? push.worker : chunk.count;
+  contributions[position] = {push.data, push.staged};
+  ++chunk.count;
+  if (chunk.count < workers_) {
+    fold(chunk, contributions);
+    return Outcome::kAccepted;
+  }
+  finish(chunk, contributions);
+  reset(chunk);
+  return Outcome::kCompleted;
+}
+
+// The first round of a rule with parameters: worker 0's push is the initial value.
+Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
+  if (push.worker == 0) {
+    kernels::convert(reinterpret_cast<std::byte*>(memory_->parameters() + chunk.arena_offset),
+                     DataType::kFloat32, push.data, wire_type_, chunk.elements);
+  }
+  if (push.staged) give_buffer(push.data);
+  ++chunk.count;
+  if (chunk.count < workers_) return Outcome::kAccepted;
+  publish(chunk);
+  chunk.initialised = true;
+  reset(chunk);
+  return Outcome::kCompleted;
+}
+
+// Adds the staged contributions that are next in order to the sum, while they are hot.
+void Shard::fold(ChunkState& chunk, Contribution* contributions) {
+  while (chunk.folded < workers_) {
+    Contribution& next = contributions[chunk.folded];
+    if (next.data == nullptr || !next.staged) return;
+    if (chunk.folded == 0) {
+      chunk.sum = next.data;
+      chunk.sum_type = wire_type_;
+    } else if (chunk.sum_type == DataType::kFloat32) {
+      kernels::add(reinterpret_cast<float*>(chunk.sum), {chunk.sum, DataType::kFloat32},
+                   {next.data, wire_type_}, chunk.elements);
+      give_buffer(next.data);
+    } else {
+      std::byte* wide = take_buffer();
+      kernels::add(reinterpret_cast<float*>(wide), {chunk.sum, chunk.sum_type},
+                   {next.data, wire_type_}, chunk.elements);
+      give_buffer(next.data);
+      give_buffer(chunk.sum);
+      chunk.sum = wide;
+      chunk.sum_type = DataType::kFloat32;
+    }
+    next = {};
+    ++chunk.folded;
+  }
+}
+
+void Shard::finish(ChunkState& chunk, Contribution* contributions) {
+  std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
+  const std::size_t wire_bytes = size_of(wire_type_);
+  const bool separate_master = wire_type_ != DataType::kFloat32;
+  for (std::uint32_t r = 0; r < chunk.run_count; ++r) {
+    const DecayRun& run = runs_[chunk.first_run + r];
+    std::size_t count = 0;
+    if (chunk.sum != nullptr) {
+      sources[count++] = {chunk.sum + run.offset * size_of(chunk.sum_type), chunk.sum_type};
+    }
+    for (std::uint32_t i = chunk.folded; i < workers_; ++i) {
+      sources[count++] = {contributions[i].data + run.offset * wire_bytes, wire_type_};
+    }
+    const std::size_t offset = chunk.arena_offset + run.offset;
+    float* state = memory_->optimizer_state();
+    kernels::update(
+        {.sources = {sources.data(), count},
+         .elements = run.elements,
+         .rule = rule_,
+         .hyper = chunk.hyper,
+         .weight_decay = run.weight_decay,
+         .parameters = memory_->parameters() + offset,
+         .state = state != nullptr ? state + offset : nullptr,
+         .published = separate_master ? memory_->published->data() + offset * wire_bytes : nullptr,
+         .published_type = wire_type_});
+  }
+  if (chunk.sum != nullptr) give_buffer(chunk.sum);
+  for (std::uint32_t i = 0; i < workers_; ++i) {
+    if (contributions[i].staged) give_buffer(contributions[i].data);
+    contributions[i] = {};
+  }
+}
+
+void Shard::publish(const ChunkState& chunk) {
+  if (wire_type_ == DataType::kFloat32) return;  // `published` is the master
+  kernels::convert(memory_->published->data() + chunk.arena_offset * size_of(wire_type_),
+                   wire_type_,
+                   reinterpret_cast<const std::byte*>(memory_->parameters() + chunk.arena_offset),
+                   DataType::kFloat32, chunk.elements);
+}
+
+void Shard::reset(ChunkState& chunk) {
+  chunk.count = 0;
+  chunk.folded = 0;
+  chunk.arrived = 0;
+  chunk.sum = nullptr;
+  chunks_completed.add(1);
+}
+
+}  // namespace phub::server

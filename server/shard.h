@@ -1,0 +1,125 @@
+// One job's chunks on one core: aggregation, then the update rule, chunk by chunk.
+//
+// Made by a control thread, then used by its core's thread only (counters: any thread). Knows no
+// network: it is told what arrived and says what is complete. Nothing here allocates after create.
+//
+// A push that the transport staged (tcp) is folded into the chunk's sum while it is hot: the first
+// one's buffer becomes the sum, so it is not copied. A push that stays in the worker's memory (shm)
+// is left there. The last arrival starts one pass that adds whatever is not folded yet and applies
+// the rule.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/counter.h"
+#include "common/plan.h"
+#include "kernels/reduce.h"
+#include "server/buffer_pool.h"
+#include "server/data_plane.h"
+#include "server/job_memory.h"
+
+namespace phub::server {
+
+struct Connection;
+
+struct Push {
+  std::uint32_t worker;
+  std::uint32_t slot;
+  std::byte* data;  // if staged, a buffer from take_buffer, which the shard takes back
+  std::uint32_t bytes;
+  bool staged;
+  const Hyper* hyper;  // what worker 0 last set; ignored from others
+};
+
+enum class Outcome { kAccepted, kCompleted, kUnknownChunk, kBadLength, kDuplicate, kStopped };
+
+class Shard {
+ public:
+  static Result<std::unique_ptr<Shard>> create(const JobShape& shape, std::uint32_t core,
+                                               std::shared_ptr<JobMemory> memory);
+
+  // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
+  Outcome arrive(const Push& push);
+
+  // What to answer for a chunk.
+  std::span<const std::byte> reply(std::uint32_t slot) const;
+
+  // Bytes of a push of this chunk; 0: there is no such chunk.
+  std::uint32_t push_bytes(std::uint32_t slot) const;
+
+  std::byte* take_buffer() { return buffers_->take(); }
+  void give_buffer(std::byte* buffer) { buffers_->give(buffer); }
+
+  // A worker is gone: no chunk can complete any more, and its memory must not be read again.
+  void stop() { stopped_ = true; }
+  bool stopped() const { return stopped_; }
+
+  std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
+  std::uint32_t workers() const { return workers_; }
+  const Hyper& initial_hyper() const { return hyper_; }
+  const JobMemory& memory() const { return *memory_; }
+  std::uint64_t job_id() const { return job_id_; }
+  std::uint32_t epoch() const { return epoch_; }
+
+  // The core's list of this job's connections, by worker; null where there is none.
+  std::vector<Connection*> connections;
+
+  Counter chunks_completed;
+  Counter bytes_received;
+  Counter bytes_sent;
+  std::size_t staging_bytes() const { return buffers_->touched_bytes(); }
+  std::size_t buffers_in_use() const { return buffers_->in_use(); }
+
+ private:
+  struct Contribution {
+    std::byte* data = nullptr;
+    bool staged = false;
+  };
+  // A run of elements with one weight decay.
+  struct DecayRun {
+    std::uint32_t offset;
+    std::uint32_t elements;
+    float weight_decay;
+  };
+  struct ChunkState {
+    std::uint64_t arena_offset = 0;
+    std::uint32_t elements = 0;
+    std::uint32_t first_run = 0;
+    std::uint32_t run_count = 0;
+    std::uint32_t count = 0;    // pushes of this round
+    std::uint32_t folded = 0;   // contributions [0, folded) are in `sum`
+    bool initialised = false;   // the first round of a rule with parameters is over
+    std::uint64_t arrived = 0;  // bit per worker
+    std::byte* sum = nullptr;   // a staging buffer
+    DataType sum_type = DataType::kFloat32;
+    Hyper hyper;  // of this round
+  };
+
+  Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory);
+  void add_chunk(const JobShape& shape, const Chunk& chunk);
+  Outcome initialise(ChunkState& chunk, const Push& push);
+  void fold(ChunkState& chunk, Contribution* contributions);
+  void finish(ChunkState& chunk, Contribution* contributions);
+  void publish(const ChunkState& chunk);
+  void reset(ChunkState& chunk);
+  Contribution* contributions_of(std::uint32_t slot) { return &contributions_[slot * workers_]; }
+
+  std::uint64_t job_id_;
+  std::uint32_t epoch_;
+  std::uint32_t workers_;
+  DataType wire_type_;
+  RuleKind rule_;
+  Hyper hyper_;
+  bool deterministic_;
+  bool stopped_ = false;
+  std::shared_ptr<JobMemory> memory_;
+  std::unique_ptr<BufferPool> buffers_;
+  std::vector<ChunkState> chunks_;
+  std::vector<DecayRun> runs_;
+  std::vector<Contribution> contributions_;  // [chunk][position]
+};
+
+}  // namespace phub::server
