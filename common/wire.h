@@ -26,13 +26,11 @@ constexpr bool same_epoch(std::uint32_t immediate, std::uint32_t epoch) {
   return epoch_of(immediate) == (epoch & 0xFFU);
 }
 
-// A worker's memory: a page of Hyper slots, then the gradient arena. A Hyper must stay as it is
-// until the server has read it, so a connection cycles through its slots and reuses one only when
-// no push is outstanding or fewer than kHyperSlots were sent since none was.
-inline constexpr std::size_t kHyperSlots = 32;
+// A worker's memory: one Hyper per connection, then the gradient arena. A Hyper is written while
+// no push is outstanding and read before the answer to a push that follows it, so one is enough.
 inline constexpr std::size_t kHyperStride = 64;
-inline constexpr std::size_t hyper_bytes(std::size_t connections) {
-  return (connections * kHyperSlots * kHyperStride + 4095) / 4096 * 4096;
+constexpr std::size_t hyper_bytes(std::size_t connections) {
+  return (connections * kHyperStride + 4095) / 4096 * 4096;
 }
 
 }  // namespace phub::wire

@@ -59,7 +59,7 @@ struct ClientStatistics {
 
 class Client {
  public:
-  // Joins the job at every server. Fails within options.timeout; the message names the server.
+  // Checks the options; the job is joined by register_keys. The message names the option.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
 
   virtual ~Client() = default;  // leaves the job
@@ -68,8 +68,8 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Agrees on the plan with the servers, connects the data plane and waits for all workers.
-  // Keys come in forward order: the reply of an earlier key is sent first. Called once.
+  // Joins the job at every server, agrees on the plan, connects the data plane and waits for all
+  // workers, each step within options.timeout; errors name the server or who is missing. Keys come in forward order: the reply of an earlier key is sent first. Called once.
   virtual Status register_keys(const std::vector<KeySpec>& keys) = 0;
 
   // The key's gradient and parameter in the wire type: `elements` elements, contiguous.
@@ -102,7 +102,8 @@ class Client {
   // gradient with the initial values, then call this once before the first push.
   virtual Status initialise() = 0;
 
-  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count.
+  // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. REQUIRES: every push
+  // has been waited for.
   virtual Status set_hyper(const Hyper& hyper) = 0;
 
   virtual std::uint32_t worker_index() const = 0;

@@ -1,0 +1,328 @@
+// Client: joins, agrees on the plan, connects, and then only pushes and waits.
+#include <algorithm>
+#include <set>
+
+#include "worker/client/data_connection.h"
+#include "worker/client/exchange.h"
+#include "worker/client/heartbeat.h"
+#include "worker/client/progress.h"
+#include "worker/client/rendezvous.h"
+
+namespace phub {
+
+namespace client {
+namespace {
+
+constexpr std::chrono::milliseconds kServerDeadline{5000};
+constexpr std::chrono::milliseconds kLeaveTimeout{1000};
+
+class ClientImpl final : public Client {
+ public:
+  explicit ClientImpl(const ClientOptions& options) : options_(options) {}
+  ~ClientImpl() override;
+
+  Status register_keys(const std::vector<KeySpec>& keys) override;
+  std::span<std::byte> gradient_bytes(KeyId key) override;
+  std::span<const std::byte> parameter_bytes(KeyId key) const override;
+  Status push(KeyId key) override;
+  Status wait(KeyId key) override { return wait_for(key); }
+  Status wait_all() override { return wait_for(std::nullopt); }
+  Status initialise() override;
+  Status set_hyper(const Hyper& hyper) override;
+  std::uint32_t worker_index() const override {
+    return membership_.joined.empty() ? 0 : membership_.joined[0].worker_index;
+  }
+  std::uint32_t workers() const override { return options_.workers; }
+  std::string_view transport() const override { return transport_; }
+  ClientStatistics statistics() const override;
+
+ private:
+  bool use_shm(const JoinInfo& joined) const {
+    return options_.transport != "tcp" && joined.same_host && !joined.shm_socket.empty();
+  }
+  Status make_plan_with_servers();
+  Status check_transports();
+  Status allocate();
+  Status connect_server(std::uint32_t server);
+  Status connect_core(std::uint32_t server, std::uint32_t core);
+  Status check_key(KeyId key) const;
+  Status wait_for(std::optional<KeyId> key);
+  Status explain_timeout(std::optional<KeyId> key) const;
+  // A key that shares a chunk with `key` and has not been pushed, so that the chunk cannot be sent.
+  std::optional<KeyId> blocking_key(KeyId key) const;
+  Status explain_failure();
+
+  ClientOptions options_;
+  std::vector<KeySpec> keys_;
+  std::vector<std::uint32_t> cores_;  // by server
+  std::string transport_;
+  Membership membership_;
+  std::unique_ptr<Heartbeat> heartbeat_;
+  std::shared_ptr<const Plan> plan_;
+  std::unique_ptr<SharedMemory> memory_;  // hyper slots, then the gradient arena
+  std::size_t gradients_offset_ = 0;
+  std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
+  const std::byte* parameters_ = nullptr;
+  std::shared_ptr<Mapping> published_;
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Progress> progress_;
+  std::uint64_t rounds_ = 0;
+  std::chrono::nanoseconds waited_{0};
+};
+
+ClientImpl::~ClientImpl() {
+  // Leave first: a connection that closes without it ends the job for everybody.
+  if (heartbeat_ && !heartbeat_->failed()) {
+    for (const auto& server : membership_.servers) {
+      [[maybe_unused]] const Status left = server->leave(kLeaveTimeout);
+    }
+  }
+  progress_.reset();
+  heartbeat_.reset();
+}
+
+Status check_options(const ClientOptions& options) {
+  if (options.servers.empty()) {
+    return {Code::kInvalidArgument, "servers: empty; name at least one control address"};
+  }
+  if (options.transport != "auto" && options.transport != "shm" && options.transport != "tcp") {
+    return {Code::kInvalidArgument,
+            "transport: \"" + options.transport + "\" is none of auto, shm, tcp"};
+  }
+  if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
+  if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
+    return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
+                                        " is not below workers, " +
+                                        std::to_string(options.workers)};
+  }
+  for (const std::string& server : options.servers) {
+    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto parsed, Rendezvous::create(server));
+  }
+  return {};
+}
+
+Status ClientImpl::check_transports() {
+  std::set<std::string> used;
+  for (std::size_t s = 0; s < membership_.joined.size(); ++s) {
+    const JoinInfo& joined = membership_.joined[s];
+    const std::string name = membership_.servers[s]->address();
+    if (use_shm(joined)) {
+      used.insert("shm");
+    } else if (options_.transport == "shm") {
+      return {Code::kFailedPrecondition,
+              "transport shm: server " + name +
+                  (joined.same_host ? " does not offer it (its `transports`)"
+                                    : " is on another host; use tcp or auto")};
+    } else if (joined.tcp_port == 0) {
+      return {Code::kFailedPrecondition,
+              "transport tcp: server " + name + " does not offer it (its `transports`)"};
+    } else {
+      used.insert("tcp");
+    }
+  }
+  transport_ = used.size() == 1 ? *used.begin() : "mixed";
+  return {};
+}
+
+Status ClientImpl::make_plan_with_servers() {
+  PlanInput input;
+  input.wire_type = options_.wire_type;
+  input.chunk_bytes = options_.chunk_bytes;
+  for (const KeySpec& key : keys_) input.key_elements.push_back(key.elements);
+  for (const JoinInfo& joined : membership_.joined) {
+    input.cores_per_server.push_back(joined.cores);
+  }
+  cores_ = input.cores_per_server;
+  PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
+  plan_ = std::make_shared<const Plan>(std::move(plan));
+  for (std::uint32_t s = 0; s < cores_.size(); ++s) {
+    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, s, plan_->hash, options_.timeout));
+  }
+  return {};
+}
+
+Status ClientImpl::allocate() {
+  std::size_t connections = 0;
+  for (const std::uint32_t cores : cores_) connections += cores;
+  gradients_offset_ = wire::hyper_bytes(connections);
+  const std::size_t arena = plan_->arena_elements * size_of(options_.wire_type);
+  PHUB_ASSIGN_OR_RETURN(memory_, SharedMemory::create("phub-gradients", gradients_offset_ + arena));
+  const bool in_place = transport_ == "shm" && membership_.joined.size() == 1;
+  if (!in_place) {
+    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena));
+    parameters_ = local_parameters_->data();
+  }
+  PHUB_ASSIGN_OR_RETURN(exchange_,
+                        Exchange::create(plan_, options_.wire_type, worker_index() == 0));
+  exchange_->use_memory({.hyper = memory_->data(),
+                         .gradients = memory_->data() + gradients_offset_,
+                         .parameters = in_place ? nullptr : local_parameters_->data()});
+  return {};
+}
+
+Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
+  const JoinInfo& joined = membership_.joined[server];
+  const DataTarget target{.joined = &joined, .core = core, .timeout = options_.timeout};
+  if (!use_shm(joined)) {
+    PHUB_ASSIGN_OR_RETURN(UniqueFd socket, open_tcp(target));
+    return exchange_->connect_tcp(server, core, joined.epoch, std::move(socket));
+  }
+  const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][core].size());
+  PHUB_ASSIGN_OR_RETURN(auto connection,
+                        open_shm(target, *memory_, transport::channel_capacity(chunks)));
+  if (!local_parameters_ && !published_) {
+    published_ = connection.peer_memory;
+    parameters_ = published_->data();
+  }
+  return exchange_->connect_shm(server, core, joined.epoch, std::move(connection));
+}
+
+Status ClientImpl::connect_server(std::uint32_t server) {
+  for (std::uint32_t core = 0; core < cores_[server]; ++core) {
+    const Status status = connect_core(server, core);
+    if (!status.ok()) {
+      return status.with_context("server " + membership_.servers[server]->address() + ", core " +
+                                 std::to_string(core));
+    }
+  }
+  return {};
+}
+
+Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
+  if (plan_ || heartbeat_) return {Code::kFailedPrecondition, "keys are registered already"};
+  if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
+  keys_ = keys;
+  PHUB_ASSIGN_OR_RETURN(
+      membership_, join_all(options_.servers, describe_job(options_, keys_), options_.timeout));
+  heartbeat_ = std::make_unique<Heartbeat>(membership_, kServerDeadline);
+  PHUB_RETURN_IF_ERROR(check_transports());
+  PHUB_RETURN_IF_ERROR(make_plan_with_servers());
+  PHUB_RETURN_IF_ERROR(allocate());
+  for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
+  for (const auto& server : membership_.servers) {
+    PHUB_RETURN_IF_ERROR(server->start(options_.timeout));
+  }
+  PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), transport_ != "shm",
+                                                    [this] { return heartbeat_->failed(); }));
+  return {};
+}
+
+std::span<std::byte> ClientImpl::gradient_bytes(KeyId key) {
+  PHUB_CHECK(memory_ && key < keys_.size(), "gradient of a key that is not registered");
+  const std::size_t width = size_of(options_.wire_type);
+  return {memory_->data() + gradients_offset_ + plan_->key_offset[key] * width,
+          keys_[key].elements * width};
+}
+
+std::span<const std::byte> ClientImpl::parameter_bytes(KeyId key) const {
+  PHUB_CHECK(parameters_ != nullptr && key < keys_.size(), "parameter of an unregistered key");
+  const std::size_t width = size_of(options_.wire_type);
+  return {parameters_ + plan_->key_offset[key] * width, keys_[key].elements * width};
+}
+
+Status ClientImpl::check_key(KeyId key) const {
+  if (!progress_) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
+  if (key >= keys_.size()) {
+    return {Code::kInvalidArgument, "key " + std::to_string(key) + " does not exist: there are " +
+                                        std::to_string(keys_.size())};
+  }
+  return {};
+}
+
+Status ClientImpl::push(KeyId key) {
+  PHUB_RETURN_IF_ERROR(check_key(key));
+  if (!progress_->ready(key)) {
+    return {Code::kFailedPrecondition,
+            "key " + keys_[key].name + " was pushed already: wait for it first"};
+  }
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  if (key == 0) ++rounds_;
+  progress_->push(key);
+  return {};
+}
+
+Status ClientImpl::wait_for(std::optional<KeyId> key) {
+  PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
+  const auto start = std::chrono::steady_clock::now();
+  const Progress::End end = progress_->wait(key, options_.timeout);
+  waited_ += std::chrono::steady_clock::now() - start;
+  switch (end) {
+    case Progress::End::kReady:
+      return {};
+    case Progress::End::kFailed:
+      return explain_failure();
+    case Progress::End::kTimeout:
+      return explain_timeout(key);
+  }
+  return {};
+}
+
+Status ClientImpl::explain_failure() {
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  const auto loss = progress_->loss();
+  return loss ? heartbeat_->diagnose(loss->server, loss->core)
+              : Status(Code::kUnavailable, "the exchange stopped");
+}
+
+Status ClientImpl::explain_timeout(std::optional<KeyId> key) const {
+  std::string message = "no answer within " + std::to_string(options_.timeout.count()) + " ms";
+  if (key) {
+    message += " for key " + keys_[*key].name;
+    if (const auto other = blocking_key(*key)) {
+      message +=
+          ": it shares a chunk with key " + keys_[*other].name + ", which has not been pushed";
+      return {Code::kDeadlineExceeded, message};
+    }
+  }
+  message += "; another worker has not pushed it (see `phubctl job inspect " + options_.job + "`)";
+  return {Code::kDeadlineExceeded, message};
+}
+
+std::optional<KeyId> ClientImpl::blocking_key(KeyId key) const {
+  const Chunk& chunk = plan_->chunks[plan_->first_chunk[key]];
+  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+    const KeyId other = plan_->segments[chunk.first_segment + i].key;
+    if (progress_->ready(other)) return other;
+  }
+  return std::nullopt;
+}
+
+Status ClientImpl::initialise() {
+  if (!has_parameters(options_.rule)) {
+    return {Code::kFailedPrecondition,
+            "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
+  }
+  for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
+  return wait_all();
+}
+
+Status ClientImpl::set_hyper(const Hyper& hyper) {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  if (!progress_->idle()) {
+    return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
+  }
+  Hyper complete = hyper;
+  if (complete.gradient_scale == 0.0F) {
+    complete.gradient_scale = 1.0F / static_cast<float>(options_.workers);
+  }
+  progress_->set_hyper(complete);
+  return {};
+}
+
+ClientStatistics ClientImpl::statistics() const {
+  if (!exchange_) return {};
+  return {.bytes_pushed = exchange_->bytes_pushed(),
+          .bytes_received = exchange_->bytes_received(),
+          .rounds = rounds_,
+          .wait_seconds = std::chrono::duration<double>(waited_).count()};
+}
+
+}  // namespace
+}  // namespace client
+
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
+  PHUB_RETURN_IF_ERROR(client::check_options(options));
+  return std::unique_ptr<Client>(std::make_unique<client::ClientImpl>(options));
+}
+
+}  // namespace phub

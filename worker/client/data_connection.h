@@ -1,0 +1,30 @@
+// Opens one authenticated data connection to one core of a server. Blocking, within a deadline;
+// set-up only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "common/base/memory.h"
+#include "common/base/status.h"
+#include "common/transport/shm/shm_endpoint.h"
+#include "worker/client/rendezvous.h"
+
+namespace phub::client {
+
+struct DataTarget {
+  const JoinInfo* joined = nullptr;
+  std::uint32_t core = 0;
+  std::chrono::milliseconds timeout{0};
+};
+
+// An authenticated stream, ready for a TcpEndpoint.
+Result<UniqueFd> open_tcp(const DataTarget& target);
+
+// A channel of `capacity` notices, ready for a ShmEndpoint: writes come from `memory`; the
+// connection's peer_memory is the server's parameters.
+Result<transport::ShmConnection> open_shm(const DataTarget& target, const SharedMemory& memory,
+                                          std::uint32_t capacity);
+
+}  // namespace phub::client

@@ -1,0 +1,203 @@
+#include "worker/client/exchange.h"
+
+#include <cstring>
+
+namespace phub::client {
+
+using transport::Completion;
+using transport::CompletionKind;
+using transport::Write;
+
+namespace {
+constexpr std::size_t kWritesPerPost = 64;
+constexpr std::uint32_t kNever = 1U << 30;  // more arrivals than a ring can hold
+}  // namespace
+
+Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader)
+    : plan_(std::move(plan)),
+      element_bytes_(size_of(wire_type)),
+      leader_(leader),
+      chunks_(plan_->chunks.size()),
+      keys_(plan_->key_offset.size()) {
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunks_[i].missing = plan_->chunks[i].segment_count;
+  }
+}
+
+Result<std::unique_ptr<Exchange>> Exchange::create(std::shared_ptr<const Plan> plan,
+                                                   DataType wire_type, bool leader) {
+  std::uint32_t connections = 0;
+  for (const auto& cores : plan->core_chunks) {
+    connections += static_cast<std::uint32_t>(cores.size());
+  }
+  std::unique_ptr<Exchange> exchange(new Exchange(std::move(plan), wire_type, leader));
+  PHUB_ASSIGN_OR_RETURN(exchange->tcp_,
+                        transport::TcpEndpoint::create({.max_peers = connections}, *exchange));
+  PHUB_ASSIGN_OR_RETURN(exchange->shm_, transport::ShmEndpoint::create(connections));
+  exchange->by_tcp_peer_.resize(connections);
+  exchange->by_shm_peer_.resize(connections);
+  exchange->connections_.reserve(connections);
+  return exchange;
+}
+
+Exchange::Connection& Exchange::add(std::uint32_t server, std::uint32_t core, std::uint32_t epoch) {
+  const auto index = static_cast<std::uint32_t>(connections_.size());
+  Connection& connection = connections_.emplace_back();
+  connection.server = server;
+  connection.core = core;
+  connection.epoch = epoch;
+  connection.chunks = &plan_->core_chunks[server][core];
+  connection.pending =
+      std::make_unique<PrioritySet>(static_cast<std::uint32_t>(connection.chunks->size()));
+  for (const std::uint32_t chunk : *connection.chunks) chunks_[chunk].connection = index;
+  return connection;
+}
+
+Status Exchange::connect_tcp(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
+                             UniqueFd socket) {
+  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, tcp_->add(std::move(socket)));
+  by_tcp_peer_[peer] = static_cast<std::uint32_t>(connections_.size());
+  Connection& connection = add(server, core, epoch);
+  connection.endpoint = tcp_.get();
+  connection.peer = peer;
+  return {};
+}
+
+Status Exchange::connect_shm(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
+                             transport::ShmConnection shm_connection) {
+  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, shm_->add(std::move(shm_connection)));
+  by_shm_peer_[peer] = static_cast<std::uint32_t>(connections_.size());
+  Connection& connection = add(server, core, epoch);
+  connection.endpoint = shm_.get();
+  connection.peer = peer;
+  return {};
+}
+
+void Exchange::start(KeyId key) {
+  KeyState& state = keys_[key];
+  state.remaining = plan_->chunk_count[key];
+    ++outstanding_;
+  const std::uint32_t first = plan_->first_chunk[key];
+  for (std::uint32_t id = first; id < first + state.remaining; ++id) {
+    ChunkState& chunk = chunks_[id];
+    if (--chunk.missing > 0) continue;
+    chunk.outstanding = true;
+    Connection& connection = connections_[chunk.connection];
+    connection.pending->insert(plan_->chunks[id].slot);
+    ++connection.outstanding;
+  }
+}
+
+void Exchange::set_hyper(const Hyper& hyper) {
+  hyper_ = hyper;
+  if (leader_) ++hyper_version_;
+}
+
+bool Exchange::send_hyper(Connection& connection, std::uint32_t index) {
+  if (connection.hyper_version == hyper_version_) return true;
+  std::byte* slot = memory_.hyper + index * wire::kHyperStride;
+  std::memcpy(slot, &hyper_, sizeof(hyper_));
+  const Write write{.data = slot,
+                    .bytes = sizeof(hyper_),
+                    .immediate = wire::immediate(wire::kHyperSlot, connection.epoch)};
+  if (connection.endpoint->post(connection.peer, {&write, 1}) == 0) return false;
+  connection.hyper_version = hyper_version_;
+  return true;
+}
+
+void Exchange::send(std::uint32_t index) {
+  Connection& connection = connections_[index];
+  if (!connection.pending->empty() && !send_hyper(connection, index)) return;
+  while (!connection.pending->empty()) {
+    std::array<Write, kWritesPerPost> writes;  // NOLINT(*-member-init): filled below
+    std::size_t count = 0;
+    while (count < writes.size() && !connection.pending->empty()) {
+      const std::uint32_t slot = connection.pending->pop_min();
+      const Chunk& chunk = plan_->chunks[(*connection.chunks)[slot]];
+      writes[count++] = {.data = memory_.gradients + chunk.arena_offset * element_bytes_,
+                         .bytes = bytes_of(chunk),
+                         .immediate = wire::immediate(slot, connection.epoch)};
+    }
+    const std::size_t accepted = connection.endpoint->post(connection.peer, {writes.data(), count});
+    for (std::size_t i = 0; i < accepted; ++i) bytes_pushed_.add(writes[i].bytes);
+    for (std::size_t i = accepted; i < count; ++i) {
+      connection.pending->insert(wire::slot_of(writes[i].immediate));
+    }
+    if (accepted < count) return;
+  }
+}
+
+bool Exchange::run_once() {
+  for (std::uint32_t i = 0; i < connections_.size(); ++i) send(i);
+  const bool shm = drain(*shm_, by_shm_peer_);
+  const bool tcp = drain(*tcp_, by_tcp_peer_);
+  return shm || tcp;
+}
+
+bool Exchange::drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer) {
+  const std::size_t count = endpoint.poll(completions_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    Connection& connection = connections_[by_peer[completion.peer]];
+    if (completion.kind == CompletionKind::kArrived) {
+      on_answer(connection, completion);
+    } else if (completion.kind == CompletionKind::kPeerLost) {
+      fail(connection, completion.loss);
+    }
+  }
+  return count > 0;
+}
+
+void Exchange::fail(const Connection& connection, transport::Loss loss) {
+  if (!loss_) loss_ = ConnectionLoss{connection.server, connection.core, loss};
+}
+
+void Exchange::on_answer(Connection& connection, const Completion& arrived) {
+  const std::uint32_t slot = wire::slot_of(arrived.immediate);
+  if (!wire::same_epoch(arrived.immediate, connection.epoch)) return;
+  if (slot >= connection.chunks->size()) return fail(connection, transport::Loss::kBadFrame);
+  const std::uint32_t id = (*connection.chunks)[slot];
+  const Chunk& chunk = plan_->chunks[id];
+  ChunkState& state = chunks_[id];
+  if (!state.outstanding || arrived.bytes != bytes_of(chunk)) {
+    return fail(connection, transport::Loss::kBadLength);
+  }
+  bytes_received_.add(arrived.bytes);
+  if (memory_.parameters != nullptr) {
+    std::byte* home = memory_.parameters + chunk.arena_offset * element_bytes_;
+    if (arrived.data != home) std::memcpy(home, arrived.data, arrived.bytes);
+  }
+  state.outstanding = false;
+  state.missing = chunk.segment_count;
+  --connection.outstanding;
+  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+    KeyState& key = keys_[plan_->segments[chunk.first_segment + i].key];
+    if (--key.remaining == 0) --outstanding_;
+  }
+}
+
+std::byte* Exchange::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  const Connection& connection = connections_[by_tcp_peer_[peer]];
+  const std::uint32_t slot = wire::slot_of(immediate);
+  if (slot >= connection.chunks->size()) return nullptr;
+  const std::uint32_t id = (*connection.chunks)[slot];
+  const Chunk& chunk = plan_->chunks[id];
+  if (!chunks_[id].outstanding || bytes != bytes_of(chunk)) return nullptr;
+  return memory_.parameters + chunk.arena_offset * element_bytes_;
+}
+
+void Exchange::expect(std::optional<KeyId> key) {
+  for (Connection& connection : connections_) connection.needed = 0;
+  if (key) {
+    const std::uint32_t first = plan_->first_chunk[*key];
+    for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
+      if (chunks_[id].outstanding) ++connections_[chunks_[id].connection].needed;
+    }
+  }
+  for (Connection& connection : connections_) {
+    const std::uint32_t needed = key ? connection.needed : connection.outstanding;
+    connection.endpoint->expect(connection.peer, needed == 0 ? kNever : needed);
+  }
+}
+
+}  // namespace phub::client

@@ -1,0 +1,124 @@
+// The worker's half of the data path: stages one write per chunk of a pushed key, counts the
+// answers down, says when a key is ready.
+//
+// Single-threaded: whoever calls run_once owns it. run_once does not allocate, lock, log or block.
+// The chunk that the next forward needs first (the lowest slot) is sent first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/counter.h"
+#include "common/plan.h"
+#include "common/priority_set.h"
+#include "common/transport/shm/shm_endpoint.h"
+#include "common/transport/tcp/tcp_endpoint.h"
+#include "common/wire.h"
+#include "worker/client/phub.h"
+
+namespace phub::client {
+
+struct ExchangeMemory {
+  std::byte* hyper = nullptr;            // one per connection, wire::kHyperStride apart
+  const std::byte* gradients = nullptr;  // the arena
+  std::byte* parameters = nullptr;  // the arena that answers are copied to; null: they are read
+                                    // where the server published them
+};
+
+struct ConnectionLoss {
+  std::uint32_t server = 0;
+  std::uint32_t core = 0;
+  transport::Loss loss = transport::Loss::kNone;
+};
+
+class Exchange final : private transport::Placement {
+ public:
+  static Result<std::unique_ptr<Exchange>> create(std::shared_ptr<const Plan> plan,
+                                                  DataType wire_type, bool leader);
+
+  // ---- set-up: one call for every core of every server, in order ----
+  Status connect_tcp(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
+                     UniqueFd socket);
+  Status connect_shm(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
+                     transport::ShmConnection connection);
+  void use_memory(const ExchangeMemory& memory) { memory_ = memory; }
+  std::vector<transport::Endpoint*> endpoints() { return {shm_.get(), tcp_.get()}; }
+
+  // ---- the data path ----
+  // REQUIRES: key is ready.
+  void start(KeyId key);
+  bool ready(KeyId key) const { return keys_[key].remaining == 0; }
+  bool idle() const { return outstanding_ == 0; }
+  // REQUIRES: idle().
+  void set_hyper(const Hyper& hyper);
+  // True if something happened.
+  bool run_once();
+  const std::optional<ConnectionLoss>& loss() const { return loss_; }
+
+  // A hint before sleeping: only the answers that `key` (all keys: nothing) still needs count.
+  void expect(std::optional<KeyId> key);
+
+  // Any thread.
+  std::uint64_t bytes_pushed() const { return bytes_pushed_.value(); }
+  std::uint64_t bytes_received() const { return bytes_received_.value(); }
+
+ private:
+  struct Connection {
+    transport::Endpoint* endpoint = nullptr;
+    transport::PeerId peer = 0;
+    std::uint32_t server = 0;
+    std::uint32_t core = 0;
+    std::uint32_t epoch = 0;
+    const std::vector<std::uint32_t>* chunks = nullptr;  // by slot
+    std::unique_ptr<PrioritySet> pending;                // slots to send
+    std::uint32_t outstanding = 0;                       // sent or to send, not answered
+    std::uint32_t needed = 0;                            // scratch of expect
+    std::uint32_t hyper_version = 0;
+  };
+  struct ChunkState {
+    std::uint32_t connection = 0;
+    std::uint32_t missing = 0;  // segments whose keys are not pushed yet
+    bool outstanding = false;
+  };
+  struct KeyState {
+    std::uint32_t remaining = 0;  // chunks not answered yet
+  };
+
+  Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader);
+  Connection& add(std::uint32_t server, std::uint32_t core, std::uint32_t epoch);
+  void send(std::uint32_t index);
+  bool send_hyper(Connection& connection, std::uint32_t index);
+  bool drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer);
+  void on_answer(Connection& connection, const transport::Completion& arrived);
+  void fail(const Connection& connection, transport::Loss loss);
+  std::uint32_t bytes_of(const Chunk& chunk) const {
+    return static_cast<std::uint32_t>(chunk.elements * element_bytes_);
+  }
+  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  void abandon(transport::PeerId, std::byte*) override {}
+
+  std::shared_ptr<const Plan> plan_;
+  std::size_t element_bytes_;
+  bool leader_;
+  ExchangeMemory memory_;
+  std::unique_ptr<transport::TcpEndpoint> tcp_;
+  std::unique_ptr<transport::ShmEndpoint> shm_;
+  std::vector<Connection> connections_;     // server by server, core by core
+  std::vector<std::uint32_t> by_tcp_peer_;  // connection of a peer
+  std::vector<std::uint32_t> by_shm_peer_;
+  std::vector<ChunkState> chunks_;
+  std::vector<KeyState> keys_;
+  std::uint64_t outstanding_ = 0;  // keys that are pushed and not ready
+  Hyper hyper_;
+  std::uint32_t hyper_version_ = 0;
+  std::optional<ConnectionLoss> loss_;
+  std::array<transport::Completion, 64> completions_;
+  Counter bytes_pushed_;
+  Counter bytes_received_;
+};
+
+}  // namespace phub::client

@@ -1,0 +1,164 @@
+#include "worker/client/progress.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+
+namespace phub::client {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kLongestSleep{200};
+
+milliseconds until(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+  return std::clamp(left, milliseconds(0), kLongestSleep);
+}
+}  // namespace
+
+Progress::Progress(Exchange& exchange, std::size_t keys, std::function<bool()> failed)
+    : exchange_(exchange),
+      failed_(std::move(failed)),
+      started_(keys),
+      finished_(keys),
+      pushes_(keys) {
+  active_.reserve(keys);
+}
+
+Result<std::unique_ptr<Progress>> Progress::create(Exchange& exchange, std::size_t keys,
+                                                   bool threaded, std::function<bool()> failed) {
+  std::unique_ptr<Progress> progress(new Progress(exchange, keys, std::move(failed)));
+  PHUB_ASSIGN_OR_RETURN(progress->waiter_,
+                        transport::Waiter::create(Waiting{}, exchange.endpoints()));
+  progress->threaded_ = threaded;
+  if (threaded) {
+    progress->ready_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!progress->ready_) return errno_status("eventfd", Code::kResourceExhausted);
+    progress->thread_ =
+        std::jthread([raw = progress.get()](const std::stop_token& stop) { raw->run(stop); });
+  }
+  return progress;
+}
+
+Progress::~Progress() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  waiter_->interrupt();
+}
+
+void Progress::push(KeyId key) {
+  if (!threaded_) {
+    exchange_.start(key);
+    exchange_.run_once();
+    return;
+  }
+  ++started_[key];
+  PHUB_CHECK(pushes_.push(key), "each key is pushed at most once before it is waited for");
+  waiter_->interrupt();
+}
+
+void Progress::set_hyper(const Hyper& hyper) {
+  // Idle: the thread does not look at the hyper-parameters before it takes the next push, and the
+  // ring's release and acquire order the two.
+  exchange_.set_hyper(hyper);
+}
+
+bool Progress::ready(KeyId key) const {
+  if (!threaded_) return exchange_.ready(key);
+  return finished_[key].load(std::memory_order_acquire) == started_[key];
+}
+
+bool Progress::idle() const {
+  if (!threaded_) return exchange_.idle();
+  for (KeyId key = 0; key < started_.size(); ++key) {
+    if (!ready(key)) return false;
+  }
+  return true;
+}
+
+std::optional<ConnectionLoss> Progress::loss() const {
+  if (threaded_ && !lost_.load(std::memory_order_acquire)) return std::nullopt;
+  return exchange_.loss();  // written once, before lost_
+}
+
+bool Progress::satisfied(std::optional<KeyId> key) const { return key ? ready(*key) : idle(); }
+
+Progress::End Progress::wait(std::optional<KeyId> key, milliseconds timeout) {
+  if (satisfied(key)) return End::kReady;
+  const auto deadline = Clock::now() + timeout;
+  return threaded_ ? wait_threaded(key, deadline) : wait_inline(key, deadline);
+}
+
+Progress::End Progress::wait_inline(std::optional<KeyId> key, Clock::time_point deadline) {
+  while (true) {
+    const bool progress = exchange_.run_once();
+    if (satisfied(key)) return End::kReady;
+    if (exchange_.loss() || failed_()) return End::kFailed;
+    if (progress) {
+      waiter_->busy();
+      continue;
+    }
+    exchange_.expect(key);
+    if (Clock::now() >= deadline) return End::kTimeout;
+    waiter_->idle(std::max(until(deadline), milliseconds(1)));
+  }
+}
+
+Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_point deadline) {
+  pollfd descriptor = {.fd = ready_.get(), .events = POLLIN, .revents = 0};
+  while (true) {
+    // Pairs with the exchange in report: either we see what finished, or it sees that we sleep.
+    asleep_.store(true, std::memory_order_seq_cst);
+    const bool done = satisfied(key);
+    const bool failed = !done && (lost_.load(std::memory_order_acquire) || failed_());
+    if (done || failed || Clock::now() >= deadline) {
+      asleep_.store(false, std::memory_order_relaxed);
+      return done ? End::kReady : failed ? End::kFailed : End::kTimeout;
+    }
+    ::poll(&descriptor, 1, static_cast<int>(until(deadline).count()));
+    eventfd_t value = 0;
+    ::eventfd_read(ready_.get(), &value);
+  }
+}
+
+bool Progress::take_pushes() {
+  bool any = false;
+  while (const auto key = pushes_.pop()) {
+    exchange_.start(*key);
+    active_.push_back(*key);
+    any = true;
+  }
+  return any;
+}
+
+// Tells the caller which keys have become ready.
+void Progress::report() {
+  const std::size_t before = active_.size();
+  std::erase_if(active_, [this](KeyId key) {
+    if (!exchange_.ready(key)) return false;
+    finished_[key].fetch_add(1, std::memory_order_release);
+    return true;
+  });
+  const bool news = active_.size() != before || (exchange_.loss() && !lost_.load());
+  if (exchange_.loss()) lost_.store(true, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (news && asleep_.exchange(false)) ::eventfd_write(ready_.get(), 1);
+}
+
+void Progress::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const bool pushed = take_pushes();
+    const bool moved = exchange_.run_once();
+    if (moved) report();
+    if (pushed || moved) {
+      waiter_->busy();
+    } else {
+      waiter_->idle(kLongestSleep);
+    }
+  }
+}
+
+}  // namespace phub::client

@@ -1,0 +1,70 @@
+// Who drives an Exchange: the caller itself, inside push and wait, or a thread of its own.
+//
+// Inline suits shm, where a push is a few notices: nothing is left to do until the caller waits.
+// A thread suits tcp, where bytes must flow while the caller computes.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/base/spsc_ring.h"
+#include "common/transport/waiter.h"
+#include "worker/client/exchange.h"
+
+namespace phub::client {
+
+class Progress {
+ public:
+  // `failed` is asked while waiting: true ends every wait.
+  static Result<std::unique_ptr<Progress>> create(Exchange& exchange, std::size_t keys,
+                                                  bool threaded, std::function<bool()> failed);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void push(KeyId key);
+  // REQUIRES: no push is outstanding.
+  void set_hyper(const Hyper& hyper);
+
+  enum class End { kReady, kTimeout, kFailed };
+  // Nothing: waits for every key that was pushed.
+  End wait(std::optional<KeyId> key, std::chrono::milliseconds timeout);
+  bool ready(KeyId key) const;
+  bool idle() const;
+
+  // A connection was lost. Any thread that waits sees it.
+  std::optional<ConnectionLoss> loss() const;
+  void interrupt() { waiter_->interrupt(); }
+
+ private:
+  Progress(Exchange& exchange, std::size_t keys, std::function<bool()> failed);
+  bool satisfied(std::optional<KeyId> key) const;
+  End wait_inline(std::optional<KeyId> key, std::chrono::steady_clock::time_point deadline);
+  End wait_threaded(std::optional<KeyId> key, std::chrono::steady_clock::time_point deadline);
+  void run(const std::stop_token& stop);
+  bool take_pushes();
+  void report();
+
+  Exchange& exchange_;
+  std::function<bool()> failed_;
+  std::unique_ptr<transport::Waiter> waiter_;
+
+  // Threaded only. started_ is the caller's; the thread publishes finished pushes by key, with
+  // release, and the caller reads them with acquire.
+  bool threaded_ = false;
+  std::vector<std::uint32_t> started_;
+  std::vector<std::atomic<std::uint32_t>> finished_;
+  std::vector<KeyId> active_;  // the thread's: keys pushed and not finished
+  SpscRing<KeyId> pushes_;
+  std::atomic<bool> lost_{false};
+  std::atomic<bool> asleep_{false};  // the caller sleeps on ready_
+  UniqueFd ready_;                   // eventfd
+  std::jthread thread_;
+};
+
+}  // namespace phub::client
