@@ -83,10 +83,11 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
   last_busy_nanoseconds_.resize(cores.size(), 0);
   std::vector<double> shares;
   for (std::size_t core = 0; core < cores.size(); ++core) {
-    const auto busy =
-        static_cast<double>(cores[core].busy_nanoseconds - last_busy_nanoseconds_[core]);
-    last_busy_nanoseconds_[core] = cores[core].busy_nanoseconds;
-    shares.push_back(std::min(1.0, busy / nanoseconds));
+    // A core counts a sleep when it ends, so the counter may go back a little.
+    const std::uint64_t total = cores[core].busy_nanoseconds;
+    const std::uint64_t last = std::min(total, last_busy_nanoseconds_[core]);
+    last_busy_nanoseconds_[core] = total;
+    shares.push_back(std::min(1.0, static_cast<double>(total - last) / nanoseconds));
   }
   return shares;
 }
