@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/commands.h"
 #include "bench/exchange.h"
@@ -25,102 +26,103 @@ struct Bar {
   bool met() const { return at_most ? value.median <= limit : value.median >= limit; }
 };
 
-// The systems of the large run, by their roles in the bars.
-struct Roles {
-  System* shm = nullptr;
-  System* shm_nesterov = nullptr;
-  System* shm_twice = nullptr;  // with twice the workers
-  System* tcp = nullptr;
-  System* tcp_twice = nullptr;
-  System* gloo = nullptr;
-  System* halving_doubling = nullptr;
-  System* openmpi_shm = nullptr;
-  System* openmpi_tcp = nullptr;
-  System* roof = nullptr;
-  System* roof_nesterov = nullptr;
+// The systems of the large run, in the order in which they take turns.
+enum Role : std::size_t {
+  kShm,
+  kShmNesterov,
+  kShmTwice,  // with twice the workers
+  kRoof,
+  kRoofNesterov,
+  kOpenMpiShm,
+  kTcp,
+  kGloo,
+  kHalvingDoubling,
+  kOpenMpiTcp,
+  kTcpTwice,
 };
 
-struct Part {
-  System** role;
-  SystemKind kind;
-  const char* transport;
-  std::uint32_t workers;
-  RuleKind rule;
-};
-
-Status start_parts(std::span<const Part> parts, const Work& base, Places& places, Lineup& lineup) {
-  for (const Part& part : parts) {
-    Work work = base;
-    work.transport = part.transport;
-    work.workers = part.workers;
-    work.rule = part.rule;
-    PHUB_ASSIGN_OR_RETURN(auto system, start_system(part.kind, work, places));
-    *part.role = system.get();
-    lineup.systems.push_back(std::move(system));
-  }
-  return {};
+Work part_of(const Work& base, const char* transport, std::uint32_t workers, RuleKind rule) {
+  Work work = base;
+  work.transport = transport;
+  work.workers = workers;
+  work.rule = rule;
+  return work;
 }
 
-Result<Lineup> start_large(const Work& base, Places& places, Roles& roles) {
-  using enum SystemKind;
+Comparison compare(const Lineup& lineup, const std::vector<Role>& roles) {
+  const System* phub = lineup.systems[roles.front()].get();
+  Comparison comparison{.work = phub->work, .phub = phub, .rows = {}};
+  for (const Role role : roles) comparison.rows.push_back(lineup.systems[role].get());
+  return comparison;
+}
+
+Result<Lineup> start_large(const Work& base, Places& places) {
   constexpr RuleKind kSum = RuleKind::kSum;
-  constexpr RuleKind kNesterov = RuleKind::kNesterov;
-  const std::vector<Part> parts = {
-      {&roles.shm, kPhub, "shm", kWorkers, kSum},
-      {&roles.shm_nesterov, kPhub, "shm", kWorkers, kNesterov},
-      {&roles.shm_twice, kPhub, "shm", 2 * kWorkers, kSum},
-      {&roles.roof, kRoof, "shm", kWorkers, kSum},
-      {&roles.roof_nesterov, kRoof, "shm", kWorkers, kNesterov},
-      {&roles.openmpi_shm, kOpenMpi, "shm", kWorkers, kSum},
-      {&roles.tcp, kPhub, "tcp", kWorkers, kSum},
-      {&roles.gloo, kGlooRing, "tcp", kWorkers, kSum},
-      {&roles.halving_doubling, kGlooHalvingDoubling, "tcp", kWorkers, kSum},
-      {&roles.openmpi_tcp, kOpenMpi, "tcp", kWorkers, kSum},
-      {&roles.tcp_twice, kPhub, "tcp", 2 * kWorkers, kSum}};
+  const Work shm = part_of(base, "shm", kWorkers, kSum);
+  const Work tcp = part_of(base, "tcp", kWorkers, kSum);
+  const Work nesterov = part_of(base, "shm", kWorkers, RuleKind::kNesterov);
+  const std::vector<std::pair<SystemKind, Work>> parts = {
+      {SystemKind::kPhub, shm},
+      {SystemKind::kPhub, nesterov},
+      {SystemKind::kPhub, part_of(base, "shm", 2 * kWorkers, kSum)},
+      {SystemKind::kRoof, shm},
+      {SystemKind::kRoof, nesterov},
+      {SystemKind::kOpenMpi, shm},
+      {SystemKind::kPhub, tcp},
+      {SystemKind::kGlooRing, tcp},
+      {SystemKind::kGlooHalvingDoubling, tcp},
+      {SystemKind::kOpenMpi, tcp},
+      {SystemKind::kPhub, part_of(base, "tcp", 2 * kWorkers, kSum)}};
   Lineup lineup;
-  PHUB_RETURN_IF_ERROR(start_parts(parts, base, places, lineup));
-  System* all = roles.gloo;
-  System* halves = roles.halving_doubling;
-  lineup.comparisons = {
-      {roles.shm->work, roles.shm, {roles.shm, all, halves, roles.openmpi_shm, roles.roof}},
-      {roles.shm_nesterov->work, roles.shm_nesterov, {roles.shm_nesterov, roles.roof_nesterov}},
-      {roles.shm_twice->work, roles.shm_twice, {roles.shm_twice}},
-      {roles.tcp->work, roles.tcp, {roles.tcp, all, halves, roles.openmpi_tcp, roles.roof}},
-      {roles.tcp_twice->work, roles.tcp_twice, {roles.tcp_twice}}};
+  for (const auto& [kind, work] : parts) {
+    PHUB_ASSIGN_OR_RETURN(auto system, start_system(kind, work, places));
+    lineup.systems.push_back(std::move(system));
+  }
+  lineup.comparisons = {compare(lineup, {kShm, kGloo, kHalvingDoubling, kOpenMpiShm, kRoof}),
+                        compare(lineup, {kShmNesterov, kRoofNesterov}),
+                        compare(lineup, {kShmTwice}),
+                        compare(lineup, {kTcp, kGloo, kHalvingDoubling, kOpenMpiTcp, kRoof}),
+                        compare(lineup, {kTcpTwice})};
   return lineup;
 }
 
 // Time of the Nesterov exchange over that of the sum plus what the state's streams cost the roof.
-Spread nesterov_ratio(const Roles& roles) {
+Spread nesterov_ratio(const Lineup& lineup) {
+  const auto seconds = [&](Role role, std::size_t block) {
+    return median(lineup.systems[role]->blocks[block]);
+  };
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < roles.shm->blocks.size(); ++i) {
-    const double streams = median(roles.roof_nesterov->blocks[i]) - median(roles.roof->blocks[i]);
-    ratios.push_back(median(roles.shm_nesterov->blocks[i]) /
-                     (median(roles.shm->blocks[i]) + streams));
+  for (std::size_t i = 0; i < lineup.systems[kShm]->blocks.size(); ++i) {
+    const double streams = seconds(kRoofNesterov, i) - seconds(kRoof, i);
+    ratios.push_back(seconds(kShmNesterov, i) / (seconds(kShm, i) + streams));
   }
   return spread_of(ratios);
 }
 
 Spread memory_ratio(const System& system) {
-  const std::uint64_t owned = owned_server_bytes(system.work, *system.memory);
-  const double value = static_cast<double>(owned - system.memory->job_staging) /
-                       static_cast<double>(ideal_server_bytes(system.work));
+  const std::uint64_t owned = system.memory->owned();
+  const double value =
+      (static_cast<double>(owned) - static_cast<double>(system.memory->job_staging)) /
+      static_cast<double>(ideal_server_bytes(system.work));
   return {value, value, value};
 }
 
-std::vector<Bar> judge(const Roles& roles) {
-  const auto over = [](const System* a, const System* b) { return ratio(a->blocks, b->blocks); };
-  return {{"shm sum / roof", 1.6, true, over(roles.shm, roles.roof)},
-          {"Open MPI over shared memory / shm sum", 4.0, false, over(roles.openmpi_shm, roles.shm)},
-          {"Gloo ring / shm sum", 3.0, false, over(roles.gloo, roles.shm)},
-          {"shm Nesterov / (shm sum + state streams)", 1.15, true, nesterov_ratio(roles)},
-          {"Gloo ring / tcp sum", 1.0, false, over(roles.gloo, roles.tcp)},
-          {"Open MPI over TCP / tcp sum", 1.3, false, over(roles.openmpi_tcp, roles.tcp)},
-          {"shm, 8 workers / 4", 2.2, true, over(roles.shm_twice, roles.shm)},
-          {"tcp, 8 workers / 4", 2.3, true, over(roles.tcp_twice, roles.tcp)},
-          {"server memory / ideal, shm sum", 1.2, true, memory_ratio(*roles.shm)},
-          {"server memory / ideal, shm Nesterov", 1.2, true, memory_ratio(*roles.shm_nesterov)},
-          {"server memory / ideal, tcp sum", 1.2, true, memory_ratio(*roles.tcp)}};
+std::vector<Bar> judge(const Lineup& lineup) {
+  const auto over = [&](Role a, Role b) {
+    return ratio(lineup.systems[a]->blocks, lineup.systems[b]->blocks);
+  };
+  const auto memory = [&](Role role) { return memory_ratio(*lineup.systems[role]); };
+  return {{"shm sum / roof", 1.6, true, over(kShm, kRoof)},
+          {"Open MPI over shared memory / shm sum", 4.0, false, over(kOpenMpiShm, kShm)},
+          {"Gloo ring / shm sum", 3.0, false, over(kGloo, kShm)},
+          {"shm Nesterov / (shm sum + state streams)", 1.15, true, nesterov_ratio(lineup)},
+          {"Gloo ring / tcp sum", 1.0, false, over(kGloo, kTcp)},
+          {"Open MPI over TCP / tcp sum", 1.3, false, over(kOpenMpiTcp, kTcp)},
+          {"shm, 8 workers / 4", 2.2, true, over(kShmTwice, kShm)},
+          {"tcp, 8 workers / 4", 2.3, true, over(kTcpTwice, kTcp)},
+          {"server memory / ideal, shm sum", 1.2, true, memory(kShm)},
+          {"server memory / ideal, shm Nesterov", 1.2, true, memory(kShmNesterov)},
+          {"server memory / ideal, tcp sum", 1.2, true, memory(kTcp)}};
 }
 
 void print_bars(const std::vector<Bar>& bars, bool json) {
@@ -178,11 +180,10 @@ int run_bars(const BarsOptions& options) {
     PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
     bool right = true;
     {
-      Roles roles;
-      PHUB_ASSIGN_OR_RETURN(Lineup large, start_large(options.work, *places, roles));
+      PHUB_ASSIGN_OR_RETURN(Lineup large, start_large(options.work, *places));
       PHUB_RETURN_IF_ERROR(measure(large, options.plan));
       print_lineup(large, options.plan, options.json);
-      print_bars(judge(roles), options.json);
+      print_bars(judge(large), options.json);
       right = report_failures(large);
       for (const auto& system : large.systems) system->group->stop();
     }

@@ -23,7 +23,6 @@ namespace {
 
 using phub::Code;
 using phub::Status;
-using phub::bench::PeerOptions;
 
 constexpr std::chrono::milliseconds kTimeout{120'000};
 constexpr int kTurns = 3;

@@ -1,5 +1,7 @@
 // phub-bench: measures PHub, its peers, and what the machine allows.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 
 #include "bench/cli.h"
 
@@ -7,9 +9,7 @@ namespace {
 
 constexpr int kBadInput = 2;
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   using namespace phub::bench;
   CLI::App app(
       "phub-bench measures the exchange of gradients: PHub beside Gloo, Open MPI and what memory\n"
@@ -35,4 +35,15 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kBadInput;
   }
   return run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_command_line(argc, argv);
+  } catch (const std::exception& error) {  // a library's; we throw nothing
+    std::fprintf(stderr, "phub-bench: %s\n", error.what());
+    return 1;
+  }
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <sstream>
@@ -21,7 +22,27 @@ constexpr std::uint64_t kKib = 1024;
 struct Resident {
   std::uint64_t anonymous = 0;
   std::uint64_t shared = 0;
+  std::uint64_t gradients = 0;
 };
+
+// Resident bytes of all mappings of the memory that libphub allocates for a worker's gradients.
+std::uint64_t resident_gradients(pid_t pid) {
+  std::uint64_t bytes = 0;
+  bool gradients = false;
+  std::ifstream mappings(fmt::format("/proc/{}/smaps", pid));
+  for (std::string line; std::getline(mappings, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint64_t kib = 0;
+    words >> name;
+    if (name.back() != ':') {  // "7f8f-7f90 r--s ... /memfd:phub-gradients": a mapping begins
+      gradients = line.find("/memfd:phub-gradients") != std::string::npos;
+    } else if (gradients && name == "Rss:" && words >> kib) {
+      bytes += kib * kKib;
+    }
+  }
+  return bytes;
+}
 
 Resident resident(pid_t pid) {
   Resident found;
@@ -34,6 +55,7 @@ Resident resident(pid_t pid) {
     if (name == "RssAnon:") found.anonymous = kib * kKib;
     if (name == "RssShmem:") found.shared = kib * kKib;
   }
+  found.gradients = resident_gradients(pid);
   return found;
 }
 
@@ -101,6 +123,7 @@ Result<ServerMemory> PhubServers::memory(const std::string& job) const {
     const Resident now = resident(processes_[i]->pid());
     total.anonymous += now.anonymous;
     total.shared += now.shared;
+    total.gradients += std::min(now.gradients, now.shared);
     PHUB_ASSIGN_OR_RETURN(const JobMemory reported, job_memory(addresses_[i], job));
     total.job += reported.bytes;
     total.job_staging += reported.staging_bytes;

@@ -50,8 +50,7 @@ Status ProcessGroup::accept_workers(int listener) {
   for (auto missing = present_.begin();
        (missing = std::find(present_.begin(), present_.end(), false)) != present_.end();) {
     std::vector<bool> readable;
-    const Status ready =
-        wait_readable({listener}, std::min(deadline, after(kLookForTheDead)), readable);
+    Status ready = wait_readable({listener}, std::min(deadline, after(kLookForTheDead)), readable);
     if (ready.ok()) {
       PHUB_ASSIGN_OR_RETURN(LineChannel channel, accept_channel(listener));
       PHUB_RETURN_IF_ERROR(greet(std::move(channel), deadline));
@@ -111,6 +110,7 @@ Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
   for (std::uint32_t i = 0; i < options_.workers; ++i) open[i] = i;
   while (!open.empty()) {
     std::vector<int> fds;
+    fds.reserve(open.size());
     for (const std::uint32_t i : open) fds.push_back(channels_[i].fd());
     std::vector<bool> readable;
     const Status ready = wait_readable(fds, deadline, readable);
@@ -139,6 +139,7 @@ Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
 Status ProcessGroup::wait_readable(std::vector<int> fds, Deadline deadline,
                                    std::vector<bool>& readable) {
   std::vector<pollfd> polled;
+  polled.reserve(fds.size() + 1);
   fds.push_back(options_.interrupt_fd);  // poll ignores a negative one
   for (const int fd : fds) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   int ready = 0;

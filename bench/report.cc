@@ -17,17 +17,17 @@ constexpr double kMicro = 1e-6;
 
 void print_memory(const System& system) {
   const ServerMemory& memory = *system.memory;
-  const double ideal = static_cast<double>(ideal_server_bytes(system.work));
-  const std::uint64_t owned = owned_server_bytes(system.work, memory);
+  const std::uint64_t ideal = ideal_server_bytes(system.work);
+  const std::uint64_t without_staging =
+      memory.owned() - std::min(memory.owned(), memory.job_staging);
   fmt::print(
-      "server memory: {} reported for the job, of which {} staging; without staging {:.2f}x of\n"
-      "  parameters + optimizer state ({}). Resident: {} without the workers' gradients ({:.2f}x;\n"
-      "  {} of it before the job); RssAnon {}, RssShmem {}.\n",
-      format_bytes(memory.job), format_bytes(memory.job_staging),
-      static_cast<double>(memory.job - memory.job_staging) / ideal,
-      format_bytes(ideal_server_bytes(system.work)), format_bytes(owned),
-      static_cast<double>(owned) / ideal, format_bytes(memory.idle), format_bytes(memory.anonymous),
-      format_bytes(memory.shared));
+      "server memory: {:.2f}x of parameters + optimizer state ({}), and {} of staging. Resident:\n"
+      "  {} ({} before the job) = RssAnon {} + RssShmem {} - {} of the workers' gradients;\n"
+      "  the job reports {}.\n",
+      static_cast<double>(without_staging) / static_cast<double>(ideal), format_bytes(ideal),
+      format_bytes(memory.job_staging), format_bytes(memory.owned()), format_bytes(memory.idle),
+      format_bytes(memory.anonymous), format_bytes(memory.shared), format_bytes(memory.gradients),
+      format_bytes(memory.job));
 }
 
 }  // namespace
@@ -63,11 +63,6 @@ double exchanged_bytes(const Work& work) {
 
 std::uint64_t ideal_server_bytes(const Work& work) {
   return work.elements * sizeof(float) * (1 + state_arrays(work.rule));
-}
-
-std::uint64_t owned_server_bytes(const Work& work, const ServerMemory& memory) {
-  const std::uint64_t gradients = work.transport == "shm" ? work.workers * work.payload_bytes() : 0;
-  return memory.anonymous + memory.shared - std::min(gradients, memory.shared);
 }
 
 void print_comparison(const Comparison& comparison, const BlockPlan& plan) {

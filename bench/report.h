@@ -41,8 +41,6 @@ void print_json(const std::string& bench, const Comparison& comparison, const Bl
 
 // Parameters and optimizer state of the job, what an ideal server would hold.
 std::uint64_t ideal_server_bytes(const Work& work);
-// Resident bytes of the servers without the workers' gradients, which shm maps but does not own.
-std::uint64_t owned_server_bytes(const Work& work, const ServerMemory& memory);
 
 // The exit code of a subcommand: 0; 1 when a sum was wrong or something failed, 2 when the input
 // was bad. Prints the error.

@@ -54,10 +54,11 @@ void print_json(const std::string& bench, const Comparison& comparison, const Bl
       object["ratio_to_phub_max"] = spread.max;
     }
     if (system->memory) {
-      object["server_memory_bytes"] = owned_server_bytes(system->work, *system->memory);
+      object["server_memory_bytes"] = system->memory->owned();
       object["server_memory_ideal_bytes"] = ideal_server_bytes(system->work);
       object["server_rss_anon_bytes"] = system->memory->anonymous;
       object["server_rss_shmem_bytes"] = system->memory->shared;
+      object["server_mapped_gradient_bytes"] = system->memory->gradients;
       object["server_idle_bytes"] = system->memory->idle;
       object["server_job_bytes"] = system->memory->job;
       object["server_job_staging_bytes"] = system->memory->job_staging;
