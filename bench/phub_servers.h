@@ -17,10 +17,14 @@ namespace phub::bench {
 // Sums over the servers, in bytes.
 struct ServerMemory {
   std::uint64_t anonymous = 0;    // RssAnon of the processes
-  std::uint64_t shared = 0;       // RssShmem: includes the workers' gradients mapped by shm
-  std::uint64_t idle = 0;         // both, before the job
-  std::uint64_t job = 0;          // what the servers report for the job: parameters, state, staging
+  std::uint64_t shared = 0;       // RssShmem of the processes
+  std::uint64_t gradients = 0;    // of which the workers' own memory, mapped once by each core
+  std::uint64_t idle = 0;         // anonymous and shared before the job
+  std::uint64_t job = 0;          // what the servers report: parameters, state, staging
   std::uint64_t job_staging = 0;  // of which staging
+
+  // Resident bytes that are the servers'.
+  std::uint64_t owned() const { return anonymous + shared - gradients; }
 };
 
 class PhubServers {
