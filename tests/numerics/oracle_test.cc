@@ -98,20 +98,35 @@ TEST_CASE("Two runs of the same job through a server are bit-identical") {
   REQUIRE(first == second);
 }
 
-TEST_CASE("With 16 bits on the wire, two workers agree and stay near one process in fp32") {
+// The weights; biases start at zero, so that small numbers are all they have in the first steps.
+Snapshot weights_of(const Snapshot& all) {
+  const auto keys = lenet_keys();
+  Snapshot weights;
+  for (std::size_t key = 0; key < all.size(); ++key) {
+    if (keys[key].weight_decay > 0.0F) weights.push_back(all[key]);
+  }
+  return weights;
+}
+
+TEST_CASE(
+    "With 16 bits on the wire, two workers agree and are right to the precision of the type") {
+  struct Case {
+    DataType type;
+    double unit;  // relative distance of neighbouring numbers
+  };
   const auto data = data::load_idx(PHUB_MNIST_PATH);
   REQUIRE(data);
-  const auto alone = train_alone(*data, kWorkers * kBatch, kSteps);
+  const auto alone = train_alone(*data, kWorkers * kBatch, 1);
   REQUIRE(alone);
   auto server = TestServer::start(1);
   REQUIRE(server);
-  for (const DataType wire_type : {DataType::kFloat16, DataType::kBfloat16}) {
-    const std::string name(name_of(wire_type));
+  for (const Case& wire : {Case{DataType::kFloat16, 0x1p-10}, Case{DataType::kBfloat16, 0x1p-7}}) {
+    const std::string name(name_of(wire.type));
     INFO(name);
-    const auto together = train_together({*data, (*server)->address(), name, "shm", wire_type});
+    const auto together = train_together({*data, (*server)->address(), name, "shm", wire.type});
     REQUIRE(together[0] == together[1]);
-    // bf16 keeps 8 bits of a number.
-    REQUIRE(relative_difference(together[0].back(), alone->back()) < 0.05);
+    // Later steps carry the rounding on and amplify it; after the first it is still its own size.
+    REQUIRE(relative_difference(weights_of(together[0][0]), weights_of((*alone)[0])) < wire.unit);
   }
 }
 
