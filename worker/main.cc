@@ -53,7 +53,7 @@ void add_options(CLI::App& train, Overrides& o) {
       ->required()
       ->type_name("");
   auto* server = train.add_option("--server", o.servers, "A server's control address (repeatable)");
-  server->allow_extra_args(false)->type_name("HOST:PORT");
+  server->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("HOST:PORT");
   train.add_flag("--local", o.local, "Train in this process alone, in fp32, without a server")
       ->excludes(server);
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {

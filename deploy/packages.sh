@@ -1,0 +1,35 @@
+# Sourced: installs what a build and a test run need. Debian 12.
+build_packages=(
+  build-essential ca-certificates ccache cmake git mold ninja-build pkg-config python3
+  catch2 libboost-dev libcli11-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev
+  libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
+  protobuf-compiler protobuf-compiler-grpc zlib1g-dev
+)
+# The peers of phub-bench, the tools of the checks.
+test_packages=(clang-14 clang-format-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin)
+
+# install_missing PACKAGE...: asks apt only for what is not there.
+install_missing() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  echo "Installing ${#missing[@]} packages: ${missing[*]}"
+  local sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "Run as root, or install sudo: packages are missing." >&2; return 1; }
+    sudo=(sudo)
+  fi
+  local log
+  log=$(mktemp)
+  if ! { "${sudo[@]}" apt-get update -qq &&
+         "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+           apt-get install -qq -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "apt could not install them; see above. Is this Debian 12 with a reachable mirror?" >&2
+    return 1
+  fi
+  rm -f "$log"
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test.
+set -euo pipefail
+
+usage() {
+  cat <<'EOF'
+Usage: tests/run.sh [--quick]
+
+Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
+plane) and fuzz (a bounded run). --quick: dev only.
+EOF
+}
+quick=no
+case "${1:-}" in
+  "") ;;
+  --quick) quick=yes ;;
+  -h | --help) usage; exit 0 ;;
+  *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
+esac
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source deploy/packages.sh
+install_missing "${build_packages[@]}" "${test_packages[@]}"
+
+build() {  # build PRESET [target...]
+  local preset=$1; shift
+  local log=build/tests-$preset.log
+  mkdir -p build
+  echo "[$SECONDS s] building $preset"
+  cmake --preset "$preset" >"$log" 2>&1 || { tail -n 30 "$log"; exit 1; }
+  cmake --build --preset "$preset" ${1:+--target "$@"} >>"$log" 2>&1 || { grep -E 'error|FAILED' -A5 "$log" | head -60; exit 1; }
+}
+
+run() {  # run PRESET [ctest options]
+  local preset=$1; shift
+  echo "[$SECONDS s] testing $preset"
+  ctest --preset "$preset" "$@"
+}
+
+build dev
+run dev
+if [ "$quick" = no ]; then
+  # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there
+  # by the kernels' own test.
+  targets=(phub_sanitized_tests)
+  build asan "${targets[@]}"
+  run asan -L sanitized
+  build tsan "${targets[@]}"
+  run tsan -L sanitized
+  build fuzz phub_fuzzers
+  run fuzz -L fuzz
+fi
+echo "[$SECONDS s] all tests passed"

@@ -1,0 +1,38 @@
+// A whole phub-server inside a test: real gRPC, real cores, both transports, free ports.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/daemon.h"
+
+namespace phub {
+
+class TestServer {
+ public:
+  // `address`: where both planes listen, without the port; "[::1]" for IPv6.
+  static Result<std::unique_ptr<TestServer>> start(
+      std::uint32_t cores, const std::string& address = "127.0.0.1",
+      std::chrono::milliseconds heartbeat_deadline = std::chrono::milliseconds(5000)) {
+    server::DaemonOptions options;
+    options.control_address = address + ":0";
+    options.data_plane.tcp_address = address + ":0";
+    options.data_plane.cores = cores;
+    options.data_plane.allow_oversubscription = true;
+    options.heartbeat_deadline = heartbeat_deadline;
+    auto server = std::unique_ptr<TestServer>(new TestServer());
+    PHUB_ASSIGN_OR_RETURN(server->daemon_, server::Daemon::create(options));
+    return server;
+  }
+
+  std::string address() const { return daemon_->control_address(); }
+  std::uint16_t data_port() const { return daemon_->tcp_port(); }
+  server::Daemon& daemon() { return *daemon_; }
+
+ private:
+  TestServer() = default;
+  std::unique_ptr<server::Daemon> daemon_;
+};
+
+}  // namespace phub
