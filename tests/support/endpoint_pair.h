@@ -1,0 +1,132 @@
+// Two connected endpoints in one process, for any backend: what the conformance suite runs on.
+//
+// A backend is added by one more factory in `endpoint_pairs`.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/memory.h"
+#include "common/transport/shm/shm_endpoint.h"
+#include "common/transport/tcp/tcp_endpoint.h"
+
+namespace phub::transport {
+
+// Places a write of immediate i at the start of room i of a window, and counts what it gave.
+class RoomPlacement final : public Placement {
+ public:
+  static constexpr std::size_t kRoomBytes = 1U << 16;
+  static constexpr std::uint32_t kRooms = 64;
+
+  std::byte* place(PeerId, std::uint32_t immediate, std::uint32_t bytes) override {
+    if (immediate >= kRooms || bytes > kRoomBytes) return nullptr;
+    ++open;
+    return window_.data() + immediate * kRoomBytes;
+  }
+  void abandon(PeerId, std::byte*) override { --open; }
+  int open = 0;
+
+ private:
+  std::vector<std::byte> window_ = std::vector<std::byte>(kRooms * kRoomBytes);
+};
+
+struct Side {
+  RoomPlacement placement;
+  std::unique_ptr<SharedMemory> memory;  // what its writes come from
+  std::unique_ptr<Endpoint> endpoint;
+  PeerId peer = 0;
+};
+
+// Pairs are made, not moved: endpoints keep references to their sides.
+struct EndpointPair {
+  Side a;
+  Side b;
+  std::function<void()> kill_b;  // b's process dies: its end of the connection closes
+};
+
+inline std::unique_ptr<EndpointPair> blank_pair() {
+  auto pair = std::make_unique<EndpointPair>();
+  for (Side* side : {&pair->a, &pair->b}) {
+    side->memory =
+        std::move(*SharedMemory::create("test", RoomPlacement::kRooms * RoomPlacement::kRoomBytes));
+  }
+  return pair;
+}
+
+inline std::pair<UniqueFd, UniqueFd> stream_pair() {
+  int fds[2] = {-1, -1};
+  PHUB_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0,
+             "socketpair");
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+inline std::unique_ptr<EndpointPair> tcp_pair(UniqueFd socket_a, UniqueFd socket_b) {
+  auto pair = blank_pair();
+  const auto open = [](Side& side, UniqueFd socket) {
+    auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 4}, side.placement));
+    side.peer = *endpoint->add(std::move(socket));
+    side.endpoint = std::move(endpoint);
+  };
+  open(pair->a, std::move(socket_a));
+  open(pair->b, std::move(socket_b));
+  pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
+  return pair;
+}
+
+inline std::unique_ptr<EndpointPair> shm_pair() {
+  constexpr std::uint32_t kCapacity = 64;
+  auto pair = blank_pair();
+  auto channel = std::move(*SharedMemory::create("channel", channel_bytes(kCapacity)));
+  auto [socket_a, socket_b] = stream_pair();
+  const auto open = [&](Side& side, const Side& other, UniqueFd socket, bool core_side) {
+    auto endpoint = std::move(*ShmEndpoint::create(4));
+    ShmConnection connection;
+    connection.socket = std::move(socket);
+    connection.channel = std::move(*Mapping::of_file(channel->fd(), channel->size(), true));
+    connection.capacity = kCapacity;
+    connection.core_side = core_side;
+    connection.own_memory = {side.memory->data(), side.memory->size()};
+    connection.peer_memory =
+        std::move(*Mapping::of_file(other.memory->fd(), other.memory->size(), false));
+    side.peer = *endpoint->add(std::move(connection));
+    side.endpoint = std::move(endpoint);
+  };
+  open(pair->a, pair->b, std::move(socket_a), true);
+  open(pair->b, pair->a, std::move(socket_b), false);
+  pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
+  return pair;
+}
+
+struct NamedPair {
+  std::string name;
+  std::function<std::unique_ptr<EndpointPair>()> make;
+};
+
+std::unique_ptr<EndpointPair> loopback_pair(int family);  // tcp over AF_INET or AF_INET6
+
+inline std::vector<NamedPair> endpoint_pairs() {
+  return {{"shm", shm_pair},
+          {"tcp over IPv4", [] { return loopback_pair(AF_INET); }},
+          {"tcp over IPv6", [] { return loopback_pair(AF_INET6); }}};
+}
+
+// Polls until `count` completions are there or five seconds have passed.
+inline std::vector<Completion> collect(Endpoint& endpoint, std::size_t count) {
+  std::vector<Completion> all;
+  std::vector<Completion> batch(16);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (all.size() < count && std::chrono::steady_clock::now() < deadline) {
+    const std::size_t got = endpoint.poll(batch);
+    all.insert(all.end(), batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(got));
+  }
+  return all;
+}
+
+}  // namespace phub::transport

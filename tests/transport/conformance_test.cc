@@ -1,0 +1,188 @@
+// The contract of common/transport/transport.h, for every backend.
+#include <fcntl.h>
+#include <netinet/in.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "tests/support/endpoint_pair.h"
+
+namespace phub::transport {
+
+std::unique_ptr<EndpointPair> loopback_pair(int family) {
+  const UniqueFd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage address = {};
+  socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  address.ss_family = static_cast<sa_family_t>(family);
+  if (family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  } else {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_addr = in6addr_loopback;
+  }
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  PHUB_CHECK(::bind(listener.get(), generic, length) == 0, "bind to the loopback address");
+  PHUB_CHECK(::listen(listener.get(), 1) == 0, "listen");
+  ::getsockname(listener.get(), generic, &length);
+  UniqueFd near(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  PHUB_CHECK(::connect(near.get(), generic, length) == 0, "connect");
+  UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ::fcntl(near.get(), F_SETFL, O_NONBLOCK);
+  return tcp_pair(std::move(near), std::move(far));
+}
+
+namespace {
+
+void fill(Side& side, std::uint32_t room, std::uint32_t bytes, unsigned seed) {
+  std::byte* data = side.memory->data() + room * RoomPlacement::kRoomBytes;
+  for (std::uint32_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(seed * 31 + i * 7);
+}
+
+bool holds(const std::byte* data, std::uint32_t bytes, unsigned seed) {
+  for (std::uint32_t i = 0; i < bytes; ++i) {
+    if (data[i] != static_cast<std::byte>(seed * 31 + i * 7)) return false;
+  }
+  return true;
+}
+
+Write write_of(Side& side, std::uint32_t room, std::uint32_t bytes) {
+  return {.data = side.memory->data() + room * RoomPlacement::kRoomBytes,
+          .bytes = bytes,
+          .immediate = room};
+}
+
+}  // namespace
+
+TEST_CASE("a write arrives whole, with its immediate, in both directions") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    for (const std::uint32_t bytes : {1U, 15U, 16U, 17U, 4096U, 32768U, 65536U}) {
+      for (auto [from, to] : {std::pair(&pair->a, &pair->b), std::pair(&pair->b, &pair->a)}) {
+        fill(*from, 3, bytes, bytes);
+        const Write write = write_of(*from, 3, bytes);
+        REQUIRE(from->endpoint->post(from->peer, {&write, 1}) == 1);
+        const auto arrived = collect(*to->endpoint, 1);
+        REQUIRE(arrived.size() == 1);
+        CHECK(arrived[0].kind == CompletionKind::kArrived);
+        CHECK(arrived[0].peer == to->peer);
+        CHECK(arrived[0].immediate == 3);
+        CHECK(arrived[0].bytes == bytes);
+        CHECK(holds(arrived[0].data, bytes, bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("writes of one peer arrive in order, each once, whatever post accepts") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    std::vector<Write> writes;
+    for (std::uint32_t i = 0; i < RoomPlacement::kRooms; ++i) {
+      fill(pair->a, i, 20000, i);
+      writes.push_back(write_of(pair->a, i, 20000));
+    }
+    std::vector<Completion> batch(8);
+    std::size_t posted = 0;
+    std::uint32_t seen = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (seen < writes.size() && std::chrono::steady_clock::now() < deadline) {
+      posted += pair->a.endpoint->post(pair->a.peer, std::span(writes).subspan(posted));
+      pair->a.endpoint->poll(batch);
+      const std::size_t count = pair->b.endpoint->poll(batch);
+      for (std::size_t i = 0; i < count; ++i, ++seen) {
+        REQUIRE(batch[i].immediate == seen);
+        REQUIRE(holds(batch[i].data, 20000, seen));
+      }
+    }
+    CHECK(seen == writes.size());
+    CHECK(pair->b.endpoint->poll(batch) == 0);
+  }
+}
+
+TEST_CASE("post accepts fewer writes than offered when the peer does not read, and loses none") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    fill(pair->a, 0, 65536, 1);
+    const std::vector<Write> writes(4096, write_of(pair->a, 0, 65536));
+    const std::size_t accepted = pair->a.endpoint->post(pair->a.peer, writes);
+    CHECK(accepted < writes.size());
+    std::vector<Completion> batch(16);
+    std::size_t seen = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (seen < accepted && std::chrono::steady_clock::now() < deadline) {
+      seen += pair->b.endpoint->poll(batch);
+      pair->a.endpoint->poll(batch);
+    }
+    CHECK(seen == accepted);
+  }
+}
+
+TEST_CASE("a signaled write is reported as written once, an unsignaled one never") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    std::vector<Write> writes(3, write_of(pair->a, 5, 100));
+    writes[1].signaled = true;
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, writes) == 3);
+    REQUIRE(collect(*pair->b.endpoint, 3).size() == 3);
+    const auto written = collect(*pair->a.endpoint, 1);
+    REQUIRE(written.size() == 1);
+    CHECK(written[0].kind == CompletionKind::kWritten);
+    std::vector<Completion> batch(4);
+    CHECK(pair->a.endpoint->poll(batch) == 0);
+  }
+}
+
+TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is there") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    REQUIRE(pair->b.endpoint->arm());
+    const Write write = write_of(pair->a, 1, 1000);
+    std::thread writer([&] { pair->a.endpoint->post(pair->a.peer, {&write, 1}); });
+    pollfd descriptor = {.fd = pair->b.endpoint->wait_fd(), .events = POLLIN, .revents = 0};
+    CHECK(::poll(&descriptor, 1, 5000) == 1);
+    writer.join();
+    pair->b.endpoint->disarm();
+    CHECK(collect(*pair->b.endpoint, 1).size() == 1);
+
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1);
+    const bool armed = pair->b.endpoint->arm();
+    if (armed) {  // then the descriptor must tell at once
+      descriptor.revents = 0;
+      CHECK(::poll(&descriptor, 1, 5000) == 1);
+    }
+    pair->b.endpoint->disarm();
+    CHECK(collect(*pair->b.endpoint, 1).size() == 1);
+  }
+}
+
+TEST_CASE("a peer that dies is lost once, after everything that it had written") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    const Write write = write_of(pair->b, 2, 500);
+    REQUIRE(pair->b.endpoint->post(pair->b.peer, {&write, 1}) == 1);
+    pair->kill_b();
+    pollfd descriptor = {.fd = pair->a.endpoint->wait_fd(), .events = POLLIN, .revents = 0};
+    if (pair->a.endpoint->arm()) CHECK(::poll(&descriptor, 1, 5000) == 1);
+    pair->a.endpoint->disarm();
+    const auto seen = collect(*pair->a.endpoint, 2);
+    REQUIRE(seen.size() == 2);
+    CHECK(seen[0].kind == CompletionKind::kArrived);
+    CHECK(seen[1].kind == CompletionKind::kPeerLost);
+    CHECK(seen[1].loss == Loss::kClosed);
+    std::vector<Completion> batch(4);
+    CHECK(pair->a.endpoint->poll(batch) == 0);
+    // Writes to the dead are swallowed; the endpoint lives on.
+    const Write late = write_of(pair->a, 2, 500);
+    CHECK(pair->a.endpoint->post(pair->a.peer, {&late, 1}) == 1);
+    pair->a.endpoint->remove(pair->a.peer);
+    CHECK(pair->a.endpoint->poll(batch) == 0);
+  }
+}
+
+}  // namespace phub::transport

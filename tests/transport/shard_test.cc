@@ -1,0 +1,172 @@
+// Aggregation without a network: what arrives in which order, and what comes out.
+#include "server/shard.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace phub::server {
+namespace {
+
+struct Rig {
+  JobShape shape;
+  std::unique_ptr<Shard> shard;
+
+  Rig(RuleKind rule, std::uint32_t workers, DataType type, bool deterministic) {
+    PlanInput input;
+    input.key_elements = {3, 5000, 17};
+    input.wire_type = type;
+    input.chunk_bytes = 4096;
+    input.cores_per_server = {1};
+    shape.workers = workers;
+    shape.wire_type = type;
+    shape.rule = rule;
+    shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+    shape.deterministic = deterministic;
+    shape.weight_decay = {0.1F, 0.0F, 0.1F};
+    shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    auto memory = std::move(*JobMemory::create(shape));
+    shard = std::move(*Shard::create(shape, 0, memory));
+  }
+
+  // Pushes one slot for one worker with values from `value`; staged as tcp does, or in place.
+  template <typename Value>
+  Outcome push(std::uint32_t worker, std::uint32_t slot, bool staged, Value value,
+               std::vector<std::vector<float>>& keep) {
+    const std::uint32_t bytes = shard->push_bytes(slot);
+    std::vector<float> data(bytes / sizeof(float));
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(i);
+    auto* place = reinterpret_cast<std::byte*>(data.data());
+    if (staged) {
+      place = shard->take_buffer();
+      REQUIRE(place != nullptr);
+      std::memcpy(place, data.data(), bytes);
+    } else {
+      keep.push_back(std::move(data));
+      place = reinterpret_cast<std::byte*>(keep.back().data());
+    }
+    return shard->arrive({.worker = worker,
+                          .slot = slot,
+                          .data = place,
+                          .bytes = bytes,
+                          .staged = staged,
+                          .hyper = &shape.hyper});
+  }
+  std::vector<float> result(std::uint32_t slot) const {
+    const auto bytes = shard->reply(slot);
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+};
+
+float gradient(std::uint32_t worker, std::size_t i) {
+  return std::ldexp(1.0F + static_cast<float>(i % 97) / 97.0F, static_cast<int>(worker * 5)) / 3;
+}
+
+}  // namespace
+
+TEST_CASE("the deterministic sum has the same bits in every order of arrival, staged or in place") {
+  constexpr std::uint32_t kWorkers = 4;
+  std::vector<std::uint32_t> order(kWorkers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::vector<float> expected;
+  do {
+    for (unsigned staged = 0; staged < (1U << kWorkers); ++staged) {
+      Rig rig(RuleKind::kSum, kWorkers, DataType::kFloat32, true);
+      std::vector<std::vector<float>> keep;
+      keep.reserve(kWorkers);
+      for (std::uint32_t i = 0; i < kWorkers; ++i) {
+        const std::uint32_t worker = order[i];
+        const Outcome outcome = rig.push(
+            worker, 1, ((staged >> worker) & 1U) != 0,
+            [&](std::size_t e) { return gradient(worker, e); }, keep);
+        REQUIRE(outcome == (i + 1 == kWorkers ? Outcome::kCompleted : Outcome::kAccepted));
+      }
+      if (expected.empty()) expected = rig.result(1);
+      REQUIRE(rig.result(1) == expected);
+      REQUIRE(rig.shard->buffers_in_use() == 0);
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    float sum = gradient(0, i);
+    for (std::uint32_t worker = 1; worker < kWorkers; ++worker) sum += gradient(worker, i);
+    REQUIRE(expected[i] == sum);
+  }
+}
+
+TEST_CASE("the first round of a rule with parameters hands out worker 0's, the next ones update") {
+  for (const bool staged : {false, true}) {
+    Rig rig(RuleKind::kMomentum, 2, DataType::kFloat32, true);
+    std::vector<std::vector<float>> keep;
+    keep.reserve(8);
+    REQUIRE(rig.push(
+                1, 0, staged, [](std::size_t) { return 99.0F; }, keep) == Outcome::kAccepted);
+    REQUIRE(rig.push(
+                0, 0, staged, [](std::size_t) { return 2.0F; }, keep) == Outcome::kCompleted);
+    for (const float value : rig.result(0)) CHECK(value == 2.0F);
+    REQUIRE(rig.push(
+                0, 0, staged, [](std::size_t) { return 1.0F; }, keep) == Outcome::kAccepted);
+    REQUIRE(rig.push(
+                1, 0, staged, [](std::size_t) { return 3.0F; }, keep) == Outcome::kCompleted);
+    // slot 0 holds key 0 (decay 0.1): g = 4 * 0.25 = 1, v = 1 + 0.1 * 2, w = 2 - 0.5 * v
+    for (const float value : rig.result(0)) CHECK(value == Approx(1.4F));
+    CHECK(rig.shard->buffers_in_use() == 0);
+  }
+}
+
+TEST_CASE("bad pushes are refused and their buffers given back") {
+  Rig rig(RuleKind::kSum, 2, DataType::kFloat32, false);
+  std::vector<std::vector<float>> keep;
+  const auto zero = [](std::size_t) { return 0.0F; };
+  REQUIRE(rig.push(0, 0, true, zero, keep) == Outcome::kAccepted);
+  CHECK(rig.push(0, 0, true, zero, keep) == Outcome::kDuplicate);
+  CHECK(rig.shard->buffers_in_use() == 1);
+  const auto refused = [&](std::uint32_t slot, std::uint32_t bytes) {
+    return rig.shard->arrive({.worker = 1,
+                              .slot = slot,
+                              .data = rig.shard->take_buffer(),
+                              .bytes = bytes,
+                              .staged = true,
+                              .hyper = &rig.shape.hyper});
+  };
+  CHECK(refused(rig.shard->chunks(), 4096) == Outcome::kUnknownChunk);
+  CHECK(refused(0, rig.shard->push_bytes(0) - 1) == Outcome::kBadLength);
+  CHECK(rig.shard->buffers_in_use() == 1);
+  rig.shard->stop();
+  CHECK(rig.push(1, 0, true, zero, keep) == Outcome::kStopped);
+  CHECK(rig.shard->buffers_in_use() == 1);
+}
+
+TEST_CASE("random rounds never run out of staging and sum exactly") {
+  std::mt19937 random(7);
+  for (const bool deterministic : {false, true}) {
+    constexpr std::uint32_t kWorkers = 5;
+    Rig rig(RuleKind::kSum, kWorkers, DataType::kFloat32, deterministic);
+    const std::uint32_t chunks = rig.shard->chunks();
+    for (unsigned round = 0; round < 20; ++round) {
+      std::vector<std::pair<std::uint32_t, std::uint32_t>> pushes;
+      for (std::uint32_t w = 0; w < kWorkers; ++w) {
+        for (std::uint32_t c = 0; c < chunks; ++c) pushes.emplace_back(w, c);
+      }
+      std::shuffle(pushes.begin(), pushes.end(), random);
+      std::vector<std::vector<float>> keep;
+      keep.reserve(pushes.size());
+      for (const auto& [worker, slot] : pushes) {
+        const auto value = static_cast<float>(worker + round + slot);
+        rig.push(
+            worker, slot, random() % 2 == 0, [&](std::size_t) { return value; }, keep);
+      }
+      for (std::uint32_t slot = 0; slot < chunks; ++slot) {
+        const auto sum = static_cast<float>(kWorkers * (round + slot) + 10);
+        for (const float value : rig.result(slot)) REQUIRE(value == sum);
+      }
+      REQUIRE(rig.shard->buffers_in_use() == 0);
+    }
+  }
+}
+
+}  // namespace phub::server
