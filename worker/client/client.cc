@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kServerDeadline{5000};
 constexpr std::chrono::milliseconds kLeaveTimeout{1000};
+constexpr std::chrono::milliseconds kPatienceWithLeavers{1000};
 
 class ClientImpl final : public Client {
  public:
@@ -46,6 +47,8 @@ class ClientImpl final : public Client {
   Status connect_server(std::uint32_t server);
   Status connect_core(std::uint32_t server, std::uint32_t core);
   Status check_key(KeyId key) const;
+  // Whether what is waited for cannot come any more. The caller's thread, while it waits.
+  bool hopeless() const;
   Status wait_for(std::optional<KeyId> key);
   Status explain_timeout(std::optional<KeyId> key) const;
   // A key that shares a chunk with `key` and has not been pushed, so that the chunk cannot be sent.
@@ -67,6 +70,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;
   std::uint64_t rounds_ = 0;
+  std::chrono::steady_clock::time_point wait_start_;
   std::chrono::nanoseconds waited_{0};
 };
 
@@ -203,7 +207,7 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
     PHUB_RETURN_IF_ERROR(server->start(options_.timeout));
   }
   PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), transport_ != "shm",
-                                                    [this] { return heartbeat_->failed(); }));
+                                                    [this] { return hopeless(); }));
   return {};
 }
 
@@ -241,11 +245,18 @@ Status ClientImpl::push(KeyId key) {
   return {};
 }
 
+bool ClientImpl::hopeless() const {
+  if (heartbeat_->failed()) return true;
+  // Answers to rounds that the leaver took part in are under way; later rounds never complete.
+  return heartbeat_->someone_left() &&
+         std::chrono::steady_clock::now() - wait_start_ > kPatienceWithLeavers;
+}
+
 Status ClientImpl::wait_for(std::optional<KeyId> key) {
   PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
-  const auto start = std::chrono::steady_clock::now();
+  wait_start_ = std::chrono::steady_clock::now();
   const Progress::End end = progress_->wait(key, options_.timeout);
-  waited_ += std::chrono::steady_clock::now() - start;
+  waited_ += std::chrono::steady_clock::now() - wait_start_;
   switch (end) {
     case Progress::End::kReady:
       return {};
@@ -259,6 +270,7 @@ Status ClientImpl::wait_for(std::optional<KeyId> key) {
 
 Status ClientImpl::explain_failure() {
   if (heartbeat_->failed()) return heartbeat_->failure();
+  if (heartbeat_->someone_left()) return heartbeat_->leavers();
   const auto loss = progress_->loss();
   return loss ? heartbeat_->diagnose(loss->server, loss->core)
               : Status(Code::kUnavailable, "the exchange stopped");

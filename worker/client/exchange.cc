@@ -76,7 +76,7 @@ Status Exchange::connect_shm(std::uint32_t server, std::uint32_t core, std::uint
 void Exchange::start(KeyId key) {
   KeyState& state = keys_[key];
   state.remaining = plan_->chunk_count[key];
-    ++outstanding_;
+  ++outstanding_;
   const std::uint32_t first = plan_->first_chunk[key];
   for (std::uint32_t id = first; id < first + state.remaining; ++id) {
     ChunkState& chunk = chunks_[id];

@@ -22,6 +22,15 @@ Status Heartbeat::failure() const {
   return failure_;
 }
 
+Status Heartbeat::leavers() const {
+  const std::lock_guard lock(mutex_);
+  std::string names;
+  for (const std::uint32_t worker : left_) {
+    names += (names.empty() ? "worker " : ", worker ") + std::to_string(worker);
+  }
+  return {Code::kAborted, names + " left the job: no further round can complete"};
+}
+
 void Heartbeat::fail(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
@@ -35,6 +44,11 @@ Status Heartbeat::ask(std::size_t server, milliseconds timeout) {
   const std::lock_guard lock(beat_mutex_);
   const auto beat = membership_.servers[server]->heartbeat(timeout);
   if (!beat) return beat.error();
+  if (!beat->left.empty()) {
+    const std::lock_guard left_lock(mutex_);
+    left_ = beat->left;
+    someone_left_.store(true, std::memory_order_release);
+  }
   if (beat->running) return {};
   return {Code::kAborted, beat->reason.empty() ? "the job has ended" : beat->reason};
 }

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "common/base/status.h"
 #include "worker/client/rendezvous.h"
@@ -25,6 +26,10 @@ class Heartbeat {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status failure() const;
 
+  // A worker has left the job; rounds without it cannot complete. leavers() says who, as an error.
+  bool someone_left() const { return someone_left_.load(std::memory_order_acquire); }
+  Status leavers() const;
+
   // A data connection to a server was lost: asks the server why, and returns the reason.
   Status diagnose(std::uint32_t server, std::uint32_t core);
 
@@ -37,8 +42,10 @@ class Heartbeat {
   Membership& membership_;
   std::chrono::milliseconds deadline_;
   std::atomic<bool> failed_{false};
-  mutable std::mutex mutex_;  // failure_
+  std::atomic<bool> someone_left_{false};
+  mutable std::mutex mutex_;  // failure_, left_
   Status failure_;
+  std::vector<std::uint32_t> left_;
   std::mutex beat_mutex_;  // one call at a time for each process
   std::condition_variable_any wake_;
   std::jthread thread_;

@@ -51,10 +51,10 @@ struct ClientOptions {
 };
 
 struct ClientStatistics {
-  std::uint64_t bytes_pushed = 0;    // payload; over shm it is not moved
+  std::uint64_t bytes_pushed = 0;  // payload; over shm it is not moved
   std::uint64_t bytes_received = 0;
-  std::uint64_t rounds = 0;          // pushes of key 0
-  double wait_seconds = 0.0;         // time spent inside wait
+  std::uint64_t rounds = 0;   // pushes of key 0
+  double wait_seconds = 0.0;  // time spent inside wait
 };
 
 class Client {
@@ -69,7 +69,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   // Joins the job at every server, agrees on the plan, connects the data plane and waits for all
-  // workers, each step within options.timeout; errors name the server or who is missing. Keys come in forward order: the reply of an earlier key is sent first. Called once.
+  // workers, each step within options.timeout; errors name the server or who is missing. Keys come
+  // in forward order: the reply of an earlier key is sent first. Called once.
   virtual Status register_keys(const std::vector<KeySpec>& keys) = 0;
 
   // The key's gradient and parameter in the wire type: `elements` elements, contiguous.

@@ -1,0 +1,188 @@
+// libphub against a whole daemon: rules, wire types, transports, and what goes wrong.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "tests/support/test_server.h"
+#include "worker/client/phub.h"
+
+namespace phub {
+namespace {
+
+using std::chrono::milliseconds;
+
+ClientOptions options_for(const TestServer& server, const std::string& transport,
+                          std::uint32_t workers) {
+  return {.servers = {server.address()},
+          .job = "test",
+          .workers = workers,
+          .transport = transport,
+          .timeout = milliseconds(10'000)};
+}
+
+// Runs `body(client)` in one thread for each worker; returns the first error.
+template <typename Body>
+Status run_workers(const ClientOptions& base, const std::vector<KeySpec>& keys, Body body) {
+  std::vector<Status> results(base.workers);
+  std::vector<std::thread> threads;
+  for (std::uint32_t w = 0; w < base.workers; ++w) {
+    threads.emplace_back([&, w] {
+      ClientOptions options = base;
+      options.worker_index = static_cast<std::int32_t>(w);
+      auto client = Client::connect(options);
+      if (!client) {
+        results[w] = client.error();
+        return;
+      }
+      results[w] = (*client)->register_keys(keys);
+      if (results[w].ok()) results[w] = body(**client);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const Status& status : results) {
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
+
+Status sum_rounds(Client& client) {
+  for (int round = 0; round < 5; ++round) {
+    for (KeyId key = 4; key-- > 0;) {
+      for (float& value : client.gradient<float>(key)) {
+        value = static_cast<float>(round + 1) * static_cast<float>(client.worker_index() + key);
+      }
+      PHUB_RETURN_IF_ERROR(client.push(key));
+    }
+    for (KeyId key = 0; key < 4; ++key) {
+      PHUB_RETURN_IF_ERROR(client.wait(key));
+      const float n = static_cast<float>(client.workers());
+      const float expected =
+          static_cast<float>(round + 1) * (n * (n - 1) / 2 + n * static_cast<float>(key));
+      for (const float value : client.parameter<float>(key)) {
+        if (value != expected) return {Code::kDataLoss, "wrong sum of key " + std::to_string(key)};
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("sums are exact over shm and tcp, IPv4 and IPv6, in both orders, one to five workers") {
+  for (const char* address : {"127.0.0.1", "[::1]"}) {
+    const auto server = std::move(*TestServer::start(2, address));
+    for (const char* transport : {"shm", "tcp"}) {
+      for (const std::uint32_t workers : {1U, 2U, 5U}) {
+        ClientOptions options = options_for(*server, transport, workers);
+        options.deterministic = workers != 5;
+        const Status status = run_workers(options, kKeys, sum_rounds);
+        INFO(address << " " << transport << " " << status.to_string());
+        REQUIRE(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("two servers share the chunks of one job") {
+  const auto first = std::move(*TestServer::start(1));
+  const auto second = std::move(*TestServer::start(2));
+  for (const char* transport : {"shm", "tcp"}) {
+    ClientOptions options = options_for(*first, transport, 2);
+    options.servers.push_back(second->address());
+    const Status status = run_workers(options, kKeys, sum_rounds);
+    INFO(transport << " " << status.to_string());
+    REQUIRE(status.ok());
+  }
+}
+
+TEST_CASE("hyper-parameters of worker 0 hold from the next push on") {
+  const auto server = std::move(*TestServer::start(2));
+  for (const char* transport : {"shm", "tcp"}) {
+    ClientOptions options = options_for(*server, transport, 2);
+    options.rule = RuleKind::kSgd;
+    options.hyper.learning_rate = 1.0F;
+    const Status status = run_workers(options, {{"w", 20'000}}, [](Client& client) -> Status {
+      for (float& value : client.gradient<float>(0)) value = 8.0F;
+      PHUB_RETURN_IF_ERROR(client.initialise());
+      float expected = 8.0F;
+      for (const float rate : {1.0F, 0.5F, 0.25F}) {
+        PHUB_RETURN_IF_ERROR(client.set_hyper({.learning_rate = rate, .gradient_scale = 0.0F}));
+        for (float& value : client.gradient<float>(0)) value = 2.0F;
+        PHUB_RETURN_IF_ERROR(client.push_pull(0));
+        expected -= rate * 2.0F;
+        for (const float value : client.parameter<float>(0)) {
+          if (value != expected) return {Code::kDataLoss, "wrong update"};
+        }
+      }
+      return {};
+    });
+    INFO(transport << " " << status.to_string());
+    REQUIRE(status.ok());
+  }
+}
+
+TEST_CASE("a worker that vanishes in a round is named to the others, and the server serves on") {
+  const auto server = std::move(*TestServer::start(2));
+  for (const char* transport : {"shm", "tcp"}) {
+    const ClientOptions options = options_for(*server, transport, 3);
+    const Status status = run_workers(options, kKeys, [](Client& client) -> Status {
+      PHUB_RETURN_IF_ERROR(sum_rounds(client));
+      if (client.worker_index() == 1) {
+        // Leaves with a round open: the others wait for a push that never comes.
+        return client.push(0);
+      }
+      PHUB_RETURN_IF_ERROR(client.push(1));
+      const Status lost = client.wait(1);
+      if (lost.ok()) return {Code::kInternal, "a round ended without worker 1"};
+      if (lost.message().find("worker 1") == std::string::npos) return lost;
+      return {};
+    });
+    INFO(transport << " " << status.to_string());
+    CHECK(status.ok());
+    const Status again = run_workers(options, kKeys, sum_rounds);
+    INFO(again.to_string());
+    CHECK(again.ok());
+  }
+}
+
+TEST_CASE("waiting for a key whose chunk waits for another key says so") {
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = options_for(*server, "shm", 1);
+  options.timeout = milliseconds(1000);
+  const Status status = run_workers(options, {{"a", 10}, {"b", 10}}, [](Client& client) -> Status {
+    PHUB_RETURN_IF_ERROR(client.push(0));
+    return client.wait(0);
+  });
+  CHECK(status.code() == Code::kDeadlineExceeded);
+  CHECK(status.message().find("shares a chunk with key b") != std::string::npos);
+}
+
+TEST_CASE("wrong options and wrong calls are refused with the field") {
+  const auto server = std::move(*TestServer::start(1));
+  CHECK(Client::connect({}).error().message().find("servers") != std::string::npos);
+  ClientOptions options = options_for(*server, "carrier pigeon", 1);
+  CHECK(Client::connect(options).error().message().find("transport") != std::string::npos);
+  const Status status = run_workers(options_for(*server, "tcp", 1), kKeys, [](Client& client) {
+    CHECK_FALSE(client.push(99).ok());
+    CHECK_FALSE(client.initialise().ok());
+    CHECK(client.push(1).ok());
+    CHECK_FALSE(client.push(1).ok());
+    CHECK_FALSE(client.set_hyper({}).ok());
+    return client.wait(1);
+  });
+  CHECK(status.ok());
+}
+
+TEST_CASE("a missing worker is named when the start times out") {
+  const auto server = std::move(*TestServer::start(1));
+  ClientOptions options = options_for(*server, "shm", 2);
+  options.worker_index = 0;
+  options.timeout = milliseconds(500);
+  auto client = Client::connect(options);
+  const Status status = (*client)->register_keys(kKeys);
+  CHECK(status.code() == Code::kDeadlineExceeded);
+  CHECK(status.message().find("1") != std::string::npos);
+}
+
+}  // namespace phub

@@ -1,0 +1,46 @@
+/* Fits y = 3 x by gradient descent on a PHub server, from C. Start a phub-server, then this program
+ * once for each worker:
+ *
+ *   phub-server --control 127.0.0.1:7077 &
+ *   example-training 127.0.0.1:7077 2 & example-training 127.0.0.1:7077 2
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "worker/client/phub_c.h"
+
+static int train(phub_client* client) {
+  const phub_key key = {.name = "slope", .elements = 1};
+  if (phub_register_keys(client, &key, 1) != 0) return 1;
+  float* gradient = phub_gradient(client, 0, NULL);
+  const float* slope = phub_parameter(client, 0, NULL);
+
+  *gradient = 0.0F; /* the initial parameter; worker 0's counts */
+  if (phub_initialise(client) != 0) return 1;
+  for (int step = 0; step < 50; ++step) {
+    const float x = 1.0F + 0.1F * (float)(((unsigned)step + phub_worker_index(client)) % 10);
+    *gradient = 2.0F * x * (*slope * x - 3.0F * x); /* of (slope x - 3 x)^2 */
+    if (phub_push_pull(client, 0) != 0) return 1;
+  }
+  printf("worker %u of %u: slope %.4f\n", phub_worker_index(client), phub_workers(client),
+         (double)*slope);
+  return *slope > 2.999F && *slope < 3.001F ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fprintf(stderr, "usage: %s HOST:PORT WORKERS\n", argv[0]);
+    return 2;
+  }
+  const phub_options options = {.servers = argv[1],
+                                .job = "training",
+                                .workers = (uint32_t)atoi(argv[2]),
+                                .worker_index = -1,
+                                .rule = "sgd",
+                                .learning_rate = 0.1F};
+  phub_client* client = phub_connect(&options);
+  const int result = phub_error(client) != NULL || train(client) != 0;
+  if (phub_error(client) != NULL) fprintf(stderr, "%s\n", phub_error(client));
+  phub_destroy(client);
+  return result;
+}

@@ -1,0 +1,137 @@
+#include "worker/client/phub_c.h"
+
+#include <sstream>
+
+#include "worker/client/phub.h"
+
+struct phub_client {
+  std::unique_ptr<phub::Client> client;
+  std::size_t keys = 0;
+  std::string error;
+  bool failed = false;
+};
+
+namespace {
+
+using phub::Code;
+using phub::Status;
+
+int report(phub_client* client, const Status& status) {
+  client->failed = !status.ok();
+  client->error = client->failed ? status.to_string() : "";
+  return client->failed ? 1 : 0;
+}
+
+// A call that needs a connected client.
+template <typename Call>
+int run(phub_client* client, Call call) {
+  if (!client->client) return 1;  // the error of phub_connect stands
+  return report(client, call(*client->client));
+}
+
+template <typename Parse, typename Value>
+Status read_word(const char* field, const char* word, Parse parse, Value& value) {
+  if (word == nullptr) return {};
+  const auto parsed = parse(word);
+  if (!parsed) {
+    return {Code::kInvalidArgument, std::string(field) + ": \"" + word + "\" is not known"};
+  }
+  value = *parsed;
+  return {};
+}
+
+phub::Result<phub::ClientOptions> translate(const phub_options& options) {
+  phub::ClientOptions result;
+  std::istringstream servers(options.servers == nullptr ? "" : options.servers);
+  for (std::string server; std::getline(servers, server, ',');) result.servers.push_back(server);
+  if (options.job != nullptr) result.job = options.job;
+  if (options.workers > 0) result.workers = options.workers;
+  result.worker_index = options.worker_index;
+  if (options.transport != nullptr) result.transport = options.transport;
+  PHUB_RETURN_IF_ERROR(
+      read_word("wire_type", options.wire_type, phub::parse_data_type, result.wire_type));
+  PHUB_RETURN_IF_ERROR(read_word("rule", options.rule, phub::parse_rule_kind, result.rule));
+  result.hyper = {.learning_rate = options.learning_rate,
+                  .momentum = options.momentum,
+                  .gradient_scale = options.gradient_scale};
+  result.deterministic = options.arrival_order == 0;
+  if (options.chunk_bytes > 0) result.chunk_bytes = options.chunk_bytes;
+  if (options.timeout_ms > 0) result.timeout = std::chrono::milliseconds(options.timeout_ms);
+  return result;
+}
+
+}  // namespace
+
+phub_client* phub_connect(const phub_options* options) {
+  auto* client = new phub_client();
+  const auto translated = translate(*options);
+  if (!translated) {
+    report(client, translated.error());
+    return client;
+  }
+  auto connected = phub::Client::connect(*translated);
+  if (connected) {
+    client->client = std::move(*connected);
+  } else {
+    report(client, connected.error());
+  }
+  return client;
+}
+
+void phub_destroy(phub_client* client) { delete client; }
+
+const char* phub_error(const phub_client* client) {
+  return client->failed ? client->error.c_str() : nullptr;
+}
+
+int phub_register_keys(phub_client* client, const phub_key* keys, size_t count) {
+  std::vector<phub::KeySpec> specs;
+  for (size_t i = 0; i < count; ++i) {
+    specs.push_back(
+        {keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements, keys[i].weight_decay});
+  }
+  const int result = run(client, [&](phub::Client& c) { return c.register_keys(specs); });
+  if (result == 0) client->keys = count;
+  return result;
+}
+
+void* phub_gradient(phub_client* client, uint32_t key, size_t* bytes) {
+  if (key >= client->keys) return nullptr;
+  const auto span = client->client->gradient_bytes(key);
+  if (bytes != nullptr) *bytes = span.size();
+  return span.data();
+}
+
+const void* phub_parameter(const phub_client* client, uint32_t key, size_t* bytes) {
+  if (key >= client->keys) return nullptr;
+  const auto span = client->client->parameter_bytes(key);
+  if (bytes != nullptr) *bytes = span.size();
+  return span.data();
+}
+
+int phub_push(phub_client* client, uint32_t key) {
+  return run(client, [&](phub::Client& c) { return c.push(key); });
+}
+int phub_wait(phub_client* client, uint32_t key) {
+  return run(client, [&](phub::Client& c) { return c.wait(key); });
+}
+int phub_wait_all(phub_client* client) {
+  return run(client, [](phub::Client& c) { return c.wait_all(); });
+}
+int phub_push_pull(phub_client* client, uint32_t key) {
+  return run(client, [&](phub::Client& c) { return c.push_pull(key); });
+}
+int phub_initialise(phub_client* client) {
+  return run(client, [](phub::Client& c) { return c.initialise(); });
+}
+int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale) {
+  const phub::Hyper hyper{
+      .learning_rate = learning_rate, .momentum = momentum, .gradient_scale = gradient_scale};
+  return run(client, [&](phub::Client& c) { return c.set_hyper(hyper); });
+}
+uint32_t phub_worker_index(const phub_client* client) {
+  return client->client ? client->client->worker_index() : 0;
+}
+uint32_t phub_workers(const phub_client* client) {
+  return client->client ? client->client->workers() : 0;
+}

@@ -1,0 +1,62 @@
+/* libphub for C and for whatever can call C. The semantics are those of phub.h: one thread per
+ * client; fill a key's gradient, push, wait, read its parameter. Functions that return int return 0
+ * on success; else phub_error(client) says what happened, and who caused it. */
+#ifndef PHUB_WORKER_CLIENT_PHUB_C_H_
+#define PHUB_WORKER_CLIENT_PHUB_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct phub_client phub_client;
+
+typedef struct {
+  const char* servers;   /* control addresses, separated by commas */
+  const char* job;       /* NULL: "default" */
+  uint32_t workers;      /* 0: 1 */
+  int32_t worker_index;  /* -1: the server chooses */
+  const char* transport; /* NULL: "auto"; "shm", "tcp" */
+  const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
+  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov" */
+  float learning_rate;
+  float momentum;
+  float gradient_scale; /* 0: 1 / workers */
+  int arrival_order;    /* 0: deterministic, bit-identical from run to run */
+  uint32_t chunk_bytes; /* 0: 32 KiB */
+  uint32_t timeout_ms;  /* of every wait; 0: 30 s */
+} phub_options;
+
+typedef struct {
+  const char* name;
+  uint64_t elements;
+  float weight_decay;
+} phub_key;
+
+/* Never NULL, but possibly failed: check phub_error. Destroy it in any case. */
+phub_client* phub_connect(const phub_options* options);
+void phub_destroy(phub_client* client);
+
+/* The last error, or NULL. Belongs to the client; valid until its next call. */
+const char* phub_error(const phub_client* client);
+
+int phub_register_keys(phub_client* client, const phub_key* keys, size_t count);
+/* NULL if the key does not exist. `bytes`, when not NULL, receives the size. */
+void* phub_gradient(phub_client* client, uint32_t key, size_t* bytes);
+const void* phub_parameter(const phub_client* client, uint32_t key, size_t* bytes);
+int phub_push(phub_client* client, uint32_t key);
+int phub_wait(phub_client* client, uint32_t key);
+int phub_wait_all(phub_client* client);
+int phub_push_pull(phub_client* client, uint32_t key);
+int phub_initialise(phub_client* client);
+int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
+uint32_t phub_worker_index(const phub_client* client);
+uint32_t phub_workers(const phub_client* client);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PHUB_WORKER_CLIENT_PHUB_C_H_ */
