@@ -6,7 +6,7 @@ build_packages=(
   protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
 # The peers of phub-bench, the tools of the checks.
-test_packages=(clang-14 clang-format-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin)
+test_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {
