@@ -14,6 +14,7 @@ using transport::Write;
 
 namespace {
 constexpr std::size_t kAnswersPerPost = 16;
+constexpr std::size_t kAnswersGathered = 8;
 constexpr std::chrono::milliseconds kLongestSleep{500};
 
 Drop drop_of(transport::Loss loss) {
@@ -37,6 +38,7 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
       shm_connections_(max_connections),
       events_(4 * static_cast<std::size_t>(max_connections)) {
   dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
+  held_.reserve(max_connections);
 }
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
@@ -88,7 +90,9 @@ void Core::call(std::function<void()> function) {
 bool Core::run_once() {
   const bool shm = drain(*shm_, shm_connections_);
   const bool tcp = drain(*tcp_, tcp_connections_);
-  answer();
+  // While there is work, answers are gathered: a few in one call wake a worker once.
+  answer(!shm && !tcp);
+  if (!held_.empty()) release_held();
   return shm || tcp;
 }
 
@@ -134,6 +138,7 @@ void Core::on_hyper(Connection& connection, const Completion& arrived) {
 void Core::on_chunk(Connection& connection, const Completion& arrived) {
   Shard& shard = *connection.shard;
   const std::uint32_t slot = wire::slot_of(arrived.immediate);
+  ++connection.pushes;
   switch (shard.arrive({.worker = connection.worker,
                         .slot = slot,
                         .data = arrived.data,
@@ -141,7 +146,7 @@ void Core::on_chunk(Connection& connection, const Completion& arrived) {
                         .staged = !connection.in_place,
                         .hyper = &connection.hyper})) {
     case Outcome::kAccepted:
-      return;
+      return hold_back(connection);
     case Outcome::kCompleted:
       return on_complete(shard, slot);
     case Outcome::kStopped:
@@ -153,6 +158,29 @@ void Core::on_chunk(Connection& connection, const Completion& arrived) {
     case Outcome::kDuplicate:
       return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
+}
+
+// Staging that grows beyond the budget means that some workers are far ahead of others: what they
+// send is left in their buffers until the slowest, which is never held, has caught up.
+void Core::hold_back(Connection& connection) {
+  if (connection.in_place || connection.paused) return;
+  const Shard& shard = *connection.shard;
+  if (!shard.staging_is_full() || !shard.is_ahead(connection)) return;
+  connection.paused = true;
+  connection.endpoint->pause(connection.peer, true);
+  held_.push_back(&connection);
+}
+
+void Core::release_held() {
+  std::erase_if(held_, [](Connection* connection) {
+    if (!connection->lost) {
+      const Shard& shard = *connection->shard;
+      if (shard.staging_is_full() && shard.is_ahead(*connection)) return false;
+      connection->endpoint->pause(connection->peer, false);
+    }
+    connection->paused = false;
+    return true;
+  });
 }
 
 void Core::on_complete(Shard& shard, std::uint32_t slot) {
@@ -171,9 +199,11 @@ void Core::mark_dirty(Connection& connection) {
   dirty_.push_back(&connection);
 }
 
-void Core::answer() {
+void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
-    if (answer(*dirty_[i])) {
+    if (!all && dirty_[i]->answers.size() < kAnswersGathered && !dirty_[i]->lost) {
+      ++i;
+    } else if (answer(*dirty_[i])) {
       dirty_[i]->dirty = false;
       dirty_[i] = dirty_.back();
       dirty_.pop_back();

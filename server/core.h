@@ -74,7 +74,9 @@ class Core final : private transport::Placement {
   void on_hyper(Connection& connection, const transport::Completion& arrived);
   void on_complete(Shard& shard, std::uint32_t slot);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
-  void answer();
+  void answer(bool all);
+  void hold_back(Connection& connection);
+  void release_held();
   bool answer(Connection& connection);
   void mark_dirty(Connection& connection);
 
@@ -88,6 +90,7 @@ class Core final : private transport::Placement {
   std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
   std::vector<std::unique_ptr<Connection>> shm_connections_;
   std::vector<Connection*> dirty_;  // with answers to send
+  std::vector<Connection*> held_;   // paused: too far ahead
   std::array<transport::Completion, 64> completions_;
   std::unique_ptr<transport::Waiter> waiter_;
   Counter chunks_completed_;

@@ -7,10 +7,12 @@ namespace phub::server {
 
 namespace {
 void forget(std::vector<std::unique_ptr<Connection>>& connections, const Shard* shard,
-            std::vector<Connection*>& dirty, std::atomic<std::uint32_t>& count) {
+            std::vector<Connection*>& dirty, std::vector<Connection*>& held,
+            std::atomic<std::uint32_t>& count) {
   for (auto& connection : connections) {
     if (!connection || connection->shard != shard) continue;
     std::erase(dirty, connection.get());
+    std::erase(held, connection.get());
     if (!connection->lost) {
       connection->endpoint->remove(connection->peer);
       count.fetch_sub(1, std::memory_order_relaxed);
@@ -22,8 +24,8 @@ void forget(std::vector<std::unique_ptr<Connection>>& connections, const Shard* 
 
 void Core::detach(Shard* shard) {
   call([&] {
-    forget(tcp_connections_, shard, dirty_, connections_);
-    forget(shm_connections_, shard, dirty_, connections_);
+    forget(tcp_connections_, shard, dirty_, held_, connections_);
+    forget(shm_connections_, shard, dirty_, held_, connections_);
   });
 }
 

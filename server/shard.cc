@@ -4,9 +4,16 @@
 #include <array>
 #include <cstring>
 
+#include "server/connection.h"
+
 namespace phub::server {
 
 using kernels::Source;
+
+namespace {
+// A few times the level 2 cache: workers in step never need it.
+constexpr std::size_t kStagingBudgetBytes = 4U << 20;
+}  // namespace
 
 Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
     : job_id_(shape.job_id),
@@ -29,6 +36,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
   const std::size_t bytes = shape.plan->max_chunk_elements * sizeof(float);
   PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, bytes));
+  shard->staging_budget_ = 4 * shape.workers + kStagingBudgetBytes / bytes;
   shard->connections.resize(shape.workers);
   shard->contributions_.resize(shard->chunks_.size() * shape.workers);
   return shard;
@@ -51,6 +59,12 @@ void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
   }
   state.run_count = static_cast<std::uint32_t>(runs_.size()) - state.first_run;
   chunks_.push_back(state);
+}
+
+bool Shard::is_ahead(const Connection& connection) const {
+  return std::any_of(connections.begin(), connections.end(), [&](const Connection* other) {
+    return other != nullptr && other->pushes + workers_ < connection.pushes;
+  });
 }
 
 std::uint32_t Shard::push_bytes(std::uint32_t slot) const {

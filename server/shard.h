@@ -53,6 +53,11 @@ class Shard {
   std::byte* take_buffer() { return buffers_->take(); }
   void give_buffer(std::byte* buffer) { buffers_->give(buffer); }
 
+  // More staging is in use than a job in step needs.
+  bool staging_is_full() const { return buffers_->in_use() > staging_budget_; }
+  // Whether this connection's worker has pushed more than the slowest one that is connected.
+  bool is_ahead(const Connection& connection) const;
+
   // A worker is gone: no chunk can complete any more, and its memory must not be read again.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
@@ -117,6 +122,7 @@ class Shard {
   bool stopped_ = false;
   std::shared_ptr<JobMemory> memory_;
   std::unique_ptr<BufferPool> buffers_;
+  std::size_t staging_budget_ = 0;  // buffers
   std::vector<ChunkState> chunks_;
   std::vector<DecayRun> runs_;
   std::vector<Contribution> contributions_;  // [chunk][position]

@@ -73,6 +73,10 @@ class Endpoint {
   // A hint for arm: until this many more writes of the peer have arrived, waking is of no use.
   virtual void expect(PeerId peer, std::uint32_t arrivals) = 0;
 
+  // Holds back what a peer writes: while it is paused, none of its writes is taken from where the
+  // transport buffers them, so that in the end its posts are not accepted.
+  virtual void pause(PeerId peer, bool paused) = 0;
+
   // Forgets a peer and closes what belongs to it.
   virtual void remove(PeerId peer) = 0;
 };

@@ -178,7 +178,7 @@ std::size_t ShmEndpoint::poll(std::span<Completion> completions) {
   for (std::size_t i = 0; i < active_.size() && count < completions.size(); ++i) {
     const PeerId id = active_[(next_ + i) % active_.size()];
     Peer& peer = peers_[id];
-    if (peer.lost) continue;
+    if (peer.lost || peer.paused) continue;
     const std::size_t room = std::min(share, completions.size() - count);
     const std::size_t arrived = receive(id, peer, completions.subspan(count, room));
     if (arrived == 0 && peer.closed) lose(id, Loss::kClosed);
@@ -196,7 +196,7 @@ bool ShmEndpoint::arm() {
   if (!reports_.empty()) return false;
   for (const PeerId id : active_) {
     const Peer& peer = peers_[id];
-    if (peer.lost) continue;
+    if (peer.lost || peer.paused) continue;
     peer.in.indexes->wake.store(kSleeping | (peer.head + std::max(1U, peer.expected)),
                                 std::memory_order_relaxed);
   }
@@ -204,7 +204,7 @@ bool ShmEndpoint::arm() {
   for (const PeerId id : active_) {
     const Peer& peer = peers_[id];
     std::uint32_t waiting = 0;
-    if (peer.lost) continue;
+    if (peer.lost || peer.paused) continue;
     if (peer.closed || !pending(peer, &waiting) || waiting >= std::max(1U, peer.expected)) {
       disarm();
       return false;

@@ -40,6 +40,7 @@ class ShmEndpoint final : public Endpoint {
   void disarm() override;
   int wait_fd() const override { return epoll_.get(); }
   void expect(PeerId peer, std::uint32_t arrivals) override { peers_[peer].expected = arrivals; }
+  void pause(PeerId peer, bool paused) override { peers_[peer].paused = paused; }
   void remove(PeerId peer) override;
 
  private:
@@ -55,6 +56,7 @@ class ShmEndpoint final : public Endpoint {
     std::uint32_t tail = 0;
     std::uint32_t expected = 1;
     bool closed = false;  // the socket ended; what is in the ring still counts
+    bool paused = false;
     bool lost = false;
   };
 

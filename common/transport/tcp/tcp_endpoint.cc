@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 namespace phub::transport {
 
@@ -134,7 +135,7 @@ void TcpEndpoint::send(PeerId id, Peer& peer) {
     if (bytes < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        watch(id, peer, true);
+        if (!std::exchange(peer.wants_write, true)) watch(id, peer);
         return;
       }
       // The reason to tell comes from reading: a peer that closed after an error said so before.
@@ -143,7 +144,7 @@ void TcpEndpoint::send(PeerId id, Peer& peer) {
     }
     sent_bytes(id, peer, static_cast<std::size_t>(bytes));
   }
-  if (!peer.lost && peer.wants_write) watch(id, peer, false);
+  if (!peer.lost && std::exchange(peer.wants_write, false)) watch(id, peer);
 }
 
 void TcpEndpoint::sent_bytes(PeerId id, Peer& peer, std::size_t bytes) {
@@ -164,11 +165,14 @@ void TcpEndpoint::sent_bytes(PeerId id, Peer& peer, std::size_t bytes) {
   peer.offset = bytes;
 }
 
-void TcpEndpoint::watch(PeerId id, Peer& peer, bool write) {
-  if (peer.wants_write == write) return;
-  peer.wants_write = write;
+void TcpEndpoint::pause(PeerId id, bool paused) {
+  Peer& peer = peers_[id];
+  if (std::exchange(peer.paused, paused) != paused && !peer.lost) watch(id, peer);
+}
+
+void TcpEndpoint::watch(PeerId id, const Peer& peer) {
   epoll_event event = {};
-  event.events = write ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.events = (peer.paused ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
   event.data.u32 = id;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
 }

@@ -41,6 +41,7 @@ class TcpEndpoint final : public Endpoint {
   void disarm() override {}
   int wait_fd() const override { return epoll_.get(); }
   void expect(PeerId, std::uint32_t) override {}
+  void pause(PeerId peer, bool paused) override;
   void remove(PeerId peer) override;
 
  private:
@@ -69,6 +70,7 @@ class TcpEndpoint final : public Endpoint {
     std::uint32_t queued = 0;
     std::size_t offset = 0;
     bool wants_write = false;
+    bool paused = false;
   };
 
   TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll);
@@ -76,7 +78,7 @@ class TcpEndpoint final : public Endpoint {
   void send(PeerId id, Peer& peer);
   std::size_t gather(const Peer& peer, std::span<struct iovec> vectors) const;
   void sent_bytes(PeerId id, Peer& peer, std::size_t bytes);
-  void watch(PeerId id, Peer& peer, bool write);
+  void watch(PeerId id, const Peer& peer);
   // Reads frames of one peer into `completions`; how many were completed.
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
   bool open_frame(PeerId id, Peer& peer);
