@@ -185,4 +185,18 @@ TEST_CASE("a peer that dies is lost once, after everything that it had written")
   }
 }
 
+TEST_CASE("nothing arrives from a paused peer, and all of it after the pause") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    pair->b.endpoint->pause(pair->b.peer, true);
+    const std::vector<Write> writes(3, write_of(pair->a, 4, 100));
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, writes) == 3);
+    std::vector<Completion> batch(4);
+    for (int i = 0; i < 100; ++i) REQUIRE(pair->b.endpoint->poll(batch) == 0);
+    pair->b.endpoint->pause(pair->b.peer, false);
+    CHECK(collect(*pair->b.endpoint, 3).size() == 3);
+  }
+}
+
 }  // namespace phub::transport
