@@ -53,8 +53,9 @@ std::string format_seconds(double seconds) {
 }
 
 std::string format_bytes(std::uint64_t bytes) {
-  constexpr double kMib = 1024.0 * 1024.0;
-  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / kMib);
+  constexpr double kKib = 1024.0;
+  const double kib = static_cast<double>(bytes) / kKib;
+  return kib < kKib ? fmt::format("{:.1f} KiB", kib) : fmt::format("{:.1f} MiB", kib / kKib);
 }
 
 double exchanged_bytes(const Work& work) {

@@ -22,8 +22,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-std::string format_seconds(double seconds);  // "28.1 ms", "41.0 us"
-std::string format_bytes(std::uint64_t bytes);
+std::string format_seconds(double seconds);     // "28.1 ms", "41.0 us"
+std::string format_bytes(std::uint64_t bytes);  // "32.0 KiB", "97.5 MiB"
 
 // Bytes that N workers push and receive in one iteration: 2 N payloads.
 double exchanged_bytes(const Work& work);
