@@ -1,8 +1,7 @@
 /* libphub for C and for whatever can call C. The semantics are those of phub.h: one thread per
  * client; fill a key's gradient, push, wait, read its parameter. Functions that return int return 0
  * on success; else phub_error(client) says what happened, and who caused it. */
-#ifndef PHUB_WORKER_CLIENT_PHUB_C_H_
-#define PHUB_WORKER_CLIENT_PHUB_C_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ uint32_t phub_workers(const phub_client* client);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* PHUB_WORKER_CLIENT_PHUB_C_H_ */
