@@ -11,7 +11,18 @@ void relax() {
   __builtin_ia32_pause();
 #endif
 }
+
+std::int64_t now_nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
 }  // namespace
+
+std::uint64_t Waiter::slept_nanoseconds() const {
+  const std::int64_t since = asleep_since_.load(std::memory_order_relaxed);
+  const std::int64_t current = since == 0 ? 0 : now_nanoseconds() - since;
+  return slept_.value() + static_cast<std::uint64_t>(current);
+}
 
 Waiter::Waiter(const Waiting& waiting, std::vector<Endpoint*> endpoints, UniqueFd event)
     : waiting_(waiting), endpoints_(std::move(endpoints)), event_(std::move(event)) {
@@ -42,12 +53,12 @@ void Waiter::sleep(std::chrono::milliseconds limit) {
   std::size_t count = 0;
   for (; count < endpoints_.size() && armed; ++count) armed = endpoints_[count]->arm();
   if (armed) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::int64_t start = now_nanoseconds();
+    asleep_since_.store(start, std::memory_order_relaxed);
     ::poll(fds_.data(), fds_.size(), static_cast<int>(limit.count()));
-    const auto slept = std::chrono::steady_clock::now() - start;
+    asleep_since_.store(0, std::memory_order_relaxed);
     sleeps_.add(1);
-    slept_.add(static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(slept).count()));
+    slept_.add(static_cast<std::uint64_t>(now_nanoseconds() - start));
     if ((fds_[0].revents & POLLIN) != 0) {
       std::uint64_t value = 0;
       [[maybe_unused]] const ssize_t got = ::read(event_.get(), &value, sizeof(value));

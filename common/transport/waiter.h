@@ -5,6 +5,7 @@
 
 #include <sys/poll.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -31,7 +32,8 @@ class Waiter {
   void interrupt();
 
   std::uint64_t sleeps() const { return sleeps_.value(); }
-  std::uint64_t slept_nanoseconds() const { return slept_.value(); }
+  // The current sleep included.
+  std::uint64_t slept_nanoseconds() const;
 
  private:
   Waiter(const Waiting& waiting, std::vector<Endpoint*> endpoints, UniqueFd event);
@@ -44,6 +46,7 @@ class Waiter {
   std::uint32_t rounds_ = 0;
   Counter sleeps_;
   Counter slept_;
+  std::atomic<std::int64_t> asleep_since_{0};  // steady clock, nanoseconds; 0: awake
 };
 
 }  // namespace phub::transport
