@@ -23,6 +23,9 @@ constexpr int kExecFailed = 127;
 [[noreturn]] void become(char* const* arguments, int output, int log, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(kExecFailed);  // the bench died before the line above
+  // A group of its own: an interrupt at the terminal is the bench's to handle, and mpirun, when it
+  // fails early, signals the whole group that it is in.
+  ::setpgid(0, 0);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
