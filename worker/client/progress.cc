@@ -68,7 +68,7 @@ void Progress::set_hyper(const Hyper& hyper) {
 
 bool Progress::ready(KeyId key) const {
   if (!threaded_) return exchange_.ready(key);
-  return finished_[key].load(std::memory_order_acquire) == started_[key];
+  return finished_[key].load(std::memory_order_seq_cst) == started_[key];
 }
 
 bool Progress::idle() const {
@@ -113,7 +113,7 @@ Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_poin
     // Pairs with the exchange in report: either we see what finished, or it sees that we sleep.
     asleep_.store(true, std::memory_order_seq_cst);
     const bool done = satisfied(key);
-    const bool failed = !done && (lost_.load(std::memory_order_acquire) || failed_());
+    const bool failed = !done && (lost_.load(std::memory_order_seq_cst) || failed_());
     if (done || failed || Clock::now() >= deadline) {
       asleep_.store(false, std::memory_order_relaxed);
       return done ? End::kReady : failed ? End::kFailed : End::kTimeout;
@@ -139,12 +139,11 @@ void Progress::report() {
   const std::size_t before = active_.size();
   std::erase_if(active_, [this](KeyId key) {
     if (!exchange_.ready(key)) return false;
-    finished_[key].fetch_add(1, std::memory_order_release);
+    finished_[key].fetch_add(1, std::memory_order_seq_cst);
     return true;
   });
   const bool news = active_.size() != before || (exchange_.loss() && !lost_.load());
-  if (exchange_.loss()) lost_.store(true, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (exchange_.loss()) lost_.store(true, std::memory_order_seq_cst);
   if (news && asleep_.exchange(false)) ::eventfd_write(ready_.get(), 1);
 }
 

@@ -55,7 +55,7 @@ class Progress {
   std::unique_ptr<transport::Waiter> waiter_;
 
   // Threaded only. started_ is the caller's; the thread publishes finished pushes by key, with
-  // release, and the caller reads them with acquire.
+  // sequential consistency, because asleep_ is checked in between.
   bool threaded_ = false;
   std::vector<std::uint32_t> started_;
   std::vector<std::atomic<std::uint32_t>> finished_;

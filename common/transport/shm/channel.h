@@ -20,8 +20,8 @@ static_assert(sizeof(Notice) == 16, "Notice is a wire format");
 
 // Indexes count up for ever and wrap at 2^32. The producer owns tail, the consumer head.
 // Sleep protocol: the consumer stores kSleeping | (the tail it waits for) into `wake`, then looks
-// at tail once more; the producer stores tail, then looks at wake. Both stores and looks are
-// separated by a sequentially consistent fence, so at least one of them sees the other.
+// at tail once more; the producer stores tail, then looks at wake. All four are sequentially
+// consistent, so at least one of them sees the other.
 struct alignas(64) RingIndexes {
   alignas(64) std::atomic<std::uint32_t> tail;
   alignas(64) std::atomic<std::uint32_t> head;

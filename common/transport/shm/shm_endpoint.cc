@@ -119,15 +119,14 @@ std::size_t ShmEndpoint::post(PeerId id, std::span<const Write> writes) {
     ++peer.tail;
   }
   if (accepted > 0) {
-    peer.out.indexes->tail.store(peer.tail, std::memory_order_release);
+    peer.out.indexes->tail.store(peer.tail, std::memory_order_seq_cst);  // before wake's look
     wake(peer);
   }
   return accepted;
 }
 
 void ShmEndpoint::wake(Peer& peer) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in arm
-  std::uint64_t state = peer.out.indexes->wake.load(std::memory_order_relaxed);
+  std::uint64_t state = peer.out.indexes->wake.load(std::memory_order_seq_cst);
   if (state == 0) return;
   const auto missing = static_cast<std::int32_t>(static_cast<std::uint32_t>(state) - peer.tail);
   if (missing > 0) return;
@@ -139,7 +138,7 @@ void ShmEndpoint::wake(Peer& peer) {
 }
 
 bool ShmEndpoint::pending(const Peer& peer, std::uint32_t* count) {
-  *count = peer.in.indexes->tail.load(std::memory_order_acquire) - peer.head;
+  *count = peer.in.indexes->tail.load(std::memory_order_seq_cst) - peer.head;
   return *count <= peer.connection.capacity;
 }
 
@@ -198,9 +197,8 @@ bool ShmEndpoint::arm() {
     const Peer& peer = peers_[id];
     if (peer.lost || peer.paused) continue;
     peer.in.indexes->wake.store(kSleeping | (peer.head + std::max(1U, peer.expected)),
-                                std::memory_order_relaxed);
+                                std::memory_order_seq_cst);
   }
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // pairs with the one in wake
   for (const PeerId id : active_) {
     const Peer& peer = peers_[id];
     std::uint32_t waiting = 0;
