@@ -47,6 +47,11 @@ void add_work(CLI::App& command, Work& work, WorkWords& words) {
   command.add_option("--order", words.order, "order in which the server adds the workers' parts")
       ->check(CLI::IsMember({"deterministic", "arrival"}))
       ->capture_default_str();
+  command
+      .add_option("--congestion", work.congestion,
+                  "tcp congestion control of phub: auto (reno within a host), system (what its "
+                  "peers use too), or a name that the kernel offers")
+      ->capture_default_str();
   work.server_cores = std::max(1U, std::thread::hardware_concurrency());
   command.add_option("--server-cores", work.server_cores, "pinned cores of each server")
       ->check(CLI::Range(1U, kMostCores))

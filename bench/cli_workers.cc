@@ -26,6 +26,7 @@ void add_exchange_worker(CLI::App& app, Run& run) {
   command->add_option("--job", words->options.job)->required();
   command->add_option("--workers", words->options.work.workers)->required();
   command->add_option("--transport", words->options.work.transport)->required();
+  command->add_option("--congestion", words->options.work.congestion)->required();
   command->add_option("--elements", words->options.work.elements)->required();
   command->add_option("--keys", words->options.work.keys)->required();
   command->add_option("--dtype", words->work.dtype)->required();

@@ -38,6 +38,7 @@ Result<std::vector<Command>> phub_commands(const Work& work, const Places& place
                            "--job",       std::string(kJobName),
                            "--workers",   std::to_string(work.workers),
                            "--transport", work.transport,
+                           "--congestion", work.congestion,
                            "--elements",  std::to_string(work.elements),
                            "--keys",      work.keys,
                            "--dtype",     std::string(name_of(work.dtype)),

@@ -21,6 +21,7 @@ struct Work {
   RuleKind rule = RuleKind::kSum;
   bool deterministic = true;
   std::uint32_t chunk_kib = 32;
+  std::string congestion = "auto";  // tcp_congestion_control of servers and workers
   std::uint32_t servers = 1;
   std::uint32_t server_cores = 2;  // of each server
 

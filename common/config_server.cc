@@ -53,6 +53,8 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   }
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "data_address",
                       "because transports has no \"tcp\"");
+  check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_congestion_control",
+                      "because transports has no \"tcp\"");
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
   check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);

@@ -95,6 +95,7 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     timer_.cancel();
     stream_.cancel();
     UniqueFd socket(stream_.release());
+    if (!shm_) acceptor_.options_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
     const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     auto admitted = acceptor_.admission_.admit({.hello = hello_,
@@ -174,6 +175,7 @@ Status Acceptor::listen_tcp() {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
   UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return errno_status("data socket", Code::kResourceExhausted);
+  options_.congestion_control.prepare(socket.get());
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||

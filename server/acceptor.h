@@ -15,6 +15,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
+#include "common/transport/tcp/congestion.h"
 #include "server/data_plane.h"
 #include "server/drops.h"
 
@@ -44,7 +45,8 @@ class Admission {
 
 struct AcceptorOptions {
   std::string tcp_address;  // empty: no tcp
-  std::string shm_socket;   // abstract name; empty: no shm
+  transport::CongestionControl congestion_control;
+  std::string shm_socket;  // abstract name; empty: no shm
   std::chrono::milliseconds deadline{5000};
   std::uint32_t max_handshakes = 256;
 };

@@ -1,5 +1,6 @@
 #include "server/core.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -216,25 +217,21 @@ void Core::answer(bool all) {
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
 bool Core::answer(Connection& connection) {
   Shard& shard = *connection.shard;
+  std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.answers.empty() && !connection.lost) {
-    std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
+    const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
+    if (room == 0) return false;
     std::size_t count = 0;
-    while (count < writes.size() && !connection.answers.empty()) {
+    while (count < room && !connection.answers.empty()) {
       const std::uint32_t slot = connection.answers.pop_min();
       const auto payload = shard.reply(slot);
+      bytes_sent_.add(payload.size());
+      shard.bytes_sent.add(payload.size());
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
                          .immediate = wire::immediate(slot, shard.epoch())};
     }
-    const std::size_t accepted = connection.endpoint->post(connection.peer, {writes.data(), count});
-    for (std::size_t i = 0; i < accepted; ++i) {
-      bytes_sent_.add(writes[i].bytes);
-      shard.bytes_sent.add(writes[i].bytes);
-    }
-    for (std::size_t i = accepted; i < count; ++i) {
-      connection.answers.insert(wire::slot_of(writes[i].immediate));
-    }
-    if (accepted < count) return false;
+    connection.endpoint->post(connection.peer, {writes.data(), count});
   }
   return true;
 }

@@ -28,6 +28,7 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .shm = offers(config, "shm"),
                          .tcp = offers(config, "tcp"),
                          .tcp_address = config.data_address(),
+                         .tcp_congestion_control = config.tcp_congestion_control(),
                          .connections_per_core = config.connections_per_core(),
                          .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
           .control_address = config.control_address(),

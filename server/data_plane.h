@@ -16,8 +16,8 @@
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
-#include "common/plan.h"
 #include "common/base/waiting.h"
+#include "common/plan.h"
 
 namespace phub::server {
 
@@ -45,6 +45,7 @@ struct DataPlaneOptions {
   bool shm = true;
   bool tcp = true;
   std::string tcp_address = "127.0.0.1:0";
+  std::string tcp_congestion_control = "auto";
   std::uint32_t connections_per_core = 256;
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
@@ -57,22 +58,22 @@ struct JobShape {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
   bool deterministic = true;
-  std::vector<float> weight_decay;   // per key
+  std::vector<float> weight_decay;  // per key
   std::shared_ptr<const Plan> plan;
-  std::uint32_t server_index = 0;    // which server of the plan this daemon is
+  std::uint32_t server_index = 0;  // which server of the plan this daemon is
 };
 
 struct JobCounters {
-  std::uint64_t chunks = 0;            // of this job on this server
+  std::uint64_t chunks = 0;  // of this job on this server
   std::uint64_t chunks_completed = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t memory_bytes = 0;      // parameters, state, staging: what is resident
-  std::uint64_t staging_bytes = 0;     // of which staging
+  std::uint64_t memory_bytes = 0;   // parameters, state, staging: what is resident
+  std::uint64_t staging_bytes = 0;  // of which staging
 };
 
 struct CoreCounters {
-  std::int32_t cpu = -1;               // -1: not pinned
+  std::int32_t cpu = -1;  // -1: not pinned
   std::uint64_t chunks_completed = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
@@ -102,8 +103,8 @@ class DataPlane {
   virtual void remove_job(std::uint64_t job_id) = 0;
 
   virtual std::uint32_t cores() const = 0;
-  virtual std::uint16_t tcp_port() const = 0;              // 0: not offered
-  virtual std::string shm_socket() const = 0;              // abstract name; empty: not offered
+  virtual std::uint16_t tcp_port() const = 0;  // 0: not offered
+  virtual std::string shm_socket() const = 0;  // abstract name; empty: not offered
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
   virtual std::vector<CoreCounters> core_counters() const = 0;
   virtual std::vector<DropCounter> drops() const = 0;

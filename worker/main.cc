@@ -179,6 +179,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .workers = config.workers(),
           .worker_index = config.worker_index(),
           .transport = config.transport(),
+          .tcp_congestion_control = config.tcp_congestion_control(),
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
           .hyper = {.learning_rate = config.optimizer().learning_rate(),

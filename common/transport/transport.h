@@ -61,6 +61,9 @@ class Endpoint {
   // back-pressure: try the rest after a poll.
   virtual std::size_t post(PeerId peer, std::span<const Write> writes) = 0;
 
+  // How many unsignaled writes post is sure to accept now. 0: back-pressure, which a poll ends.
+  virtual std::size_t room(PeerId peer) const = 0;
+
   // Moves things forward and reports what happened.
   virtual std::size_t poll(std::span<Completion> completions) = 0;
 

@@ -62,12 +62,16 @@ void Waiter::sleep(std::chrono::milliseconds limit) {
     if ((fds_[0].revents & POLLIN) != 0) {
       std::uint64_t value = 0;
       [[maybe_unused]] const ssize_t got = ::read(event_.get(), &value, sizeof(value));
+      // After the read: an interrupt in between writes nothing, but what it is about is seen by
+      // the round of polling that comes now.
+      interrupted_.exchange(false, std::memory_order_acq_rel);
     }
   }
   for (std::size_t i = 0; i < count; ++i) endpoints_[i]->disarm();
 }
 
 void Waiter::interrupt() {
+  if (interrupted_.exchange(true, std::memory_order_acq_rel)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof(one));
 }

@@ -59,7 +59,8 @@ struct Worker {
     joined.tcp_port = plane.tcp_port();
     joined.shm_socket = plane.shm_socket();
     for (std::uint32_t core = 0; core < plane.cores(); ++core) {
-      const client::DataTarget target{&joined, core, std::chrono::milliseconds(5000)};
+      const client::DataTarget target{
+          .joined = &joined, .core = core, .timeout = std::chrono::milliseconds(5000)};
       if (shm) {
         const std::uint32_t capacity = transport::channel_capacity(
             static_cast<std::uint32_t>(plan->core_chunks[0][core].size()));

@@ -120,6 +120,42 @@ TEST_CASE("post accepts fewer writes than offered when the peer does not read, a
   }
 }
 
+TEST_CASE("post takes what room promises, and promises again once the peer has read") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    fill(pair->a, 0, 65536, 1);
+    const std::vector<Write> writes(64, write_of(pair->a, 0, 65536));
+    Endpoint& endpoint = *pair->a.endpoint;
+    REQUIRE(endpoint.room(pair->a.peer) > 0);
+    std::size_t posted = 0;
+    for (std::size_t room = 0; (room = endpoint.room(pair->a.peer)) > 0; posted += room) {
+      REQUIRE(posted < 1U << 16);  // the peer does not read: it has to end
+      room = std::min(room, writes.size());
+      REQUIRE(endpoint.post(pair->a.peer, {writes.data(), room}) == room);
+    }
+    CHECK(endpoint.post(pair->a.peer, writes) == 0);
+    std::vector<Completion> batch(16);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    for (std::size_t seen = 0; seen < posted && std::chrono::steady_clock::now() < deadline;) {
+      seen += pair->b.endpoint->poll(batch);
+      endpoint.poll(batch);
+    }
+    CHECK(endpoint.room(pair->a.peer) > 0);
+  }
+}
+
+// Else its owner sleeps with writes left, and nothing wakes it.
+TEST_CASE("post takes a burst of small writes at once while the peer has room for them") {
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    const std::vector<Write> writes(64, write_of(pair->a, 1, 16));
+    CHECK(pair->a.endpoint->post(pair->a.peer, writes) == writes.size());
+    CHECK(collect(*pair->b.endpoint, writes.size()).size() == writes.size());
+  }
+}
+
 TEST_CASE("a signaled write is reported as written once, an unsignaled one never") {
   for (const NamedPair& backend : endpoint_pairs()) {
     INFO(backend.name);

@@ -93,6 +93,8 @@ Status check_options(const ClientOptions& options) {
     return {Code::kInvalidArgument,
             "transport: \"" + options.transport + "\" is none of auto, shm, tcp"};
   }
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
+                        transport::CongestionControl::parse(options.tcp_congestion_control));
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
@@ -166,7 +168,10 @@ Status ClientImpl::allocate() {
 
 Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
   const JoinInfo& joined = membership_.joined[server];
-  const DataTarget target{.joined = &joined, .core = core, .timeout = options_.timeout};
+  PHUB_ASSIGN_OR_RETURN(const auto control,
+                        transport::CongestionControl::parse(options_.tcp_congestion_control));
+  const DataTarget target{
+      .joined = &joined, .core = core, .timeout = options_.timeout, .congestion_control = control};
   if (!use_shm(joined)) {
     PHUB_ASSIGN_OR_RETURN(UniqueFd socket, open_tcp(target));
     return exchange_->connect_tcp(server, core, joined.epoch, std::move(socket));

@@ -107,7 +107,11 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
     UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) continue;
     set_timeout(socket.get(), target.timeout);  // also bounds connect
-    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) return socket;
+    target.congestion_control.prepare(socket.get());
+    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
+      target.congestion_control.settle(socket.get());
+      return socket;
+    }
     status = errno_status(
         "connecting to the data port " + where + " (is data_address reachable from here?)",
         Code::kUnavailable);

@@ -9,6 +9,7 @@
 #include "common/base/memory.h"
 #include "common/base/status.h"
 #include "common/transport/shm/shm_endpoint.h"
+#include "common/transport/tcp/congestion.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::client {
@@ -17,6 +18,7 @@ struct DataTarget {
   const JoinInfo* joined = nullptr;
   std::uint32_t core = 0;
   std::chrono::milliseconds timeout{0};
+  transport::CongestionControl congestion_control = {};  // tcp
 };
 
 // An authenticated stream, ready for a TcpEndpoint.

@@ -1,5 +1,6 @@
 #include "worker/client/exchange.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace phub::client {
@@ -108,22 +109,20 @@ bool Exchange::send_hyper(Connection& connection, std::uint32_t index) {
 void Exchange::send(std::uint32_t index) {
   Connection& connection = connections_[index];
   if (!connection.pending->empty() && !send_hyper(connection, index)) return;
+  std::array<Write, kWritesPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.pending->empty()) {
-    std::array<Write, kWritesPerPost> writes;  // NOLINT(*-member-init): filled below
+    const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
+    if (room == 0) return;
     std::size_t count = 0;
-    while (count < writes.size() && !connection.pending->empty()) {
+    while (count < room && !connection.pending->empty()) {
       const std::uint32_t slot = connection.pending->pop_min();
       const Chunk& chunk = plan_->chunks[(*connection.chunks)[slot]];
+      bytes_pushed_.add(bytes_of(chunk));
       writes[count++] = {.data = memory_.gradients + chunk.arena_offset * element_bytes_,
                          .bytes = bytes_of(chunk),
                          .immediate = wire::immediate(slot, connection.epoch)};
     }
-    const std::size_t accepted = connection.endpoint->post(connection.peer, {writes.data(), count});
-    for (std::size_t i = 0; i < accepted; ++i) bytes_pushed_.add(writes[i].bytes);
-    for (std::size_t i = accepted; i < count; ++i) {
-      connection.pending->insert(wire::slot_of(writes[i].immediate));
-    }
-    if (accepted < count) return;
+    connection.endpoint->post(connection.peer, {writes.data(), count});
   }
 }
 

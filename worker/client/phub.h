@@ -42,6 +42,8 @@ struct ClientOptions {
   std::uint32_t workers = 1;
   std::int32_t worker_index = -1;  // -1: the server chooses
   std::string transport = "auto";  // auto (shm on the same host, else tcp), shm, tcp
+  // auto (within a host reno, else the system's), system, or a name that the kernel offers
+  std::string tcp_congestion_control = "auto";
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers

@@ -48,6 +48,9 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   if (options.workers > 0) result.workers = options.workers;
   result.worker_index = options.worker_index;
   if (options.transport != nullptr) result.transport = options.transport;
+  if (options.tcp_congestion_control != nullptr) {
+    result.tcp_congestion_control = options.tcp_congestion_control;
+  }
   PHUB_RETURN_IF_ERROR(
       read_word("wire_type", options.wire_type, phub::parse_data_type, result.wire_type));
   PHUB_RETURN_IF_ERROR(read_word("rule", options.rule, phub::parse_rule_kind, result.rule));

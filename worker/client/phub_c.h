@@ -22,10 +22,11 @@ typedef struct {
   const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov" */
   float learning_rate;
   float momentum;
-  float gradient_scale; /* 0: 1 / workers */
-  int arrival_order;    /* 0: deterministic, bit-identical from run to run */
-  uint32_t chunk_bytes; /* 0: 32 KiB */
-  uint32_t timeout_ms;  /* of every wait; 0: 30 s */
+  float gradient_scale;               /* 0: 1 / workers */
+  int arrival_order;                  /* 0: deterministic, bit-identical from run to run */
+  uint32_t chunk_bytes;               /* 0: 32 KiB */
+  uint32_t timeout_ms;                /* of every wait; 0: 30 s */
+  const char* tcp_congestion_control; /* NULL: "auto"; "system", or a name of the kernel's */
 } phub_options;
 
 typedef struct {

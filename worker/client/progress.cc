@@ -111,11 +111,11 @@ Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_poin
   pollfd descriptor = {.fd = ready_.get(), .events = POLLIN, .revents = 0};
   while (true) {
     // Pairs with the exchange in report: either we see what finished, or it sees that we sleep.
-    asleep_.store(true, std::memory_order_seq_cst);
+    awaited_.store(key ? std::int64_t{*key} : kAllKeys, std::memory_order_seq_cst);
     const bool done = satisfied(key);
     const bool failed = !done && (lost_.load(std::memory_order_seq_cst) || failed_());
     if (done || failed || Clock::now() >= deadline) {
-      asleep_.store(false, std::memory_order_relaxed);
+      awaited_.store(kNothing, std::memory_order_relaxed);
       return done ? End::kReady : failed ? End::kFailed : End::kTimeout;
     }
     ::poll(&descriptor, 1, static_cast<int>(until(deadline).count()));
@@ -134,17 +134,24 @@ bool Progress::take_pushes() {
   return any;
 }
 
+// The caller sleeps, and what it sleeps for has happened. A push that still waits in the ring looks
+// finished here: then the caller wakes for nothing and sleeps again.
+bool Progress::is_awaited() const {
+  const std::int64_t awaited = awaited_.load(std::memory_order_seq_cst);
+  if (awaited == kNothing) return false;
+  if (lost_.load(std::memory_order_relaxed)) return true;
+  return awaited == kAllKeys ? exchange_.idle() : exchange_.ready(static_cast<KeyId>(awaited));
+}
+
 // Tells the caller which keys have become ready.
 void Progress::report() {
-  const std::size_t before = active_.size();
   std::erase_if(active_, [this](KeyId key) {
     if (!exchange_.ready(key)) return false;
     finished_[key].fetch_add(1, std::memory_order_seq_cst);
     return true;
   });
-  const bool news = active_.size() != before || (exchange_.loss() && !lost_.load());
   if (exchange_.loss()) lost_.store(true, std::memory_order_seq_cst);
-  if (news && asleep_.exchange(false)) ::eventfd_write(ready_.get(), 1);
+  if (is_awaited() && awaited_.exchange(kNothing) != kNothing) ::eventfd_write(ready_.get(), 1);
 }
 
 void Progress::run(const std::stop_token& stop) {

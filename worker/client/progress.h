@@ -49,21 +49,24 @@ class Progress {
   void run(const std::stop_token& stop);
   bool take_pushes();
   void report();
+  bool is_awaited() const;
 
   Exchange& exchange_;
   std::function<bool()> failed_;
   std::unique_ptr<transport::Waiter> waiter_;
 
   // Threaded only. started_ is the caller's; the thread publishes finished pushes by key, with
-  // sequential consistency, because asleep_ is checked in between.
+  // sequential consistency, because awaited_ is checked in between.
   bool threaded_ = false;
   std::vector<std::uint32_t> started_;
   std::vector<std::atomic<std::uint32_t>> finished_;
   std::vector<KeyId> active_;  // the thread's: keys pushed and not finished
   SpscRing<KeyId> pushes_;
   std::atomic<bool> lost_{false};
-  std::atomic<bool> asleep_{false};  // the caller sleeps on ready_
-  UniqueFd ready_;                   // eventfd
+  static constexpr std::int64_t kNothing = -1;
+  static constexpr std::int64_t kAllKeys = -2;
+  std::atomic<std::int64_t> awaited_{kNothing};  // what the caller sleeps for on ready_
+  UniqueFd ready_;                               // eventfd
   std::jthread thread_;
 };
 

@@ -125,6 +125,14 @@ std::size_t ShmEndpoint::post(PeerId id, std::span<const Write> writes) {
   return accepted;
 }
 
+std::size_t ShmEndpoint::room(PeerId id) const {
+  const Peer& peer = peers_[id];
+  const std::uint32_t capacity = peer.connection.capacity;
+  if (peer.lost) return capacity;
+  const std::uint32_t in_use = peer.tail - peer.out.indexes->head.load(std::memory_order_acquire);
+  return in_use > capacity ? capacity : capacity - in_use;  // a broken ring is post's to report
+}
+
 void ShmEndpoint::wake(Peer& peer) {
   std::uint64_t state = peer.out.indexes->wake.load(std::memory_order_seq_cst);
   if (state == 0) return;

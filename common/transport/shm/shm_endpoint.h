@@ -35,6 +35,7 @@ class ShmEndpoint final : public Endpoint {
   Result<PeerId> add(ShmConnection connection);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
+  std::size_t room(PeerId peer) const override;
   std::size_t poll(std::span<Completion> completions) override;
   bool arm() override;
   void disarm() override;

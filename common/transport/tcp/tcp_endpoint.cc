@@ -85,11 +85,14 @@ void TcpEndpoint::lose(Peer& peer, Loss loss) {
 std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
   Peer& peer = peers_[id];
   if (peer.lost) return writes.size();  // nobody will read them; peer_lost is on its way
-  // Room to report every queued frame as written; else the owner polls first.
-  if (written_.size() + kSendDepth > written_.capacity()) return 0;
   std::size_t accepted = 0;
-  while (accepted < writes.size() && peer.queued - peer.sent < kSendDepth) {
+  for (; accepted < writes.size(); ++accepted) {
     const Write& write = writes[accepted];
+    // Fewer are accepted only when the socket is full, whose end wakes the owner; or, with signaled
+    // writes, when there is no room to report them, which a poll makes.
+    if (room(id) == 0 && !peer.wants_write) send(id, peer);
+    if (room(id) == 0) break;
+    if (write.signaled && written_.size() + kSendDepth > written_.capacity()) break;
     PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
     peer.frames[peer.queued % kSendDepth] = {
         .header = {.magic = kFrameMagic,
@@ -99,10 +102,14 @@ std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
         .data = write.data,
         .signaled = write.signaled};
     ++peer.queued;
-    ++accepted;
   }
   if (!peer.wants_write) send(id, peer);
   return accepted;
+}
+
+std::size_t TcpEndpoint::room(PeerId id) const {
+  const Peer& peer = peers_[id];
+  return peer.lost ? kSendDepth : kSendDepth - (peer.queued - peer.sent);
 }
 
 std::size_t TcpEndpoint::gather(const Peer& peer, std::span<iovec> vectors) const {

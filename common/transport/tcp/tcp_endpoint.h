@@ -36,6 +36,7 @@ class TcpEndpoint final : public Endpoint {
   Result<PeerId> add(UniqueFd socket);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
+  std::size_t room(PeerId peer) const override;
   std::size_t poll(std::span<Completion> completions) override;
   bool arm() override { return true; }  // epoll is level-triggered: nothing can be missed
   void disarm() override {}

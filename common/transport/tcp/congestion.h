@@ -1,0 +1,32 @@
+// The congestion control of the data plane's tcp connections.
+//
+// It decides how much a sender may have on the way, and when. Within one host nothing is ever lost
+// and there is no queue to keep short: one that paces by timers (BBR, some systems' default) or
+// that takes the scheduler's jitter for a full queue (CUBIC's slow start) only costs throughput.
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace phub::transport {
+
+// A value.
+class CongestionControl {
+ public:
+  // "auto": reno within a host, else the system's. "system": the system's. Or a name.
+  // Error: kInvalidArgument, with the names that the kernel offers.
+  static Result<CongestionControl> parse(const std::string& name);
+
+  // On a socket that will listen or connect; what it accepts inherits. It has to come first: Linux
+  // goes on pacing a connection that was once BBR's.
+  void prepare(int socket) const;
+  // On a socket once it is connected.
+  void settle(int socket) const;
+
+ private:
+  std::string first_;      // set by prepare; empty: nothing
+  std::string elsewhere_;  // set by settle when the peer is on another host; empty: nothing
+};
+
+}  // namespace phub::transport
