@@ -1,6 +1,6 @@
 // Two connected endpoints in one process, for any backend: what the conformance suite runs on.
 //
-// A backend is added by one more factory in `endpoint_pairs`.
+// A backend is added by a factory and a definition of `endpoint_pairs` that lists it.
 #pragma once
 
 #include <poll.h>
@@ -33,6 +33,8 @@ class RoomPlacement final : public Placement {
   void abandon(PeerId, std::byte*) override { --open; }
   int open = 0;
 
+  std::span<std::byte> window() { return window_; }
+
  private:
   std::vector<std::byte> window_ = std::vector<std::byte>(kRooms * kRoomBytes);
 };
@@ -40,6 +42,7 @@ class RoomPlacement final : public Placement {
 struct Side {
   RoomPlacement placement;
   std::unique_ptr<SharedMemory> memory;  // what its writes come from
+  std::shared_ptr<void> kept;            // what else the endpoint needs
   std::unique_ptr<Endpoint> endpoint;
   PeerId peer = 0;
 };
@@ -109,13 +112,8 @@ struct NamedPair {
   std::function<std::unique_ptr<EndpointPair>()> make;
 };
 
-std::unique_ptr<EndpointPair> loopback_pair(int family);  // tcp over AF_INET or AF_INET6
-
-inline std::vector<NamedPair> endpoint_pairs() {
-  return {{"shm", shm_pair},
-          {"tcp over IPv4", [] { return loopback_pair(AF_INET); }},
-          {"tcp over IPv6", [] { return loopback_pair(AF_INET6); }}};
-}
+// What the suite runs on; each of its executables links a definition, tests/transport/pairs_*.cc.
+std::vector<NamedPair> endpoint_pairs();
 
 // Polls until `count` completions are there or five seconds have passed.
 inline std::vector<Completion> collect(Endpoint& endpoint, std::size_t count) {

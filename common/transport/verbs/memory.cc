@@ -1,0 +1,61 @@
+#include "common/transport/verbs/memory.h"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <string>
+
+namespace phub::transport::verbs {
+namespace {
+
+int flags_of(Access access) {
+  // A remote write needs the local one (InfiniBand specification, 10.6.3.1).
+  return access == Access::kWindow ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+}
+
+std::string memlock_text() {
+  rlimit limit = {};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return "memlock is unlimited";
+  return "memlock is " + std::to_string(limit.rlim_cur >> 10U) +
+         " KiB: raise it (ulimit -l unlimited, LimitMEMLOCK=infinity in the unit)";
+}
+
+Status refused(const ibv_pd& domain, std::size_t bytes) {
+  const int error = errno;
+  const std::string what = "registering " + std::to_string(bytes >> 10U) + " KiB with " +
+                           ibv_get_device_name(domain.context->device);
+  ibv_device_attr limits = {};
+  std::string cure = memlock_text();
+  if (ibv_query_device(domain.context, &limits) == 0 && bytes > limits.max_mr_size) {
+    cure = "the device takes at most " + std::to_string(limits.max_mr_size >> 10U) +
+           " KiB in one region (max_mr_size): spread the job over more servers";
+  }
+  errno = error;
+  return errno_status(what + " (" + cure + ")", Code::kResourceExhausted);
+}
+
+}  // namespace
+
+Result<Registration> register_memory(ibv_pd& domain, std::span<std::byte> memory, Access access) {
+  Registration registration(
+      ibv_reg_mr(&domain, memory.data(), memory.size(), static_cast<unsigned>(flags_of(access))));
+  if (!registration) return refused(domain, memory.size());
+  return registration;
+}
+
+Result<Registration> register_dmabuf(ibv_pd& domain, int dmabuf_fd, std::uint64_t offset,
+                                     std::size_t bytes, Access access) {
+  Registration registration(
+      ibv_reg_dmabuf_mr(&domain, offset, bytes, offset, dmabuf_fd, flags_of(access)));
+  if (registration) return registration;
+  if (errno == EOPNOTSUPP || errno == ENOTSUP || errno == EINVAL) {
+    return Status(Code::kFailedPrecondition,
+                  std::string(ibv_get_device_name(domain.context->device)) +
+                      " or its driver cannot register dma-buf memory; gradients go through the "
+                      "host's memory");
+  }
+  return refused(domain, bytes);
+}
+
+}  // namespace phub::transport::verbs

@@ -1,0 +1,26 @@
+// One port of an RDMA device, opened: what queue pairs are made on. Shared by everything made from
+// it; immutable, any thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/transport/verbs/objects.h"
+#include "common/transport/verbs/queue_pair.h"
+
+namespace phub::transport::verbs {
+
+struct OpenDevice {
+  std::string name;
+  Context context;
+  PortAddress address;
+};
+
+// Error: kNotFound without such a device, kFailedPrecondition if the port is down.
+Result<std::shared_ptr<const OpenDevice>> open_device(const std::string& name, std::uint8_t port,
+                                                      std::uint8_t gid_index);
+
+Result<Domain> make_domain(const OpenDevice& device);
+
+}  // namespace phub::transport::verbs

@@ -1,0 +1,61 @@
+// Reliable connections: what two ends tell each other, and the way of a queue pair from reset to
+// ready. Free functions over plain values; set-up only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <type_traits>
+
+#include "common/base/status.h"
+#include "common/transport/verbs/objects.h"
+
+namespace phub::transport::verbs {
+
+// The port that a queue pair uses, and how it is found from other hosts.
+struct PortAddress {
+  std::uint8_t port = 1;
+  bool global = true;  // packets carry a GID (always on Ethernet; else only the LID is used)
+  std::uint8_t mtu = IBV_MTU_1024;  // ibv_mtu
+  std::uint8_t gid_index = 0;
+  std::uint16_t lid = 0;
+  std::array<std::uint8_t, 16> gid = {};
+};
+
+// How deep a queue pair's queues are.
+struct Depths {
+  std::uint32_t send = 0;
+  std::uint32_t receive = 0;
+};
+
+// What one end tells the other, in the bytes of the host (little-endian). The window is the memory
+// that the other end may write to.
+struct Introduction {
+  std::uint32_t queue_pair = 0;
+  std::uint32_t packet_sequence = 0;  // the first one that it sends, 24 bits
+  std::uint32_t window_key = 0;
+  std::uint32_t receive_depth = 0;
+  std::uint64_t window_address = 0;
+  std::uint64_t window_bytes = 0;
+  std::array<std::uint8_t, 16> gid = {};
+  std::uint16_t lid = 0;
+  std::uint8_t mtu = 0;
+  std::uint8_t global = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(Introduction) == 56 && std::is_trivially_copyable_v<Introduction>,
+              "Introduction is a wire format");
+
+// A queue pair whose completions, of both kinds, go to `completions`. Errors name the device's
+// limit that is too low.
+Result<QueuePair> create_queue_pair(ibv_pd& domain, ibv_cq& completions, const Depths& depths);
+
+// Reset -> init: receives may be posted, and the peer may write to windows of the domain.
+Status to_init(ibv_qp& pair, const PortAddress& own);
+// Init -> ready to receive -> ready to send.
+Status connect(ibv_qp& pair, const PortAddress& own, std::uint32_t packet_sequence,
+               const Introduction& peer);
+
+// Random: packets of an earlier connection are not taken for those of this one.
+std::uint32_t random_packet_sequence();
+
+}  // namespace phub::transport::verbs

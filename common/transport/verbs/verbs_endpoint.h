@@ -1,0 +1,142 @@
+// The RDMA backend: reliable connections of libibverbs, over InfiniBand or RoCE.
+//
+// A write is one RDMA write with immediate, from registered memory straight to its place in the
+// peer's window; nothing is copied on either side. All queue pairs of an endpoint share one
+// completion queue. Work requests are chained, so that a batch costs one doorbell, and only some
+// are signaled. The authenticated stream of the set-up stays open: it tells when the other process
+// is gone. A peer can write to its own window and nowhere else.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "common/transport/transport.h"
+#include "common/transport/verbs/open_device.h"
+#include "common/transport/verbs/peer_table.h"
+#include "common/transport/verbs/report_ring.h"
+
+namespace phub::transport {
+
+// The sender's half of Placement: where in a peer's window a write goes.
+class Layout {
+ public:
+  virtual ~Layout() = default;
+  virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
+};
+
+// A connection that is being made. Memory, then domain, outlive the queue pair.
+struct VerbsConnection {
+  UniqueFd socket;               // the stream of the set-up: liveness
+  std::shared_ptr<void> memory;  // keeps domain and registrations alive
+  verbs::QueuePair pair;
+  verbs::Depths depths;
+  verbs::Introduction own;
+  std::uint32_t source_key = 0;  // of the registration that our writes come from
+  verbs::Introduction peer;      // filled in when the peer has told it
+};
+
+// What a connection is made of; the registrations are on the endpoint's device.
+struct VerbsMemory {
+  std::shared_ptr<void> owner;
+  ibv_pd* domain = nullptr;
+  const ibv_mr* source = nullptr;  // our writes come from here
+  const ibv_mr* window = nullptr;  // the peer's writes go here
+};
+
+class VerbsEndpoint final : public Endpoint {
+ public:
+  static Result<std::unique_ptr<VerbsEndpoint>> create(
+      std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
+      Placement& placement, const Layout& layout);
+  ~VerbsEndpoint() override;
+  VerbsEndpoint(const VerbsEndpoint&) = delete;
+  VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
+
+  // ---- set-up, any thread ----
+  // A queue pair that takes up to `outstanding` writes in each direction, with its receives posted;
+  // `own` is for the peer. Errors name the device's limit.
+  Result<VerbsConnection> prepare(const VerbsMemory& memory, std::uint32_t outstanding);
+  // Connects it to `connection.peer`.
+  Status connect(VerbsConnection& connection) const;
+
+  // ---- the owner's thread ----
+  // Before the peer's first write can arrive. Error: kResourceExhausted at max_peers.
+  Result<PeerId> add(VerbsConnection connection);
+
+  std::size_t post(PeerId peer, std::span<const Write> writes) override;
+  std::size_t room(PeerId peer) const override;
+  std::size_t poll(std::span<Completion> completions) override;
+  bool arm() override;
+  void disarm() override;
+  int wait_fd() const override { return epoll_.get(); }
+  void expect(PeerId, std::uint32_t) override {}
+  void pause(PeerId peer, bool paused) override;
+  // Lets writes that were accepted get out first, for a few milliseconds at most.
+  void remove(PeerId peer) override;
+
+  const verbs::OpenDevice& device() const { return *device_; }
+
+ private:
+  static constexpr std::size_t kChain = 64;  // work requests to a doorbell
+  // Sends have their 32-bit sequence number as wr_id.
+  static constexpr std::uint64_t kReceiveId = 1ULL << 32U;
+
+  struct Flight {
+    std::uint32_t immediate;
+    std::uint32_t bytes;
+    bool report;
+  };
+  struct Arrival {
+    std::uint32_t immediate;
+    std::uint32_t bytes;
+  };
+  struct Peer {
+    VerbsConnection connection;
+    std::vector<Flight> flights;  // ring of posted writes that are not retired
+    std::uint32_t posted = 0;
+    std::uint32_t retired = 0;
+    std::uint32_t owed = 0;         // receives to post again
+    std::vector<Arrival> deferred;  // while paused; room for every receive
+    bool closed = false;            // the stream ended; what is in the queue still counts
+    bool paused = false;
+    bool lost = false;
+  };
+
+  VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
+                Placement& placement, const Layout& layout);
+  Status open();
+  Status reserve(std::uint32_t entries);
+  std::size_t take_completions();
+  void handle(const ibv_wc& done);
+  void on_sent(PeerId id, Peer& peer, const ibv_wc& done);
+  void on_arrived(PeerId id, Peer& peer, const Arrival& arrival);
+  void give_back(Peer& peer);
+  void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
+  void drain(PeerId id, Peer& peer);
+  void lose(PeerId id, Loss loss);
+  void look_at_streams();
+  void report_closed();
+
+  std::shared_ptr<const verbs::OpenDevice> device_;
+  Placement& placement_;
+  const Layout& layout_;
+  UniqueFd epoll_;
+  verbs::CompletionChannel channel_;
+  std::mutex setup_;  // of the two that follow
+  verbs::CompletionQueue queue_;
+  std::uint32_t reserved_ = 0;  // entries that connections may need at once
+  std::vector<Peer> peers_;     // fixed size
+  std::vector<PeerId> free_;
+  verbs::PeerTable by_pair_;  // queue pair number -> peer
+  verbs::ReportRing reports_;
+  std::uint32_t closing_ = 0;  // peers that are closed and not reported lost
+  std::uint32_t polls_ = 0;
+  // Prebuilt and linked; post patches them.
+  std::vector<ibv_send_wr> sends_;
+  std::vector<ibv_sge> sources_;
+  std::vector<ibv_recv_wr> receives_;
+};
+
+}  // namespace phub::transport

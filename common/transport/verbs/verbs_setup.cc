@@ -1,0 +1,209 @@
+// Making and unmaking connections of a VerbsEndpoint.
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/transport/verbs/memory.h"
+#include "common/transport/verbs/verbs_endpoint.h"
+
+namespace phub::transport {
+
+namespace {
+constexpr std::uint64_t kChannelEvent = ~0ULL;
+constexpr std::uint32_t kFirstEntries = 256;
+// More sends than this on their way bring no throughput: 512 x 32 KiB is 16 MiB, beyond what
+// 400 Gb/s times a rack's round trip holds.
+constexpr std::uint32_t kMostSends = 512;
+// A fence, see drain.
+constexpr std::uint32_t kSpareSends = 1;
+constexpr std::chrono::milliseconds kDrainTime{10};
+
+// What a connection can have in the completion queue at worst: every receive, and, when it breaks,
+// every send.
+std::uint32_t entries_of(const verbs::Depths& depths) { return depths.send + depths.receive; }
+}  // namespace
+
+VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
+                             std::uint32_t max_peers, Placement& placement, const Layout& layout)
+    : device_(std::move(device)),
+      placement_(placement),
+      layout_(layout),
+      peers_(max_peers),
+      by_pair_(max_peers),
+      sends_(kChain),
+      sources_(kChain),
+      receives_(kChain) {
+  for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
+  for (std::size_t i = 0; i < kChain; ++i) {
+    sends_[i] = {};
+    sends_[i].sg_list = &sources_[i];
+    sends_[i].num_sge = 1;
+    receives_[i] = {};
+    receives_[i].wr_id = kReceiveId;
+  }
+}
+
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::create(
+    std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers, Placement& placement,
+    const Layout& layout) {
+  std::unique_ptr<VerbsEndpoint> endpoint(
+      new VerbsEndpoint(std::move(device), max_peers, placement, layout));
+  PHUB_RETURN_IF_ERROR(endpoint->open());
+  return endpoint;
+}
+
+Status VerbsEndpoint::open() {
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return errno_status("epoll_create1", Code::kResourceExhausted);
+  channel_.reset(ibv_create_comp_channel(device_->context.get()));
+  if (!channel_) return errno_status("ibv_create_comp_channel", Code::kResourceExhausted);
+  const int flags = ::fcntl(channel_->fd, F_GETFL);
+  if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return errno_status("fcntl of a completion channel");
+  }
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kChannelEvent;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, channel_->fd, &event) != 0) {
+    return errno_status("epoll_ctl", Code::kResourceExhausted);
+  }
+  queue_.reset(ibv_create_cq(device_->context.get(), kFirstEntries, nullptr, channel_.get(), 0));
+  if (!queue_) {
+    return errno_status("ibv_create_cq on " + device_->name + " (its limit is max_cq)",
+                        Code::kResourceExhausted);
+  }
+  reports_.reserve(2 * kFirstEntries + peers_.size());
+  return {};
+}
+
+VerbsEndpoint::~VerbsEndpoint() {
+  for (PeerId id = 0; id < peers_.size(); ++id) {
+    if (peers_[id].connection.pair) remove(id);
+  }
+}
+
+// Completions that find the queue full are an error that ends every connection: it is grown before
+// anything may need the room.
+Status VerbsEndpoint::reserve(std::uint32_t entries) {
+  const std::lock_guard lock(setup_);
+  const std::uint32_t wanted = reserved_ + entries;
+  if (wanted > static_cast<std::uint32_t>(queue_->cqe)) {
+    const int error = ibv_resize_cq(queue_.get(), static_cast<int>(wanted));
+    if (error != 0) {
+      ibv_device_attr limits = {};
+      ibv_query_device(device_->context.get(), &limits);
+      return {Code::kResourceExhausted, "the connections of this core need a completion queue of " +
+                                            std::to_string(wanted) + " entries; " + device_->name +
+                                            " has " + std::to_string(limits.max_cqe) +
+                                            " (max_cqe): use more cores or larger chunks"};
+    }
+  }
+  reserved_ = wanted;
+  return {};
+}
+
+Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
+                                               std::uint32_t outstanding) {
+  VerbsConnection connection;
+  connection.memory = memory.owner;
+  connection.depths = {.send = std::min(outstanding, kMostSends) + kSpareSends,
+                       .receive = outstanding};
+  PHUB_RETURN_IF_ERROR(reserve(entries_of(connection.depths)));
+  PHUB_ASSIGN_OR_RETURN(connection.pair,
+                        verbs::create_queue_pair(*memory.domain, *queue_, connection.depths));
+  PHUB_RETURN_IF_ERROR(verbs::to_init(*connection.pair, device_->address));
+  ibv_recv_wr receive = {};
+  receive.wr_id = kReceiveId;
+  for (std::uint32_t i = 0; i < connection.depths.receive; ++i) {
+    ibv_recv_wr* bad = nullptr;
+    const int error = ibv_post_recv(connection.pair.get(), &receive, &bad);
+    if (error != 0) {
+      errno = error;
+      return errno_status("ibv_post_recv", Code::kResourceExhausted);
+    }
+  }
+  connection.source_key = memory.source->lkey;
+  connection.own = {.queue_pair = connection.pair->qp_num,
+                    .packet_sequence = verbs::random_packet_sequence(),
+                    .window_key = memory.window->rkey,
+                    .receive_depth = connection.depths.receive,
+                    .window_address = reinterpret_cast<std::uint64_t>(memory.window->addr),
+                    .window_bytes = memory.window->length,
+                    .gid = device_->address.gid,
+                    .lid = device_->address.lid,
+                    .mtu = device_->address.mtu,
+                    .global = static_cast<std::uint8_t>(device_->address.global)};
+  return connection;
+}
+
+Status VerbsEndpoint::connect(VerbsConnection& connection) const {
+  return verbs::connect(*connection.pair, device_->address, connection.own.packet_sequence,
+                        connection.peer);
+}
+
+Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
+  if (free_.empty()) {
+    return Status(Code::kResourceExhausted,
+                  "all " + std::to_string(peers_.size()) +
+                      " connections of this core are taken (raise connections_per_core)");
+  }
+  const PeerId id = free_.back();
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
+    return errno_status("epoll_ctl", Code::kResourceExhausted);
+  }
+  free_.pop_back();
+  {
+    const std::lock_guard lock(setup_);
+    reports_.reserve(2 * static_cast<std::size_t>(reserved_) + peers_.size());
+  }
+  by_pair_.insert(connection.pair->qp_num, id);
+  Peer& peer = peers_[id];
+  peer = Peer{};
+  peer.flights.resize(connection.depths.send);
+  peer.deferred.reserve(connection.depths.receive);
+  peer.connection = std::move(connection);
+  return id;
+}
+
+void VerbsEndpoint::remove(PeerId id) {
+  Peer& peer = peers_[id];
+  if (!peer.connection.pair) return;
+  if (!peer.lost && peer.posted != peer.retired) drain(id, peer);
+  if (peer.closed && !peer.lost) --closing_;
+  by_pair_.erase(peer.connection.pair->qp_num);
+  const std::uint32_t entries = entries_of(peer.connection.depths);
+  peer.connection.pair.reset();  // from here on nothing of the peer can arrive
+  {
+    const std::lock_guard lock(setup_);
+    reserved_ -= entries;
+  }
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
+  reports_.erase(id);
+  peer = Peer{};
+  free_.push_back(id);
+}
+
+// Destroying a queue pair drops what it has not sent yet. Writes complete in order, so a signaled
+// one of no bytes behind them tells when they are out.
+void VerbsEndpoint::drain(PeerId id, Peer& peer) {
+  ibv_send_wr fence = {};
+  fence.wr_id = peer.posted;
+  fence.opcode = IBV_WR_RDMA_WRITE;
+  fence.send_flags = IBV_SEND_SIGNALED;
+  fence.wr.rdma.remote_addr = peer.connection.peer.window_address;
+  fence.wr.rdma.rkey = peer.connection.peer.window_key;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(peer.connection.pair.get(), &fence, &bad) != 0) return;
+  const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
+  while (peer.retired != peer.posted && !peer.lost && !peers_[id].closed &&
+         std::chrono::steady_clock::now() < deadline) {
+    if (take_completions() == 0) ::sched_yield();
+  }
+}
+
+}  // namespace phub::transport

@@ -1,0 +1,44 @@
+// A libibverbs that lives in the process: link it instead of the real one. Its queue pairs carry
+// RDMA writes between each other, check keys, bounds, domains and queue depths as hardware does,
+// and fail when they are told to. Any thread.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace phub::fake_verbs {
+
+struct Counters {
+  std::uint64_t sends = 0;           // work requests
+  std::uint64_t send_doorbells = 0;  // calls of ibv_post_send
+  std::uint64_t receives = 0;
+  std::uint64_t receive_doorbells = 0;
+  std::uint64_t signaled = 0;
+};
+
+struct Behaviour {
+  int max_qp_wr = 16384;
+  int max_cqe = 65536;
+  bool port_active = true;
+  bool refuse_registrations = false;  // as with a low memlock
+  bool refuse_resize = false;
+  bool hold = false;      // writes wait in the send queue until `release`
+  int poll_limit = 1024;  // completions that one poll returns at most
+  unsigned shuffle = 0;   // not 0: polls mix the completions of different queue pairs, by this seed
+};
+
+// Restores the defaults and the counters. REQUIRES: no object is left.
+void reset();
+Behaviour& behaviour();  // set it while no other thread calls verbs
+Counters counters();
+int live_objects();
+
+// Lets held writes go.
+void release();
+// The next write that is carried out completes with `status` instead, and its queue pair breaks.
+void fail_next_write(ibv_wc_status status);
+// The device's port goes down: every queue pair retries in vain.
+void take_port_down();
+
+}  // namespace phub::fake_verbs

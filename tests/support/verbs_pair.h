@@ -1,0 +1,74 @@
+// Two connected verbs endpoints in one process, on any libibverbs.
+#pragma once
+
+#include "common/transport/verbs/memory.h"
+#include "common/transport/verbs/verbs_endpoint.h"
+#include "tests/support/endpoint_pair.h"
+
+namespace phub::transport {
+
+// The other half of RoomPlacement.
+struct RoomLayout final : Layout {
+  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
+    return immediate * RoomPlacement::kRoomBytes;
+  }
+};
+
+// What one side registers. Destroyed after its endpoint.
+struct RegisteredSide {
+  std::shared_ptr<const verbs::OpenDevice> device;
+  verbs::Domain domain;
+  verbs::Registration source;
+  verbs::Registration window;
+};
+
+inline std::shared_ptr<RegisteredSide> register_side(
+    Side& side, std::shared_ptr<const verbs::OpenDevice> device) {
+  auto registered = std::make_shared<RegisteredSide>();
+  registered->domain = std::move(*verbs::make_domain(*device));
+  registered->source = std::move(*verbs::register_memory(
+      *registered->domain, {side.memory->data(), side.memory->size()}, verbs::Access::kSource));
+  registered->window = std::move(*verbs::register_memory(
+      *registered->domain, side.placement.window(), verbs::Access::kWindow));
+  registered->device = std::move(device);
+  return registered;
+}
+
+// Each side has a queue pair for `outstanding` writes.
+inline std::unique_ptr<EndpointPair> verbs_pair(
+    const std::shared_ptr<const verbs::OpenDevice>& device_a,
+    const std::shared_ptr<const verbs::OpenDevice>& device_b, std::uint32_t outstanding = 64) {
+  static const RoomLayout layout;
+  auto pair = blank_pair();
+  auto [socket_a, socket_b] = stream_pair();
+  const auto prepare = [&](Side& side, const std::shared_ptr<const verbs::OpenDevice>& device,
+                           UniqueFd socket) {
+    auto registered = register_side(side, device);
+    auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, layout));
+    VerbsConnection connection = std::move(*endpoint->prepare({.owner = registered,
+                                                               .domain = registered->domain.get(),
+                                                               .source = registered->source.get(),
+                                                               .window = registered->window.get()},
+                                                              outstanding));
+    connection.socket = std::move(socket);
+    side.kept = registered;
+    side.endpoint = std::move(endpoint);
+    return connection;
+  };
+  VerbsConnection a = prepare(pair->a, device_a, std::move(socket_a));
+  VerbsConnection b = prepare(pair->b, device_b, std::move(socket_b));
+  a.peer = b.own;
+  b.peer = a.own;
+  const auto connect = [](Side& side, VerbsConnection connection) {
+    auto& endpoint = static_cast<VerbsEndpoint&>(*side.endpoint);
+    const Status status = endpoint.connect(connection);
+    PHUB_CHECK(status.ok(), status.message());
+    side.peer = *endpoint.add(std::move(connection));
+  };
+  connect(pair->a, std::move(a));
+  connect(pair->b, std::move(b));
+  pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
+  return pair;
+}
+
+}  // namespace phub::transport

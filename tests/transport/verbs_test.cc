@@ -1,0 +1,275 @@
+// What the verbs backend does when the device refuses, fails, reorders, or when a peer forges.
+#include <array>
+#include <catch2/catch.hpp>
+#include <tuple>
+
+#include "tests/support/fake_verbs.h"
+#include "tests/support/verbs_pair.h"
+
+namespace phub::transport {
+namespace {
+
+std::shared_ptr<const verbs::OpenDevice> device() { return *verbs::open_device("fake0", 1, 0); }
+
+std::unique_ptr<EndpointPair> fresh_pair(std::uint32_t outstanding = 64) {
+  return verbs_pair(device(), device(), outstanding);
+}
+
+Write room_write(Side& side, std::uint32_t room, std::uint32_t bytes = 32768) {
+  return {.data = side.memory->data() + room * RoomPlacement::kRoomBytes,
+          .bytes = bytes,
+          .immediate = room};
+}
+
+// Posts one write and returns how its peer was lost.
+Loss loss_of(Side& side) {
+  const Write write = room_write(side, 1);
+  side.endpoint->post(side.peer, {&write, 1});
+  for (const Completion& completion : collect(*side.endpoint, 1)) {
+    if (completion.kind == CompletionKind::kPeerLost) return completion.loss;
+  }
+  return Loss::kNone;
+}
+
+const RoomLayout kLayout;
+
+// An endpoint with its memory, to which several connections are made.
+struct Station {
+  Side side;
+  std::shared_ptr<RegisteredSide> registered;
+  std::unique_ptr<VerbsEndpoint> endpoint;
+
+  Station() {
+    constexpr std::size_t kBytes = RoomPlacement::kRooms * RoomPlacement::kRoomBytes;
+    side.memory = std::move(*SharedMemory::create("test", kBytes));
+    registered = register_side(side, device());
+    endpoint = std::move(*VerbsEndpoint::create(registered->device, 4, side.placement, kLayout));
+  }
+  VerbsConnection prepare() const {
+    return std::move(*endpoint->prepare({.owner = registered,
+                                         .domain = registered->domain.get(),
+                                         .source = registered->source.get(),
+                                         .window = registered->window.get()},
+                                        64));
+  }
+};
+
+// Connects two stations; `forge` may change what `from` was told of `to`. Returns `to` at `from`.
+template <typename Forge>
+PeerId join(Station& from, Station& to, Forge forge) {
+  VerbsConnection a = from.prepare();
+  VerbsConnection b = to.prepare();
+  std::tie(a.socket, b.socket) = stream_pair();
+  a.peer = b.own;
+  b.peer = a.own;
+  forge(a.peer);
+  REQUIRE(from.endpoint->connect(a).ok());
+  REQUIRE(to.endpoint->connect(b).ok());
+  REQUIRE(to.endpoint->add(std::move(b)));
+  return *from.endpoint->add(std::move(a));
+}
+
+PeerId join(Station& from, Station& to) {
+  return join(from, to, [](verbs::Introduction&) {});
+}
+
+struct Clean {  // every test starts and ends with nothing
+  Clean() { fake_verbs::reset(); }
+  ~Clean() { fake_verbs::reset(); }
+  Clean(const Clean&) = delete;
+  Clean& operator=(const Clean&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("each completion error ends the connection with its reason, and only that one") {
+  const Clean clean;
+  const std::vector<std::pair<ibv_wc_status, Loss>> cases = {
+      {IBV_WC_RETRY_EXC_ERR, Loss::kClosed},   {IBV_WC_REM_ACCESS_ERR, Loss::kBadMemory},
+      {IBV_WC_LOC_PROT_ERR, Loss::kBadMemory}, {IBV_WC_REM_INV_REQ_ERR, Loss::kBadLength},
+      {IBV_WC_LOC_LEN_ERR, Loss::kBadLength},  {IBV_WC_RNR_RETRY_EXC_ERR, Loss::kError},
+      {IBV_WC_WR_FLUSH_ERR, Loss::kError},     {IBV_WC_REM_OP_ERR, Loss::kError},
+      {IBV_WC_FATAL_ERR, Loss::kError},        {IBV_WC_GENERAL_ERR, Loss::kError},
+      {IBV_WC_LOC_QP_OP_ERR, Loss::kError},    {IBV_WC_RESP_TIMEOUT_ERR, Loss::kError}};
+  const auto other = fresh_pair();
+  for (const auto& [status, loss] : cases) {
+    INFO("status " << status);
+    const auto pair = fresh_pair();
+    fake_verbs::fail_next_write(status);
+    CHECK(loss_of(pair->a) == loss);
+    std::vector<Completion> batch(4);
+    CHECK(pair->a.endpoint->poll(batch) == 0);  // once
+    const Write write = room_write(other->a, 2);
+    REQUIRE(other->a.endpoint->post(other->a.peer, {&write, 1}) == 1);
+    CHECK(collect(*other->b.endpoint, 1).size() == 1);
+  }
+}
+
+TEST_CASE("short polls and completions out of order between connections lose nothing") {
+  const Clean clean;
+  fake_verbs::behaviour().poll_limit = 3;
+  fake_verbs::behaviour().shuffle = 7;
+  Station to;
+  Station from[2];
+  std::uint32_t posted = 0;
+  for (Station& sender : from) {
+    const PeerId peer = join(sender, to);
+    std::vector<Write> writes;
+    for (std::uint32_t i = 0; i < 40; ++i) writes.push_back(room_write(sender.side, i, 64));
+    REQUIRE(sender.endpoint->post(peer, writes) == writes.size());
+    posted += 40;
+  }
+  const auto seen = collect(*to.endpoint, posted);
+  REQUIRE(seen.size() == posted);
+  std::array<std::uint32_t, 4> next = {};
+  bool mixed = false;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i].immediate == next.at(seen[i].peer)++);
+    mixed = mixed || (i > 0 && i < 40 && seen[i].peer != seen[0].peer);
+  }
+  CHECK(mixed);
+}
+
+TEST_CASE("a batch of sixteen writes rings one doorbell, and few of many are signaled") {
+  const Clean clean;
+  const auto pair = fresh_pair(256);
+  const auto before = fake_verbs::counters();
+  std::vector<Write> writes;
+  for (std::uint32_t i = 0; i < 16; ++i) writes.push_back(room_write(pair->a, i));
+  constexpr int kBatches = 64;
+  std::vector<Completion> batch(64);
+  for (int i = 0; i < kBatches; ++i) {
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, writes) == writes.size());
+    REQUIRE(collect(*pair->b.endpoint, writes.size()).size() == writes.size());
+    pair->a.endpoint->poll(batch);
+  }
+  const auto after = fake_verbs::counters();
+  const std::uint64_t sent = after.sends - before.sends;
+  CHECK(sent == kBatches * writes.size());
+  CHECK(after.send_doorbells - before.send_doorbells == kBatches);
+  CHECK((after.receive_doorbells - before.receive_doorbells) * 16 <= sent);
+  CHECK((after.signaled - before.signaled) * 16 <= sent);
+}
+
+TEST_CASE("a send queue that is full is back-pressure, and goes on when the peer is ready") {
+  const Clean clean;
+  const auto pair = fresh_pair(16);
+  fake_verbs::behaviour().hold = true;
+  const std::vector<Write> writes(64, room_write(pair->a, 1, 128));
+  const std::size_t accepted = pair->a.endpoint->post(pair->a.peer, writes);
+  CHECK(accepted == 16);
+  CHECK(pair->a.endpoint->room(pair->a.peer) == 0);
+  fake_verbs::release();
+  CHECK(collect(*pair->b.endpoint, accepted).size() == accepted);
+  std::vector<Completion> batch(4);
+  pair->a.endpoint->poll(batch);
+  CHECK(pair->a.endpoint->room(pair->a.peer) >= 12);
+}
+
+TEST_CASE("what the device refuses is named, with the limit and the cure") {
+  const Clean clean;
+  const auto opened = device();
+  const auto domain = std::move(*verbs::make_domain(*opened));
+  std::vector<std::byte> bytes(4096);
+
+  fake_verbs::behaviour().refuse_registrations = true;
+  const auto refused = verbs::register_memory(*domain, bytes, verbs::Access::kWindow);
+  REQUIRE(!refused);
+  CHECK_THAT(refused.error().message(), Catch::Contains("memlock") && Catch::Contains("4 KiB"));
+  fake_verbs::behaviour().refuse_registrations = false;
+
+  const auto gpu = verbs::register_dmabuf(*domain, 3, 0, 4096, verbs::Access::kSource);
+  REQUIRE(!gpu);
+  CHECK(gpu.error().code() == Code::kFailedPrecondition);
+
+  RoomPlacement placement;
+  const auto region = std::move(*verbs::register_memory(*domain, bytes, verbs::Access::kWindow));
+  const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, placement, kLayout));
+  const VerbsMemory memory{
+      .owner = nullptr, .domain = domain.get(), .source = region.get(), .window = region.get()};
+  fake_verbs::behaviour().max_qp_wr = 100;
+  const auto deep = endpoint->prepare(memory, 101);
+  REQUIRE(!deep);
+  CHECK_THAT(deep.error().message(), Catch::Contains("max_qp_wr") && Catch::Contains("chunks"));
+  fake_verbs::behaviour().max_qp_wr = 16384;
+  fake_verbs::behaviour().max_cqe = 1000;
+  const auto wide = endpoint->prepare(memory, 2000);
+  REQUIRE(!wide);
+  CHECK_THAT(wide.error().message(), Catch::Contains("max_cqe"));
+
+  fake_verbs::behaviour().port_active = false;
+  const auto down = verbs::open_device("fake0", 1, 0);
+  REQUIRE(!down);
+  CHECK_THAT(down.error().message(), Catch::Contains("fake0 port 1 is down"));
+  const auto missing = verbs::open_device("mlx5_7", 1, 0);
+  REQUIRE(!missing);
+  CHECK_THAT(missing.error().message(), Catch::Contains("mlx5_7") && Catch::Contains("fake0"));
+}
+
+TEST_CASE("a forged write is refused by the device and ends only the forger") {
+  const Clean clean;
+  Station target;
+  Station honest;
+  Station stranger;
+  const PeerId good = join(honest, target);
+  join(stranger, target);
+  const auto forged = [&](auto forge) {
+    Station forger;
+    const PeerId peer = join(forger, target, forge);
+    const Write write = room_write(forger.side, 1, 256);
+    CHECK(forger.endpoint->post(peer, {&write, 1}) == 1);
+    const auto told = collect(*forger.endpoint, 1);
+    const auto noticed = collect(*target.endpoint, 1);
+    REQUIRE(told.size() == 1);
+    REQUIRE(noticed.size() == 1);
+    CHECK(told[0].loss == Loss::kBadMemory);
+    CHECK(noticed[0].kind == CompletionKind::kPeerLost);
+    CHECK(noticed[0].loss == Loss::kBadMemory);
+    target.endpoint->remove(noticed[0].peer);
+  };
+  forged([](verbs::Introduction& peer) { peer.window_key += 1000; });           // no such key
+  forged([](verbs::Introduction& peer) { peer.window_address -= 1U << 20U; });  // before the window
+  forged([](verbs::Introduction& peer) { peer.window_address += 1U << 22U; });  // behind it
+  // The key of a window of another protection domain, though it is a good one.
+  forged([&](verbs::Introduction& peer) {
+    peer.window_key = stranger.registered->window->rkey;
+    peer.window_address = reinterpret_cast<std::uint64_t>(stranger.registered->window->addr);
+  });
+  const Write write = room_write(honest.side, 2);
+  REQUIRE(honest.endpoint->post(good, {&write, 1}) == 1);
+  const auto seen = collect(*target.endpoint, 1);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].kind == CompletionKind::kArrived);
+}
+
+TEST_CASE("a port that goes down under writes loses the peer, and nothing is left behind") {
+  const Clean clean;
+  {
+    const auto pair = fresh_pair();
+    fake_verbs::take_port_down();
+    CHECK(loss_of(pair->a) == Loss::kClosed);
+    // The other side writes nothing; it hears of the end when the stream closes.
+    pair->a.endpoint->remove(pair->a.peer);
+    const auto seen = collect(*pair->b.endpoint, 1);
+    REQUIRE(seen.size() == 1);
+    CHECK(seen[0].loss == Loss::kClosed);
+  }
+  CHECK(fake_verbs::live_objects() == 0);
+}
+
+TEST_CASE("removing a peer whose writes cannot leave ends within its bound, and connects again") {
+  const Clean clean;
+  for (int i = 0; i < 3; ++i) {
+    const auto pair = fresh_pair();
+    fake_verbs::behaviour().hold = true;
+    const Write write = room_write(pair->a, 1);
+    REQUIRE(pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1);
+    const auto start = std::chrono::steady_clock::now();
+    pair->a.endpoint->remove(pair->a.peer);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+    fake_verbs::behaviour().hold = false;
+  }
+  CHECK(fake_verbs::live_objects() == 0);
+}
+
+}  // namespace phub::transport
