@@ -91,9 +91,9 @@ void add_exchange(CLI::App& app, Run& run) {
       "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"
       "  phub-bench exchange --transport shm,tcp --elements 8192 --iterations 7000 --peers gloo\n"
       "  phub-bench exchange --transport tcp --workers 4,8 --rule nesterov --json");
-  command->add_option("--transport", words->options.transports, "shm, tcp or both")
+  command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
       ->capture_default_str();
   command->add_option("--workers,-N", words->options.workers, "worker processes")
       ->delimiter(',')
@@ -122,8 +122,8 @@ void add_chunks(CLI::App& app, Run& run) {
   auto words = std::make_shared<ChunksWords>();
   CLI::App* command = app.add_subcommand("chunks", "time the exchange with chunks of each size");
   command->footer("  phub-bench chunks --transport tcp --workers 4");
-  command->add_option("--transport", words->options.work.transport, "shm or tcp")
-      ->check(CLI::IsMember({"shm", "tcp"}))
+  command->add_option("--transport", words->options.work.transport, "shm, tcp or verbs")
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
       ->capture_default_str();
   command->add_option("--workers,-N", words->options.work.workers, "worker processes")
       ->check(worker_range())

@@ -47,10 +47,16 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {
     const std::string& transport = config.transports(i);
-    check.one_of("transports", transport, {"shm", "tcp"}, i);
+    check.one_of("transports", transport, {"shm", "tcp", "verbs"}, i);
     check.require(transports.insert(transport).second, "transports",
                   fmt::format("\"{}\" is listed twice", transport), i);
   }
+  const bool has_verbs = transports.empty() || transports.count("verbs") != 0;
+  check.require(transports.empty() || !has_verbs || transports.count("tcp") != 0, "transports",
+                "\"verbs\" needs \"tcp\" beside it: its connections are set up over the data port");
+  check.unused_unless(has_verbs, "verbs_devices", "because transports has no \"verbs\"");
+  check.unused_unless(has_verbs, "verbs_gid_index", "because transports has no \"verbs\"");
+  check.in_range("verbs_gid_index", config.verbs_gid_index(), 0U, 255U);
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "data_address",
                       "because transports has no \"tcp\"");
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_congestion_control",

@@ -100,7 +100,11 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.in_range("workers", config.workers(), 1U, kWorkersMax);
   check.in_range("worker_index", config.worker_index(), -1,
                  static_cast<std::int32_t>(config.workers()) - 1);
-  check.one_of("transport", config.transport(), {"auto", "shm", "tcp"});
+  check.one_of("transport", config.transport(), {"auto", "shm", "tcp", "verbs"});
+  const bool may_use_verbs = config.transport() == "auto" || config.transport() == "verbs";
+  check.unused_unless(may_use_verbs, "verbs_devices", "with this transport");
+  check.unused_unless(may_use_verbs, "verbs_gid_index", "with this transport");
+  check.in_range("verbs_gid_index", config.verbs_gid_index(), 0U, 255U);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
   check.in_range("chunk_kib", config.chunk_kib(), 1U, kChunkKibMax);

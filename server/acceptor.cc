@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <cstring>
@@ -16,10 +19,12 @@ namespace phub::server {
 namespace asio = boost::asio;
 using transport::Challenge;
 using transport::Hello;
+using transport::Kind;
 using transport::Proof;
 using transport::Role;
 using transport::Verdict;
 using transport::VerdictCode;
+using transport::verbs::Introduction;
 
 // One handshake. Owns itself through the callbacks that wait; ends by dropping the last of them.
 class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session> {
@@ -73,7 +78,8 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
 
   void on_hello() {
     std::memcpy(&hello_, buffer_.data(), sizeof(hello_));
-    if (hello_.magic != transport::kHelloMagic || hello_.version != transport::kProtocolVersion) {
+    if (hello_.magic != transport::kHelloMagic || hello_.version != transport::kProtocolVersion ||
+        shm_ != (hello_.kind == Kind::kShm)) {
       return give_up(Drop::kBadHello);
     }
     challenge_.nonce = transport::random_nonce();
@@ -92,6 +98,18 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
       refuse(VerdictCode::kRefused);
       return give_up(Drop::kWrongSecret);
     }
+    secret_ = *secret;
+    if (hello_.kind != Kind::kVerbs) return admit({});
+    expect(sizeof(Introduction), &Session::on_introduction);
+  }
+
+  void on_introduction() {
+    Introduction introduction;
+    std::memcpy(&introduction, buffer_.data(), sizeof(introduction));
+    admit(introduction);
+  }
+
+  void admit(const Introduction& introduction) {
     timer_.cancel();
     stream_.cancel();
     UniqueFd socket(stream_.release());
@@ -100,17 +118,21 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     auto admitted = acceptor_.admission_.admit({.hello = hello_,
                                                 .socket = std::move(socket),
-                                                .shm = shm_,
-                                                .descriptors = std::move(descriptors_)});
+                                                .descriptors = std::move(descriptors_),
+                                                .introduction = introduction});
     Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
-    verdict.digest = transport::proof_of(Role::kServer, *secret, hello_, challenge_);
+    verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
     if (!admitted) acceptor_.drops_.count(Drop::kRefusedConnection);
     std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
     if (admitted) verdict.memory_bytes = admitted->memory_bytes;
     // A failure means that the worker is gone, which its core will notice.
-    [[maybe_unused]] const Status sent = transport::send_with_descriptors(
+    Status sent = transport::send_with_descriptors(
         answer.get(), std::as_bytes(std::span(&verdict, 1)),
         std::span<const int>(fds.data(), shm_ && admitted ? 1 : 0));
+    if (sent.ok() && admitted && admitted->introduction) {
+      sent = transport::send_with_descriptors(
+          answer.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
+    }
   }
 
   bool send(const void* data, std::size_t bytes) {
@@ -134,11 +156,12 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
   bool shm_;
   asio::posix::stream_descriptor stream_;
   asio::steady_timer timer_;
-  std::array<std::byte, sizeof(Hello)> buffer_ = {};
+  std::array<std::byte, std::max(sizeof(Hello), sizeof(Introduction))> buffer_ = {};
   std::size_t wanted_ = 0;
   std::size_t have_ = 0;
   Hello hello_;
   Challenge challenge_;
+  Secret secret_ = {};  // the member's, once it has proven that it knows it
   std::vector<UniqueFd> descriptors_;
 };
 
@@ -178,6 +201,7 @@ Status Acceptor::listen_tcp() {
   options_.congestion_control.prepare(socket.get());
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // inherited
   if (::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
       ::listen(socket.get(), 256) != 0) {
     return errno_status("data_address " + options_.tcp_address +

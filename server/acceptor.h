@@ -16,6 +16,7 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/verbs/introduction.h"
 #include "server/data_plane.h"
 #include "server/drops.h"
 
@@ -25,13 +26,14 @@ namespace phub::server {
 struct Candidate {
   transport::Hello hello;
   UniqueFd socket;
-  bool shm = false;
-  std::vector<UniqueFd> descriptors;  // shm: channel, then the worker's memory
+  std::vector<UniqueFd> descriptors;                 // shm: channel, then the worker's memory
+  transport::verbs::Introduction introduction = {};  // verbs: the worker's queue pair
 };
 
 struct Admitted {
-  std::uint64_t memory_bytes = 0;  // shm: size of the parameters
-  UniqueFd memory_fd;              // shm: descriptor to send along
+  std::uint64_t memory_bytes = 0;                              // shm: size of the parameters
+  UniqueFd memory_fd;                                          // shm: descriptor to send along
+  std::optional<transport::verbs::Introduction> introduction;  // verbs: ours
 };
 
 class Admission {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "common/landing.h"
 #include "common/priority_set.h"
 #include "common/transport/transport.h"
 #include "server/shard.h"
@@ -19,7 +21,10 @@ struct Connection {
 
   Shard* shard;
   std::uint32_t worker;
-  bool in_place;  // payloads stay in the worker's memory (shm)
+  bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
+  // One-sided pushes: where they land, by slot.
+  std::byte* window = nullptr;
+  std::shared_ptr<const Landing> landing;
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
   Hyper hyper;                       // for the pushes that follow

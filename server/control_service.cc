@@ -122,6 +122,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .cores = data_plane.cores(),
       .tcp_port = data_plane.tcp_port(),
       .shm_socket = data_plane.shm_socket(),
+      .rdma = data_plane.verbs_ports(),
       .boot_id = boot_id(),
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count())};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);

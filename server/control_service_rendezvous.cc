@@ -34,6 +34,13 @@ Status RendezvousService::join(const control::JoinRequest& request, control::Joi
   reply.set_cores(offer_.cores);
   reply.set_tcp_port(offer_.tcp_port);
   reply.set_shm_socket(offer_.shm_socket);
+  for (const CorePort& port : offer_.rdma) {
+    control::RdmaPort& message = *reply.add_rdma();
+    message.set_device(port.device);
+    message.set_infiniband(port.link_layer == transport::verbs::LinkLayer::kInfiniBand);
+    message.set_gid(port.gid.bytes.data(), port.gid.bytes.size());
+    message.set_gid_type(static_cast<std::uint32_t>(port.gid.type));
+  }
   reply.set_boot_id(offer_.boot_id);
   reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
   return {};

@@ -16,6 +16,7 @@ struct Offer {
   std::uint32_t cores = 0;
   std::uint16_t tcp_port = 0;  // 0: not offered
   std::string shm_socket;      // empty: not offered
+  std::vector<CorePort> rdma;  // by core; empty: no verbs
   std::string boot_id;         // of this host
   std::uint32_t heartbeat_interval_ms = 0;
 };

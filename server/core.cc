@@ -37,6 +37,7 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
     : options_(options),
       tcp_connections_(max_connections),
       shm_connections_(max_connections),
+      verbs_connections_(options.device ? max_connections : 0),
       events_(4 * static_cast<std::size_t>(max_connections)) {
   dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
   held_.reserve(max_connections);
@@ -47,8 +48,15 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   PHUB_ASSIGN_OR_RETURN(
       core->tcp_, transport::TcpEndpoint::create({.max_peers = options.max_connections}, *core));
   PHUB_ASSIGN_OR_RETURN(core->shm_, transport::ShmEndpoint::create(options.max_connections));
-  PHUB_ASSIGN_OR_RETURN(core->waiter_, transport::Waiter::create(
-                                           options.waiting, {core->shm_.get(), core->tcp_.get()}));
+  std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), core->tcp_.get()};
+  if (options.device) {
+    PHUB_ASSIGN_OR_RETURN(core->verbs_,
+                          transport::VerbsEndpoint::create(options.device, options.max_connections,
+                                                           core->places_, core->places_));
+    endpoints.push_back(core->verbs_.get());
+  }
+  PHUB_ASSIGN_OR_RETURN(core->waiter_,
+                        transport::Waiter::create(options.waiting, std::move(endpoints)));
   Status pinned;
   core->thread_ = std::jthread([raw = core.get()](const std::stop_token& stop) { raw->run(stop); });
   if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
@@ -91,10 +99,12 @@ void Core::call(std::function<void()> function) {
 bool Core::run_once() {
   const bool shm = drain(*shm_, shm_connections_);
   const bool tcp = drain(*tcp_, tcp_connections_);
+  const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
+  const bool any = shm || tcp || verbs;
   // While there is work, answers are gathered: a few in one call wake a worker once.
-  answer(!shm && !tcp);
+  answer(!any);
   if (!held_.empty()) release_held();
-  return shm || tcp;
+  return any;
 }
 
 bool Core::drain(transport::Endpoint& endpoint,

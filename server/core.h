@@ -22,6 +22,7 @@
 #include "server/connection.h"
 #include "server/drops.h"
 #include "server/shard.h"
+#include "server/verbs_places.h"
 
 namespace phub::server {
 
@@ -30,6 +31,7 @@ struct CoreOptions {
   std::optional<std::uint32_t> cpu;  // where to pin the thread
   Waiting waiting;
   std::uint32_t max_connections = 256;
+  std::shared_ptr<const transport::verbs::OpenDevice> device;  // its NIC; null: no RDMA
   std::function<void()> on_event;  // called by the core's thread after it reports a loss
 };
 
@@ -51,6 +53,11 @@ class Core final : private transport::Placement {
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket);
   Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
+  // `connection` was prepared and connected on verbs(). `window` is the worker's.
+  Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
+                       std::byte* window, std::shared_ptr<const Landing> landing);
+  // For the set-up of a connection only; null: no RDMA.
+  transport::VerbsEndpoint* verbs() { return verbs_.get(); }
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
   const DropCounters& drops() const { return drops_; }
@@ -65,6 +72,9 @@ class Core final : private transport::Placement {
   };
 
   Core(const CoreOptions& options, std::uint32_t max_connections);
+  template <typename Add>
+  Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
+                std::vector<std::unique_ptr<Connection>>& connections, Add add);
   void run(const std::stop_token& stop);
   void call(std::function<void()> function);
 
@@ -89,8 +99,11 @@ class Core final : private transport::Placement {
   std::unique_ptr<transport::ShmEndpoint> shm_;
   std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
   std::vector<std::unique_ptr<Connection>> shm_connections_;
-  std::vector<Connection*> dirty_;  // with answers to send
-  std::vector<Connection*> held_;   // paused: too far ahead
+  std::vector<std::unique_ptr<Connection>> verbs_connections_;
+  VerbsPlaces places_{verbs_connections_};
+  std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
+  std::vector<Connection*> dirty_;                   // with answers to send
+  std::vector<Connection*> held_;                    // paused: too far ahead
   std::array<transport::Completion, 64> completions_;
   std::unique_ptr<transport::Waiter> waiter_;
   Counter chunks_completed_;

@@ -26,44 +26,49 @@ void Core::detach(Shard* shard) {
   call([&] {
     forget(tcp_connections_, shard, dirty_, held_, connections_);
     forget(shm_connections_, shard, dirty_, held_, connections_);
+    forget(verbs_connections_, shard, dirty_, held_, connections_);
   });
 }
 
-Status Core::connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket) {
-  auto connection = std::make_unique<Connection>(shard, worker, false);
+// `add` makes the endpoint's peer; it runs on the core's thread.
+template <typename Add>
+Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
+                    std::vector<std::unique_ptr<Connection>>& connections, Add add) {
   Status status;
   call([&] {
-    auto peer = tcp_->add(std::move(socket));
+    auto peer = add();
     if (!peer) {
       status = peer.error();
       return;
     }
-    connection->endpoint = tcp_.get();
+    connection->endpoint = &endpoint;
     connection->peer = *peer;
-    shard->connections[worker] = connection.get();
-    tcp_connections_[*peer] = std::move(connection);
+    connection->shard->connections[connection->worker] = connection.get();
+    connections[*peer] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
   return status;
+}
+
+Status Core::connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket) {
+  return attach(std::make_unique<Connection>(shard, worker, false), *tcp_, tcp_connections_,
+                [&] { return tcp_->add(std::move(socket)); });
 }
 
 Status Core::connect_shm(Shard* shard, std::uint32_t worker,
                          transport::ShmConnection shm_connection) {
+  return attach(std::make_unique<Connection>(shard, worker, true), *shm_, shm_connections_,
+                [&] { return shm_->add(std::move(shm_connection)); });
+}
+
+Status Core::connect_verbs(Shard* shard, std::uint32_t worker,
+                           transport::VerbsConnection verbs_connection, std::byte* window,
+                           std::shared_ptr<const Landing> landing) {
   auto connection = std::make_unique<Connection>(shard, worker, true);
-  Status status;
-  call([&] {
-    auto peer = shm_->add(std::move(shm_connection));
-    if (!peer) {
-      status = peer.error();
-      return;
-    }
-    connection->endpoint = shm_.get();
-    connection->peer = *peer;
-    shard->connections[worker] = connection.get();
-    shm_connections_[*peer] = std::move(connection);
-    connections_.fetch_add(1, std::memory_order_relaxed);
-  });
-  return status;
+  connection->window = window;
+  connection->landing = std::move(landing);
+  return attach(std::move(connection), *verbs_, verbs_connections_,
+                [&] { return verbs_->add(std::move(verbs_connection)); });
 }
 
 CoreCounters Core::counters() const {

@@ -13,6 +13,11 @@ bool offers(const ServerConfig& config, const std::string& transport) {
   return offered.empty() || std::find(offered.begin(), offered.end(), transport) != offered.end();
 }
 
+OfferVerbs offer_verbs(const ServerConfig& config) {
+  if (!offers(config, "verbs")) return OfferVerbs::kNo;
+  return config.transports().empty() ? OfferVerbs::kIfPossible : OfferVerbs::kYes;
+}
+
 }  // namespace
 
 DaemonOptions options_from(const ServerConfig& config) {
@@ -29,6 +34,12 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .tcp = offers(config, "tcp"),
                          .tcp_address = config.data_address(),
                          .tcp_congestion_control = config.tcp_congestion_control(),
+                         .verbs = offer_verbs(config),
+                         .verbs_devices = {config.verbs_devices().begin(),
+                                           config.verbs_devices().end()},
+                         .verbs_gid_index = config.has_verbs_gid_index()
+                                                ? std::optional(config.verbs_gid_index())
+                                                : std::nullopt,
                          .connections_per_core = config.connections_per_core(),
                          .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
           .control_address = config.control_address(),

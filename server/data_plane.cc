@@ -13,7 +13,9 @@
 #include "kernels/reduce.h"
 #include "server/acceptor.h"
 #include "server/core.h"
+#include "server/core_ports.h"
 #include "server/job_memory.h"
+#include "server/verbs_memory.h"
 
 namespace phub::server {
 
@@ -23,6 +25,7 @@ namespace {
 
 struct Job {
   JobShape shape;
+  std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs;
   std::shared_ptr<JobMemory> memory;
   std::vector<std::unique_ptr<Shard>> shards;  // by core
   std::vector<bool> connected;                 // [worker * cores + core]
@@ -36,6 +39,17 @@ std::uint64_t bytes_needed(const JobShape& shape) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
+}
+
+std::string_view name_of(transport::Kind kind) {
+  switch (kind) {
+    case transport::Kind::kShm:
+      return "shm";
+    case transport::Kind::kVerbs:
+      return "verbs";
+    default:
+      return "tcp";
+  }
 }
 
 Result<std::vector<std::optional<std::uint32_t>>> assign_cpus(const DataPlaneOptions& options) {
@@ -83,6 +97,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(cores_.size()); }
   std::uint16_t tcp_port() const override { return acceptor_->tcp_port(); }
   std::string shm_socket() const override { return shm_socket_; }
+  std::vector<CorePort> verbs_ports() const override;
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
@@ -93,6 +108,10 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   }
   Result<Admitted> admit(Candidate candidate) override;
   Result<transport::ShmConnection> shm_connection(Candidate& candidate, const JobMemory& memory);
+  Result<transport::verbs::Introduction> connect_verbs(Job& job, Candidate& candidate);
+  Result<Admitted> connect(Job& job, Candidate& candidate);
+  Result<std::vector<OpenPort>> ports_by_core(
+      const std::vector<std::optional<std::uint32_t>>& cpus) const;
   void detach(Job& job);
   void watch_events();
 
@@ -100,6 +119,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   Membership& membership_;
   asio::io_context context_{1};
   std::string shm_socket_;
+  std::vector<OpenPort> ports_;  // by core; empty: no RDMA
   std::vector<std::unique_ptr<Core>> cores_;
   std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
   std::unique_ptr<Acceptor> acceptor_;
@@ -114,12 +134,14 @@ Status DataPlaneImpl::open() {
   if (!event) return errno_status("eventfd", Code::kResourceExhausted);
   events_.emplace(context_, event.release());
   const int event_fd = events_->native_handle();
+  PHUB_ASSIGN_OR_RETURN(ports_, ports_by_core(cpus));
   for (std::uint32_t i = 0; i < cpus.size(); ++i) {
     PHUB_ASSIGN_OR_RETURN(auto core,
                           Core::create({.index = i,
                                         .cpu = cpus[i],
                                         .waiting = options_.waiting,
                                         .max_connections = options_.connections_per_core,
+                                        .device = ports_.empty() ? nullptr : ports_[i].device,
                                         .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
     cores_.push_back(std::move(core));
   }
@@ -138,6 +160,27 @@ Status DataPlaneImpl::open() {
   watch_events();
   thread_ = std::thread([this] { context_.run(); });
   return {};
+}
+
+Result<std::vector<OpenPort>> DataPlaneImpl::ports_by_core(
+    const std::vector<std::optional<std::uint32_t>>& cpus) const {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<OpenPort> ports, open_ports(options_));
+  if (ports.empty()) return ports;
+  std::vector<int> core_nodes;
+  std::vector<int> port_nodes;
+  for (const auto& cpu : cpus) core_nodes.push_back(cpu ? numa_node_of(*cpu) : -1);
+  for (const OpenPort& port : ports) port_nodes.push_back(port.numa_node);
+  std::vector<OpenPort> by_core;
+  for (const std::size_t port : assign_ports(core_nodes, port_nodes)) {
+    by_core.push_back(ports[port]);
+  }
+  return by_core;
+}
+
+std::vector<CorePort> DataPlaneImpl::verbs_ports() const {
+  std::vector<CorePort> identities;
+  for (const OpenPort& port : ports_) identities.push_back(port.identity);
+  return identities;
 }
 
 void DataPlaneImpl::watch_events() {
@@ -226,6 +269,58 @@ Result<transport::ShmConnection> DataPlaneImpl::shm_connection(Candidate& candid
   return connection;
 }
 
+// The queue pair can receive before the worker hears of it, and the core knows it before that.
+Result<transport::verbs::Introduction> DataPlaneImpl::connect_verbs(Job& job,
+                                                                    Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  if (ports_.empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
+  Core& core = *cores_[hello.core];
+  const auto& device = ports_[hello.core].device;
+  std::shared_ptr<VerbsMemory>& memory = job.verbs[device.get()];
+  if (!memory) {
+    std::vector<std::uint32_t> cores;
+    for (std::uint32_t i = 0; i < cores_.size(); ++i) {
+      if (ports_[i].device == device) cores.push_back(i);
+    }
+    PHUB_ASSIGN_OR_RETURN(memory, VerbsMemory::create(device, job.memory, job.shape, cores));
+  }
+  Shard* shard = job.shards[hello.core].get();
+  PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
+  // Each chunk and a Hyper, at most, are on their way at a time.
+  PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, shard->chunks() + 1));
+  connection.peer = candidate.introduction;
+  connection.socket = std::move(candidate.socket);
+  PHUB_RETURN_IF_ERROR(core.verbs()->connect(connection));
+  const transport::verbs::Introduction own = connection.own;
+  PHUB_RETURN_IF_ERROR(core.connect_verbs(shard, hello.worker, std::move(connection),
+                                          parts.window.data(), memory->landing(hello.core)));
+  return own;
+}
+
+Result<Admitted> DataPlaneImpl::connect(Job& job, Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  Core& core = *cores_[hello.core];
+  Shard* shard = job.shards[hello.core].get();
+  Admitted admitted;
+  switch (hello.kind) {
+    case transport::Kind::kShm: {
+      PHUB_ASSIGN_OR_RETURN(auto connection, shm_connection(candidate, *job.memory));
+      PHUB_RETURN_IF_ERROR(core.connect_shm(shard, hello.worker, std::move(connection)));
+      admitted.memory_bytes = job.memory->published->size();
+      admitted.memory_fd = UniqueFd(::fcntl(job.memory->published_fd.get(), F_DUPFD_CLOEXEC, 0));
+      return admitted;
+    }
+    case transport::Kind::kTcp:
+      PHUB_RETURN_IF_ERROR(core.connect_tcp(shard, hello.worker, std::move(candidate.socket)));
+      return admitted;
+    case transport::Kind::kVerbs: {
+      PHUB_ASSIGN_OR_RETURN(admitted.introduction, connect_verbs(job, candidate));
+      return admitted;
+    }
+  }
+  return Status(Code::kInvalidArgument, "no such transport");
+}
+
 Result<Admitted> DataPlaneImpl::admit(Candidate candidate) {
   const transport::Hello hello = candidate.hello;
   Admitted admitted;
@@ -241,20 +336,10 @@ Result<Admitted> DataPlaneImpl::admit(Candidate candidate) {
     }
     const std::size_t index = hello.worker * cores_.size() + hello.core;
     if (job.connected[index]) return Status(Code::kAlreadyExists, "connected already");
-    Shard* shard = job.shards[hello.core].get();
-    if (candidate.shm) {
-      PHUB_ASSIGN_OR_RETURN(auto connection, shm_connection(candidate, *job.memory));
-      PHUB_RETURN_IF_ERROR(
-          cores_[hello.core]->connect_shm(shard, hello.worker, std::move(connection)));
-      admitted.memory_bytes = job.memory->published->size();
-      admitted.memory_fd = UniqueFd(::fcntl(job.memory->published_fd.get(), F_DUPFD_CLOEXEC, 0));
-    } else {
-      PHUB_RETURN_IF_ERROR(
-          cores_[hello.core]->connect_tcp(shard, hello.worker, std::move(candidate.socket)));
-    }
+    PHUB_ASSIGN_OR_RETURN(admitted, connect(job, candidate));
     job.connected[index] = true;
   }
-  membership_.on_connected(hello.job_id, hello.worker, hello.core, candidate.shm ? "shm" : "tcp");
+  membership_.on_connected(hello.job_id, hello.worker, hello.core, name_of(hello.kind));
   return admitted;
 }
 

@@ -18,6 +18,7 @@
 #include "common/base/status.h"
 #include "common/base/waiting.h"
 #include "common/plan.h"
+#include "common/transport/verbs/device.h"
 
 namespace phub::server {
 
@@ -37,6 +38,15 @@ class Membership {
   virtual void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) = 0;
 };
 
+// How a core's NIC is found from other hosts.
+struct CorePort {
+  std::string device;
+  transport::verbs::LinkLayer link_layer = transport::verbs::LinkLayer::kEthernet;
+  transport::verbs::Gid gid;
+};
+
+enum class OfferVerbs { kNo, kIfPossible, kYes };
+
 struct DataPlaneOptions {
   std::uint32_t cores = 0;          // 0: one for each CPU
   std::vector<std::uint32_t> cpus;  // empty: chosen by topology
@@ -46,6 +56,9 @@ struct DataPlaneOptions {
   bool tcp = true;
   std::string tcp_address = "127.0.0.1:0";
   std::string tcp_congestion_control = "auto";
+  OfferVerbs verbs = OfferVerbs::kIfPossible;  // set up over tcp's port: needs tcp too
+  std::vector<std::string> verbs_devices;      // "mlx5_0" or "mlx5_0:2"; empty: all
+  std::optional<std::uint32_t> verbs_gid_index;
   std::uint32_t connections_per_core = 256;
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
@@ -103,8 +116,9 @@ class DataPlane {
   virtual void remove_job(std::uint64_t job_id) = 0;
 
   virtual std::uint32_t cores() const = 0;
-  virtual std::uint16_t tcp_port() const = 0;  // 0: not offered
-  virtual std::string shm_socket() const = 0;  // abstract name; empty: not offered
+  virtual std::uint16_t tcp_port() const = 0;             // 0: not offered
+  virtual std::string shm_socket() const = 0;             // abstract name; empty: not offered
+  virtual std::vector<CorePort> verbs_ports() const = 0;  // by core; empty: not offered
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
   virtual std::vector<CoreCounters> core_counters() const = 0;
   virtual std::vector<DropCounter> drops() const = 0;

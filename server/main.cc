@@ -61,7 +61,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       ->type_name("HOST:PORT");
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
-  app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp")
+  app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
       ->delimiter(',')
       ->type_name("LIST");
   app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")

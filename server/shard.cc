@@ -73,8 +73,7 @@ std::uint32_t Shard::push_bytes(std::uint32_t slot) const {
 }
 
 std::span<const std::byte> Shard::reply(std::uint32_t slot) const {
-  return {memory_->published->data() + chunks_[slot].arena_offset * size_of(wire_type_),
-          push_bytes(slot)};
+  return {memory_->published->data() + reply_offset(slot), push_bytes(slot)};
 }
 
 Outcome Shard::arrive(const Push& push) {

@@ -47,6 +47,11 @@ class Shard {
   // What to answer for a chunk.
   std::span<const std::byte> reply(std::uint32_t slot) const;
 
+  // Where a chunk is in the parameters, in bytes of the wire type.
+  std::uint64_t reply_offset(std::uint32_t slot) const {
+    return chunks_[slot].arena_offset * size_of(wire_type_);
+  }
+
   // Bytes of a push of this chunk; 0: there is no such chunk.
   std::uint32_t push_bytes(std::uint32_t slot) const;
 

@@ -62,7 +62,7 @@ void add_options(CLI::App& train, Overrides& o) {
   add("--job", o.job, "NAME", "Job to join; the same for all its workers");
   add("--workers", o.workers, "N", "Number of workers in the job");
   add("--index", o.index, "I", "This worker's index, from 0; -1: the server chooses");
-  add("--transport", o.transport, "KIND", "auto, shm or tcp");
+  add("--transport", o.transport, "KIND", "auto, shm, tcp or verbs");
   add("--wire-type", o.wire_type, "TYPE", "fp32, fp16 or bf16");
   add("--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add("--epochs", o.epochs, "N", "Passes over the training images");
@@ -179,6 +179,9 @@ ClientOptions client_of(const WorkerConfig& config) {
           .workers = config.workers(),
           .worker_index = config.worker_index(),
           .transport = config.transport(),
+          .verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
+          .verbs_gid_index =
+              config.has_verbs_gid_index() ? std::optional(config.verbs_gid_index()) : std::nullopt,
           .tcp_congestion_control = config.tcp_congestion_control(),
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
@@ -196,8 +199,9 @@ Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& con
     return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value());
   }
   PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
-  spdlog::info("joined job={} worker={}/{} transport={}", config.job(), exchanger->worker_index(),
-               exchanger->workers(), exchanger->transport());
+  spdlog::info("joined job={} worker={}/{} transport={} reason=\"{}\"", config.job(),
+               exchanger->worker_index(), exchanger->workers(), exchanger->transport(),
+               exchanger->transport_reason());
   return exchanger;
 }
 

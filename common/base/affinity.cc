@@ -10,13 +10,30 @@
 
 namespace phub {
 
-Result<std::vector<std::uint32_t>> usable_cpus() {
+namespace {
+
+using Topology = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
+
+Result<Topology> load_topology() {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return errno_status("hwloc_topology_init");
-  const std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)> topology(
-      raw, hwloc_topology_destroy);
+  Topology topology(raw, hwloc_topology_destroy);
   if (hwloc_topology_load(raw) != 0) return errno_status("hwloc_topology_load");
+  return topology;
+}
 
+}  // namespace
+
+int numa_node_of(std::uint32_t cpu) {
+  const auto topology = load_topology();
+  if (!topology) return -1;
+  const hwloc_obj_t unit = hwloc_get_pu_obj_by_os_index(topology->get(), cpu);
+  return unit == nullptr ? -1 : hwloc_bitmap_first(unit->nodeset);
+}
+
+Result<std::vector<std::uint32_t>> usable_cpus() {
+  PHUB_ASSIGN_OR_RETURN(const Topology topology, load_topology());
+  hwloc_topology_t raw = topology.get();
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {

@@ -5,6 +5,8 @@
 //   worker -> server  Proof       HMAC(secret, "phub worker" | Hello | Challenge)
 //   server -> worker  Verdict     a code, and HMAC(secret, "phub server" | Hello | Challenge)
 //
+// For verbs the worker's verbs::Introduction follows its proof, and the server's follows a welcome.
+//
 // The secret itself never travels here; it was issued to (job, epoch, worker) by the rendezvous.
 // Pure functions and fixed layouts; any thread.
 #pragma once
@@ -20,7 +22,9 @@ using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;
 
 inline constexpr std::uint32_t kHelloMagic = 0x48424850;  // "PHBH"
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
+
+enum class Kind : std::uint32_t { kTcp = 0, kShm = 1, kVerbs = 2 };
 
 struct Hello {
   std::uint32_t magic = kHelloMagic;
@@ -32,8 +36,10 @@ struct Hello {
   std::uint32_t channel_capacity = 0;  // shm: notices per ring; tcp: 0
   std::uint64_t memory_bytes = 0;      // shm: size of the worker's memory; tcp: 0
   Nonce nonce = {};
+  Kind kind = Kind::kTcp;
+  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(Hello) == 56, "Hello is a wire format");
+static_assert(sizeof(Hello) == 64, "Hello is a wire format");
 
 struct Challenge {
   Nonce nonce = {};

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tests/support/test_server.h"
+#include "tests/support/tested_transports.h"
 #include "worker/client/phub.h"
 
 namespace phub {
@@ -69,10 +70,11 @@ Status sum_rounds(Client& client) {
 
 }  // namespace
 
-TEST_CASE("sums are exact over shm and tcp, IPv4 and IPv6, in both orders, one to five workers") {
+TEST_CASE(
+    "sums are exact over every transport, IPv4 and IPv6, in both orders, one to five workers") {
   for (const char* address : {"127.0.0.1", "[::1]"}) {
     const auto server = std::move(*TestServer::start(2, address));
-    for (const char* transport : {"shm", "tcp"}) {
+    for (const std::string& transport : tested_transports()) {
       for (const std::uint32_t workers : {1U, 2U, 5U}) {
         ClientOptions options = options_for(*server, transport, workers);
         options.deterministic = workers != 5;
@@ -87,7 +89,7 @@ TEST_CASE("sums are exact over shm and tcp, IPv4 and IPv6, in both orders, one t
 TEST_CASE("two servers share the chunks of one job") {
   const auto first = std::move(*TestServer::start(1));
   const auto second = std::move(*TestServer::start(2));
-  for (const char* transport : {"shm", "tcp"}) {
+  for (const std::string& transport : tested_transports()) {
     ClientOptions options = options_for(*first, transport, 2);
     options.servers.push_back(second->address());
     const Status status = run_workers(options, kKeys, sum_rounds);
@@ -98,7 +100,7 @@ TEST_CASE("two servers share the chunks of one job") {
 
 TEST_CASE("hyper-parameters of worker 0 hold from the next push on") {
   const auto server = std::move(*TestServer::start(2));
-  for (const char* transport : {"shm", "tcp"}) {
+  for (const std::string& transport : tested_transports()) {
     ClientOptions options = options_for(*server, transport, 2);
     options.rule = RuleKind::kSgd;
     options.hyper.learning_rate = 1.0F;
@@ -124,7 +126,7 @@ TEST_CASE("hyper-parameters of worker 0 hold from the next push on") {
 
 TEST_CASE("a worker that vanishes in a round is named to the others, and the server serves on") {
   const auto server = std::move(*TestServer::start(2));
-  for (const char* transport : {"shm", "tcp"}) {
+  for (const std::string& transport : tested_transports()) {
     const ClientOptions options = options_for(*server, transport, 3);
     const Status status = run_workers(options, kKeys, [](Client& client) -> Status {
       PHUB_RETURN_IF_ERROR(sum_rounds(client));
@@ -148,7 +150,7 @@ TEST_CASE("a worker that vanishes in a round is named to the others, and the ser
 
 TEST_CASE("waiting for a key whose chunk waits for another key says so") {
   const auto server = std::move(*TestServer::start(1));
-  ClientOptions options = options_for(*server, "shm", 1);
+  ClientOptions options = options_for(*server, tested_transports().back(), 1);
   options.timeout = milliseconds(1000);
   const Status status = run_workers(options, {{"a", 10}, {"b", 10}}, [](Client& client) -> Status {
     PHUB_RETURN_IF_ERROR(client.push(0));
@@ -163,20 +165,21 @@ TEST_CASE("wrong options and wrong calls are refused with the field") {
   CHECK(Client::connect({}).error().message().find("servers") != std::string::npos);
   ClientOptions options = options_for(*server, "carrier pigeon", 1);
   CHECK(Client::connect(options).error().message().find("transport") != std::string::npos);
-  const Status status = run_workers(options_for(*server, "tcp", 1), kKeys, [](Client& client) {
-    CHECK_FALSE(client.push(99).ok());
-    CHECK_FALSE(client.initialise().ok());
-    CHECK(client.push(1).ok());
-    CHECK_FALSE(client.push(1).ok());
-    CHECK_FALSE(client.set_hyper({}).ok());
-    return client.wait(1);
-  });
+  const Status status =
+      run_workers(options_for(*server, tested_transports().back(), 1), kKeys, [](Client& client) {
+        CHECK_FALSE(client.push(99).ok());
+        CHECK_FALSE(client.initialise().ok());
+        CHECK(client.push(1).ok());
+        CHECK_FALSE(client.push(1).ok());
+        CHECK_FALSE(client.set_hyper({}).ok());
+        return client.wait(1);
+      });
   CHECK(status.ok());
 }
 
 TEST_CASE("a missing worker is named when the start times out") {
   const auto server = std::move(*TestServer::start(1));
-  ClientOptions options = options_for(*server, "shm", 2);
+  ClientOptions options = options_for(*server, tested_transports().front(), 2);
   options.worker_index = 0;
   options.timeout = milliseconds(500);
   auto client = Client::connect(options);

@@ -59,6 +59,7 @@ class FakeDataPlane : public server::DataPlane {
   std::uint32_t cores() const override { return cores_; }
   std::uint16_t tcp_port() const override { return 4242; }
   std::string shm_socket() const override { return "phub-fake"; }
+  std::vector<server::CorePort> verbs_ports() const override { return {}; }
   std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
     if (!shape(job_id)) return std::nullopt;
     return server::JobCounters{.chunks = 4,

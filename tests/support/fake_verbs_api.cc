@@ -110,6 +110,7 @@ int ibv_query_device(struct ibv_context*, struct ibv_device_attr* attributes) {
   attributes->max_qp_wr = world().behaviour.max_qp_wr;
   attributes->max_cqe = world().behaviour.max_cqe;
   attributes->max_mr_size = ~0ULL;
+  attributes->phys_port_cnt = 1;
   return 0;
 }
 
@@ -132,6 +133,17 @@ int ibv_query_gid(struct ibv_context*, uint8_t, int index, union ibv_gid* gid) {
   const auto bytes = fake::gid_bytes();
   std::memcpy(gid->raw, bytes.data(), bytes.size());
   return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context*, struct ibv_gid_entry* entries, size_t most,
+                             uint32_t, size_t) {
+  if (most < 1) return -EINVAL;
+  entries[0] = {};
+  const auto bytes = fake::gid_bytes();
+  std::memcpy(entries[0].gid.raw, bytes.data(), bytes.size());
+  entries[0].port_num = 1;
+  entries[0].gid_type = IBV_GID_TYPE_ROCE_V2;
+  return 1;
 }
 
 struct ibv_pd* ibv_alloc_pd(struct ibv_context* context) {

@@ -45,11 +45,13 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
                            UniqueFd socket) {
     auto registered = register_side(side, device);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, layout));
-    VerbsConnection connection = std::move(*endpoint->prepare({.owner = registered,
-                                                               .domain = registered->domain.get(),
-                                                               .source = registered->source.get(),
-                                                               .window = registered->window.get()},
-                                                              outstanding));
+    VerbsConnection connection =
+        std::move(*endpoint->prepare({.owner = registered,
+                                      .domain = registered->domain.get(),
+                                      .source_key = registered->source->lkey,
+                                      .window_key = registered->window->rkey,
+                                      .window = side.placement.window()},
+                                     outstanding));
     connection.socket = std::move(socket);
     side.kept = registered;
     side.endpoint = std::move(endpoint);

@@ -45,11 +45,12 @@ struct Station {
     registered = register_side(side, device());
     endpoint = std::move(*VerbsEndpoint::create(registered->device, 4, side.placement, kLayout));
   }
-  VerbsConnection prepare() const {
+  VerbsConnection prepare() {
     return std::move(*endpoint->prepare({.owner = registered,
                                          .domain = registered->domain.get(),
-                                         .source = registered->source.get(),
-                                         .window = registered->window.get()},
+                                         .source_key = registered->source->lkey,
+                                         .window_key = registered->window->rkey,
+                                         .window = side.placement.window()},
                                         64));
   }
 };
@@ -185,8 +186,11 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   RoomPlacement placement;
   const auto region = std::move(*verbs::register_memory(*domain, bytes, verbs::Access::kWindow));
   const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, placement, kLayout));
-  const VerbsMemory memory{
-      .owner = nullptr, .domain = domain.get(), .source = region.get(), .window = region.get()};
+  const VerbsMemory memory{.owner = nullptr,
+                           .domain = domain.get(),
+                           .source_key = region->lkey,
+                           .window_key = region->rkey,
+                           .window = bytes};
   fake_verbs::behaviour().max_qp_wr = 100;
   const auto deep = endpoint->prepare(memory, 101);
   REQUIRE(!deep);

@@ -7,6 +7,7 @@
 #include "worker/client/heartbeat.h"
 #include "worker/client/progress.h"
 #include "worker/client/rendezvous.h"
+#include "worker/client/transport_choice.h"
 
 namespace phub {
 
@@ -35,17 +36,21 @@ class ClientImpl final : public Client {
   }
   std::uint32_t workers() const override { return options_.workers; }
   std::string_view transport() const override { return transport_; }
+  std::string_view transport_reason() const override { return reason_; }
   ClientStatistics statistics() const override;
 
  private:
-  bool use_shm(const JoinInfo& joined) const {
-    return options_.transport != "tcp" && joined.same_host && !joined.shm_socket.empty();
+  bool any_uses(const std::string& transport) const {
+    return std::any_of(choices_.begin(), choices_.end(), [&](const TransportChoice& choice) {
+      return choice.transport == transport;
+    });
   }
   Status make_plan_with_servers();
-  Status check_transports();
+  Status choose_transports();
   Status allocate();
   Status connect_server(std::uint32_t server);
   Status connect_core(std::uint32_t server, std::uint32_t core);
+  Status connect_verbs(std::uint32_t server, const DataTarget& target);
   Status check_key(KeyId key) const;
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless() const;
@@ -57,8 +62,10 @@ class ClientImpl final : public Client {
 
   ClientOptions options_;
   std::vector<KeySpec> keys_;
-  std::vector<std::uint32_t> cores_;  // by server
-  std::string transport_;
+  std::vector<std::uint32_t> cores_;      // by server
+  std::vector<TransportChoice> choices_;  // by server
+  std::string transport_;                 // of all of them, or "mixed"
+  std::string reason_;
   Membership membership_;
   std::unique_ptr<Heartbeat> heartbeat_;
   std::shared_ptr<const Plan> plan_;
@@ -67,6 +74,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
   const std::byte* parameters_ = nullptr;
   std::shared_ptr<Mapping> published_;
+  std::unique_ptr<VerbsPorts> verbs_ports_;  // null: not looked for, or there is none
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;
   std::uint64_t rounds_ = 0;
@@ -89,9 +97,10 @@ Status check_options(const ClientOptions& options) {
   if (options.servers.empty()) {
     return {Code::kInvalidArgument, "servers: empty; name at least one control address"};
   }
-  if (options.transport != "auto" && options.transport != "shm" && options.transport != "tcp") {
+  const std::set<std::string> transports = {"auto", "shm", "tcp", "verbs"};
+  if (!transports.contains(options.transport)) {
     return {Code::kInvalidArgument,
-            "transport: \"" + options.transport + "\" is none of auto, shm, tcp"};
+            "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.tcp_congestion_control));
@@ -107,24 +116,26 @@ Status check_options(const ClientOptions& options) {
   return {};
 }
 
-Status ClientImpl::check_transports() {
+Status ClientImpl::choose_transports() {
+  std::string obstacle;
+  if (options_.transport == "auto" || options_.transport == "verbs") {
+    auto ports = VerbsPorts::create(options_.verbs_devices, options_.verbs_gid_index);
+    if (ports) {
+      verbs_ports_ = std::move(*ports);
+    } else {
+      obstacle = ports.error().message();
+    }
+  }
   std::set<std::string> used;
   for (std::size_t s = 0; s < membership_.joined.size(); ++s) {
-    const JoinInfo& joined = membership_.joined[s];
-    const std::string name = membership_.servers[s]->address();
-    if (use_shm(joined)) {
-      used.insert("shm");
-    } else if (options_.transport == "shm") {
-      return {Code::kFailedPrecondition,
-              "transport shm: server " + name +
-                  (joined.same_host ? " does not offer it (its `transports`)"
-                                    : " is on another host; use tcp or auto")};
-    } else if (joined.tcp_port == 0) {
-      return {Code::kFailedPrecondition,
-              "transport tcp: server " + name + " does not offer it (its `transports`)"};
-    } else {
-      used.insert("tcp");
-    }
+    const std::string& name = membership_.servers[s]->address();
+    auto choice =
+        choose_transport(options_.transport, membership_.joined[s], verbs_ports_.get(), obstacle);
+    if (!choice) return choice.error().with_context("server " + name);
+    used.insert(choice->transport);
+    reason_ +=
+        (reason_.empty() ? "" : "; ") + name + ": " + choice->transport + ", " + choice->reason;
+    choices_.push_back(std::move(*choice));
   }
   transport_ = used.size() == 1 ? *used.begin() : "mixed";
   return {};
@@ -172,10 +183,12 @@ Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
                         transport::CongestionControl::parse(options_.tcp_congestion_control));
   const DataTarget target{
       .joined = &joined, .core = core, .timeout = options_.timeout, .congestion_control = control};
-  if (!use_shm(joined)) {
+  const std::string& transport = choices_[server].transport;
+  if (transport == "tcp") {
     PHUB_ASSIGN_OR_RETURN(UniqueFd socket, open_tcp(target));
     return exchange_->connect_tcp(server, core, joined.epoch, std::move(socket));
   }
+  if (transport == "verbs") return connect_verbs(server, target);
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][core].size());
   PHUB_ASSIGN_OR_RETURN(auto connection,
                         open_shm(target, *memory_, transport::channel_capacity(chunks)));
@@ -184,6 +197,23 @@ Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
     parameters_ = published_->data();
   }
   return exchange_->connect_shm(server, core, joined.epoch, std::move(connection));
+}
+
+Status ClientImpl::connect_verbs(std::uint32_t server, const DataTarget& target) {
+  PHUB_ASSIGN_OR_RETURN(const auto device,
+                        verbs_ports_->towards(target.joined->rdma[target.core], target.core));
+  PHUB_ASSIGN_OR_RETURN(
+      const transport::VerbsMemory memory,
+      verbs_ports_->memory_on(device, {memory_->data(), memory_->size()},
+                              {local_parameters_->data(), local_parameters_->size()}));
+  PHUB_ASSIGN_OR_RETURN(transport::VerbsEndpoint * endpoint, exchange_->verbs_on(device));
+  const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][target.core].size());
+  // Each chunk and a Hyper, at most, are on their way at a time.
+  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->prepare(memory, chunks + 1));
+  PHUB_RETURN_IF_ERROR(open_verbs(target, connection));
+  PHUB_RETURN_IF_ERROR(endpoint->connect(connection));
+  return exchange_->connect_verbs(server, target.core, target.joined->epoch, endpoint,
+                                  std::move(connection));
 }
 
 Status ClientImpl::connect_server(std::uint32_t server) {
@@ -204,14 +234,14 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   PHUB_ASSIGN_OR_RETURN(
       membership_, join_all(options_.servers, describe_job(options_, keys_), options_.timeout));
   heartbeat_ = std::make_unique<Heartbeat>(membership_, kServerDeadline);
-  PHUB_RETURN_IF_ERROR(check_transports());
+  PHUB_RETURN_IF_ERROR(choose_transports());
   PHUB_RETURN_IF_ERROR(make_plan_with_servers());
   PHUB_RETURN_IF_ERROR(allocate());
   for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
   for (const auto& server : membership_.servers) {
     PHUB_RETURN_IF_ERROR(server->start(options_.timeout));
   }
-  PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), transport_ != "shm",
+  PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), any_uses("tcp"),
                                                     [this] { return hopeless(); }));
   return {};
 }

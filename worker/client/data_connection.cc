@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -14,10 +16,12 @@ namespace phub::client {
 
 using transport::Challenge;
 using transport::Hello;
+using transport::Kind;
 using transport::Proof;
 using transport::Role;
 using transport::Verdict;
 using transport::VerdictCode;
+using transport::verbs::Introduction;
 
 namespace {
 
@@ -57,7 +61,8 @@ struct Welcome {
 };
 
 Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret,
-                            std::span<const int> descriptors) {
+                            std::span<const int> descriptors,
+                            const Introduction* introduction = nullptr) {
   Welcome welcome;
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&hello, 1)), {}));
@@ -66,6 +71,10 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   const Proof proof{transport::proof_of(Role::kWorker, secret, hello, challenge)};
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&proof, 1)), descriptors));
+  if (introduction != nullptr) {
+    PHUB_RETURN_IF_ERROR(
+        transport::send_with_descriptors(socket, std::as_bytes(std::span(introduction, 1)), {}));
+  }
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
   if (welcome.verdict.code == VerdictCode::kRefused) {
     return Status(Code::kPermissionDenied, "the server refused this worker's secret");
@@ -76,14 +85,15 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   }
   if (welcome.verdict.code != VerdictCode::kWelcome) {
     return Status(Code::kResourceExhausted,
-                  "the core takes no more connections (connections_per_core), or this worker is "
-                  "connected already");
+                  "the core cannot take this connection: connections_per_core is reached, its "
+                  "device lacks room (see the server's log), or this worker is connected already");
   }
   return welcome;
 }
 
-Hello hello_of(const DataTarget& target) {
+Hello hello_of(const DataTarget& target, Kind kind) {
   Hello hello;
+  hello.kind = kind;
   hello.job_id = target.joined->job_id;
   hello.epoch = target.joined->epoch;
   hello.worker = target.joined->worker_index;
@@ -108,6 +118,8 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
     if (!socket) continue;
     set_timeout(socket.get(), target.timeout);  // also bounds connect
     target.congestion_control.prepare(socket.get());
+    const int on = 1;  // the messages of the handshake are small
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
       target.congestion_control.settle(socket.get());
       return socket;
@@ -123,10 +135,21 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
 
 Result<UniqueFd> open_tcp(const DataTarget& target) {
   PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_tcp(target));
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Welcome welcome,
-                        shake_hands(socket.get(), hello_of(target), target.joined->secret, {}));
+  PHUB_ASSIGN_OR_RETURN(
+      [[maybe_unused]] const Welcome welcome,
+      shake_hands(socket.get(), hello_of(target, Kind::kTcp), target.joined->secret, {}));
   PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
   return socket;
+}
+
+Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection) {
+  PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_tcp(target));
+  PHUB_ASSIGN_OR_RETURN(Welcome welcome, shake_hands(socket.get(), hello_of(target, Kind::kVerbs),
+                                                     target.joined->secret, {}, &connection.own));
+  PHUB_RETURN_IF_ERROR(receive(socket.get(), connection.peer, welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
+  connection.socket = std::move(socket);
+  return {};
 }
 
 Result<transport::ShmConnection> open_shm(const DataTarget& target, const SharedMemory& memory,
@@ -135,7 +158,7 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
   PHUB_ASSIGN_OR_RETURN(const auto channel, SharedMemory::create("phub-channel", bytes));
   PHUB_ASSIGN_OR_RETURN(UniqueFd socket, transport::connect_abstract(target.joined->shm_socket));
   set_timeout(socket.get(), target.timeout);
-  Hello hello = hello_of(target);
+  Hello hello = hello_of(target, Kind::kShm);
   hello.channel_capacity = capacity;
   hello.memory_bytes = memory.size();
   const std::array<int, 2> descriptors = {channel->fd(), memory.fd()};

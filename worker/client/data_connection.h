@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/verbs/verbs_endpoint.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::client {
@@ -23,6 +24,10 @@ struct DataTarget {
 
 // An authenticated stream, ready for a TcpEndpoint.
 Result<UniqueFd> open_tcp(const DataTarget& target);
+
+// Tells the server's core about `connection`, which was prepared, and learns about the other end;
+// then it can be connected.
+Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection);
 
 // A channel of `capacity` notices, ready for a ShmEndpoint: writes come from `memory`; the
 // connection's peer_memory is the server's parameters.

@@ -130,7 +130,9 @@ bool Exchange::run_once() {
   for (std::uint32_t i = 0; i < connections_.size(); ++i) send(i);
   const bool shm = drain(*shm_, by_shm_peer_);
   const bool tcp = drain(*tcp_, by_tcp_peer_);
-  return shm || tcp;
+  bool verbs = false;
+  for (const auto& lane : lanes_) verbs = drain(*lane->endpoint, lane->by_peer) || verbs;
+  return shm || tcp || verbs;
 }
 
 bool Exchange::drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer) {
@@ -175,8 +177,8 @@ void Exchange::on_answer(Connection& connection, const Completion& arrived) {
   }
 }
 
-std::byte* Exchange::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
-  const Connection& connection = connections_[by_tcp_peer_[peer]];
+std::byte* Exchange::place_of(const Connection& connection, std::uint32_t immediate,
+                              std::uint32_t bytes) const {
   const std::uint32_t slot = wire::slot_of(immediate);
   if (slot >= connection.chunks->size()) return nullptr;
   const std::uint32_t id = (*connection.chunks)[slot];

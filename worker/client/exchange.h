@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "common/base/counter.h"
+#include "common/landing.h"
 #include "common/plan.h"
 #include "common/priority_set.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
+#include "common/transport/verbs/verbs_endpoint.h"
 #include "common/wire.h"
 #include "worker/client/phub.h"
 
@@ -45,8 +47,14 @@ class Exchange final : private transport::Placement {
                      UniqueFd socket);
   Status connect_shm(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
                      transport::ShmConnection connection);
+  // The endpoint of a device: connections are prepared and connected on it.
+  Result<transport::VerbsEndpoint*> verbs_on(
+      const std::shared_ptr<const transport::verbs::OpenDevice>& device);
+  Status connect_verbs(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
+                       const transport::VerbsEndpoint* endpoint,
+                       transport::VerbsConnection connection);
   void use_memory(const ExchangeMemory& memory) { memory_ = memory; }
-  std::vector<transport::Endpoint*> endpoints() { return {shm_.get(), tcp_.get()}; }
+  std::vector<transport::Endpoint*> endpoints();
 
   // ---- the data path ----
   // REQUIRES: key is ready.
@@ -74,6 +82,7 @@ class Exchange final : private transport::Placement {
     std::uint32_t core = 0;
     std::uint32_t epoch = 0;
     const std::vector<std::uint32_t>* chunks = nullptr;  // by slot
+    Landing landing;                                     // verbs: where pushes go
     std::unique_ptr<PrioritySet> pending;                // slots to send
     std::uint32_t outstanding = 0;                       // sent or to send, not answered
     std::uint32_t needed = 0;                            // scratch of expect
@@ -88,6 +97,18 @@ class Exchange final : private transport::Placement {
     std::uint32_t remaining = 0;  // chunks not answered yet
   };
 
+  // The endpoint of one RDMA device; where its writes go, both ways.
+  struct VerbsLane final : transport::Placement, transport::Layout {
+    explicit VerbsLane(Exchange& exchange_) : exchange(exchange_) {}
+    std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+    void abandon(transport::PeerId, std::byte*) override {}
+    std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
+
+    Exchange& exchange;
+    std::vector<std::uint32_t> by_peer;
+    std::unique_ptr<transport::VerbsEndpoint> endpoint;  // last: it uses the above
+  };
+
   Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader);
   Connection& add(std::uint32_t server, std::uint32_t core, std::uint32_t epoch);
   void send(std::uint32_t index);
@@ -98,7 +119,12 @@ class Exchange final : private transport::Placement {
   std::uint32_t bytes_of(const Chunk& chunk) const {
     return static_cast<std::uint32_t>(chunk.elements * element_bytes_);
   }
-  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  // Where the answer goes that `immediate` announces; null if it is not expected.
+  std::byte* place_of(const Connection& connection, std::uint32_t immediate,
+                      std::uint32_t bytes) const;
+  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override {
+    return place_of(connections_[by_tcp_peer_[peer]], immediate, bytes);
+  }
   void abandon(transport::PeerId, std::byte*) override {}
 
   std::shared_ptr<const Plan> plan_;
@@ -110,6 +136,7 @@ class Exchange final : private transport::Placement {
   std::vector<Connection> connections_;     // server by server, core by core
   std::vector<std::uint32_t> by_tcp_peer_;  // connection of a peer
   std::vector<std::uint32_t> by_shm_peer_;
+  std::vector<std::unique_ptr<VerbsLane>> lanes_;
   std::vector<ChunkState> chunks_;
   std::vector<KeyState> keys_;
   std::uint64_t outstanding_ = 0;  // keys that are pushed and not ready

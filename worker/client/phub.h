@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +42,11 @@ struct ClientOptions {
   std::string job = "default";
   std::uint32_t workers = 1;
   std::int32_t worker_index = -1;  // -1: the server chooses
-  std::string transport = "auto";  // auto (shm on the same host, else tcp), shm, tcp
+  // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
+  // verbs
+  std::string transport = "auto";
+  std::vector<std::string> verbs_devices = {};        // "mlx5_0" or "mlx5_0:2"; empty: all
+  std::optional<std::uint32_t> verbs_gid_index = {};  // nothing: chosen for each server
   // auto (within a host reno, else the system's), system, or a name that the kernel offers
   std::string tcp_congestion_control = "auto";
   DataType wire_type = DataType::kFloat32;
@@ -111,7 +116,9 @@ class Client {
 
   virtual std::uint32_t worker_index() const = 0;
   virtual std::uint32_t workers() const = 0;
-  virtual std::string_view transport() const = 0;  // "shm" or "tcp"; "mixed"
+  virtual std::string_view transport() const = 0;  // "shm", "tcp" or "verbs"; "mixed"
+  // Why, server by server, in words.
+  virtual std::string_view transport_reason() const = 0;
   virtual ClientStatistics statistics() const = 0;
 };
 

@@ -81,6 +81,21 @@ void fill(const JobDescription& job, control::JobSpec& message) {
   }
 }
 
+std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
+  using transport::verbs::GidType;
+  using transport::verbs::LinkLayer;
+  RdmaPort port{.device = message.device(),
+                .link_layer = message.infiniband() ? LinkLayer::kInfiniBand : LinkLayer::kEthernet,
+                .gid = {}};
+  if (message.gid().size() != port.gid.bytes.size() ||
+      message.gid_type() > static_cast<std::uint32_t>(GidType::kRoceV2)) {
+    return std::nullopt;
+  }
+  std::copy(message.gid().begin(), message.gid().end(), port.gid.bytes.begin());
+  port.gid.type = static_cast<GidType>(message.gid_type());
+  return port;
+}
+
 class GrpcRendezvous final : public Rendezvous {
  public:
   GrpcRendezvous(Address address, std::string text, const std::shared_ptr<grpc::Channel>& channel)
@@ -106,6 +121,7 @@ class GrpcRendezvous final : public Rendezvous {
                   .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
                   .shm_socket = reply.shm_socket(),
                   .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
+                  .rdma = {},
                   .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
     if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
         reply.tcp_port() > UINT16_MAX || info.worker_index >= job.workers ||
@@ -113,6 +129,13 @@ class GrpcRendezvous final : public Rendezvous {
       return Status(Code::kInternal, text_ + " sent a join reply that makes no sense");
     }
     std::copy(reply.secret().begin(), reply.secret().end(), info.secret.begin());
+    for (const control::RdmaPort& message : reply.rdma()) {
+      const auto port = port_from(message);
+      if (!port || reply.rdma_size() != static_cast<int>(info.cores)) {
+        return Status(Code::kInternal, text_ + " sent RDMA ports that make no sense");
+      }
+      info.rdma.push_back(*port);
+    }
     joined_ = info;
     return info;
   }

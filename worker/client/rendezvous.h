@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/transport/verbs/device.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {
@@ -37,6 +38,13 @@ struct JobDescription {
 
 JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
 
+// How a NIC of the server is found.
+struct RdmaPort {
+  std::string device;
+  transport::verbs::LinkLayer link_layer = transport::verbs::LinkLayer::kEthernet;
+  transport::verbs::Gid gid;
+};
+
 // What a server answers to a join.
 struct JoinInfo {
   std::uint64_t job_id = 0;  // of this server; other servers give the same job other ids
@@ -48,6 +56,7 @@ struct JoinInfo {
   std::uint16_t tcp_port = 0;  // 0: the server offers no tcp
   std::string shm_socket;      // abstract name without the leading NUL; empty: no shm
   bool same_host = false;      // same boot id: shm is possible
+  std::vector<RdmaPort> rdma;  // by core: the NIC that serves it; empty: no verbs
   std::chrono::milliseconds heartbeat_interval{0};
 };
 

@@ -45,7 +45,8 @@ class Exchanger {
 
   virtual std::uint32_t worker_index() const = 0;
   virtual std::uint32_t workers() const = 0;
-  virtual std::string_view transport() const = 0;  // "shm", "tcp", "local"
+  virtual std::string_view transport() const = 0;  // "shm", "tcp", "verbs", "mixed", "local"
+  virtual std::string_view transport_reason() const { return "there is no choice"; }
   virtual ExchangeStatistics statistics() const = 0;
 };
 

@@ -57,6 +57,7 @@ class RemoteExchanger : public Exchanger {
   std::uint32_t worker_index() const override { return client_->worker_index(); }
   std::uint32_t workers() const override { return client_->workers(); }
   std::string_view transport() const override { return client_->transport(); }
+  std::string_view transport_reason() const override { return client_->transport_reason(); }
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();
     return {statistics.bytes_pushed, statistics.bytes_received};

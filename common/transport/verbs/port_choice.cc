@@ -91,4 +91,20 @@ Result<PortChoice> choose_port(const std::vector<DeviceInfo>& devices,
   return Status(Code::kNotFound, "no RDMA port can be used: " + reasons);
 }
 
+Result<std::vector<PortChoice>> choose_ports(const std::vector<DeviceInfo>& devices,
+                                             const std::vector<std::string>& names) {
+  std::vector<PortChoice> choices;
+  for (const std::string& name : names) {
+    PHUB_ASSIGN_OR_RETURN(PortChoice choice, choose_port(devices, {name}));
+    choices.push_back(std::move(choice));
+  }
+  if (!names.empty()) return choices;
+  for (const DeviceInfo& device : devices) {
+    auto choice = choose_port({device}, {});
+    if (choice) choices.push_back(std::move(*choice));
+  }
+  if (!choices.empty()) return choices;
+  return choose_port(devices, {}).error();  // says why none can be used
+}
+
 }  // namespace phub::transport::verbs

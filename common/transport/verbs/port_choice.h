@@ -24,6 +24,11 @@ struct PortChoice {
 Result<PortChoice> choose_port(const std::vector<DeviceInfo>& devices,
                                const std::vector<std::string>& names);
 
+// All of them: the first port that can be used of each name or, without names, of each device.
+// Errors: as choose_port's; a name that means none that can be used is one.
+Result<std::vector<PortChoice>> choose_ports(const std::vector<DeviceInfo>& devices,
+                                             const std::vector<std::string>& names);
+
 // How to do without RDMA hardware.
 extern const char* const kWithoutDevices;
 

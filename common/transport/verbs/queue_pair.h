@@ -4,9 +4,9 @@
 
 #include <array>
 #include <cstdint>
-#include <type_traits>
 
 #include "common/base/status.h"
+#include "common/transport/verbs/introduction.h"
 #include "common/transport/verbs/objects.h"
 
 namespace phub::transport::verbs {
@@ -26,24 +26,6 @@ struct Depths {
   std::uint32_t send = 0;
   std::uint32_t receive = 0;
 };
-
-// What one end tells the other, in the bytes of the host (little-endian). The window is the memory
-// that the other end may write to.
-struct Introduction {
-  std::uint32_t queue_pair = 0;
-  std::uint32_t packet_sequence = 0;  // the first one that it sends, 24 bits
-  std::uint32_t window_key = 0;
-  std::uint32_t receive_depth = 0;
-  std::uint64_t window_address = 0;
-  std::uint64_t window_bytes = 0;
-  std::array<std::uint8_t, 16> gid = {};
-  std::uint16_t lid = 0;
-  std::uint8_t mtu = 0;
-  std::uint8_t global = 0;
-  std::uint32_t reserved = 0;
-};
-static_assert(sizeof(Introduction) == 56 && std::is_trivially_copyable_v<Introduction>,
-              "Introduction is a wire format");
 
 // A queue pair whose completions, of both kinds, go to `completions`. Errors name the device's
 // limit that is too low.

@@ -41,8 +41,9 @@ struct VerbsConnection {
 struct VerbsMemory {
   std::shared_ptr<void> owner;
   ibv_pd* domain = nullptr;
-  const ibv_mr* source = nullptr;  // our writes come from here
-  const ibv_mr* window = nullptr;  // the peer's writes go here
+  std::uint32_t source_key = 0;  // lkey of what our writes come from
+  std::uint32_t window_key = 0;  // rkey of what the window is a part of
+  std::span<std::byte> window;   // the peer's writes go here
 };
 
 class VerbsEndpoint final : public Endpoint {

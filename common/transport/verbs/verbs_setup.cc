@@ -124,13 +124,13 @@ Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
       return errno_status("ibv_post_recv", Code::kResourceExhausted);
     }
   }
-  connection.source_key = memory.source->lkey;
+  connection.source_key = memory.source_key;
   connection.own = {.queue_pair = connection.pair->qp_num,
                     .packet_sequence = verbs::random_packet_sequence(),
-                    .window_key = memory.window->rkey,
+                    .window_key = memory.window_key,
                     .receive_depth = connection.depths.receive,
-                    .window_address = reinterpret_cast<std::uint64_t>(memory.window->addr),
-                    .window_bytes = memory.window->length,
+                    .window_address = reinterpret_cast<std::uint64_t>(memory.window.data()),
+                    .window_bytes = memory.window.size(),
                     .gid = device_->address.gid,
                     .lid = device_->address.lid,
                     .mtu = device_->address.mtu,

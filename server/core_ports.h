@@ -1,0 +1,30 @@
+// Which port of which RDMA device serves which core. Set-up only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/transport/verbs/open_device.h"
+#include "server/data_plane.h"
+
+namespace phub::server {
+
+struct OpenPort {
+  CorePort identity;
+  int numa_node = -1;
+  std::shared_ptr<const transport::verbs::OpenDevice> device;
+};
+
+// The ports that the options allow, opened. Empty if verbs are not offered, or are only if possible
+// and no port can be used. Errors (with kYes): the reasons of every port.
+Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options);
+
+// For each core the index of its port: one on its NUMA node if there is any (-1: node unknown),
+// and of those the one that serves the fewest cores so far. REQUIRES: there are ports.
+std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
+                                      const std::vector<int>& port_nodes);
+
+}  // namespace phub::server

@@ -1,0 +1,55 @@
+// One job's memory as one RDMA device sees it: the parameters, which only we read, and for each
+// worker windows of its own, one a core, which only that worker can write to and nobody can read.
+//
+// A domain for each job and device: no key of one job opens anything of another. Made by a control
+// thread; lives until the last connection that uses it is gone.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "common/base/memory.h"
+#include "common/landing.h"
+#include "common/transport/verbs/memory.h"
+#include "common/transport/verbs/verbs_endpoint.h"
+#include "server/job_memory.h"
+
+namespace phub::server {
+
+class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
+ public:
+  // `cores`: those of this server that are served through the device.
+  static Result<std::shared_ptr<VerbsMemory>> create(
+      std::shared_ptr<const transport::verbs::OpenDevice> device,
+      std::shared_ptr<const JobMemory> memory, const JobShape& shape,
+      const std::vector<std::uint32_t>& cores);
+
+  // What a connection of this worker to this core, one of `cores`, is made of. A worker's windows
+  // are registered, all at once, at its first connection. Control threads only, one at a time.
+  Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
+  const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
+    return sections_[core].landing;
+  }
+
+ private:
+  struct Section {
+    std::shared_ptr<const Landing> landing;
+    std::uint64_t offset = 0;  // in a worker's windows
+  };
+  struct Windows {
+    std::unique_ptr<Mapping> memory;
+    transport::verbs::Registration registration;
+  };
+
+  VerbsMemory() = default;
+
+  std::shared_ptr<const transport::verbs::OpenDevice> device_;
+  std::shared_ptr<const JobMemory> memory_;
+  std::vector<Section> sections_;  // by core
+  std::uint64_t window_bytes_ = 0;
+  transport::verbs::Domain domain_;
+  transport::verbs::Registration parameters_;
+  std::vector<Windows> windows_;  // by worker
+};
+
+}  // namespace phub::server

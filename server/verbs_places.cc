@@ -1,0 +1,25 @@
+#include "server/verbs_places.h"
+
+#include "common/wire.h"
+
+namespace phub::server {
+
+std::byte* VerbsPlaces::place(transport::PeerId peer, std::uint32_t immediate,
+                              std::uint32_t bytes) {
+  const Connection& connection = *connections_[peer];
+  const Landing& landing = *connection.landing;
+  const std::uint32_t slot = wire::slot_of(immediate);
+  if (slot == wire::kHyperSlot) {
+    return bytes == sizeof(Hyper) ? connection.window + Landing::kHyper : nullptr;
+  }
+  // The device says how much was written, not where: what a worker puts beside its place is in its
+  // own window, and harms its own gradients only.
+  if (bytes != connection.shard->push_bytes(slot)) return nullptr;
+  return connection.window + landing.slots[slot];
+}
+
+std::uint64_t VerbsPlaces::offset(transport::PeerId peer, std::uint32_t immediate) const {
+  return connections_[peer]->shard->reply_offset(wire::slot_of(immediate));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,47 @@
+#include "worker/client/transport_choice.h"
+
+namespace phub::client {
+
+namespace {
+
+// Empty: verbs can be used.
+std::string verbs_obstacle(const JoinInfo& joined, VerbsPorts* ports, const std::string& here) {
+  if (joined.rdma.empty()) return "the server offers no verbs (no RDMA port, or its `transports`)";
+  if (ports == nullptr) return here;
+  for (std::uint32_t core = 0; core < joined.rdma.size(); ++core) {
+    const auto device = ports->towards(joined.rdma[core], core);
+    if (!device) return device.error().message();
+  }
+  return {};
+}
+
+std::string shm_obstacle(const JoinInfo& joined) {
+  if (!joined.same_host) return "the server is on another host";
+  return joined.shm_socket.empty() ? "the server does not offer it (its `transports`)" : "";
+}
+
+}  // namespace
+
+Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
+                                         VerbsPorts* ports, const std::string& obstacle) {
+  const auto unless = [&](const std::string& why_not) -> Result<TransportChoice> {
+    if (why_not.empty()) return TransportChoice{wanted, "as asked for"};
+    return Status(Code::kFailedPrecondition,
+                  "transport " + wanted + ": " + why_not + "; use another, or auto");
+  };
+  const std::string no_tcp =
+      joined.tcp_port == 0 ? "the server does not offer it (its `transports`)" : "";
+  if (wanted == "shm") return unless(shm_obstacle(joined));
+  if (wanted == "tcp") return unless(no_tcp);
+  const std::string no_verbs = verbs_obstacle(joined, ports, obstacle);
+  if (wanted == "verbs") return unless(no_verbs);
+  if (shm_obstacle(joined).empty()) return TransportChoice{"shm", "on the same host"};
+  if (no_verbs.empty()) {
+    return TransportChoice{"verbs", "through its " + joined.rdma[0].device};
+  }
+  if (no_tcp.empty()) return TransportChoice{"tcp", "no verbs: " + no_verbs};
+  return Status(Code::kFailedPrecondition, "no transport is left: tcp: " + no_tcp + "; verbs: " +
+                                               no_verbs + "; shm: " + shm_obstacle(joined));
+}
+
+}  // namespace phub::client

@@ -1,0 +1,23 @@
+// Which transport reaches a server, and why. Set-up only.
+#pragma once
+
+#include <string>
+
+#include "common/base/status.h"
+#include "worker/client/rendezvous.h"
+#include "worker/client/verbs_ports.h"
+
+namespace phub::client {
+
+struct TransportChoice {
+  std::string transport;  // shm, tcp, verbs
+  std::string reason;
+};
+
+// `wanted`: auto, shm, tcp or verbs. auto: shm on the same host, verbs if the server has RDMA ports
+// that `ports` reaches, else tcp. `ports` is null without usable ports; `obstacle` then says why.
+// Error: kFailedPrecondition when what is wanted cannot be had, with the reason.
+Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
+                                         VerbsPorts* ports, const std::string& obstacle);
+
+}  // namespace phub::client
