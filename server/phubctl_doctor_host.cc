@@ -49,7 +49,7 @@ PortCounters counters_of(const std::string& ports, const std::string& device, st
     for (const std::string& name : names_in(path)) {
       Counter counter{.name = name};
       const bool is_setting = name == "lifespan";  // of the kernel's copy of the others
-      if (!is_setting && parse(first_line(path + "/" + name), counter.value)) {
+      if (!is_setting && parse(first_line(fmt::format("{}/{}", path, name)), counter.value)) {
         read.counters.push_back(counter);
       }
     }
