@@ -18,7 +18,8 @@ constexpr std::uint32_t kLargestMtu = 4096;
 constexpr std::uint32_t kStandardFrameMtu = 1024;
 
 constexpr const char* kShowDevices =
-    "install ibverbs-providers; modprobe ib_uverbs; give a container --device=/dev/infiniband";
+    "install ibverbs-providers; modprobe ib_uverbs; let this user read and write "
+    "/dev/infiniband/uverbs*; give a container --device=/dev/infiniband";
 constexpr const char* kDoWithout = "use another device, or the transports tcp and shm";
 
 std::string link_of(const Port& port) {

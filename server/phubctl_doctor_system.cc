@@ -43,8 +43,8 @@ Findings check_memlock(const Host& host) {
   }
   const bool is_tiny = limit.soft_bytes < kMemlockFloorBytes;
   finding.severity = is_tiny ? Severity::kFail : Severity::kWarn;
-  finding.text +=
-      is_tiny ? ": RDMA cannot register its memory" : ": RDMA cannot register models beyond it";
+  finding.text += is_tiny ? ": too little for RDMA, which locks what it registers"
+                          : ": enough for RDMA while models fit in it";
   finding.cure =
       limit.hard_bytes == kUnlimited ? "ulimit -l unlimited, before the program" : kRaiseMemlock;
   return {finding};
