@@ -11,6 +11,7 @@
 
 #include "server/phubctl_client.h"
 #include "server/phubctl_commands.h"
+#include "server/phubctl_doctor.h"
 
 namespace phub::phubctl {
 namespace {
@@ -27,9 +28,11 @@ struct Options {
   bool with_chunks = false;
   std::uint32_t deadline_ms = 0;
   JobOptions job;
+  DoctorOptions doctor;
 };
 
 using Command = std::function<Status(const Session&)>;
+using LocalCommand = std::function<Status()>;  // asks no server
 
 void declare_create(CLI::App& jobs, Options& options, Command& command) {
   CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
@@ -95,13 +98,31 @@ void declare_jobs(CLI::App& app, Options& options, Command& command) {
   });
 }
 
+void declare_doctor(CLI::App& app, Options& options, LocalCommand& command) {
+  CLI::App& doctor = *app.add_subcommand("doctor", "Is this machine fit for PHub? Asks no server");
+  doctor.footer(
+      "Examples:\n"
+      "  phubctl doctor\n"
+      "  phubctl doctor --verbs-devices mlx5_1 --verbs-gid-index 3\n\n"
+      "Exit status: 0 fine, perhaps with warnings, 1 a check failed.");
+  auto& choices = options.doctor.choices;
+  doctor
+      .add_option("--verbs-devices", choices.devices, "RDMA devices that may be used, best first")
+      ->type_name("NAME[:PORT]...");
+  doctor.add_option("--verbs-gid-index", choices.gid_index, "GID to use, instead of choosing one")
+      ->type_name("N");
+  doctor.add_option("--sysfs-root", options.doctor.paths.sysfs)->group("");  // for tests
+  doctor.callback([&] { command = [&] { return examine_host(options.doctor, options.as_json); }; });
+}
+
 void declare(CLI::App& app, Options& options, Command& command) {
   app.description("phubctl: looks at and administers a phub-server.");
   app.footer(
       "Examples:\n"
       "  phubctl job list\n"
       "  phubctl job inspect demo\n"
-      "  phubctl --server 10.0.0.7:7077 --json server stats\n\n"
+      "  phubctl --server 10.0.0.7:7077 --json server stats\n"
+      "  phubctl doctor\n\n"
       "Exit status: 0 done, 1 refused or no server answers, 2 bad usage.");
   app.require_subcommand(1);
   app.fallthrough();
@@ -127,20 +148,26 @@ void declare(CLI::App& app, Options& options, Command& command) {
   });
 }
 
+Status ask_server(const Options& options, const Command& command) {
+  PHUB_ASSIGN_OR_RETURN(
+      const auto client,
+      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms)));
+  return command({.client = *client, .as_json = options.as_json});
+}
+
 int run(int argc, char** argv) {
   CLI::App app;
   Options options;
   Command command;
+  LocalCommand local_command;
   declare(app, options, command);
+  declare_doctor(app, options, local_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  const auto client =
-      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms));
-  const Status status =
-      client ? command({.client = **client, .as_json = options.as_json}) : client.error();
+  const Status status = local_command ? local_command() : ask_server(options, command);
   if (status.ok()) return 0;
   fmt::print(stderr, "phubctl: {}\n", status.message());
   return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;

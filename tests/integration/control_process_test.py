@@ -152,6 +152,25 @@ class PhubctlTest(unittest.TestCase):
             self.assertEqual(unknown.returncode, 1)
             self.assertIn("no live job is named \"x\"", unknown.stderr)
 
+    def test_the_doctor_asks_no_server_and_exits_with_1_if_a_check_fails(self):
+        done = run(PHUBCTL, "--server", "nowhere", "doctor", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1 if report["status"] == "fail" else 0, done.stderr)
+        missing = run(PHUBCTL, "doctor", "--verbs-devices", "no_such_card")
+        self.assertEqual(missing.returncode, 1)
+        self.assertIn("no port can be used", missing.stdout)
+        self.assertIn("failed", missing.stderr)
+
+    def test_the_doctor_reads_what_the_kernel_counts(self):
+        with tempfile.TemporaryDirectory() as sysfs:
+            port = os.path.join(sysfs, "class/infiniband/invented0/ports/1/counters")
+            os.makedirs(port)
+            with open(os.path.join(port, "symbol_error"), "w", encoding="utf-8") as file:
+                file.write("3\n")
+            table = run(PHUBCTL, "doctor", "--sysfs-root", sysfs).stdout
+        self.assertIn("invented0    the kernel has it, libibverbs does not", table)
+        self.assertIn("symbol_error 3", table)
+
 
 if __name__ == "__main__":
     SERVER, PHUBCTL = sys.argv[1:3]

@@ -14,7 +14,6 @@ namespace phub::tests {
 using transport::verbs::DeviceInfo;
 using transport::verbs::Gid;
 using transport::verbs::GidType;
-using transport::verbs::LinkLayer;
 using transport::verbs::Port;
 
 FakeVerbs& fake_verbs() {
@@ -51,6 +50,7 @@ ibv_gid_entry entry_of(const Gid& gid, const Port& port) {
 using phub::tests::answers_for;
 using phub::tests::fails;
 using phub::tests::fake_verbs;
+using phub::transport::verbs::LinkLayer;
 
 extern "C" {
 
@@ -117,9 +117,8 @@ int ibv_query_port(ibv_context* context, std::uint8_t number, _compat_ibv_port_a
   attributes->max_mtu = IBV_MTU_4096;
   attributes->lid = port.lid;
   attributes->gid_tbl_len = static_cast<int>(port.gids.size()) + 8;
-  attributes->link_layer = port.link_layer == phub::transport::verbs::LinkLayer::kEthernet
-                               ? IBV_LINK_LAYER_ETHERNET
-                               : IBV_LINK_LAYER_UNSPECIFIED;
+  attributes->link_layer = port.link_layer == LinkLayer::kEthernet ? IBV_LINK_LAYER_ETHERNET
+                                                                   : IBV_LINK_LAYER_UNSPECIFIED;
   return 0;
 }
 

@@ -22,10 +22,6 @@ struct CloseDevice {
 using DeviceList = std::unique_ptr<ibv_device*[], FreeList>;
 using Context = std::unique_ptr<ibv_context, CloseDevice>;
 
-constexpr const char* kCannotOpen =
-    "it cannot be opened; is /dev/infiniband there for this user (in a container: "
-    "--device=/dev/infiniband) and the module ib_uverbs loaded?";
-
 // Most calls return the error, whether they set errno or not.
 std::string failure(const char* call, int error) {
   errno = error < 0 ? -error : error;
@@ -146,7 +142,8 @@ DeviceInfo read_device(ibv_device& device, const std::string& sysfs_root) {
   info.numa_node = numa_node_of(folder);
   const Context context(ibv_open_device(&device));
   if (!context) {
-    info.unusable = errno_status(kCannotOpen).message();
+    info.unusable =
+        errno_status("it cannot be opened").message() + "; is /dev/infiniband there for this user?";
     return info;
   }
   info.unusable = ask(*context, folder, info);

@@ -142,13 +142,12 @@ std::vector<RatedGid> rate_gids(const Port& local, const std::optional<Gid>& pee
     if (!entry.reason.empty()) continue;
     if (best == nullptr || is_better(entry.gid, best->gid, peer)) best = &entry;
   }
+  if (best == nullptr) return rated;
   for (RatedGid& entry : rated) {
-    entry.chosen = &entry == best;
-    if (entry.reason.empty()) {
-      entry.reason =
-          entry.chosen ? praise(entry.gid, peer) : shortcoming(entry.gid, best->gid, peer);
-    }
+    if (entry.reason.empty()) entry.reason = shortcoming(entry.gid, best->gid, peer);
   }
+  best->chosen = true;
+  best->reason = praise(best->gid, peer);
   return rated;
 }
 
