@@ -2,11 +2,15 @@
 build_packages=(
   build-essential ca-certificates ccache cmake git mold ninja-build pkg-config python3
   catch2 libboost-dev libcli11-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev
-  libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
+  libibverbs-dev libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
   protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
 # The peers of phub-bench, the tools of the checks.
 test_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin)
+# tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
+rdma_packages=(
+  busybox-static ibverbs-providers ibverbs-utils iproute2 kmod perftest qemu-system-x86 xz-utils
+)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {
