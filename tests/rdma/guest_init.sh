@@ -43,11 +43,11 @@ show_host() {
 make_network() {
   {
     echo "link set lo up"
-    echo "link add rdma0 mtu 9000 address 02:00:00:00:00:01 type veth peer name rdma1 mtu 9000 address 02:00:00:00:00:02"
+    echo "link add rdma0 type veth peer name rdma1"
     for n in 0 1; do
       own=192.0.2.$((n + 1)) peer=192.0.2.$((2 - n))
       echo "addr add $own/24 dev rdma$n"
-      echo "link set rdma$n up"
+      echo "link set rdma$n mtu 9000 address 02:00:00:00:00:0$((n + 1)) up"
       echo "neigh add $peer lladdr 02:00:00:00:00:0$((2 - n)) dev rdma$n"
       echo "route add $peer dev rdma$n src $own table 10$n"
       echo "rule add pref 1 iif rdma$n lookup local"

@@ -3,7 +3,8 @@
 set -euo pipefail
 in_vm=$(dirname "${BASH_SOURCE[0]}")/in_vm
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+export TMPDIR=$work
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 mkdir "$work/shared" "$work/other"
 
 # run COMMAND...: leaves $status, $out and $err.
@@ -39,8 +40,18 @@ expect "its error output" "$err" told
 expect "the shared folder" "$(cat "$work/shared/f")" x
 expect "the folder that is not shared" "$(ls "$work/other")" ""
 
-# Output is there before the end, which here the time limit brings.
-run "$in_vm" --timeout 20 -- bash -c 'echo early; sleep 1000'
+# The end of time, then output before the end, which here a signal brings; neither leaves a machine.
+machines() { grep -ls "$work/[t]mp" /proc/[0-9]*/cmdline | wc -l; }
+wait_until() { for ((n = 0; n < 1200; n++)); do "$@" && return 0 || sleep 0.1; done; return 1; }
+none_left() { [ "$(machines)" = 0 ]; }
+run "$in_vm" --timeout 2 -- sleep 1000
 expect "status after the time limit" "$status" 124
-expect "output before it" "$out" early
+wait_until none_left || expect "machines after the time limit" "$(machines)" 0
+"$in_vm" -- bash -c 'echo early; sleep 1000' >"$work/out" 2>"$work/err" & runner=$!
+wait_until grep -q early "$work/out" || expect "early output" "$(<"$work/out")" early
+expect "machines while it runs" "$(machines)" 2  # timeout, QEMU
+kill "$runner"
+run wait "$runner"
+expect "status after SIGTERM" "$status" 143
+wait_until none_left || expect "machines after SIGTERM" "$(machines)" 0
 echo "in_vm keeps its word"
