@@ -7,7 +7,8 @@ usage() {
 Usage: tests/run.sh [--quick]
 
 Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
-plane) and fuzz (a bounded run). --quick: dev only.
+plane) and fuzz (a bounded run). --quick: dev only. The tests with the label rdma run in a virtual
+machine (tests/rdma/in_vm --help) and are skipped where there can be none.
 EOF
 }
 quick=no
@@ -21,6 +22,9 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source deploy/packages.sh
 install_missing "${build_packages[@]}" "${test_packages[@]}"
+skipped=
+install_missing "${rdma_packages[@]}" || echo "Going on: in_vm says next whether the tests with RDMA can run."
+tests/rdma/in_vm --prepare || skipped=', except those with RDMA, skipped as said above'
 
 build() {  # build PRESET [target...]
   local preset=$1; shift
@@ -50,4 +54,4 @@ if [ "$quick" = no ]; then
   build fuzz phub_fuzzers
   run fuzz -L fuzz
 fi
-echo "[$SECONDS s] all tests passed"
+echo "[$SECONDS s] all tests passed$skipped"
