@@ -157,7 +157,7 @@ class Faults(unittest.TestCase):
     def test_strangers_on_the_data_port_are_dropped_and_counted(self):
         self.start(2, "tcp")
         rng = random.Random(5)
-        hello = lambda magic, job: struct.pack("<IIQIIIIQ16s", magic, 1, job, 1, 0, 0, 0, 0, bytes(16))
+        hello = lambda magic, job: struct.pack("<IIQIIIIQ16sII", magic, 2, job, 1, 0, 0, 0, 0, bytes(16), 0, 0)
         attempts = [rng.randbytes(200) for _ in range(20)]
         attempts += [b"GET / HTTP/1.1\r\n\r\n" * 8, hello(0x48424850, 1)[:20]]
         attempts += [hello(0x48424850, job) + rng.randbytes(32) for job in (1, 2, 999)]
