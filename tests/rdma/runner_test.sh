@@ -4,7 +4,7 @@ set -euo pipefail
 in_vm=$(dirname "${BASH_SOURCE[0]}")/in_vm
 work=$(mktemp -d)
 export TMPDIR=$work
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 mkdir "$work/shared" "$work/other"
 
 # run COMMAND...: leaves $status, $out and $err.
