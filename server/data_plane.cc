@@ -355,6 +355,9 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
     counters.bytes_sent += shard->bytes_sent.value();
     counters.staging_bytes += shard->staging_bytes();
   }
+  for (const auto& [device, memory] : found->second.verbs) {
+    counters.staging_bytes += memory->window_bytes();
+  }
   counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
   return counters;
 }

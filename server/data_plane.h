@@ -82,7 +82,7 @@ struct JobCounters {
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t memory_bytes = 0;   // parameters, state, staging: what is resident
-  std::uint64_t staging_bytes = 0;  // of which staging
+  std::uint64_t staging_bytes = 0;  // of which staging: tcp buffers, verbs windows
 };
 
 struct CoreCounters {

@@ -29,6 +29,12 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
   return verbs;
 }
 
+std::uint64_t VerbsMemory::window_bytes() const {
+  const auto made = std::count_if(windows_.begin(), windows_.end(),
+                                  [](const Windows& windows) { return windows.memory != nullptr; });
+  return window_bytes_ * static_cast<std::uint64_t>(made);
+}
+
 Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t worker, std::uint32_t core) {
   Windows& windows = windows_[worker];
   if (!windows.registration) {

@@ -27,6 +27,8 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   // What a connection of this worker to this core, one of `cores`, is made of. A worker's windows
   // are registered, all at once, at its first connection. Control threads only, one at a time.
   Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
+  // Of all windows; registered memory is always resident.
+  std::uint64_t window_bytes() const;
   const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
     return sections_[core].landing;
   }

@@ -27,7 +27,7 @@ Result<Topology> load_topology() {
 int numa_node_of(std::uint32_t cpu) {
   const auto topology = load_topology();
   if (!topology) return -1;
-  const hwloc_obj_t unit = hwloc_get_pu_obj_by_os_index(topology->get(), cpu);
+  hwloc_obj* const unit = hwloc_get_pu_obj_by_os_index(topology->get(), cpu);
   return unit == nullptr ? -1 : hwloc_bitmap_first(unit->nodeset);
 }
 
@@ -42,7 +42,7 @@ Result<std::vector<std::uint32_t>> usable_cpus() {
   // (rank among the hardware threads of its core, logical index): logical order follows NUMA.
   std::vector<std::tuple<unsigned, unsigned, std::uint32_t>> order;
   for (int i = 0; i < hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_PU); ++i) {
-    const hwloc_obj_t unit = hwloc_get_obj_by_type(raw, HWLOC_OBJ_PU, static_cast<unsigned>(i));
+    hwloc_obj* const unit = hwloc_get_obj_by_type(raw, HWLOC_OBJ_PU, static_cast<unsigned>(i));
     if (unit->os_index >= CPU_SETSIZE || !CPU_ISSET(unit->os_index, &allowed)) continue;
     order.emplace_back(unit->sibling_rank, unit->logical_index, unit->os_index);
   }

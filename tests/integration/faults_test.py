@@ -1,89 +1,20 @@
 #!/usr/bin/env python3
 """Real processes that die, and strangers on the data port. Usage: faults_test.py BIN_DIRECTORY"""
-import json
 import os
 import pathlib
 import random
-import re
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import time
 import unittest
 
-BIN = pathlib.Path(sys.argv.pop(1))
-CONFIG = pathlib.Path(__file__).parents[2] / "configs" / "mnist.textproto"
-DEADLINE = 60
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import processes  # noqa: E402
+from processes import DEADLINE, Server, until, worker  # noqa: E402
 
-
-def until(condition, what, deadline=DEADLINE):
-    """Polls a condition; fails naming it when the deadline passes."""
-    end = time.monotonic() + deadline
-    while time.monotonic() < end:
-        result = condition()
-        if result:
-            return result
-        time.sleep(0.02)
-    raise AssertionError(f"not within {deadline} s: {what}")
-
-
-class Server:
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [BIN / "phub-server", "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
-             "--cores", "2", "--log-level", "warn"],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        match = re.match(r"phub-server ready control=(\S+) data=(\d+)", line)
-        assert match, line
-        self.control, self.data = match[1], int(match[2])
-
-    def ctl(self, *words):
-        out = subprocess.run([BIN / "phubctl", "--server", self.control, "--json", *words],
-                             capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
-        return json.loads(out)
-
-    def text(self, *words):
-        return json.dumps(self.ctl(*words))
-
-    def drops(self):
-        return {d["cause"]: int(d.get("count", 0)) for d in find(self.ctl("server", "stats"), "drops")}
-
-    def resident(self):
-        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return sum(int(re.search(rf"{name}:\s+(\d+)", status)[1]) for name in ("RssAnon", "RssShmem"))
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def find(tree, name):
-    """The first value of this name in nested JSON, in either spelling."""
-    if isinstance(tree, dict):
-        for key, value in tree.items():
-            if key == name:
-                return value
-            found = find(value, name)
-            if found is not None:
-                return found
-    if isinstance(tree, list):
-        for value in tree:
-            found = find(value, name)
-            if found is not None:
-                return found
-    return None
-
-
-def worker(server, index, workers, transport, *more):
-    return subprocess.Popen(
-        [BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
-         "--index", str(index), "--transport", transport, "--epochs", "1000", *more],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+processes.BIN = pathlib.Path(sys.argv.pop(1))
 
 
 class Faults(unittest.TestCase):
@@ -101,19 +32,14 @@ class Faults(unittest.TestCase):
 
     def start(self, count, transport, *more):
         self.workers = [worker(self.server, i, count, transport, *more) for i in range(count)]
-        until(lambda: '"JOB_STATE_RUNNING"' in self.server.text("job", "list")
-              or '"running"' in self.server.text("job", "list"), "the job runs")
-
-    def chunks(self):
-        return sum(int(c.get("chunksCompleted", c.get("chunks_completed", 0)))
-                   for c in find(self.server.ctl("server", "stats"), "cores"))
+        until(self.server.running, "the job runs")
 
     def test_a_killed_worker_is_named_and_the_next_job_runs(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport):
                 self.start(3, transport)
-                before = self.chunks()
-                until(lambda: self.chunks() > before + 100, "rounds complete")
+                before = self.server.chunks()
+                until(lambda: self.server.chunks() > before + 100, "rounds complete")
                 self.workers[1].kill()
                 start = time.monotonic()
                 for survivor in (self.workers[0], self.workers[2]):
@@ -131,12 +57,12 @@ class Faults(unittest.TestCase):
         levels = []
         for _ in range(6):
             self.start(2, "tcp")
-            before = self.chunks()
-            until(lambda: self.chunks() > before + 50, "rounds complete")
+            before = self.server.chunks()
+            until(lambda: self.server.chunks() > before + 50, "rounds complete")
             self.workers[0].kill()
             self.workers[1].communicate(timeout=DEADLINE)
             self.end_workers()
-            until(lambda: "JOB_STATE_RUNNING" not in self.server.text("job", "list"), "it failed")
+            until(lambda: not self.server.running(), "it failed")
             levels.append(self.server.resident())
         # The job holds over 3 MiB; what the first ones leave is the allocator's and gRPC's.
         self.assertLess(levels[-1] - levels[2], 2048, levels)
@@ -175,8 +101,8 @@ class Faults(unittest.TestCase):
         drops = self.server.drops()
         self.assertEqual(drops["bad hello"], 21)
         self.assertEqual(drops["wrong secret"], 3)
-        before = self.chunks()
-        until(lambda: self.chunks() > before + 50, "the job goes on")
+        before = self.server.chunks()
+        until(lambda: self.server.chunks() > before + 50, "the job goes on")
 
     def test_sigterm_drains(self):
         self.start(1, "shm", "--max-steps", "200")

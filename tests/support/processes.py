@@ -1,0 +1,90 @@
+"""Real servers and workers for tests in Python: started, watched, ended.
+
+Set BIN, the folder of the programs, before use.
+"""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+BIN = pathlib.Path(".")
+CONFIG = pathlib.Path(__file__).parents[2] / "configs" / "mnist.textproto"
+DEADLINE = 60
+
+
+def until(condition, what, deadline=DEADLINE):
+    """Polls a condition; fails naming it when the deadline passes."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.02)
+    raise AssertionError(f"not within {deadline} s: {what}")
+
+
+class Server:
+    def __init__(self, *more):
+        self.process = subprocess.Popen(
+            [BIN / "phub-server", "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
+             "--cores", "2", "--log-level", "warn", *more],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        match = re.match(r"phub-server ready control=(\S+) data=(\d+)", line)
+        assert match, line
+        self.control, self.data = match[1], int(match[2])
+
+    def ctl(self, *words):
+        out = subprocess.run([BIN / "phubctl", "--server", self.control, "--json", *words],
+                             capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+        return json.loads(out)
+
+    def text(self, *words):
+        return json.dumps(self.ctl(*words))
+
+    def drops(self):
+        return {d["cause"]: int(d.get("count", 0)) for d in find(self.ctl("server", "stats"), "drops")}
+
+    def running(self):
+        jobs = self.text("job", "list")
+        return "JOB_STATE_RUNNING" in jobs or '"running"' in jobs
+
+    def chunks(self):
+        return sum(int(c.get("chunksCompleted", c.get("chunks_completed", 0)))
+                   for c in find(self.ctl("server", "stats"), "cores"))
+
+    def resident(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return sum(int(re.search(rf"{name}:\s+(\d+)", status)[1]) for name in ("RssAnon", "RssShmem"))
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def find(tree, name):
+    """The first value of this name in nested JSON, in either spelling."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key == name:
+                return value
+            found = find(value, name)
+            if found is not None:
+                return found
+    if isinstance(tree, list):
+        for value in tree:
+            found = find(value, name)
+            if found is not None:
+                return found
+    return None
+
+
+def worker(server, index, workers, transport, *more):
+    return subprocess.Popen(
+        [BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
+         "--index", str(index), "--transport", transport, "--epochs", "1000", *more],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
