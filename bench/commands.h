@@ -41,6 +41,19 @@ struct ChunksOptions {
 };
 int run_chunks(const ChunksOptions& options);
 
+struct TransportOptions {
+  std::string transport = "verbs";
+  std::vector<std::string> devices;  // of the two ends; empty: the first that can be used
+  std::uint32_t bytes = 32 * 1024;
+  std::vector<std::uint32_t> batches = {1, 2, 4, 8, 16, 32, 64};
+  std::uint64_t writes = 2000;      // of a bandwidth measurement
+  std::uint64_t round_trips = 500;  // of a latency measurement
+  unsigned blocks = 5;
+  bool perftest = false;
+  bool json = false;
+};
+int run_transport(const TransportOptions& options);
+
 struct BarsOptions {
   Work work;             // elements, keys, server cores
   BlockPlan plan;        // of the model-sized exchanges

@@ -28,6 +28,7 @@ int run_command_line(int argc, char** argv) {
   add_chunks(app, run);
   add_aggregate(app, run);
   add_bars(app, run);
+  add_transport(app, run);
   add_workers(app, run);
   try {
     app.parse(argc, argv);

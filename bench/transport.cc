@@ -1,0 +1,229 @@
+// "phub-bench transport": writes with immediate between two processes, without anything above.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench/commands.h"
+#include "bench/perftest.h"
+#include "bench/report.h"
+#include "bench/statistics.h"
+#include "bench/transport_link.h"
+#include "common/transport/tcp/congestion.h"
+
+namespace phub::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kGiga = 1e9;
+
+struct Measured {
+  std::string system;
+  std::string what;
+  Blocks values;  // by block: bytes per second, or seconds
+  bool is_latency = false;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What the two processes do in step, block by block. The sender's clock runs until the receiver
+// has said that everything is there.
+Result<double> bandwidth(LinkEnd& end, bool sender, const TransportOptions& options,
+                         std::uint32_t batch) {
+  const auto start = Clock::now();
+  if (sender) {
+    PHUB_RETURN_IF_ERROR(end.send(options.writes, batch));
+    PHUB_RETURN_IF_ERROR(end.receive(1));
+  } else {
+    PHUB_RETURN_IF_ERROR(end.receive(options.writes));
+    PHUB_RETURN_IF_ERROR(end.send(1, 1));
+  }
+  return static_cast<double>(options.writes) * options.bytes / seconds_since(start);
+}
+
+Result<double> latency(LinkEnd& end, bool sender, const TransportOptions& options) {
+  std::vector<double> halves;
+  for (std::uint64_t i = 0; i < options.round_trips; ++i) {
+    const auto start = Clock::now();
+    if (sender) PHUB_RETURN_IF_ERROR(end.send(1, 1));
+    PHUB_RETURN_IF_ERROR(end.receive(1));
+    if (!sender) PHUB_RETURN_IF_ERROR(end.send(1, 1));
+    halves.push_back(seconds_since(start) / 2);
+  }
+  return median(halves);
+}
+
+// One end's part of a run; the sender's results are what counts. `between` runs after each block
+// while the other end waits.
+Status run_end(LinkEnd& end, bool sender, const TransportOptions& options,
+               std::vector<Measured>& all, const std::function<Status()>& between) {
+  for (unsigned block = 0; block < options.blocks; ++block) {
+    for (std::size_t i = 0; i < options.batches.size(); ++i) {
+      PHUB_ASSIGN_OR_RETURN(const double rate, bandwidth(end, sender, options, options.batches[i]));
+      all[i].values.push_back({rate});
+    }
+    PHUB_ASSIGN_OR_RETURN(const double half, latency(end, sender, options));
+    all[options.batches.size()].values.push_back({half});
+    PHUB_RETURN_IF_ERROR(between());
+  }
+  return {};
+}
+
+std::vector<Measured> phub_rows(const TransportOptions& options) {
+  std::vector<Measured> all;
+  for (const std::uint32_t batch : options.batches) {
+    all.push_back({"phub", fmt::format("bandwidth, batches of {}", batch), {}, false});
+  }
+  all.push_back({"phub", "half a round trip", {}, true});
+  return all;
+}
+
+Status run_perftest(const LinkEnd& end, const TransportOptions& options, Places& places,
+                    std::vector<Measured>& all) {
+  const std::vector<std::string>& names = options.devices;
+  const PerftestRun run{.server_device = names.size() > 1 ? names[1] : end.device(),
+                        .client_device = end.device(),
+                        .gid_index = end.gid_index(),
+                        .bytes = options.bytes,
+                        .iterations = options.writes};
+  PHUB_ASSIGN_OR_RETURN(const double rate, perftest_bandwidth(run, places));
+  PerftestRun ping = run;
+  ping.iterations = options.round_trips;
+  PHUB_ASSIGN_OR_RETURN(const double write, perftest_write_latency(ping, places));
+  PHUB_ASSIGN_OR_RETURN(const double send, perftest_send_latency(ping, places));
+  const std::size_t first = options.batches.size() + 1;
+  if (all.size() == first) {
+    all.push_back({"ib_write_bw", "bandwidth", {}, false});
+    all.push_back({"ib_write_lat", "half a round trip", {}, true});
+    all.push_back({"ib_send_lat", "half a round trip", {}, true});
+  }
+  all[first].values.push_back({rate});
+  all[first + 1].values.push_back({write});
+  all[first + 2].values.push_back({send});
+  return {};
+}
+
+// Against its peer: bandwidth over bandwidth, the peer's time over ours; above 1 phub is better.
+std::string ratio_text(const Measured& row, const std::vector<Measured>& all) {
+  if (row.system != "phub") return "";
+  std::string text;
+  for (const Measured& peer : all) {
+    if (peer.system == "phub" || peer.is_latency != row.is_latency) continue;
+    const Spread spread =
+        row.is_latency ? ratio(peer.values, row.values) : ratio(row.values, peer.values);
+    text += fmt::format("{}{:.2f}x [{:.2f} .. {:.2f}] of {}", text.empty() ? "" : ", ",
+                        spread.median, spread.min, spread.max, peer.system);
+  }
+  return text;
+}
+
+void print(const TransportOptions& options, const std::vector<Measured>& all, bool verified) {
+  Table table({"system", "measure", "median", "against its peer, above 1 phub is better"});
+  for (const Measured& row : all) {
+    const double middle = median(all_values(row.values));
+    if (options.json) {
+      const nlohmann::ordered_json object = {
+          {"bench", "transport"},
+          {"system", row.system},
+          {"transport", options.transport},
+          {"measure", row.what},
+          {"bytes", options.bytes},
+          {"blocks", options.blocks},
+          {row.is_latency ? "seconds_p50" : "gigabytes_per_second",
+           row.is_latency ? middle : middle / kGiga},
+          {"verified", verified}};
+      fmt::print("{}\n", object.dump());
+    }
+    table.add({row.system, row.what,
+               row.is_latency ? format_seconds(middle) : fmt::format("{:.3f} GB/s", middle / kGiga),
+               ratio_text(row, all)});
+  }
+  if (options.json) return;
+  fmt::print("{}: {} a write, {} blocks in turns, {}\n", options.transport,
+             format_bytes(options.bytes), options.blocks, verified ? "verified" : "WRONG BYTES");
+  table.print();
+}
+
+Status measure(const LinkOptions& link, const TransportOptions& options, UniqueFd socket,
+               std::vector<Measured>& all, bool* verified) {
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 0, std::move(socket)));
+  PHUB_RETURN_IF_ERROR(run_end(*end, true, options, all, [&]() -> Status {
+    return options.perftest ? run_perftest(*end, options, *places, all) : Status();
+  }));
+  *verified = end->verified();
+  return {};
+}
+
+// The two ends of a tcp connection, prepared as the product's are.
+Result<std::pair<UniqueFd, UniqueFd>> loopback_pair() {
+  PHUB_ASSIGN_OR_RETURN(const auto control, transport::CongestionControl::parse("auto"));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  socklen_t bytes = sizeof(address);
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd own(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  control.prepare(listener.get());
+  control.prepare(own.get());
+  if (::bind(listener.get(), generic, bytes) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), generic, &bytes) != 0 ||
+      ::connect(own.get(), generic, bytes) != 0) {
+    return errno_status("a connection over the loopback interface");
+  }
+  UniqueFd other(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!other) return errno_status("accept");
+  return std::pair(std::move(own), std::move(other));
+}
+
+int receive(const LinkOptions& link, const TransportOptions& options, UniqueFd socket) {
+  auto end = LinkEnd::create(link, 1, std::move(socket));
+  std::vector<Measured> ignored = phub_rows(options);
+  const Status status =
+      end ? run_end(**end, false, options, ignored, [] { return Status(); }) : end.error();
+  if (!status.ok()) std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
+  return status.ok() && (*end)->verified() ? 0 : 1;
+}
+
+}  // namespace
+
+int run_transport(const TransportOptions& options) {
+  const LinkOptions link{
+      .transport = options.transport, .devices = options.devices, .bytes = options.bytes};
+  auto sockets = loopback_pair();
+  if (!sockets) {
+    std::fprintf(stderr, "phub-bench: %s\n", sockets.error().to_string().c_str());
+    return 1;
+  }
+  auto& [own, other] = *sockets;
+  const pid_t child = ::fork();  // before any device is opened
+  if (child == 0) {
+    own = {};
+    ::_exit(receive(link, options, std::move(other)));
+  }
+  other = {};
+  std::vector<Measured> all = phub_rows(options);
+  bool verified = false;
+  const Status status = measure(link, options, std::move(own), all, &verified);
+  int ended = 0;
+  ::waitpid(child, &ended, 0);
+  if (!status.ok()) {
+    std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
+    return 1;
+  }
+  verified = verified && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
+  print(options, all, verified);
+  return verified ? 0 : 1;
+}
+
+}  // namespace phub::bench
