@@ -212,9 +212,8 @@ void Core::mark_dirty(Connection& connection) {
 
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
-    if (!all && dirty_[i]->answers.size() < kAnswersGathered && !dirty_[i]->lost) {
-      ++i;
-    } else if (answer(*dirty_[i])) {
+    const bool gathers = !all && dirty_[i]->answers.size() < kAnswersGathered && !dirty_[i]->lost;
+    if (!gathers && answer(*dirty_[i])) {
       dirty_[i]->dirty = false;
       dirty_[i] = dirty_.back();
       dirty_.pop_back();

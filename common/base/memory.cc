@@ -11,8 +11,8 @@
 namespace phub {
 
 std::size_t page_bytes() {
-  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
+  static const auto kBytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return kBytes;
 }
 
 namespace {

@@ -135,7 +135,7 @@ TEST_CASE("a worker that vanishes in a round is named to the others, and the ser
         return client.push(0);
       }
       PHUB_RETURN_IF_ERROR(client.push(1));
-      const Status lost = client.wait(1);
+      Status lost = client.wait(1);
       if (lost.ok()) return {Code::kInternal, "a round ended without worker 1"};
       if (lost.message().find("worker 1") == std::string::npos) return lost;
       return {};
@@ -188,7 +188,7 @@ TEST_CASE("a missing worker is named when the start times out") {
   auto client = Client::connect(options);
   const Status status = (*client)->register_keys(kKeys);
   CHECK(status.code() == Code::kDeadlineExceeded);
-  CHECK(status.message().find("1") != std::string::npos);
+  CHECK(status.message().find('1') != std::string::npos);
 }
 
 }  // namespace phub

@@ -4,8 +4,8 @@
 namespace phub {
 
 const std::vector<std::string>& tested_transports() {
-  static const std::vector<std::string> transports = {"shm", "tcp"};
-  return transports;
+  static const std::vector<std::string> kTransports = {"shm", "tcp"};
+  return kTransports;
 }
 
 }  // namespace phub

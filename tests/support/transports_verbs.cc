@@ -4,8 +4,8 @@
 namespace phub {
 
 const std::vector<std::string>& tested_transports() {
-  static const std::vector<std::string> transports = {"verbs"};
-  return transports;
+  static const std::vector<std::string> kTransports = {"verbs"};
+  return kTransports;
 }
 
 }  // namespace phub

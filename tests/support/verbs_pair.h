@@ -38,13 +38,13 @@ inline std::shared_ptr<RegisteredSide> register_side(
 inline std::unique_ptr<EndpointPair> verbs_pair(
     const std::shared_ptr<const verbs::OpenDevice>& device_a,
     const std::shared_ptr<const verbs::OpenDevice>& device_b, std::uint32_t outstanding = 64) {
-  static const RoomLayout layout;
+  static const RoomLayout kLayout;
   auto pair = blank_pair();
   auto [socket_a, socket_b] = stream_pair();
   const auto prepare = [&](Side& side, const std::shared_ptr<const verbs::OpenDevice>& device,
                            UniqueFd socket) {
     auto registered = register_side(side, device);
-    auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, layout));
+    auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, kLayout));
     VerbsConnection connection =
         std::move(*endpoint->prepare({.owner = registered,
                                       .domain = registered->domain.get(),

@@ -22,7 +22,8 @@ struct Attack {
     auto [ours, theirs] = stream_pair();
     endpoint =
         std::move(*TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 16}, placement));
-    REQUIRE(endpoint->add(std::move(ours)));
+    const auto added = endpoint->add(std::move(ours));
+    REQUIRE(added);
     attacker = std::move(theirs);
   }
   void send(const void* data, std::size_t bytes) const {
@@ -105,7 +106,8 @@ struct ShmAttack {
     connection.core_side = true;
     connection.own_memory = {memory->data(), memory->size()};
     connection.peer_memory = std::move(*Mapping::of_file(memory->fd(), memory->size(), false));
-    REQUIRE(endpoint->add(std::move(connection)));
+    const auto added = endpoint->add(std::move(connection));
+    REQUIRE(added);
     attacker = std::move(theirs);
   }
   RingIndexes& ring() const { return *reinterpret_cast<RingIndexes*>(channel->data()); }

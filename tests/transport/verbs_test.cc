@@ -66,7 +66,8 @@ PeerId join(Station& from, Station& to, Forge forge) {
   forge(a.peer);
   REQUIRE(from.endpoint->connect(a).ok());
   REQUIRE(to.endpoint->connect(b).ok());
-  REQUIRE(to.endpoint->add(std::move(b)));
+  const auto added = to.endpoint->add(std::move(b));
+  REQUIRE(added);
   return *from.endpoint->add(std::move(a));
 }
 

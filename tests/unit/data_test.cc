@@ -1,6 +1,7 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -259,7 +260,7 @@ TEST_CASE("Augmentation shifts with black margins, flips, and reaches every vari
     loader->load(epoch, 0, batch);
     std::vector<int> pixels;
     for (const float value : batch.images)
-      pixels.push_back(static_cast<int>(value * 255.0F + 0.5F));
+      pixels.push_back(static_cast<int>(std::lround(value * 255.0F)));
     seen.insert(pixels);
   }
   REQUIRE(seen.size() == 18);  // 3 x 3 shifts, flipped or not

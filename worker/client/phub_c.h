@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): C */
 typedef struct phub_client phub_client;
 
 typedef struct {
@@ -34,6 +35,7 @@ typedef struct {
   uint64_t elements;
   float weight_decay;
 } phub_key;
+/* NOLINTEND(modernize-use-using) */
 
 /* Never NULL, but possibly failed: check phub_error. Destroy it in any case. */
 phub_client* phub_connect(const phub_options* options);
