@@ -276,13 +276,16 @@ Result<transport::verbs::Introduction> DataPlaneImpl::connect_verbs(Job& job,
   if (ports_.empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
   Core& core = *cores_[hello.core];
   const auto& device = ports_[hello.core].device;
-  std::shared_ptr<VerbsMemory>& memory = job.verbs[device.get()];
-  if (!memory) {
+  std::shared_ptr<VerbsMemory> memory;
+  if (const auto found = job.verbs.find(device.get()); found != job.verbs.end()) {
+    memory = found->second;
+  } else {
     std::vector<std::uint32_t> cores;
     for (std::uint32_t i = 0; i < cores_.size(); ++i) {
       if (ports_[i].device == device) cores.push_back(i);
     }
     PHUB_ASSIGN_OR_RETURN(memory, VerbsMemory::create(device, job.memory, job.shape, cores));
+    job.verbs[device.get()] = memory;
   }
   Shard* shard = job.shards[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
@@ -323,7 +326,7 @@ Result<Admitted> DataPlaneImpl::connect(Job& job, Candidate& candidate) {
 
 Result<Admitted> DataPlaneImpl::admit(Candidate candidate) {
   const transport::Hello hello = candidate.hello;
-  Admitted admitted;
+  Result<Admitted> admitted = Status(Code::kInternal, "not tried");
   {
     const std::lock_guard lock(mutex_);
     const auto found = jobs_.find(hello.job_id);
@@ -336,8 +339,13 @@ Result<Admitted> DataPlaneImpl::admit(Candidate candidate) {
     }
     const std::size_t index = hello.worker * cores_.size() + hello.core;
     if (job.connected[index]) return Status(Code::kAlreadyExists, "connected already");
-    PHUB_ASSIGN_OR_RETURN(admitted, connect(job, candidate));
-    job.connected[index] = true;
+    admitted = connect(job, candidate);
+    job.connected[index] = admitted.has_value();
+  }
+  if (!admitted) {  // the job cannot go on without it; its members learn why
+    membership_.on_lost(hello.job_id, hello.worker,
+                        "its connection was refused: " + admitted.error().message());
+    return admitted;
   }
   membership_.on_connected(hello.job_id, hello.worker, hello.core, name_of(hello.kind));
   return admitted;

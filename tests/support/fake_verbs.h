@@ -21,7 +21,7 @@ struct Behaviour {
   int max_qp_wr = 16384;
   int max_cqe = 65536;
   bool port_active = true;
-  bool refuse_registrations = false;  // as with a low memlock
+  int registrations = -1;  // that still succeed, as with a low memlock; -1: all
   bool refuse_resize = false;
   bool hold = false;      // writes wait in the send queue until `release`
   int poll_limit = 1024;  // completions that one poll returns at most

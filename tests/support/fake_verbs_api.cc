@@ -162,10 +162,12 @@ int ibv_dealloc_pd(struct ibv_pd* domain) {
 #undef ibv_reg_mr
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* domain, void* address, size_t bytes, int access) {
   const std::lock_guard lock(world().mutex);
-  if (world().behaviour.refuse_registrations) {
+  int& left = world().behaviour.registrations;
+  if (left == 0) {
     errno = ENOMEM;
     return nullptr;
   }
+  if (left > 0) --left;
   auto* region = new fake::Region{};
   region->context = domain->context;
   region->pd = domain;

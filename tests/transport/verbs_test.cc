@@ -174,11 +174,11 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   const auto domain = std::move(*verbs::make_domain(*opened));
   std::vector<std::byte> bytes(4096);
 
-  fake_verbs::behaviour().refuse_registrations = true;
+  fake_verbs::behaviour().registrations = 0;
   const auto refused = verbs::register_memory(*domain, bytes, verbs::Access::kWindow);
   REQUIRE(!refused);
   CHECK_THAT(refused.error().message(), Catch::Contains("memlock") && Catch::Contains("4 KiB"));
-  fake_verbs::behaviour().refuse_registrations = false;
+  fake_verbs::behaviour().registrations = -1;
 
   const auto gpu = verbs::register_dmabuf(*domain, 3, 0, 4096, verbs::Access::kSource);
   REQUIRE(!gpu);

@@ -219,6 +219,8 @@ Status ClientImpl::connect_verbs(std::uint32_t server, const DataTarget& target)
 Status ClientImpl::connect_server(std::uint32_t server) {
   for (std::uint32_t core = 0; core < cores_[server]; ++core) {
     const Status status = connect_core(server, core);
+    // A core that refuses a connection tells the reason to the job.
+    if (status.code() == Code::kAborted) return heartbeat_->diagnose(server, core);
     if (!status.ok()) {
       return status.with_context("server " + membership_.servers[server]->address() + ", core " +
                                  std::to_string(core));

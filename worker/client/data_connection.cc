@@ -84,9 +84,8 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
     return Status(Code::kPermissionDenied, "the server does not know the secret: not our server?");
   }
   if (welcome.verdict.code != VerdictCode::kWelcome) {
-    return Status(Code::kResourceExhausted,
-                  "the core cannot take this connection: connections_per_core is reached, its "
-                  "device lacks room (see the server's log), or this worker is connected already");
+    return Status(Code::kAborted,
+                  "the core cannot take this connection, or this worker is connected already");
   }
   return welcome;
 }

@@ -30,11 +30,11 @@ Result<std::shared_ptr<const verbs::OpenDevice>> VerbsPorts::towards(const RdmaP
       reasons += "; " + where + ": " + gid.error().message();
       continue;
     }
-    auto& device = opened_[where + " " + std::to_string(gid->index)];
-    if (!device) {
-      PHUB_ASSIGN_OR_RETURN(device, verbs::open_device(choice.device.name, choice.port.number,
-                                                       static_cast<std::uint8_t>(gid->index)));
-    }
+    const std::string name = where + " " + std::to_string(gid->index);
+    if (const auto found = opened_.find(name); found != opened_.end()) return found->second;
+    PHUB_ASSIGN_OR_RETURN(auto device, verbs::open_device(choice.device.name, choice.port.number,
+                                                          static_cast<std::uint8_t>(gid->index)));
+    opened_[name] = device;
     return device;
   }
   return Status(Code::kNotFound, "no RDMA port here reaches the server's " + peer.device + " (" +
