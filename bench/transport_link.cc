@@ -10,8 +10,8 @@
 
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/registered.h"
 
 namespace phub::bench {
 
@@ -21,14 +21,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{300};  // perftest runs in between
 constexpr std::chrono::milliseconds kLongestSleep{100};
-
-struct Registered {
-  std::shared_ptr<const verbs::OpenDevice> device;
-  std::uint32_t gid_index = 0;
-  verbs::Domain domain;
-  verbs::Registration source;
-  verbs::Registration window;
-};
 
 std::byte pattern(unsigned from, std::size_t at) {
   return static_cast<std::byte>(at * 31 + at / 4099 + from * 101);
@@ -40,27 +32,6 @@ Status swap(int socket, const verbs::Introduction& own, verbs::Introduction& pee
     return {Code::kUnavailable, "the other end of the connection failed; see above"};
   }
   return {};
-}
-
-Result<std::shared_ptr<Registered>> open_registered(const std::vector<std::string>& names,
-                                                    const Mapping& source, const Mapping& window) {
-  PHUB_ASSIGN_OR_RETURN(const auto devices, verbs::list_devices());
-  PHUB_ASSIGN_OR_RETURN(const auto choice, verbs::choose_port(devices, names));
-  PHUB_ASSIGN_OR_RETURN(const verbs::Gid gid,
-                        verbs::choose_gid(choice.port, std::nullopt, std::nullopt));
-  auto registered = std::make_shared<Registered>();
-  registered->gid_index = gid.index;
-  PHUB_ASSIGN_OR_RETURN(registered->device,
-                        verbs::open_device(choice.device.name, choice.port.number,
-                                           static_cast<std::uint8_t>(gid.index)));
-  PHUB_ASSIGN_OR_RETURN(registered->domain, verbs::make_domain(*registered->device));
-  PHUB_ASSIGN_OR_RETURN(registered->source,
-                        verbs::register_memory(*registered->domain, {source.data(), source.size()},
-                                               verbs::Access::kSource));
-  PHUB_ASSIGN_OR_RETURN(registered->window,
-                        verbs::register_memory(*registered->domain, {window.data(), window.size()},
-                                               verbs::Access::kWindow));
-  return registered;
 }
 
 }  // namespace
@@ -96,19 +67,21 @@ Status LinkEnd::open(UniqueFd socket) {
 Status LinkEnd::open_verbs(UniqueFd socket) {
   std::vector<std::string> names = options_.devices;
   if (names.size() > 1) names = {names[index_]};
-  PHUB_ASSIGN_OR_RETURN(const auto registered, open_registered(names, *source_, *window_));
-  device_ = registered->device->name;
-  gid_index_ = registered->gid_index;
-  registered_ = registered;
-  PHUB_ASSIGN_OR_RETURN(auto endpoint,
-                        transport::VerbsEndpoint::create(registered->device, 1, *this, *this));
+  PHUB_ASSIGN_OR_RETURN(const auto devices, verbs::list_devices());
+  PHUB_ASSIGN_OR_RETURN(const auto choice, verbs::choose_port(devices, names));
+  PHUB_ASSIGN_OR_RETURN(const verbs::Gid gid,
+                        verbs::choose_gid(choice.port, std::nullopt, std::nullopt));
+  device_ = choice.device.name;
+  gid_index_ = gid.index;
+  PHUB_ASSIGN_OR_RETURN(
+      const auto device,
+      verbs::open_device(device_, choice.port.number, static_cast<std::uint8_t>(gid_index_)));
+  PHUB_ASSIGN_OR_RETURN(const auto registered,
+                        verbs::register_both(device, {source_->data(), source_->size()},
+                                             {window_->data(), window_->size()}));
+  PHUB_ASSIGN_OR_RETURN(auto endpoint, transport::VerbsEndpoint::create(device, 1, *this, *this));
   PHUB_ASSIGN_OR_RETURN(auto connection,
-                        endpoint->prepare({.owner = registered,
-                                           .domain = registered->domain.get(),
-                                           .source_key = registered->source->lkey,
-                                           .window_key = registered->window->rkey,
-                                           .window = {window_->data(), window_->size()}},
-                                          options_.depth));
+                        endpoint->prepare(verbs::memory_of(registered), options_.depth));
   PHUB_RETURN_IF_ERROR(swap(socket.get(), connection.own, connection.peer));
   PHUB_RETURN_IF_ERROR(endpoint->connect(connection));
   connection.socket = std::move(socket);

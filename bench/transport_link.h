@@ -60,7 +60,6 @@ class LinkEnd final : private transport::Placement, private transport::Layout {
   std::uint32_t gid_index_ = 0;
   std::unique_ptr<Mapping> source_;
   std::unique_ptr<Mapping> window_;
-  std::shared_ptr<void> registered_;
   std::unique_ptr<transport::Endpoint> endpoint_;
   std::unique_ptr<transport::Waiter> waiter_;
   transport::PeerId peer_ = 0;

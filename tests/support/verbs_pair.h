@@ -1,8 +1,7 @@
 // Two connected verbs endpoints in one process, on any libibverbs.
 #pragma once
 
-#include "common/transport/verbs/memory.h"
-#include "common/transport/verbs/verbs_endpoint.h"
+#include "common/transport/verbs/registered.h"
 #include "tests/support/endpoint_pair.h"
 
 namespace phub::transport {
@@ -14,24 +13,10 @@ struct RoomLayout final : Layout {
   }
 };
 
-// What one side registers. Destroyed after its endpoint.
-struct RegisteredSide {
-  std::shared_ptr<const verbs::OpenDevice> device;
-  verbs::Domain domain;
-  verbs::Registration source;
-  verbs::Registration window;
-};
-
-inline std::shared_ptr<RegisteredSide> register_side(
+inline std::shared_ptr<verbs::Registered> register_side(
     Side& side, std::shared_ptr<const verbs::OpenDevice> device) {
-  auto registered = std::make_shared<RegisteredSide>();
-  registered->domain = std::move(*verbs::make_domain(*device));
-  registered->source = std::move(*verbs::register_memory(
-      *registered->domain, {side.memory->data(), side.memory->size()}, verbs::Access::kSource));
-  registered->window = std::move(*verbs::register_memory(
-      *registered->domain, side.placement.window(), verbs::Access::kWindow));
-  registered->device = std::move(device);
-  return registered;
+  return *verbs::register_both(std::move(device), {side.memory->data(), side.memory->size()},
+                               side.placement.window());
 }
 
 // Each side has a queue pair for `outstanding` writes.
@@ -46,12 +31,7 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
     auto registered = register_side(side, device);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, kLayout));
     VerbsConnection connection =
-        std::move(*endpoint->prepare({.owner = registered,
-                                      .domain = registered->domain.get(),
-                                      .source_key = registered->source->lkey,
-                                      .window_key = registered->window->rkey,
-                                      .window = side.placement.window()},
-                                     outstanding));
+        std::move(*endpoint->prepare(verbs::memory_of(registered), outstanding));
     connection.socket = std::move(socket);
     side.kept = registered;
     side.endpoint = std::move(endpoint);

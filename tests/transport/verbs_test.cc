@@ -36,7 +36,7 @@ const RoomLayout kLayout;
 // An endpoint with its memory, to which several connections are made.
 struct Station {
   Side side;
-  std::shared_ptr<RegisteredSide> registered;
+  std::shared_ptr<verbs::Registered> registered;
   std::unique_ptr<VerbsEndpoint> endpoint;
 
   Station() {
@@ -46,12 +46,7 @@ struct Station {
     endpoint = std::move(*VerbsEndpoint::create(registered->device, 4, side.placement, kLayout));
   }
   VerbsConnection prepare() {
-    return std::move(*endpoint->prepare({.owner = registered,
-                                         .domain = registered->domain.get(),
-                                         .source_key = registered->source->lkey,
-                                         .window_key = registered->window->rkey,
-                                         .window = side.placement.window()},
-                                        64));
+    return std::move(*endpoint->prepare(verbs::memory_of(registered), 64));
   }
 };
 

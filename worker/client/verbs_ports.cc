@@ -45,22 +45,11 @@ Result<std::shared_ptr<const verbs::OpenDevice>> VerbsPorts::towards(const RdmaP
 Result<transport::VerbsMemory> VerbsPorts::memory_on(
     const std::shared_ptr<const verbs::OpenDevice>& device, std::span<std::byte> source,
     std::span<std::byte> window) {
-  std::shared_ptr<Registered>& registered = registered_[device.get()];
+  std::shared_ptr<verbs::Registered>& registered = registered_[device.get()];
   if (!registered) {
-    auto fresh = std::make_shared<Registered>();
-    fresh->device = device;
-    PHUB_ASSIGN_OR_RETURN(fresh->domain, verbs::make_domain(*device));
-    PHUB_ASSIGN_OR_RETURN(fresh->source,
-                          verbs::register_memory(*fresh->domain, source, verbs::Access::kSource));
-    PHUB_ASSIGN_OR_RETURN(fresh->window,
-                          verbs::register_memory(*fresh->domain, window, verbs::Access::kWindow));
-    registered = std::move(fresh);
+    PHUB_ASSIGN_OR_RETURN(registered, verbs::register_both(device, source, window));
   }
-  return transport::VerbsMemory{.owner = registered,
-                                .domain = registered->domain.get(),
-                                .source_key = registered->source->lkey,
-                                .window_key = registered->window->rkey,
-                                .window = window};
+  return verbs::memory_of(registered);
 }
 
 }  // namespace phub::client

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/port_choice.h"
-#include "common/transport/verbs/verbs_endpoint.h"
+#include "common/transport/verbs/registered.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::client {
@@ -33,19 +32,13 @@ class VerbsPorts {
       std::span<std::byte> source, std::span<std::byte> window);
 
  private:
-  struct Registered {
-    std::shared_ptr<const transport::verbs::OpenDevice> device;
-    transport::verbs::Domain domain;
-    transport::verbs::Registration source;
-    transport::verbs::Registration window;
-  };
-
   VerbsPorts() = default;
 
   std::optional<std::uint32_t> gid_index_;
   std::vector<transport::verbs::PortChoice> choices_;
   std::map<std::string, std::shared_ptr<const transport::verbs::OpenDevice>> opened_;
-  std::map<const transport::verbs::OpenDevice*, std::shared_ptr<Registered>> registered_;
+  std::map<const transport::verbs::OpenDevice*, std::shared_ptr<transport::verbs::Registered>>
+      registered_;
 };
 
 }  // namespace phub::client

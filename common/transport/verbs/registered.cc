@@ -1,0 +1,27 @@
+#include "common/transport/verbs/registered.h"
+
+namespace phub::transport::verbs {
+
+Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
+                                                  std::span<std::byte> source,
+                                                  std::span<std::byte> window) {
+  auto registered = std::make_shared<Registered>();
+  PHUB_ASSIGN_OR_RETURN(registered->domain, make_domain(*device));
+  PHUB_ASSIGN_OR_RETURN(registered->source,
+                        register_memory(*registered->domain, source, Access::kSource));
+  PHUB_ASSIGN_OR_RETURN(registered->window,
+                        register_memory(*registered->domain, window, Access::kWindow));
+  registered->window_bytes = window;
+  registered->device = std::move(device);
+  return registered;
+}
+
+VerbsMemory memory_of(const std::shared_ptr<Registered>& registered) {
+  return {.owner = registered,
+          .domain = registered->domain.get(),
+          .source_key = registered->source->lkey,
+          .window_key = registered->window->rkey,
+          .window = registered->window_bytes};
+}
+
+}  // namespace phub::transport::verbs

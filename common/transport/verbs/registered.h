@@ -1,0 +1,30 @@
+// The memory of one end on one device: a domain with a source and a window. What a client or a
+// test connects with; a server has a window for each worker (server/verbs_memory.h).
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "common/transport/verbs/memory.h"
+#include "common/transport/verbs/verbs_endpoint.h"
+
+namespace phub::transport::verbs {
+
+struct Registered {
+  std::shared_ptr<const OpenDevice> device;
+  Domain domain;
+  Registration source;
+  Registration window;
+  std::span<std::byte> window_bytes;
+};
+
+// `source`: what our writes come from; `window`: where the peers' go. Both outlive the result.
+// Errors: register_memory's.
+Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
+                                                  std::span<std::byte> source,
+                                                  std::span<std::byte> window);
+
+// For VerbsEndpoint::prepare.
+VerbsMemory memory_of(const std::shared_ptr<Registered>& registered);
+
+}  // namespace phub::transport::verbs
