@@ -12,34 +12,17 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
-from processes import DEADLINE, Server, until, worker  # noqa: E402
+from processes import DEADLINE, JobTest, Server, until, worker  # noqa: E402
 
 processes.BIN = pathlib.Path(sys.argv.pop(1))
 
 
-class Faults(unittest.TestCase):
-    def setUp(self):
-        self.server = Server()
-        self.addCleanup(self.server.close)
-        self.workers = []
-        self.addCleanup(self.end_workers)
-
-    def end_workers(self):
-        for process in self.workers:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-
-    def start(self, count, transport, *more):
-        self.workers = [worker(self.server, i, count, transport, *more) for i in range(count)]
-        until(self.server.running, "the job runs")
-
+class Faults(JobTest):
     def test_a_killed_worker_is_named_and_the_next_job_runs(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport):
                 self.start(3, transport)
-                before = self.server.chunks()
-                until(lambda: self.server.chunks() > before + 100, "rounds complete")
+                self.wait_for_rounds(100)
                 self.workers[1].kill()
                 start = time.monotonic()
                 for survivor in (self.workers[0], self.workers[2]):
@@ -48,17 +31,14 @@ class Faults(unittest.TestCase):
                     self.assertIn("worker 1", error)
                 self.assertLess(time.monotonic() - start, 10)
                 self.end_workers()
-                self.start(2, transport, "--max-steps", "3")
-                for process in self.workers:
-                    _, error = process.communicate(timeout=DEADLINE)
-                    self.assertEqual(process.returncode, 0, error)
+                self.launch(2, transport, "--max-steps", "3")
+                self.finish()
 
     def test_memory_returns_after_failed_jobs(self):
         levels = []
         for _ in range(6):
             self.start(2, "tcp")
-            before = self.server.chunks()
-            until(lambda: self.server.chunks() > before + 50, "rounds complete")
+            self.wait_for_rounds(50)
             self.workers[0].kill()
             self.workers[1].communicate(timeout=DEADLINE)
             self.end_workers()
@@ -101,8 +81,7 @@ class Faults(unittest.TestCase):
         drops = self.server.drops()
         self.assertEqual(drops["bad hello"], 21)
         self.assertEqual(drops["wrong secret"], 3)
-        before = self.server.chunks()
-        until(lambda: self.server.chunks() > before + 50, "the job goes on")
+        self.wait_for_rounds(50)
 
     def test_sigterm_drains(self):
         self.start(1, "shm", "--max-steps", "200")
@@ -118,9 +97,7 @@ class Faults(unittest.TestCase):
             self.addCleanup(lambda p=path: p.unlink(missing_ok=True))
             self.workers = [worker(self.server, i, 2, transport, "--max-steps", "10", *more)
                             for i, more in enumerate((("--checkpoint", str(path)), ()))]
-            for process in self.workers:
-                _, error = process.communicate(timeout=DEADLINE)
-                self.assertEqual(process.returncode, 0, error)
+            self.finish()
             digests.add(path.read_bytes())
         self.assertEqual(len(digests), 1)
 

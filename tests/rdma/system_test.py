@@ -2,7 +2,6 @@
 """Whole jobs over RDMA; run where there are two devices. Usage: system_test.py BIN_DIRECTORY"""
 import json
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -11,7 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
-from processes import Server, find, until, worker  # noqa: E402
+from processes import JobTest  # noqa: E402
 
 processes.BIN = pathlib.Path(sys.argv.pop(1))
 # Software RDMA in an emulated machine is slow; these only bound a failure.
@@ -19,22 +18,8 @@ processes.DEADLINE = DEADLINE = 240
 FOLDER = tempfile.TemporaryDirectory()
 
 
-class System(unittest.TestCase):
-    def setUp(self):
-        # On rxe devices only the entries from index 1 on are RoCE v2 over IPv4; the choice finds it.
-        self.server = Server("--transports", "shm", "tcp", "verbs")
-        self.addCleanup(self.server.close)
-        self.workers = []
-        self.addCleanup(self.end_workers)
-
-    def end_workers(self):
-        for process in self.workers:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-
-    def start(self, count, transport, *more):
-        self.workers = [worker(self.server, i, count, transport, *more) for i in range(count)]
+class System(JobTest):
+    server_options = ("--transports", "shm", "tcp", "verbs")
 
     def test_sums_are_exact_over_two_devices(self):
         out = subprocess.run(
@@ -49,19 +34,15 @@ class System(unittest.TestCase):
         bits = set()
         for transport in ("verbs", "tcp"):
             path = pathlib.Path(FOLDER.name) / transport
-            self.start(2, transport, "--job", transport, "--max-steps", "5",
-                       "--checkpoint", str(path))
-            for process in self.workers:
-                _, error = process.communicate(timeout=DEADLINE)
-                self.assertEqual(process.returncode, 0, error)
+            self.launch(2, transport, "--job", transport, "--max-steps", "5",
+                        "--checkpoint", str(path))
+            self.finish()
             bits.add(path.read_bytes())
         self.assertEqual(len(bits), 1)
 
     def test_a_killed_worker_is_named_and_the_next_job_runs(self):
         self.start(2, "verbs", "--job", "killed")
-        until(self.server.running, "the job runs", DEADLINE)
-        before = self.server.chunks()
-        until(lambda: self.server.chunks() > before + 40, "rounds complete", DEADLINE)
+        self.wait_for_rounds(40)
         self.workers[1].kill()
         start = time.monotonic()
         _, error = self.workers[0].communicate(timeout=DEADLINE)
@@ -69,16 +50,12 @@ class System(unittest.TestCase):
         self.assertIn("worker 1", error)
         self.assertLess(time.monotonic() - start, 30)
         self.end_workers()
-        self.start(2, "verbs", "--job", "next", "--max-steps", "2")
-        for process in self.workers:
-            _, error = process.communicate(timeout=DEADLINE)
-            self.assertEqual(process.returncode, 0, error)
+        self.launch(2, "verbs", "--job", "next", "--max-steps", "2")
+        self.finish()
 
     def test_a_device_that_goes_down_ends_the_job_and_not_the_server(self):
         self.start(2, "verbs", "--job", "cut")
-        until(self.server.running, "the job runs", DEADLINE)
-        before = self.server.chunks()
-        until(lambda: self.server.chunks() > before + 40, "rounds complete", DEADLINE)
+        self.wait_for_rounds(40)
         subprocess.run(["ip", "link", "set", "rdma0", "down"], check=True)
         try:
             for process in self.workers:
@@ -87,16 +64,12 @@ class System(unittest.TestCase):
         finally:
             subprocess.run(["ip", "link", "set", "rdma0", "up"], check=True)
         self.end_workers()
-        self.start(2, "tcp", "--job", "after", "--max-steps", "2")
-        for process in self.workers:
-            _, error = process.communicate(timeout=DEADLINE)
-            self.assertEqual(process.returncode, 0, error)
+        self.launch(2, "tcp", "--job", "after", "--max-steps", "2")
+        self.finish()
 
     def test_members_show_their_transport(self):
         self.start(1, "verbs", "--job", "shown")
-        until(self.server.running, "the job runs", DEADLINE)
         self.assertIn("verbs", self.server.text("job", "inspect", "shown"))
-        self.workers[0].send_signal(signal.SIGKILL)
 
 
 if __name__ == "__main__":

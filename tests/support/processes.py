@@ -8,14 +8,16 @@ import re
 import signal
 import subprocess
 import time
+import unittest
 
 BIN = pathlib.Path(".")
 CONFIG = pathlib.Path(__file__).parents[2] / "configs" / "mnist.textproto"
 DEADLINE = 60
 
 
-def until(condition, what, deadline=DEADLINE):
-    """Polls a condition; fails naming it when the deadline passes."""
+def until(condition, what):
+    """Polls a condition; fails naming it when DEADLINE passes."""
+    deadline = DEADLINE
     end = time.monotonic() + deadline
     while time.monotonic() < end:
         result = condition()
@@ -88,3 +90,38 @@ def worker(server, index, workers, transport, *more):
         [BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
          "--index", str(index), "--transport", transport, "--epochs", "1000", *more],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class JobTest(unittest.TestCase):
+    """A server, and workers that end with the test."""
+    server_options = ()
+
+    def setUp(self):
+        self.server = Server(*self.server_options)
+        self.addCleanup(self.server.close)
+        self.workers = []
+        self.addCleanup(self.end_workers)
+
+    def end_workers(self):
+        for process in self.workers:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def launch(self, count, transport, *more):
+        self.workers = [worker(self.server, i, count, transport, *more) for i in range(count)]
+
+    def start(self, count, transport, *more):
+        """Workers of a job that runs."""
+        self.launch(count, transport, *more)
+        until(self.server.running, "the job runs")
+
+    def wait_for_rounds(self, chunks):
+        before = self.server.chunks()
+        until(lambda: self.server.chunks() > before + chunks, "rounds complete")
+
+    def finish(self):
+        """Every worker ends well."""
+        for process in self.workers:
+            _, error = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 0, error)
