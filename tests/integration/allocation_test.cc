@@ -7,21 +7,28 @@
 #include <thread>
 
 #include "server/data_plane.h"
+#include "tests/support/fake_verbs.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
+#include "worker/client/verbs_ports.h"
 
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::uint64_t> allocations{0};
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+// Not inlined: the compiler would see malloc and free without the operators between them.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  if (counting.load(std::memory_order_relaxed) && !phub::fake_verbs::in_device()) {
+    allocations.fetch_add(1);
+  }
   if (void* memory = std::malloc(bytes)) return memory;  // NOLINT(*-no-malloc)
   std::abort();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }               // NOLINT
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }  // NOLINT
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }  // NOLINT
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}  // NOLINT
 
 namespace phub {
 namespace {
@@ -41,10 +48,11 @@ class OneSecret final : public server::Membership {
 struct Worker {
   std::unique_ptr<SharedMemory> memory;
   std::vector<std::byte> parameters;
+  std::unique_ptr<client::VerbsPorts> ports;
   std::unique_ptr<client::Exchange> exchange;
 
   Worker(const server::DataPlane& plane, const std::shared_ptr<const Plan>& plan,
-         std::uint32_t index, bool shm) {
+         std::uint32_t index, const std::string& transport) {
     const std::size_t arena = plan->arena_elements * sizeof(float);
     const std::size_t hyper = wire::hyper_bytes(plane.cores());
     memory = std::move(*SharedMemory::create("worker", hyper + arena));
@@ -58,10 +66,15 @@ struct Worker {
     joined.host = "127.0.0.1";
     joined.tcp_port = plane.tcp_port();
     joined.shm_socket = plane.shm_socket();
+    for (const server::CorePort& port : plane.verbs_ports()) {
+      joined.rdma.push_back({port.device, port.link_layer, port.gid});
+    }
     for (std::uint32_t core = 0; core < plane.cores(); ++core) {
       const client::DataTarget target{
           .joined = &joined, .core = core, .timeout = std::chrono::milliseconds(5000)};
-      if (shm) {
+      if (transport == "verbs") {
+        connect_verbs(*plan, target);
+      } else if (transport == "shm") {
         const std::uint32_t capacity = transport::channel_capacity(
             static_cast<std::uint32_t>(plan->core_chunks[0][core].size()));
         REQUIRE(
@@ -72,6 +85,19 @@ struct Worker {
         REQUIRE(exchange->connect_tcp(0, core, 1, std::move(*client::open_tcp(target))).ok());
       }
     }
+  }
+
+  void connect_verbs(const Plan& plan, const client::DataTarget& target) {
+    if (!ports) ports = std::move(*client::VerbsPorts::create({}, std::nullopt));
+    const auto device = *ports->towards(target.joined->rdma[target.core], target.core);
+    const auto parts =
+        *ports->memory_on(device, {memory->data(), memory->size()}, std::span(parameters));
+    transport::VerbsEndpoint* endpoint = *exchange->verbs_on(device);
+    const auto chunks = static_cast<std::uint32_t>(plan.core_chunks[0][target.core].size());
+    auto connection = std::move(*endpoint->prepare(parts, chunks + 1));
+    REQUIRE(client::open_verbs(target, connection).ok());
+    REQUIRE(endpoint->connect(connection).ok());
+    REQUIRE(exchange->connect_verbs(0, target.core, 1, endpoint, std::move(connection)).ok());
   }
 };
 
@@ -98,8 +124,9 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
 
 }  // namespace
 
-TEST_CASE("rounds over shm and tcp allocate nothing, on either side") {
-  for (const bool shm : {true, false}) {
+TEST_CASE("rounds over shm, tcp and verbs allocate nothing, on either side") {
+  for (const std::string transport : {"shm", "tcp", "verbs"}) {
+    INFO(transport);
     OneSecret membership;
     server::DataPlaneOptions options;
     options.cores = 2;
@@ -113,13 +140,13 @@ TEST_CASE("rounds over shm and tcp allocate nothing, on either side") {
     shape.job_id = kJob;
     shape.workers = kWorkers;
     shape.rule = RuleKind::kMomentum;
-    shape.deterministic = shm;
+    shape.deterministic = transport != "tcp";
     shape.weight_decay = {0, 0, 0, 0};
     shape.plan = plan;
     REQUIRE(plane->create_job(shape).ok());
     std::vector<std::unique_ptr<Worker>> workers;
     for (std::uint32_t w = 0; w < kWorkers; ++w) {
-      workers.push_back(std::make_unique<Worker>(*plane, plan, w, shm));
+      workers.push_back(std::make_unique<Worker>(*plane, plan, w, transport));
     }
     REQUIRE(run_rounds(workers, 4, 3));  // libraries may allocate at their first use
     allocations = 0;

@@ -34,6 +34,9 @@ Behaviour& behaviour();  // set it while no other thread calls verbs
 Counters counters();
 int live_objects();
 
+// True while this thread is inside the fake: what it allocates there is the device's.
+bool in_device();
+
 // Lets held writes go.
 void release();
 // The next write that is carried out completes with `status` instead, and its queue pair breaks.

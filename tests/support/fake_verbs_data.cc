@@ -17,6 +17,14 @@ World& world() {
   return instance;
 }
 
+namespace {
+thread_local bool inside = false;
+}  // namespace
+
+InDevice::InDevice() { inside = true; }
+InDevice::~InDevice() { inside = false; }
+bool in_device() { return inside; }
+
 void World::complete(ibv_cq* cq, const ibv_wc& done) {
   auto& queue = *static_cast<Queue*>(cq);
   PHUB_CHECK(queue.done.size() < static_cast<std::size_t>(queue.cqe),
@@ -121,6 +129,7 @@ void World::carry_out(Pair& pair) {
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
+  const InDevice in_device;
   World& all = world();
   const std::lock_guard lock(all.mutex);
   auto& pair = *static_cast<Pair*>(qp);
@@ -144,6 +153,7 @@ int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad) {
 }
 
 int post_receive(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad) {
+  const InDevice in_device;
   World& all = world();
   const std::lock_guard lock(all.mutex);
   auto& pair = *static_cast<Pair*>(qp);
@@ -161,6 +171,7 @@ int post_receive(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad) {
 }
 
 int poll(ibv_cq* cq, int entries, ibv_wc* done) {
+  const InDevice in_device;
   World& all = world();
   const std::lock_guard lock(all.mutex);
   auto& queue = *static_cast<Queue*>(cq);

@@ -70,6 +70,15 @@ struct World {
 
 World& world();
 
+// One for each call that a data path makes.
+class InDevice {
+ public:
+  InDevice();
+  ~InDevice();
+  InDevice(const InDevice&) = delete;
+  InDevice& operator=(const InDevice&) = delete;
+};
+
 int post_send(ibv_qp* qp, ibv_send_wr* requests, ibv_send_wr** bad);
 int post_receive(ibv_qp* qp, ibv_recv_wr* requests, ibv_recv_wr** bad);
 int poll(ibv_cq* cq, int entries, ibv_wc* done);
