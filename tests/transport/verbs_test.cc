@@ -206,6 +206,17 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   CHECK_THAT(missing.error().message(), Catch::Contains("mlx5_7") && Catch::Contains("fake0"));
 }
 
+TEST_CASE("connections that are prepared and given up leave their room to others") {
+  const Clean clean;
+  fake_verbs::behaviour().max_cqe = 1000;
+  Station station;
+  for (int i = 0; i < 100; ++i) {
+    INFO("connection " << i);
+    const auto connection = station.endpoint->prepare(verbs::memory_of(station.registered), 300);
+    REQUIRE(connection);
+  }
+}
+
 TEST_CASE("a forged write is refused by the device and ends only the forger") {
   const Clean clean;
   Station target;

@@ -7,6 +7,7 @@
 // is gone. A peer can write to its own window and nowhere else.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -26,10 +27,13 @@ class Layout {
   virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
 };
 
-// A connection that is being made. Memory, then domain, outlive the queue pair.
+// A connection that is being made. What it holds outlives its queue pair.
 struct VerbsConnection {
   UniqueFd socket;               // the stream of the set-up: liveness
   std::shared_ptr<void> memory;  // keeps domain and registrations alive
+  // Its entries of the completion queue; given back when the connection is destroyed, also when it
+  // never came about.
+  std::shared_ptr<void> reservation;
   verbs::QueuePair pair;
   verbs::Depths depths;
   verbs::Introduction own;
@@ -108,7 +112,7 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
                 Placement& placement, const Layout& layout);
   Status open();
-  Status reserve(std::uint32_t entries);
+  Result<std::shared_ptr<void>> reserve(std::uint32_t entries);
   std::size_t take_completions();
   void handle(const ibv_wc& done);
   void on_sent(PeerId id, Peer& peer, const ibv_wc& done);
@@ -125,10 +129,12 @@ class VerbsEndpoint final : public Endpoint {
   const Layout& layout_;
   UniqueFd epoll_;
   verbs::CompletionChannel channel_;
-  std::mutex setup_;  // of the two that follow
+  std::mutex setup_;  // of the queue's size
   verbs::CompletionQueue queue_;
-  std::uint32_t reserved_ = 0;  // entries that connections may need at once
-  std::vector<Peer> peers_;     // fixed size
+  // Entries of the queue that connections may need at once.
+  std::shared_ptr<std::atomic<std::uint32_t>> reserved_ =
+      std::make_shared<std::atomic<std::uint32_t>>(0);
+  std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> free_;
   verbs::PeerTable by_pair_;  // queue pair number -> peer
   verbs::ReportRing reports_;

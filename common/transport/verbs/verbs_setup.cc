@@ -86,22 +86,21 @@ VerbsEndpoint::~VerbsEndpoint() {
 
 // Completions that find the queue full are an error that ends every connection: it is grown before
 // anything may need the room.
-Status VerbsEndpoint::reserve(std::uint32_t entries) {
+Result<std::shared_ptr<void>> VerbsEndpoint::reserve(std::uint32_t entries) {
   const std::lock_guard lock(setup_);
-  const std::uint32_t wanted = reserved_ + entries;
-  if (wanted > static_cast<std::uint32_t>(queue_->cqe)) {
-    const int error = ibv_resize_cq(queue_.get(), static_cast<int>(wanted));
-    if (error != 0) {
-      ibv_device_attr limits = {};
-      ibv_query_device(device_->context.get(), &limits);
-      return {Code::kResourceExhausted, "the connections of this core need a completion queue of " +
-                                            std::to_string(wanted) + " entries; " + device_->name +
-                                            " has " + std::to_string(limits.max_cqe) +
-                                            " (max_cqe): use more cores or larger chunks"};
-    }
+  const std::uint32_t wanted = *reserved_ + entries;
+  if (wanted > static_cast<std::uint32_t>(queue_->cqe) &&
+      ibv_resize_cq(queue_.get(), static_cast<int>(wanted)) != 0) {
+    ibv_device_attr limits = {};
+    ibv_query_device(device_->context.get(), &limits);
+    return Status(Code::kResourceExhausted,
+                  "the connections of this core need a completion queue of " +
+                      std::to_string(wanted) + " entries; " + device_->name + " has " +
+                      std::to_string(limits.max_cqe) +
+                      " (max_cqe): use more cores or larger chunks");
   }
-  reserved_ = wanted;
-  return {};
+  *reserved_ += entries;
+  return std::shared_ptr<void>(nullptr, [total = reserved_, entries](void*) { *total -= entries; });
 }
 
 Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
@@ -110,7 +109,7 @@ Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
   connection.memory = memory.owner;
   connection.depths = {.send = std::min(outstanding, kMostSends) + kSpareSends,
                        .receive = outstanding};
-  PHUB_RETURN_IF_ERROR(reserve(entries_of(connection.depths)));
+  PHUB_ASSIGN_OR_RETURN(connection.reservation, reserve(entries_of(connection.depths)));
   PHUB_ASSIGN_OR_RETURN(connection.pair,
                         verbs::create_queue_pair(*memory.domain, *queue_, connection.depths));
   PHUB_RETURN_IF_ERROR(verbs::to_init(*connection.pair, device_->address));
@@ -157,10 +156,7 @@ Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
   }
   free_.pop_back();
-  {
-    const std::lock_guard lock(setup_);
-    reports_.reserve(2 * static_cast<std::size_t>(reserved_) + peers_.size());
-  }
+  reports_.reserve(2 * static_cast<std::size_t>(*reserved_) + peers_.size());
   by_pair_.insert(connection.pair->qp_num, id);
   Peer& peer = peers_[id];
   peer = Peer{};
@@ -176,12 +172,7 @@ void VerbsEndpoint::remove(PeerId id) {
   if (!peer.lost && peer.posted != peer.retired) drain(id, peer);
   if (peer.closed && !peer.lost) --closing_;
   by_pair_.erase(peer.connection.pair->qp_num);
-  const std::uint32_t entries = entries_of(peer.connection.depths);
   peer.connection.pair.reset();  // from here on nothing of the peer can arrive
-  {
-    const std::lock_guard lock(setup_);
-    reserved_ -= entries;
-  }
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
   reports_.erase(id);
   peer = Peer{};
