@@ -11,11 +11,6 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     std::shared_ptr<const JobMemory> memory, const JobShape& shape,
     const std::vector<std::uint32_t>& cores) {
   std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
-  PHUB_ASSIGN_OR_RETURN(verbs->domain_, transport::verbs::make_domain(*device));
-  PHUB_ASSIGN_OR_RETURN(verbs->parameters_,
-                        transport::verbs::register_memory(
-                            *verbs->domain_, {memory->published->data(), memory->published->size()},
-                            Access::kSource));
   verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());
   for (const std::uint32_t core : cores) {
     Landing landing = make_landing(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
@@ -23,34 +18,47 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     verbs->window_bytes_ += landing.bytes;
     verbs->sections_[core].landing = std::make_shared<const Landing>(std::move(landing));
   }
-  verbs->windows_.resize(shape.workers);
+  verbs->workers_.resize(shape.workers);
   verbs->device_ = std::move(device);
   verbs->memory_ = std::move(memory);
   return verbs;
 }
 
 std::uint64_t VerbsMemory::window_bytes() const {
-  const auto made = std::count_if(windows_.begin(), windows_.end(),
-                                  [](const Windows& windows) { return windows.memory != nullptr; });
-  return window_bytes_ * static_cast<std::uint64_t>(made);
+  const auto open = std::count_if(workers_.begin(), workers_.end(),
+                                  [](const Worker& worker) { return worker.windows != nullptr; });
+  return window_bytes_ * static_cast<std::uint64_t>(open);
 }
 
-Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t worker, std::uint32_t core) {
-  Windows& windows = windows_[worker];
-  if (!windows.registration) {
-    PHUB_ASSIGN_OR_RETURN(windows.memory, Mapping::anonymous(window_bytes_));
-    PHUB_ASSIGN_OR_RETURN(
-        windows.registration,
-        transport::verbs::register_memory(
-            *domain_, {windows.memory->data(), windows.memory->size()}, Access::kWindow));
+Status VerbsMemory::open(Worker& worker) const {
+  using transport::verbs::register_memory;
+  const SharedMemory& published = *memory_->published;
+  PHUB_ASSIGN_OR_RETURN(worker.domain, transport::verbs::make_domain(*device_));
+  PHUB_ASSIGN_OR_RETURN(
+      worker.parameters,
+      register_memory(*worker.domain, {published.data(), published.size()}, Access::kSource));
+  PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_));
+  PHUB_ASSIGN_OR_RETURN(
+      worker.window,
+      register_memory(*worker.domain, {worker.windows->data(), worker.windows->size()},
+                      Access::kWindow));
+  return {};
+}
+
+Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_t core) {
+  Worker& worker = workers_[index];
+  if (!worker.window) {
+    Worker fresh;
+    PHUB_RETURN_IF_ERROR(open(fresh));
+    worker = std::move(fresh);
   }
   const Section& section = sections_[core];
   return transport::VerbsMemory{
       .owner = shared_from_this(),
-      .domain = domain_.get(),
-      .source_key = parameters_->lkey,
-      .window_key = windows.registration->rkey,
-      .window = {windows.memory->data() + section.offset, section.landing->bytes}};
+      .domain = worker.domain.get(),
+      .source_key = worker.parameters->lkey,
+      .window_key = worker.window->rkey,
+      .window = {worker.windows->data() + section.offset, section.landing->bytes}};
 }
 
 }  // namespace phub::server

@@ -1,8 +1,9 @@
-// One job's memory as one RDMA device sees it: the parameters, which only we read, and for each
-// worker windows of its own, one a core, which only that worker can write to and nobody can read.
+// One job's memory as one RDMA device sees it: for each worker the parameters, which only we read,
+// and windows of its own, one a core, which only that worker can write to and nobody can read.
 //
-// A domain for each job and device: no key of one job opens anything of another. Made by a control
-// thread; lives until the last connection that uses it is gone.
+// A domain for each worker and device: a key is worth nothing on another worker's connection, be it
+// guessed right (devices count them up). Made by a control thread; lives until the last connection
+// that uses it is gone.
 #pragma once
 
 #include <memory>
@@ -24,8 +25,8 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
       std::shared_ptr<const JobMemory> memory, const JobShape& shape,
       const std::vector<std::uint32_t>& cores);
 
-  // What a connection of this worker to this core, one of `cores`, is made of. A worker's windows
-  // are registered, all at once, at its first connection. Control threads only, one at a time.
+  // What a connection of this worker to this core, one of `cores`, is made of. A worker's memory is
+  // registered, all at once, at its first connection. Control threads only, one at a time.
   Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
   // Of all windows; registered memory is always resident.
   std::uint64_t window_bytes() const;
@@ -38,20 +39,21 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
     std::shared_ptr<const Landing> landing;
     std::uint64_t offset = 0;  // in a worker's windows
   };
-  struct Windows {
-    std::unique_ptr<Mapping> memory;
-    transport::verbs::Registration registration;
+  struct Worker {
+    std::unique_ptr<Mapping> windows;
+    transport::verbs::Domain domain;
+    transport::verbs::Registration parameters;
+    transport::verbs::Registration window;
   };
 
   VerbsMemory() = default;
+  Status open(Worker& worker) const;
 
   std::shared_ptr<const transport::verbs::OpenDevice> device_;
   std::shared_ptr<const JobMemory> memory_;
   std::vector<Section> sections_;  // by core
   std::uint64_t window_bytes_ = 0;
-  transport::verbs::Domain domain_;
-  transport::verbs::Registration parameters_;
-  std::vector<Windows> windows_;  // by worker
+  std::vector<Worker> workers_;  // by index
 };
 
 }  // namespace phub::server
