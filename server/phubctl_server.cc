@@ -6,6 +6,7 @@
 
 #include "server/phubctl_commands.h"
 #include "server/phubctl_json.h"
+#include "server/phubctl_ports.h"
 #include "server/phubctl_table.h"
 
 namespace phub::phubctl {
@@ -110,6 +111,7 @@ Status print_statistics(const Session& session) {
   table.add({"waiting", server.waiting()});
   print(table.to_string());
   print_cores(server);
+  if (const std::string ports = ports_text(server); !ports.empty()) print("\n" + ports);
   print_drops(server);
   return {};
 }
