@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "server/control_service_ports.h"
+
 namespace phub::server {
 namespace {
 
@@ -179,6 +181,7 @@ void fill(const PlanView& view, control::PlanReply& message) {
       load->set_bytes(elements * element_bytes);
     }
   }
+  fill_ports(view, message);
   for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
     const Chunk& chunk = plan.chunks[index];
     control::PlanChunk* const entry = message.add_chunks();

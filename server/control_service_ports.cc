@@ -6,6 +6,23 @@ namespace phub::server {
 
 namespace verbs = transport::verbs;
 
+namespace {
+
+// The port's entry, made when it is not there.
+control::PortLoad& load_of(const CorePort& port, std::uint32_t server,
+                           control::PlanReply& message) {
+  for (control::PortLoad& load : *message.mutable_port_loads()) {
+    if (load.device() == port.device && load.port() == port.port) return load;
+  }
+  control::PortLoad& load = *message.add_port_loads();
+  load.set_server(server);
+  load.set_device(port.device);
+  load.set_port(port.port);
+  return load;
+}
+
+}  // namespace
+
 void fill(const PortStatus& status, control::PortInfo& message) {
   const CorePort& identity = status.identity;
   message.set_device(identity.device);
@@ -28,6 +45,19 @@ void fill(const PortStatus& status, control::PortInfo& message) {
     entry.set_name(counter.name);
     entry.set_value(counter.value);
     entry.set_kind(name_of(verbs::kind_of(counter.name)));
+  }
+}
+
+void fill_ports(const PlanView& view, control::PlanReply& message) {
+  for (control::CoreLoad& load : *message.mutable_loads()) {
+    if (load.server() != view.server_index || load.core() >= view.ports.size()) continue;
+    const CorePort& port = view.ports[load.core()];
+    load.set_device(port.device);
+    load.set_port(port.port);
+    control::PortLoad& sum = load_of(port, load.server(), message);
+    sum.add_cores(load.core());
+    sum.set_chunks(sum.chunks() + load.chunks());
+    sum.set_bytes(sum.bytes() + load.bytes());
   }
 }
 

@@ -80,7 +80,9 @@ struct JobView {
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const Plan> plan;
-  bool is_preview = false;  // no worker is ready yet: planned for this server alone
+  bool is_preview = false;           // no worker is ready yet: planned for this server alone
+  std::uint32_t server_index = 0;    // which server of the plan this one is
+  std::vector<CorePort> ports = {};  // of this server, by core; empty: no RDMA
 };
 
 class JobTable final : public Membership {

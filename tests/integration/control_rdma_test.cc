@@ -27,6 +27,15 @@ control::ServerInfo statistics_of(JobTableFixture& f) {
   return reply.server();
 }
 
+control::PlanReply plan_of(JobTableFixture& f) {
+  AdminService admin(f.table, f.data_plane, "poll");
+  control::PlanRequest request;
+  request.set_name("demo");
+  control::PlanReply reply;
+  REQUIRE(admin.Plan(nullptr, &request, &reply).ok());
+  return reply;
+}
+
 }  // namespace
 
 TEST_CASE("statistics show each port with its address, its state and all of its counters") {
@@ -68,6 +77,65 @@ TEST_CASE("statistics tell traffic in bytes, and leave out what a port does not 
   CHECK_FALSE(server.ports(1).has_bytes_sent());
   CHECK(server.ports(1).has_packets_sent());
   CHECK(server.ports(1).packets_sent() == 0);
+}
+
+TEST_CASE("a plan says which port serves each core and what each port is to carry") {
+  JobTableFixture f;
+  f.data_plane.ports = {port_on("mlx5_0"), port_on("mlx5_1", 2)};
+  f.running(1);
+  const control::PlanReply plan = plan_of(f);
+  REQUIRE(plan.loads_size() == 2);
+  CHECK(plan.loads(0).device() == "mlx5_0");
+  CHECK(plan.loads(0).port() == 1);
+  CHECK(plan.loads(1).device() == "mlx5_1");
+  CHECK(plan.loads(1).port() == 2);
+  REQUIRE(plan.port_loads_size() == 2);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(plan.port_loads(i).device() == plan.loads(i).device());
+    CHECK(plan.port_loads(i).chunks() == plan.loads(i).chunks());
+    CHECK(plan.port_loads(i).bytes() == plan.loads(i).bytes());
+    REQUIRE(plan.port_loads(i).cores_size() == 1);
+    CHECK(plan.port_loads(i).cores(0) == static_cast<std::uint32_t>(i));
+  }
+}
+
+TEST_CASE("the cores of one port are one load, also in a preview") {
+  JobTableFixture f;
+  f.data_plane.ports = {port_on("mlx5_0"), port_on("mlx5_0")};
+  REQUIRE(f.table.create(spec_of(1)));
+  const control::PlanReply plan = plan_of(f);
+  CHECK(plan.is_preview());
+  REQUIRE(plan.port_loads_size() == 1);
+  CHECK(plan.port_loads(0).cores_size() == 2);
+  CHECK(plan.port_loads(0).bytes() == plan.loads(0).bytes() + plan.loads(1).bytes());
+  CHECK(plan.port_loads(0).bytes() == 51'000 * sizeof(float));
+}
+
+TEST_CASE("of another server's cores the ports are not known") {
+  JobTableFixture f;
+  f.data_plane.ports = {port_on("mlx5_0"), port_on("mlx5_0")};
+  const JobSpec spec = spec_of(1);
+  const Identity member = f.join(spec).value();
+  const std::vector<std::uint32_t> cores = {3, kCores};
+  REQUIRE(f.table
+              .ready(member, {.cores_per_server = cores, .server_index = 1},
+                     JobTableFixture::hash_of(spec, cores))
+              .ok());
+  const control::PlanReply plan = plan_of(f);
+  REQUIRE(plan.loads_size() == 5);
+  for (const control::CoreLoad& load : plan.loads()) {
+    CHECK(load.device() == (load.server() == 1 ? "mlx5_0" : ""));
+  }
+  REQUIRE(plan.port_loads_size() == 1);
+  CHECK(plan.port_loads(0).server() == 1);
+}
+
+TEST_CASE("without RDMA a plan has no ports") {
+  JobTableFixture f;
+  f.running(1);
+  const control::PlanReply plan = plan_of(f);
+  CHECK(plan.port_loads().empty());
+  CHECK(plan.loads(0).device().empty());
 }
 
 }  // namespace phub::testing

@@ -4,6 +4,7 @@
 
 #include "proto/control.pb.h"
 #include "server/phubctl_json.h"
+#include "server/phubctl_plan.h"
 #include "server/phubctl_ports.h"
 #include "server/phubctl_table.h"
 
@@ -137,6 +138,39 @@ TEST_CASE("of a port's counters people see the errors and congestion that are no
                                              "RDMA PORT  SIGN OF     COUNTER          VALUE\n"
                                              "mlx5_0/1   losses      out_of_sequence  1,234\n"
                                              "mlx5_0/1   congestion  np_cnp_sent          5\n"));
+}
+
+TEST_CASE("a plan shows the load of each core and, where there is RDMA, of each port") {
+  control::PlanReply plan;
+  const auto add = [&](std::uint32_t server, std::uint32_t core, std::uint64_t bytes) {
+    control::CoreLoad& load = *plan.add_loads();
+    load.set_server(server);
+    load.set_core(core);
+    load.set_chunks(2);
+    load.set_bytes(bytes);
+    return &load;
+  };
+  control::CoreLoad* const own = add(0, 1, 1024);
+  add(1, 0, 3072);
+  CHECK(loads_text(plan) ==
+        "SERVER  CORE  CHUNKS    BYTES   SHARE\n"
+        "     0     1       2  1.0 KiB  25.0 %\n"
+        "     1     0       2  3.0 KiB  75.0 %\n");
+  own->set_device("mlx5_0");
+  own->set_port(2);
+  control::PortLoad& port = *plan.add_port_loads();
+  port.set_device("mlx5_0");
+  port.set_port(2);
+  port.add_cores(1);
+  port.set_chunks(2);
+  port.set_bytes(1024);
+  CHECK(loads_text(plan) ==
+        "SERVER  CORE  CHUNKS    BYTES   SHARE  RDMA PORT\n"
+        "     0     1       2  1.0 KiB  25.0 %  mlx5_0/2\n"
+        "     1     0       2  3.0 KiB  75.0 %  -\n"
+        "\n"
+        "RDMA PORT  SERVER  CORES  CHUNKS    BYTES   SHARE\n"
+        "mlx5_0/2        0  1           2  1.0 KiB  25.0 %\n");
 }
 
 }  // namespace
