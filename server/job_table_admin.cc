@@ -114,6 +114,7 @@ JobView JobTable::view_of(const Job& job) const {
          .host = member->host,
          .process_id = member->process_id,
          .transport = member->transport,
+         .transport_reason = member->transport_reason.value_or(""),
          .heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(age),
          .has_left = member->has_left});
   }

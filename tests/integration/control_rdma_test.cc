@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/control_service_admin.h"
+#include "server/control_service_messages.h"
 #include "tests/support/gid_tables.h"
 #include "tests/support/job_table_fixture.h"
 
@@ -136,6 +137,16 @@ TEST_CASE("without RDMA a plan has no ports") {
   const control::PlanReply plan = plan_of(f);
   CHECK(plan.port_loads().empty());
   CHECK(plan.loads(0).device().empty());
+}
+
+TEST_CASE("what a peer wrote is shown without what could fool a log or a terminal") {
+  CHECK(printable("through its mlx5_0", 99) == "through its mlx5_0");
+  CHECK(printable("  a\r\n\tb ", 99) == "a b");
+  CHECK(printable("say \"x\"", 99) == "say 'x'");
+  CHECK(printable("\x7F\xC3\xA9", 99) == "??");
+  CHECK(printable("", 99).empty());
+  CHECK(printable("12345", 5) == "12345");
+  CHECK(printable("123456", 5) == "12345...");
 }
 
 }  // namespace phub::testing
