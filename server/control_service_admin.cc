@@ -9,6 +9,7 @@
 
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
+#include "server/control_service_ports.h"
 
 namespace phub::server {
 namespace {
@@ -116,6 +117,7 @@ grpc::Status AdminService::Statistics(grpc::ServerContext* /*context*/,
     core->set_sleeps(cores[index].sleeps);
     core->set_connections(cores[index].connections);
   }
+  for (const PortStatus& port : data_plane_.port_statuses()) fill(port, *server.add_ports());
   for (const DropCounter& drop : data_plane_.drops()) {
     control::Drop* const entry = server.add_drops();
     entry->set_cause(std::string(drop.cause));

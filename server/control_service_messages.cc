@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "server/control_service_ports.h"
+
 namespace phub::server {
 namespace {
 
@@ -123,6 +125,21 @@ Result<JobSpec> spec_from(const control::JobSpec& message) {
   return spec;
 }
 
+std::string printable(std::string_view text, std::size_t chars_max) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte == 0x7F) {
+      if (!shown.empty() && shown.back() != ' ') shown += ' ';
+    } else {
+      shown += byte > 0x7F ? '?' : c == '"' ? '\'' : c;
+    }
+    if (shown.size() > chars_max) return shown.substr(0, chars_max) + "...";
+  }
+  if (shown.ends_with(' ')) shown.pop_back();
+  return shown;
+}
+
 void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
   message.set_name(spec.name);
   message.set_workers(spec.workers);
@@ -155,6 +172,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     entry->set_host(member.host);
     entry->set_process_id(member.process_id);
     entry->set_transport(member.transport);
+    entry->set_transport_reason(member.transport_reason);
     entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
     entry->set_left(member.has_left);
@@ -179,6 +197,7 @@ void fill(const PlanView& view, control::PlanReply& message) {
       load->set_bytes(elements * element_bytes);
     }
   }
+  fill_ports(view, message);
   for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
     const Chunk& chunk = plan.chunks[index];
     control::PlanChunk* const entry = message.add_chunks();

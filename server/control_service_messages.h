@@ -4,6 +4,10 @@
 // errors here, the rest is checked by validate(JobSpec).
 #pragma once
 
+#include <cstddef>
+#include <string>
+#include <string_view>
+
 #include "common/base/status.h"
 #include "proto/control.pb.h"
 #include "server/job_table.h"
@@ -14,6 +18,11 @@ Result<JobSpec> spec_from(const control::JobSpec& message);
 
 enum class Keys : bool { kLeftOut, kIncluded };
 void fill(const JobSpec& spec, Keys keys, control::JobSpec& message);
+
+// What a peer wrote, as logs and tables can show it: visible ASCII, a blank for each run of blanks
+// and control characters, ' for ", ? for each other byte; cut after `chars_max`, which "..." then
+// says.
+std::string printable(std::string_view text, std::size_t chars_max);
 
 // `Request` is any message that identifies its member.
 template <typename Request>

@@ -10,6 +10,7 @@ namespace phub::server {
 namespace {
 
 constexpr std::size_t kHostCharsMax = 256;
+constexpr std::size_t kReasonCharsMax = 1024;
 constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
 
 }  // namespace
@@ -61,6 +62,8 @@ Status RendezvousService::start(grpc::ServerContext& context,
     return {Code::kInvalidArgument,
             "timeout_ms: allowed are 1 to " + std::to_string(kStartTimeoutMsMax) + " (a day)"};
   }
+  PHUB_RETURN_IF_ERROR(
+      table_.note_transport(identity, printable(request.transport_reason(), kReasonCharsMax)));
   return table_.start(identity, std::chrono::milliseconds(request.timeout_ms()),
                       [&context] { return context.IsCancelled(); });
 }

@@ -17,10 +17,12 @@ Result<OpenPort> open_port(const verbs::PortChoice& choice,
                         verbs::choose_gid(choice.port, std::nullopt, gid_index));
   PHUB_ASSIGN_OR_RETURN(auto device, verbs::open_device(choice.device.name, choice.port.number,
                                                         static_cast<std::uint8_t>(gid.index)));
-  return OpenPort{
-      .identity = {.device = choice.device.name, .link_layer = choice.port.link_layer, .gid = gid},
-      .numa_node = choice.device.numa_node,
-      .device = std::move(device)};
+  return OpenPort{.identity = {.device = choice.device.name,
+                               .port = choice.port.number,
+                               .link_layer = choice.port.link_layer,
+                               .gid = gid},
+                  .numa_node = choice.device.numa_node,
+                  .device = std::move(device)};
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options) {
   std::vector<OpenPort> ports;
   if (options.verbs == OfferVerbs::kNo) return ports;
   const bool required = options.verbs == OfferVerbs::kYes || !options.verbs_devices.empty();
-  PHUB_ASSIGN_OR_RETURN(const auto devices, verbs::list_devices());
+  PHUB_ASSIGN_OR_RETURN(const auto devices, verbs::list_devices(options.sysfs_root));
   auto choices = verbs::choose_ports(devices, options.verbs_devices);
   if (!choices && required) return choices.error().with_context("transports \"verbs\"");
   if (!choices) return ports;
@@ -62,6 +64,30 @@ std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
     assigned.push_back(best);
   }
   return assigned;
+}
+
+std::vector<PortStatus> statuses_of(const std::vector<OpenPort>& by_core,
+                                    const std::string& sysfs_root) {
+  std::vector<PortStatus> statuses;
+  for (std::uint32_t core = 0; core < by_core.size(); ++core) {
+    const CorePort& identity = by_core[core].identity;
+    const auto known = std::find_if(statuses.begin(), statuses.end(), [&](const PortStatus& other) {
+      return other.identity.device == identity.device && other.identity.port == identity.port;
+    });
+    if (known != statuses.end()) {
+      known->cores.push_back(core);
+      continue;
+    }
+    const verbs::PortNow now = verbs::ask_port(*by_core[core].device);
+    statuses.push_back(
+        {.identity = identity,
+         .numa_node = by_core[core].numa_node,
+         .state = now.state,
+         .mtu_bytes = now.mtu_bytes,
+         .cores = {core},
+         .counters = verbs::read_counters(sysfs_root, identity.device, identity.port)});
+  }
+  return statuses;
 }
 
 }  // namespace phub::server

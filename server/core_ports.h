@@ -1,4 +1,5 @@
-// Which port of which RDMA device serves which core. Set-up only.
+// Which port of which RDMA device serves which core, at set-up; how the ports are, whenever a
+// control thread asks.
 #pragma once
 
 #include <memory>
@@ -26,5 +27,10 @@ Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options);
 // and of those the one that serves the fewest cores so far. REQUIRES: there are ports.
 std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
                                       const std::vector<int>& port_nodes);
+
+// One entry for each port of `by_core`, in the order of their first cores. A port that does not
+// answer has the error as its state; counters that cannot be read are left out.
+std::vector<PortStatus> statuses_of(const std::vector<OpenPort>& by_core,
+                                    const std::string& sysfs_root);
 
 }  // namespace phub::server

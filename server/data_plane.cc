@@ -98,6 +98,9 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::uint16_t tcp_port() const override { return acceptor_->tcp_port(); }
   std::string shm_socket() const override { return shm_socket_; }
   std::vector<CorePort> verbs_ports() const override;
+  std::vector<PortStatus> port_statuses() const override {
+    return statuses_of(ports_, options_.sysfs_root);
+  }
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;

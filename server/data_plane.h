@@ -18,6 +18,7 @@
 #include "common/base/status.h"
 #include "common/base/waiting.h"
 #include "common/plan.h"
+#include "common/transport/verbs/counters.h"
 #include "common/transport/verbs/device.h"
 
 namespace phub::server {
@@ -41,8 +42,19 @@ class Membership {
 // How a core's NIC is found from other hosts.
 struct CorePort {
   std::string device;
+  std::uint8_t port = 1;
   transport::verbs::LinkLayer link_layer = transport::verbs::LinkLayer::kEthernet;
   transport::verbs::Gid gid;
+};
+
+// A port that serves cores, as it is now.
+struct PortStatus {
+  CorePort identity;
+  int numa_node = -1;      // -1: unknown
+  std::string state = {};  // "active", "down", ...
+  std::uint32_t mtu_bytes = 0;
+  std::vector<std::uint32_t> cores = {};
+  std::vector<transport::verbs::Counter> counters = {};  // since it came up
 };
 
 enum class OfferVerbs { kNo, kIfPossible, kYes };
@@ -59,6 +71,7 @@ struct DataPlaneOptions {
   OfferVerbs verbs = OfferVerbs::kIfPossible;  // set up over tcp's port: needs tcp too
   std::vector<std::string> verbs_devices;      // "mlx5_0" or "mlx5_0:2"; empty: all
   std::optional<std::uint32_t> verbs_gid_index;
+  std::string sysfs_root = "/sys";  // where NUMA nodes and counters of RDMA devices are read
   std::uint32_t connections_per_core = 256;
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
@@ -119,6 +132,9 @@ class DataPlane {
   virtual std::uint16_t tcp_port() const = 0;             // 0: not offered
   virtual std::string shm_socket() const = 0;             // abstract name; empty: not offered
   virtual std::vector<CorePort> verbs_ports() const = 0;  // by core; empty: not offered
+  // One for each port in use, in the order of their first cores. Asks the devices and reads their
+  // counters, for milliseconds: where people ask, never on a core.
+  virtual std::vector<PortStatus> port_statuses() const = 0;
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
   virtual std::vector<CoreCounters> core_counters() const = 0;
   virtual std::vector<DropCounter> drops() const = 0;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,9 @@ struct Member {
   bool is_ready = false;
   bool has_left = false;
   bool was_lost = false;
-  bool was_told = false;  // a heartbeat's reply said that the job is over
-  std::string transport;  // "" before it is connected
+  bool was_told = false;                        // a heartbeat's reply said that the job is over
+  std::string transport;                        // "" before it is connected
+  std::optional<std::string> transport_reason;  // the worker's words; none before it starts
   std::vector<bool> core_is_connected;
   std::uint32_t cores_connected = 0;
 };

@@ -62,6 +62,7 @@ struct MemberView {
   std::string host;
   std::uint32_t process_id = 0;
   std::string transport;
+  std::string transport_reason;  // the worker's words
   std::chrono::milliseconds heartbeat_age{0};
   bool has_left = false;
 };
@@ -80,7 +81,9 @@ struct JobView {
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
   std::shared_ptr<const Plan> plan;
-  bool is_preview = false;  // no worker is ready yet: planned for this server alone
+  bool is_preview = false;           // no worker is ready yet: planned for this server alone
+  std::uint32_t server_index = 0;    // which server of the plan this one is
+  std::vector<CorePort> ports = {};  // of this server, by core; empty: no RDMA
 };
 
 class JobTable final : public Membership {
@@ -97,6 +100,10 @@ class JobTable final : public Membership {
 
   // The first call makes the job on the data plane; later ones must agree with it.
   Status ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash);
+
+  // Keeps and logs why the member came over its transport, the first time that it says so.
+  // REQUIRES: `reason` is printable.
+  Status note_transport(const Identity& identity, const std::string& reason);
 
   // Waits until the job runs. When `timeout` passes first, the job fails: nobody else could start
   // either. `is_cancelled` is asked now and then whether the caller is still there.

@@ -82,9 +82,13 @@ Result<PlanView> JobTable::plan(const std::string& name) const {
     const Lock lock(mutex_);
     const std::shared_ptr<Job> job = live_job(name);
     if (job == nullptr) return not_live(name);
-    view = {.spec = job->spec, .plan = job->plan, .is_preview = job->plan == nullptr};
+    view = {.spec = job->spec,
+            .plan = job->plan,
+            .is_preview = job->plan == nullptr,
+            .server_index = job->plan == nullptr ? 0 : job->topology.server_index};
     if (data_plane_ != nullptr) cores = data_plane_->cores();
   }
+  if (data_plane_ != nullptr) view.ports = data_plane_->verbs_ports();
   if (!view.is_preview) return view;
   if (view.spec->keys.empty()) {
     return Status(Code::kFailedPrecondition,
@@ -110,6 +114,7 @@ JobView JobTable::view_of(const Job& job) const {
          .host = member->host,
          .process_id = member->process_id,
          .transport = member->transport,
+         .transport_reason = member->transport_reason.value_or(""),
          .heartbeat_age = std::chrono::duration_cast<std::chrono::milliseconds>(age),
          .has_left = member->has_left});
   }

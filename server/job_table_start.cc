@@ -146,6 +146,18 @@ Status JobTable::release_before_creating(Lock& lock) {
   return {Code::kDeadlineExceeded, "the memory of an ended job is not released yet; try again"};
 }
 
+Status JobTable::note_transport(const Identity& identity, const std::string& reason) {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  Member& member = *caller.member;
+  if (member.transport_reason) return {};
+  member.transport_reason = reason;
+  spdlog::info("event=transport job=\"{}\" id={} worker={} transport={} reason=\"{}\"",
+               caller.job->spec->name, caller.job->id, member.worker,
+               member.transport.empty() ? "none" : member.transport, reason);
+  return {};
+}
+
 Status JobTable::start(const Identity& identity, std::chrono::milliseconds timeout,
                        const std::function<bool()>& is_cancelled) {
   Lock lock(mutex_);

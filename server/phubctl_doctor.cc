@@ -28,10 +28,6 @@ Severity severity_of(const Findings& findings) {
   return worst;
 }
 
-std::string place_of(const std::string& device, std::uint32_t port) {
-  return fmt::format("{}/{}", device, port);
-}
-
 Findings examine(const Host& host, const Choices& choices) {
   Findings all = check_devices(host);
   append(all, check_ports(host));

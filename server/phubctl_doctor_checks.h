@@ -48,6 +48,4 @@ Findings check_tcp(const Host& host);
 Severity severity_of(const Findings& findings);
 const char* word_of(Severity severity);  // "ok", "warn", "fail"
 
-std::string place_of(const std::string& device, std::uint32_t port);  // "mlx5_0/1"
-
 }  // namespace phub::phubctl::doctor

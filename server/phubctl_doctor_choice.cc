@@ -4,6 +4,7 @@
 #include "common/transport/verbs/gid.h"
 #include "common/transport/verbs/port_choice.h"
 #include "server/phubctl_doctor_checks.h"
+#include "server/phubctl_table.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -46,7 +47,7 @@ Findings check_choice(const Host& host, const Choices& choices) {
   if (!choice) {
     return {{Severity::kFail, "choice", "", "no port can be used", choice.error().message()}};
   }
-  const std::string where = place_of(choice->device.name, choice->port.number);
+  const std::string where = human_port(choice->device.name, choice->port.number);
   return {{Severity::kOk, "choice", where, "would be used"},
           check_gid(choice->port, choices, where)};
 }

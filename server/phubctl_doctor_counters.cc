@@ -3,52 +3,33 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <iterator>
 
 #include "server/phubctl_doctor_checks.h"
+#include "server/phubctl_table.h"
 
 namespace phub::phubctl::doctor {
 namespace {
 
+using transport::verbs::CounterKind;
+using transport::verbs::kind_of;
+
 struct Cause {
-  const char* check;
+  CounterKind kind;
   const char* cure;
-  std::vector<std::string_view> counters;
 };
 
-// Names of the InfiniBand architecture, of mlx5, and of Soft-RoCE.
-const std::array<Cause, 4>& causes() {
-  static const std::array<Cause, 4> kAll = {{
-      {"link errors",
-       "does it grow? then look at the cable, the transceiver and the switch port",
-       {"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors",
-        "port_rcv_remote_physical_errors", "local_link_integrity_errors", "rx_icrc_encapsulated",
-        "send_err"}},
-      {"losses",
-       "does it grow? then packets are lost: switch PFC or ECN on for this traffic class, on the "
-       "cards and on every switch",
-       {"port_xmit_discards", "excessive_buffer_overrun_errors", "VL15_dropped", "out_of_sequence",
-        "out_of_seq_request", "packet_seq_err", "rcvd_seq_err", "implied_nak_seq_err",
-        "local_ack_timeout_err", "retry_exceeded_err", "completer_retry_err"}},
-      {"receivers not ready",
-       "does it grow? then a peer had no receive posted in time: is it overloaded?",
-       {"out_of_buffer", "rnr_nak_retry_err", "rcvd_rnr_err", "send_rnr_err",
-        "retry_rnr_exceeded_err"}},
-      {"refused",
-       "peers asked for memory or partitions that are not theirs, or died in between",
-       {"port_xmit_constraint_errors", "port_rcv_constraint_errors", "req_remote_access_errors",
-        "resp_remote_access_errors", "req_remote_invalid_request", "resp_local_length_error"}},
-  }};
-  return kAll;
-}
-
-// Signs that congestion is being managed; not errors.
-bool is_congestion(std::string_view name) {
-  for (const std::string_view part : {"cnp", "ecn", "pause", "pfc", "xmit_wait", "congest"}) {
-    if (name.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
+constexpr std::array<Cause, 4> kCauses = {{
+    {CounterKind::kLinkErrors,
+     "does it grow? then look at the cable, the transceiver and the switch port"},
+    {CounterKind::kLosses,
+     "does it grow? then packets are lost: switch PFC or ECN on for this traffic class, on the "
+     "cards and on every switch"},
+    {CounterKind::kReceiversNotReady,
+     "does it grow? then a peer had no receive posted in time: is it overloaded?"},
+    {CounterKind::kRefused,
+     "peers asked for memory or partitions that are not theirs, or died in between"},
+}};
 
 std::string join(const std::vector<Counter>& counters) {
   std::string text;
@@ -60,25 +41,25 @@ std::string join(const std::vector<Counter>& counters) {
 
 std::vector<Counter> congestion_of(const PortCounters& port) {
   std::vector<Counter> found;
-  std::copy_if(port.counters.begin(), port.counters.end(), std::back_inserter(found),
-               [](const Counter& counter) { return is_congestion(counter.name); });
+  std::copy_if(
+      port.counters.begin(), port.counters.end(), std::back_inserter(found),
+      [](const Counter& counter) { return kind_of(counter.name) == CounterKind::kCongestion; });
   return found;
 }
 
 Findings errors_of(const PortCounters& port, const std::string& where) {
   Findings findings;
   std::size_t watched = 0;
-  for (const Cause& cause : causes()) {
+  for (const Cause& cause : kCauses) {
     std::vector<Counter> counted;
     for (const Counter& counter : port.counters) {
-      const auto& names = cause.counters;
-      if (std::find(names.begin(), names.end(), counter.name) == names.end()) continue;
+      if (kind_of(counter.name) != cause.kind) continue;
       ++watched;
       if (counter.value != 0) counted.push_back(counter);
     }
     if (counted.empty()) continue;
     findings.push_back({Severity::kWarn, "counters", where,
-                        fmt::format("{}: {}", cause.check, join(counted)), cause.cure});
+                        fmt::format("{}: {}", name_of(cause.kind), join(counted)), cause.cure});
   }
   if (findings.empty()) {
     findings.push_back({Severity::kOk, "counters", where,
@@ -93,7 +74,7 @@ Findings check_counters(const Host& host) {
   Findings findings;
   for (const PortCounters& port : host.counters) {
     if (port.counters.empty()) continue;
-    const std::string where = place_of(port.device, port.port);
+    const std::string where = human_port(port.device, port.port);
     for (const Finding& finding : errors_of(port, where)) findings.push_back(finding);
     const std::vector<Counter> congestion = congestion_of(port);
     if (congestion.empty()) continue;

@@ -3,30 +3,17 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 
 #include "common/base/first_line.h"
+#include "common/base/folder.h"
 
 namespace phub::phubctl::doctor {
 namespace {
 
 constexpr int kCapabilityIpcLock = 14;  // linux/capability.h
 constexpr int kHexadecimal = 16;
-
-// Names in a folder, sorted; none when it cannot be read.
-std::vector<std::string> names_in(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    names.push_back(entry->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 template <typename Number>
 bool parse(const std::string& text, Number& number) {
@@ -42,21 +29,6 @@ std::string chosen_word(const std::string& line) {
   return close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
 }
 
-PortCounters counters_of(const std::string& ports, const std::string& device, std::uint32_t port) {
-  PortCounters read{.device = device, .port = port, .counters = {}};
-  for (const char* folder : {"counters", "hw_counters"}) {
-    const std::string path = fmt::format("{}/{}/{}", ports, port, folder);
-    for (const std::string& name : names_in(path)) {
-      Counter counter{.name = name};
-      const bool is_setting = name == "lifespan";  // of the kernel's copy of the others
-      if (!is_setting && parse(first_line(fmt::format("{}/{}", path, name)), counter.value)) {
-        read.counters.push_back(counter);
-      }
-    }
-  }
-  return read;
-}
-
 std::vector<PortCounters> all_counters(const std::string& sysfs,
                                        const std::vector<std::string>& devices) {
   std::vector<PortCounters> all;
@@ -64,7 +36,10 @@ std::vector<PortCounters> all_counters(const std::string& sysfs,
     const std::string ports = fmt::format("{}/class/infiniband/{}/ports", sysfs, device);
     for (const std::string& name : names_in(ports)) {
       std::uint32_t port = 0;
-      if (parse(name, port)) all.push_back(counters_of(ports, device, port));
+      if (!parse(name, port)) continue;
+      all.push_back({.device = device,
+                     .port = port,
+                     .counters = transport::verbs::read_counters(sysfs, device, port)});
     }
   }
   return all;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/transport/verbs/counters.h"
 #include "common/transport/verbs/device.h"
 
 namespace phub::phubctl::doctor {
@@ -31,15 +32,12 @@ struct HugePages {
   std::string reserved;   // a number of pages, of the 2 MiB size
 };
 
-struct Counter {
-  std::string name;
-  std::uint64_t value = 0;
-};
+using transport::verbs::Counter;
 
 struct PortCounters {
   std::string device;
   std::uint32_t port = 0;
-  std::vector<Counter> counters;  // by name
+  std::vector<Counter> counters;
 };
 
 struct NumaNode {

@@ -5,6 +5,7 @@
 
 #include "common/transport/verbs/port_choice.h"
 #include "server/phubctl_doctor_checks.h"
+#include "server/phubctl_table.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -54,7 +55,7 @@ Finding finding_of(const DeviceInfo& device) {
 Finding mtu_of(const DeviceInfo& device, const Port& port) {
   const std::uint32_t mtu = port.mtu_bytes;
   Finding finding{.check = "mtu",
-                  .where = place_of(device.name, port.number),
+                  .where = human_port(device.name, port.number),
                   .text = fmt::format("{} bytes of at most {}", mtu, port.mtu_bytes_max)};
   const bool is_ethernet = port.link_layer == LinkLayer::kEthernet;
   if (is_ethernet && mtu <= kStandardFrameMtu) {
@@ -104,7 +105,7 @@ Findings check_ports(const Host& host) {
   Findings findings;
   for_each_port(host, [&](const DeviceInfo& device, const Port& port) {
     Finding finding{.check = "port",
-                    .where = place_of(device.name, port.number),
+                    .where = human_port(device.name, port.number),
                     .text = port.state + ": " + link_of(port)};
     if (!port.active) {
       finding.severity = Severity::kWarn;

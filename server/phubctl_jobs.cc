@@ -63,12 +63,14 @@ void print_members(const control::JobInfo& job) {
                {"PID", Align::kRight},
                {"TRANSPORT"},
                {"HEARTBEAT AGE", Align::kRight},
-               {"LEFT"}});
+               {"LEFT"},
+               {"WHY THIS TRANSPORT"}});
   for (const control::Member& member : job.members()) {
     table.add({std::to_string(member.worker_index()), member.host(),
                std::to_string(member.process_id()),
                member.transport().empty() ? "-" : member.transport(),
-               human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no"});
+               human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no",
+               member.transport_reason().empty() ? "-" : member.transport_reason()});
   }
   print("\n" + table.to_string());
 }

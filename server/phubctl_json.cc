@@ -82,6 +82,7 @@ ordered_json json_of(const Message& message) {
   ordered_json object = ordered_json::object();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
+    if (field.has_optional_keyword() && !reflection.HasField(message, &field)) continue;
     if (!field.is_repeated()) {
       object[field.name()] = value_of(message, field);
       continue;

@@ -6,27 +6,12 @@
 
 #include "server/phubctl_commands.h"
 #include "server/phubctl_json.h"
+#include "server/phubctl_plan.h"
+#include "server/phubctl_ports.h"
 #include "server/phubctl_table.h"
 
 namespace phub::phubctl {
 namespace {
-
-void print_loads(const control::PlanReply& plan) {
-  std::uint64_t bytes = 0;
-  for (const control::CoreLoad& load : plan.loads()) bytes += load.bytes();
-  Table table({{"SERVER", Align::kRight},
-               {"CORE", Align::kRight},
-               {"CHUNKS", Align::kRight},
-               {"BYTES", Align::kRight},
-               {"SHARE", Align::kRight}});
-  for (const control::CoreLoad& load : plan.loads()) {
-    const double share =
-        bytes == 0 ? 0.0 : static_cast<double>(load.bytes()) / static_cast<double>(bytes);
-    table.add({std::to_string(load.server()), std::to_string(load.core()),
-               human_count(load.chunks()), human_bytes(load.bytes()), human_share(share)});
-  }
-  print(table.to_string());
-}
 
 void print_chunks(const control::PlanReply& plan) {
   Table table({{"CHUNK", Align::kRight},
@@ -88,7 +73,7 @@ Status print_plan(const Session& session, const std::string& name, bool with_chu
       human_count(static_cast<std::uint64_t>(reply.chunks_size())),
       human_bytes(reply.chunk_bytes()), reply.hash(),
       reply.is_preview() ? " (no worker is ready: planned for this server alone)" : ""));
-  print_loads(reply);
+  print(loads_text(reply));
   if (with_chunks) print_chunks(reply);
   return {};
 }
@@ -110,6 +95,7 @@ Status print_statistics(const Session& session) {
   table.add({"waiting", server.waiting()});
   print(table.to_string());
   print_cores(server);
+  if (const std::string ports = ports_text(server); !ports.empty()) print("\n" + ports);
   print_drops(server);
   return {};
 }

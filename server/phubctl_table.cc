@@ -83,4 +83,8 @@ std::string human_seconds(double seconds) {
 
 std::string human_share(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
 
+std::string human_port(const std::string& device, std::uint32_t port) {
+  return fmt::format("{}/{}", device, port);
+}
+
 }  // namespace phub::phubctl

@@ -1,7 +1,10 @@
 // libphub against a whole daemon: rules, wire types, transports, and what goes wrong.
+#include <grpcpp/create_channel.h>
+
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "proto/control.grpc.pb.h"
 #include "tests/support/test_server.h"
 #include "tests/support/tested_transports.h"
 #include "worker/client/phub.h"
@@ -95,6 +98,28 @@ TEST_CASE("two servers share the chunks of one job") {
     const Status status = run_workers(options, kKeys, sum_rounds);
     INFO(transport << " " << status.to_string());
     REQUIRE(status.ok());
+  }
+}
+
+TEST_CASE("the server shows how each worker came and the reason that the client has") {
+  const auto server = std::move(*TestServer::start(1));
+  const auto stub = control::Admin::NewStub(
+      grpc::CreateChannel(server->address(), grpc::InsecureChannelCredentials()));
+  std::vector<std::string> wanted = tested_transports();
+  wanted.emplace_back("auto");
+  for (const std::string& transport : wanted) {
+    ClientOptions options = options_for(*server, transport, 1);
+    options.job = transport;
+    const auto client = std::move(*Client::connect(options));
+    REQUIRE(client->register_keys({{"a", 1000}}).ok());
+    control::InspectJobRequest request;
+    request.set_name(transport);
+    control::InspectJobReply reply;
+    grpc::ClientContext context;
+    REQUIRE(stub->InspectJob(&context, request, &reply).ok());
+    const control::Member& member = reply.job().members(0);
+    CHECK(member.transport() == client->transport());
+    CHECK(member.transport_reason() == (transport == "auto" ? "on the same host" : "as asked for"));
   }
 }
 

@@ -116,10 +116,10 @@ TEST_CASE("two workers join, connect, start, beat and leave") {
   CHECK(first.info.heartbeat_interval == milliseconds(1000));
   CHECK(server.table.secret_of(first.info.job_id, first.info.epoch, 0) == first.info.secret);
 
-  auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong); });
+  auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong, ""); });
   server.connect(first.info);
   server.connect(second.info);
-  CHECK(second.rendezvous->start(kLong).ok());
+  CHECK(second.rendezvous->start(kLong, "").ok());
   CHECK(started.get().ok());
   CHECK(first.rendezvous->heartbeat(kLong).value().running);
 
@@ -142,7 +142,7 @@ TEST_CASE("a start that times out names the worker that is missing") {
   Worker first(server, job_of(3));
   Worker second(server, job_of(3));
   server.connect(first.info);
-  auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong); });
+  auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong, ""); });
   while (started.wait_for(milliseconds(1)) != std::future_status::ready) server.time_ms += 1000;
   const Status late = started.get();
   CHECK(late.code() == Code::kDeadlineExceeded);
@@ -314,10 +314,25 @@ TEST_CASE("a second server on a port in use names address, field and cure") {
                                            Contains("port 0"));
 }
 
+TEST_CASE("a worker's reason for its transport is shown, of what it may write") {
+  Server server;
+  Worker worker(server, job_of(1));
+  server.connect(worker.info);
+  const std::string wild = "no \"verbs\":\n\t\x1B[31m the GIDs\n" + std::string(2000, 'x');
+  REQUIRE(worker.rendezvous->start(kLong, wild).ok());
+  const server::JobView job = server.table.inspect("demo", 0).value();
+  const std::string& reason = job.members[0].transport_reason;
+  CHECK_THAT(reason, Catch::Matchers::StartsWith("no 'verbs': [31m the GIDs xxx"));
+  CHECK(reason.size() == 1024 + 3);
+  REQUIRE(worker.rendezvous->start(kLong, "another").ok());
+  CHECK(server.table.inspect("demo", 0)->members[0].transport_reason == reason);
+}
+
 TEST_CASE("administrators see jobs, members, plan and statistics") {
   Server server;
   Worker worker(server, job_of(1));
   server.connect(worker.info);
+  REQUIRE(worker.rendezvous->start(kLong, "on the same host").ok());
   const auto stub = control::Admin::NewStub(
       grpc::CreateChannel(server.service->address(), grpc::InsecureChannelCredentials()));
 
@@ -332,6 +347,7 @@ TEST_CASE("administrators see jobs, members, plan and statistics") {
   CHECK(inspected.job().statistics().memory_bytes() == 300);
   REQUIRE(inspected.job().members_size() == 1);
   CHECK(inspected.job().members(0).transport() == "shm");
+  CHECK(inspected.job().members(0).transport_reason() == "on the same host");
   CHECK(inspected.job().members(0).process_id() == static_cast<std::uint32_t>(getpid()));
 
   control::PlanRequest plan;

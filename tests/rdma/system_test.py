@@ -69,7 +69,42 @@ class System(JobTest):
 
     def test_members_show_their_transport(self):
         self.start(1, "verbs", "--job", "shown")
-        self.assertIn("verbs", self.server.text("job", "inspect", "shown"))
+        member, = self.server.ctl("job", "inspect", "shown")["job"]["members"]
+        self.assertEqual(member["transport"], "verbs")
+        # It is told with the start, which the job's running may come before.
+        processes.until(lambda: "as asked for" in self.server.text("job", "inspect", "shown"),
+                        "the reason is shown")
+        self.ports_carry_the_job()
+        self.the_plan_names_the_ports()
+
+    def ports(self):
+        return {p["device"]: p for p in self.server.ctl("server", "stats")["server"]["ports"]}
+
+    def ports_carry_the_job(self):
+        before = self.ports()
+        self.assertEqual(sorted(before), ["rxe0", "rxe1"])
+        self.assertEqual(sorted(p["cores"] for p in before.values()), [[0], [1]])
+        for port in before.values():
+            self.assertEqual((port["port"], port["link_layer"], port["state"], port["gid_type"]),
+                             (1, "Ethernet", "active", "RoCE v2"))
+            self.assertIn(port["gid"], ("::ffff:192.0.2.1", "::ffff:192.0.2.2"))
+            self.assertGreater(port["mtu_bytes"], 0)
+            self.assertNotIn("bytes_sent", port)  # Soft-RoCE counts packets only
+        self.wait_for_rounds(40)
+        after = self.ports()
+        for device, port in after.items():
+            for counter in ("packets_sent", "packets_received"):
+                self.assertGreater(port[counter], before[device][counter], device)
+            self.assertIn("rcvd_pkts", [c["name"] for c in port["counters"]])
+
+    def the_plan_names_the_ports(self):
+        plan = self.server.ctl("job", "plan", "shown")
+        self.assertEqual(sorted(load["device"] for load in plan["loads"]), ["rxe0", "rxe1"])
+        self.assertEqual(sum(load["chunks"] for load in plan["port_loads"]), len(plan["chunks"]))
+        table = subprocess.run([processes.BIN / "phubctl", "--server", self.server.control,
+                                "job", "plan", "shown"],
+                               capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+        self.assertIn("rxe0/1", table)
 
 
 if __name__ == "__main__":

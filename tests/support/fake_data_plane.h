@@ -32,6 +32,10 @@ class FakeDataPlane : public server::DataPlane {
   std::function<void()> on_create = [] {};
   std::function<void()> on_remove = [] {};
 
+  // What it answers; set before the first call.
+  std::vector<server::CorePort> ports;  // by core
+  std::vector<server::PortStatus> statuses;
+
   std::optional<server::JobShape> shape(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
     const auto found = shapes_.find(job_id);
@@ -59,7 +63,8 @@ class FakeDataPlane : public server::DataPlane {
   std::uint32_t cores() const override { return cores_; }
   std::uint16_t tcp_port() const override { return 4242; }
   std::string shm_socket() const override { return "phub-fake"; }
-  std::vector<server::CorePort> verbs_ports() const override { return {}; }
+  std::vector<server::CorePort> verbs_ports() const override { return ports; }
+  std::vector<server::PortStatus> port_statuses() const override { return statuses; }
   std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
     if (!shape(job_id)) return std::nullopt;
     return server::JobCounters{.chunks = 4,

@@ -1,6 +1,11 @@
+#include <spdlog/logger.h>
+#include <spdlog/sinks/ostream_sink.h>
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <future>
+#include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -296,6 +301,24 @@ TEST_CASE("many threads join, start, lose and list jobs without losing count of 
   f.table.reap();
   CHECK(f.data_plane.removed().size() == 200);
   CHECK(f.table.live_jobs() == 0);
+}
+
+TEST_CASE("the transport of a member is logged once with the reason that it gave first") {
+  JobTableFixture f;
+  const Identity member = f.running(1)[0];
+  std::ostringstream log;
+  const auto usual = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  CHECK(f.table.note_transport(member, "on the same host").ok());
+  CHECK(f.table.note_transport(member, "another").ok());
+  spdlog::set_default_logger(usual);
+  CHECK_THAT(log.str(), Contains("worker=0 transport=shm reason=\"on the same host\"") &&
+                            !Contains("another"));
+  CHECK(f.table.inspect("demo", 0)->members[0].transport_reason == "on the same host");
+  Identity wrong = member;
+  wrong.secret = {};
+  CHECK(f.table.note_transport(wrong, "x").code() == Code::kPermissionDenied);
 }
 
 }  // namespace

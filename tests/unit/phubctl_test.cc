@@ -4,6 +4,8 @@
 
 #include "proto/control.pb.h"
 #include "server/phubctl_json.h"
+#include "server/phubctl_plan.h"
+#include "server/phubctl_ports.h"
 #include "server/phubctl_table.h"
 
 namespace phub::phubctl {
@@ -68,6 +70,107 @@ TEST_CASE("repeated numbers become JSON arrays") {
   reply.add_workers_left(2);
   reply.add_workers_left(5);
   CHECK(to_json(reply) == "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5]}");
+}
+
+TEST_CASE("JSON leaves out optional numbers that are absent and shows those that are zero") {
+  control::PortInfo port;
+  port.set_bytes_sent(0);
+  const std::string json = to_json(port);
+  CHECK_THAT(json, Catch::Matchers::Contains("\"bytes_sent\":0"));
+  CHECK(json.find("bytes_received") == std::string::npos);
+}
+
+control::ServerInfo server_with_ports() {
+  control::ServerInfo server;
+  control::PortInfo& card = *server.add_ports();
+  card.set_device("mlx5_0");
+  card.set_port(1);
+  card.set_link_layer("Ethernet");
+  card.set_state("active");
+  card.set_mtu_bytes(4096);
+  card.set_numa_node(1);
+  card.add_cores(0);
+  card.add_cores(2);
+  card.set_gid_index(3);
+  card.set_gid("::ffff:10.0.0.5");
+  card.set_gid_type("RoCE v2");
+  card.set_bytes_received(1536);
+  card.set_bytes_sent(0);
+  card.set_packets_received(12'000);
+  card.set_packets_sent(7);
+  control::PortInfo& soft = *server.add_ports();
+  soft = card;
+  soft.set_device("rxe0");
+  soft.set_numa_node(-1);
+  soft.set_state("down");
+  soft.mutable_cores()->RemoveLast();
+  soft.clear_bytes_received();
+  soft.clear_bytes_sent();
+  return server;
+}
+
+TEST_CASE(
+    "a port is shown with its address and what it has carried, a dash where it is not counted") {
+  CHECK(ports_text({}).empty());
+  CHECK(ports_text(server_with_ports()) ==
+        "RDMA PORT  LINK      STATE   NODE   MTU  CORES  GID                         RECEIVED  SENT"
+        "  PACKETS IN  PACKETS OUT\n"
+        "mlx5_0/1   Ethernet  active     1  4096  0,2    3: RoCE v2 ::ffff:10.0.0.5   1.5 KiB   0 B"
+        "      12,000            7\n"
+        "rxe0/1     Ethernet  down       -  4096  0      3: RoCE v2 ::ffff:10.0.0.5         -     -"
+        "      12,000            7\n");
+}
+
+TEST_CASE("of a port's counters people see the errors and congestion that are not zero") {
+  control::ServerInfo server = server_with_ports();
+  const auto count = [&](const char* name, std::uint64_t value, const char* kind) {
+    control::PortCounter& counter = *server.mutable_ports(0)->add_counters();
+    counter.set_name(name);
+    counter.set_value(value);
+    counter.set_kind(kind);
+  };
+  count("port_xmit_data", 9, "");
+  count("symbol_error", 0, "link errors");
+  count("out_of_sequence", 1234, "losses");
+  count("np_cnp_sent", 5, "congestion");
+  const std::string text = ports_text(server);
+  CHECK_THAT(text, Catch::Matchers::EndsWith("\n\n"
+                                             "RDMA PORT  SIGN OF     COUNTER          VALUE\n"
+                                             "mlx5_0/1   losses      out_of_sequence  1,234\n"
+                                             "mlx5_0/1   congestion  np_cnp_sent          5\n"));
+}
+
+TEST_CASE("a plan shows the load of each core and, where there is RDMA, of each port") {
+  control::PlanReply plan;
+  const auto add = [&](std::uint32_t server, std::uint32_t core, std::uint64_t bytes) {
+    control::CoreLoad& load = *plan.add_loads();
+    load.set_server(server);
+    load.set_core(core);
+    load.set_chunks(2);
+    load.set_bytes(bytes);
+    return &load;
+  };
+  control::CoreLoad* const own = add(0, 1, 1024);
+  add(1, 0, 3072);
+  CHECK(loads_text(plan) ==
+        "SERVER  CORE  CHUNKS    BYTES   SHARE\n"
+        "     0     1       2  1.0 KiB  25.0 %\n"
+        "     1     0       2  3.0 KiB  75.0 %\n");
+  own->set_device("mlx5_0");
+  own->set_port(2);
+  control::PortLoad& port = *plan.add_port_loads();
+  port.set_device("mlx5_0");
+  port.set_port(2);
+  port.add_cores(1);
+  port.set_chunks(2);
+  port.set_bytes(1024);
+  CHECK(loads_text(plan) ==
+        "SERVER  CORE  CHUNKS    BYTES   SHARE  RDMA PORT\n"
+        "     0     1       2  1.0 KiB  25.0 %  mlx5_0/2\n"
+        "     1     0       2  3.0 KiB  75.0 %  -\n"
+        "\n"
+        "RDMA PORT  SERVER  CORES  CHUNKS    BYTES   SHARE\n"
+        "mlx5_0/2        0  1           2  1.0 KiB  25.0 %\n");
 }
 
 }  // namespace

@@ -240,8 +240,8 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   PHUB_RETURN_IF_ERROR(make_plan_with_servers());
   PHUB_RETURN_IF_ERROR(allocate());
   for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
-  for (const auto& server : membership_.servers) {
-    PHUB_RETURN_IF_ERROR(server->start(options_.timeout));
+  for (std::uint32_t s = 0; s < cores_.size(); ++s) {
+    PHUB_RETURN_IF_ERROR(membership_.servers[s]->start(options_.timeout, choices_[s].reason));
   }
   PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), any_uses("tcp"),
                                                     [this] { return hopeless(); }));

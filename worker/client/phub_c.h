@@ -18,7 +18,7 @@ typedef struct {
   const char* job;       /* NULL: "default" */
   uint32_t workers;      /* 0: 1 */
   int32_t worker_index;  /* -1: the server chooses */
-  const char* transport; /* NULL: "auto"; "shm", "tcp" */
+  const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
   const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
   const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov" */
   float learning_rate;

@@ -150,9 +150,10 @@ class GrpcRendezvous final : public Rendezvous {
     return call(&control::Rendezvous::Stub::Ready, request, reply, timeout);
   }
 
-  Status start(milliseconds timeout) override {
+  Status start(milliseconds timeout, const std::string& transport_reason) override {
     control::StartRequest request = identified<control::StartRequest>();
     request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
+    request.set_transport_reason(transport_reason);
     control::StartReply reply;
     return call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartAnswerMargin);
   }

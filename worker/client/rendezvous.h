@@ -90,9 +90,10 @@ class Rendezvous {
                        std::uint32_t server_index, std::uint64_t plan_hash,
                        std::chrono::milliseconds timeout) = 0;
 
-  // Returns when every worker is connected to every core of this server.
+  // Returns when every worker is connected to every core of this server. `transport_reason` says
+  // why this one came over the transport that it did; the server shows it to people.
   // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
-  virtual Status start(std::chrono::milliseconds timeout) = 0;
+  virtual Status start(std::chrono::milliseconds timeout, const std::string& transport_reason) = 0;
 
   // An error means that the server did not answer in time, not that the job has ended.
   virtual Result<Beat> heartbeat(std::chrono::milliseconds timeout) = 0;

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "common/base/first_line.h"
+#include "common/transport/verbs/port_words.h"
 
 namespace phub::transport::verbs {
 namespace {
@@ -29,26 +30,6 @@ std::string failure(const char* call, int error) {
 }
 
 std::uint32_t count_of(int limit) { return static_cast<std::uint32_t>(std::max(limit, 0)); }
-
-std::uint32_t bytes_of(ibv_mtu mtu) { return mtu == 0 ? 0 : 128U << static_cast<unsigned>(mtu); }
-
-const char* word_of(ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_ACTIVE:
-      return "active";
-    case IBV_PORT_DOWN:
-      return "down";
-    case IBV_PORT_INIT:
-      return "initialising";
-    case IBV_PORT_ARMED:
-      return "armed";
-    case IBV_PORT_ACTIVE_DEFER:
-      return "deferring";
-    case IBV_PORT_NOP:
-      break;
-  }
-  return "no change";
-}
 
 int numa_node_of(const std::string& folder) {
   const std::string text = first_line(folder + "/device/numa_node");

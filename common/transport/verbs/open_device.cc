@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/transport/verbs/port_words.h"
+
 namespace phub::transport::verbs {
 namespace {
 
@@ -57,6 +59,16 @@ Result<std::shared_ptr<const OpenDevice>> open_device(const std::string& name, s
                      .lid = attributes.lid};
   std::memcpy(device->address.gid.data(), gid.raw, sizeof(gid.raw));
   return std::shared_ptr<const OpenDevice>(std::move(device));
+}
+
+PortNow ask_port(const OpenDevice& device) {
+  ibv_port_attr attributes = {};
+  if (const int error = ibv_query_port(device.context.get(), device.address.port, &attributes);
+      error != 0) {
+    errno = error < 0 ? -error : error;
+    return {.state = errno_status("unknown: ibv_query_port").message()};
+  }
+  return {.state = word_of(attributes.state), .mtu_bytes = bytes_of(attributes.active_mtu)};
 }
 
 Result<Domain> make_domain(const OpenDevice& device) {

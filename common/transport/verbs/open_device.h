@@ -2,6 +2,7 @@
 // it; immutable, any thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,13 @@ struct OpenDevice {
 // Error: kNotFound without such a device, kFailedPrecondition if the port is down.
 Result<std::shared_ptr<const OpenDevice>> open_device(const std::string& name, std::uint8_t port,
                                                       std::uint8_t gid_index);
+
+// How the port is now, which may differ from when it was opened.
+struct PortNow {
+  std::string state;  // as Port's; when the device does not answer, the error
+  std::uint32_t mtu_bytes = 0;
+};
+PortNow ask_port(const OpenDevice& device);
 
 Result<Domain> make_domain(const OpenDevice& device);
 
