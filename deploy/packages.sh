@@ -6,7 +6,10 @@ build_packages=(
   protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
 # The peers of phub-bench, the tools of the checks.
-test_packages=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin)
+test_packages=(
+  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev libgloo-dev libopenmpi-dev openmpi-bin
+  valgrind
+)
 # tests/rdma: a virtual machine with software RDMA. Without them its tests are skipped.
 rdma_packages=(
   busybox-static ibverbs-providers ibverbs-utils iproute2 kmod perftest qemu-system-x86 xz-utils

@@ -57,6 +57,7 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   }
   PHUB_ASSIGN_OR_RETURN(core->waiter_,
                         transport::Waiter::create(options.waiting, std::move(endpoints)));
+  if (!options.own_thread) return core;
   Status pinned;
   core->thread_ = std::jthread([raw = core.get()](const std::stop_token& stop) { raw->run(stop); });
   if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
@@ -87,6 +88,7 @@ void Core::run(const std::stop_token& stop) {
 }
 
 void Core::call(std::function<void()> function) {
+  if (!thread_.joinable()) return function();
   Task task{.run = std::move(function)};
   const std::lock_guard lock(task_mutex_);
   PHUB_CHECK(tasks_.push(&task), "one task at a time fits");

@@ -33,6 +33,7 @@ struct CoreOptions {
   std::uint32_t max_connections = 256;
   std::shared_ptr<const transport::verbs::OpenDevice> device;  // its NIC; null: no RDMA
   std::function<void()> on_event;  // called by the core's thread after it reports a loss
+  bool own_thread = true;          // false: there is none; who calls run_once is the core's thread
 };
 
 struct LossEvent {

@@ -58,6 +58,7 @@ Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_
       .domain = worker.domain.get(),
       .source_key = worker.parameters->lkey,
       .window_key = worker.window->rkey,
+      .mirrored = memory_->published->data(),
       .window = {worker.windows->data() + section.offset, section.landing->bytes}};
 }
 

@@ -15,6 +15,7 @@ struct Counters {
   std::uint64_t receives = 0;
   std::uint64_t receive_doorbells = 0;
   std::uint64_t signaled = 0;
+  std::uint64_t not_ready = 0;  // writes that found no receive, each time that they were tried
 };
 
 struct Behaviour {

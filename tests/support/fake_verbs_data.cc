@@ -64,7 +64,10 @@ std::optional<ibv_wc_status> World::write(Pair& pair, const Send& send) {
   Pair& target = *found->second;
   if (target.now != IBV_QPS_RTR && target.now != IBV_QPS_RTS) return IBV_WC_RETRY_EXC_ERR;
   const bool notifies = send.request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (notifies && target.receives.empty()) return std::nullopt;
+  if (notifies && target.receives.empty()) {
+    ++counters.not_ready;
+    return std::nullopt;
+  }
   const std::uint64_t bytes = send.request.num_sge > 0 ? send.source.length : 0;
   if (bytes > 0) {
     if (!may_read(pair, send.source)) return IBV_WC_LOC_PROT_ERR;

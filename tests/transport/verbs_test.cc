@@ -148,6 +148,25 @@ TEST_CASE("a batch of sixteen writes rings one doorbell, and few of many are sig
   CHECK((after.signaled - before.signaled) * 16 <= sent);
 }
 
+TEST_CASE("as many writes as were agreed on find a receive each, round after round") {
+  const Clean clean;
+  for (const std::uint32_t outstanding : {1U, 2U, 29U, 64U}) {
+    INFO(outstanding << " writes");
+    const auto pair = fresh_pair(outstanding);
+    std::vector<Write> writes;
+    for (std::uint32_t i = 0; i < outstanding; ++i) writes.push_back(room_write(pair->a, i, 64));
+    for (int round = 0; round < 10; ++round) {
+      std::vector<Completion> none(64);
+      for (std::size_t posted = 0; posted < outstanding;) {
+        posted += pair->a.endpoint->post(pair->a.peer, std::span(writes).subspan(posted));
+        pair->a.endpoint->poll(none);  // retires what was sent
+      }
+      REQUIRE(collect(*pair->b.endpoint, outstanding).size() == outstanding);
+    }
+  }
+  CHECK(fake_verbs::counters().not_ready == 0);
+}
+
 TEST_CASE("a send queue that is full is back-pressure, and goes on when the peer is ready") {
   const Clean clean;
   const auto pair = fresh_pair(16);

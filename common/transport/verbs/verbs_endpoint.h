@@ -15,12 +15,12 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/transport.h"
 #include "common/transport/verbs/open_device.h"
-#include "common/transport/verbs/peer_table.h"
 #include "common/transport/verbs/report_ring.h"
+#include "common/transport/verbs/request_tag.h"
 
 namespace phub::transport {
 
-// The sender's half of Placement: where in a peer's window a write goes.
+// The sender's half of Placement: where in a peer's window a write goes, unless it is mirrored.
 class Layout {
  public:
   virtual ~Layout() = default;
@@ -36,9 +36,11 @@ struct VerbsConnection {
   std::shared_ptr<void> reservation;
   verbs::QueuePair pair;
   verbs::Depths depths;
+  std::uint32_t refill = 1;  // receives that may be missing before they are posted again
   verbs::Introduction own;
-  std::uint32_t source_key = 0;  // of the registration that our writes come from
-  verbs::Introduction peer;      // filled in when the peer has told it
+  std::uint32_t source_key = 0;         // of the registration that our writes come from
+  const std::byte* mirrored = nullptr;  // VerbsMemory's
+  verbs::Introduction peer;             // filled in when the peer has told it
 };
 
 // What a connection is made of; the registrations are on the endpoint's device.
@@ -47,7 +49,10 @@ struct VerbsMemory {
   ibv_pd* domain = nullptr;
   std::uint32_t source_key = 0;  // lkey of what our writes come from
   std::uint32_t window_key = 0;  // rkey of what the window is a part of
-  std::span<std::byte> window;   // the peer's writes go here
+  // Not null: the peer's window has the layout of our memory from here on, so that a write goes
+  // where it comes from, and the Layout is not asked.
+  const std::byte* mirrored = nullptr;
+  std::span<std::byte> window;  // the peer's writes go here
 };
 
 class VerbsEndpoint final : public Endpoint {
@@ -60,14 +65,15 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
 
   // ---- set-up, any thread ----
-  // A queue pair that takes up to `outstanding` writes in each direction, with its receives posted;
-  // `own` is for the peer. Errors name the device's limit.
+  // A queue pair that takes up to `outstanding` writes in each direction; `own` is for the peer.
+  // Errors name the device's limit.
   Result<VerbsConnection> prepare(const VerbsMemory& memory, std::uint32_t outstanding);
   // Connects it to `connection.peer`.
   Status connect(VerbsConnection& connection) const;
 
   // ---- the owner's thread ----
-  // Before the peer's first write can arrive. Error: kResourceExhausted at max_peers.
+  // Posts the receives: before the peer's first write can arrive. Error: kResourceExhausted at
+  // max_peers.
   Result<PeerId> add(VerbsConnection connection);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
@@ -85,13 +91,12 @@ class VerbsEndpoint final : public Endpoint {
 
  private:
   static constexpr std::size_t kChain = 64;  // work requests to a doorbell
-  // Sends have their 32-bit sequence number as wr_id.
-  static constexpr std::uint64_t kReceiveId = 1ULL << 32U;
 
+  // A signaled write whose `written` is asked for.
   struct Flight {
+    std::uint32_t sequence;
     std::uint32_t immediate;
     std::uint32_t bytes;
-    bool report;
   };
   struct Arrival {
     std::uint32_t immediate;
@@ -99,25 +104,35 @@ class VerbsEndpoint final : public Endpoint {
   };
   struct Peer {
     VerbsConnection connection;
-    std::vector<Flight> flights;  // ring of posted writes that are not retired
+    verbs::RequestTag tag = 0;  // of its work requests
+    std::uint32_t depth = 0;    // writes that may be on their way
+    std::uint32_t signal_interval = 1;
     std::uint32_t posted = 0;
     std::uint32_t retired = 0;
-    std::uint32_t owed = 0;         // receives to post again
+    std::uint32_t owed = 0;       // receives to post again
+    std::vector<Flight> flights;  // ring, a power of two
+    std::uint32_t flights_begun = 0;
+    std::uint32_t flights_ended = 0;
     std::vector<Arrival> deferred;  // while paused; room for every receive
     bool closed = false;            // the stream ended; what is in the queue still counts
     bool paused = false;
     bool lost = false;
+  };
+  struct Taken {
+    std::size_t from_queue = 0;
+    std::size_t arrived = 0;
   };
 
   VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
                 Placement& placement, const Layout& layout);
   Status open();
   Result<std::shared_ptr<void>> reserve(std::uint32_t entries);
-  std::size_t take_completions();
-  void handle(const ibv_wc& done);
-  void on_sent(PeerId id, Peer& peer, const ibv_wc& done);
-  void on_arrived(PeerId id, Peer& peer, const Arrival& arrival);
+  Status post_receives(Peer& peer, std::uint32_t count);
+  Taken take(std::span<Completion> completions);
+  std::size_t take_aside();
   void give_back(Peer& peer);
+  void on_sent(PeerId id, Peer& peer, std::uint32_t upto);
+  bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
   void drain(PeerId id, Peer& peer);
   void lose(PeerId id, Loss loss);
@@ -136,10 +151,10 @@ class VerbsEndpoint final : public Endpoint {
       std::make_shared<std::atomic<std::uint32_t>>(0);
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> free_;
-  verbs::PeerTable by_pair_;  // queue pair number -> peer
   verbs::ReportRing reports_;
   std::uint32_t closing_ = 0;  // peers that are closed and not reported lost
   std::uint32_t polls_ = 0;
+  std::uint32_t connections_ = 0;  // so far: the generations of tags
   // Prebuilt and linked; post patches them.
   std::vector<ibv_send_wr> sends_;
   std::vector<ibv_sge> sources_;

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "common/transport/verbs/memory.h"
@@ -19,6 +20,9 @@ constexpr std::uint32_t kMostSends = 512;
 // A fence, see drain.
 constexpr std::uint32_t kSpareSends = 1;
 constexpr std::chrono::milliseconds kDrainTime{10};
+// A send is signaled, a completion asked for, once in a quarter of the queue's length: three
+// quarters are always usable.
+constexpr std::uint32_t kSignalsPerQueue = 4;
 
 // What a connection can have in the completion queue at worst: every receive, and, when it breaks,
 // every send.
@@ -31,7 +35,6 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
       placement_(placement),
       layout_(layout),
       peers_(max_peers),
-      by_pair_(max_peers),
       sends_(kChain),
       sources_(kChain),
       receives_(kChain) {
@@ -40,14 +43,23 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
     sends_[i] = {};
     sends_[i].sg_list = &sources_[i];
     sends_[i].num_sge = 1;
+    sends_[i].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     receives_[i] = {};
-    receives_[i].wr_id = kReceiveId;
+    if (i + 1 == kChain) break;
+    sends_[i].next = &sends_[i + 1];
+    receives_[i].next = &receives_[i + 1];
   }
 }
 
 Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::create(
     std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers, Placement& placement,
     const Layout& layout) {
+  if (max_peers > verbs::kMostPeers) {
+    return Status(Code::kInvalidArgument, "an RDMA endpoint has at most " +
+                                              std::to_string(verbs::kMostPeers) +
+                                              " connections, not " + std::to_string(max_peers) +
+                                              " (lower connections_per_core)");
+  }
   std::unique_ptr<VerbsEndpoint> endpoint(
       new VerbsEndpoint(std::move(device), max_peers, placement, layout));
   PHUB_RETURN_IF_ERROR(endpoint->open());
@@ -107,23 +119,16 @@ Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
                                                std::uint32_t outstanding) {
   VerbsConnection connection;
   connection.memory = memory.owner;
+  // Whatever is on its way finds a receive, also when the refill is not yet due.
+  connection.refill = std::min<std::uint32_t>(kChain, (outstanding + 1) / 2);
   connection.depths = {.send = std::min(outstanding, kMostSends) + kSpareSends,
-                       .receive = outstanding};
+                       .receive = outstanding + connection.refill - 1};
   PHUB_ASSIGN_OR_RETURN(connection.reservation, reserve(entries_of(connection.depths)));
   PHUB_ASSIGN_OR_RETURN(connection.pair,
                         verbs::create_queue_pair(*memory.domain, *queue_, connection.depths));
   PHUB_RETURN_IF_ERROR(verbs::to_init(*connection.pair, device_->address));
-  ibv_recv_wr receive = {};
-  receive.wr_id = kReceiveId;
-  for (std::uint32_t i = 0; i < connection.depths.receive; ++i) {
-    ibv_recv_wr* bad = nullptr;
-    const int error = ibv_post_recv(connection.pair.get(), &receive, &bad);
-    if (error != 0) {
-      errno = error;
-      return errno_status("ibv_post_recv", Code::kResourceExhausted);
-    }
-  }
   connection.source_key = memory.source_key;
+  connection.mirrored = memory.mirrored;
   connection.own = {.queue_pair = connection.pair->qp_num,
                     .packet_sequence = verbs::random_packet_sequence(),
                     .window_key = memory.window_key,
@@ -155,14 +160,22 @@ Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
   }
-  free_.pop_back();
   reports_.reserve(2 * static_cast<std::size_t>(*reserved_) + peers_.size());
-  by_pair_.insert(connection.pair->qp_num, id);
   Peer& peer = peers_[id];
   peer = Peer{};
-  peer.flights.resize(connection.depths.send);
+  peer.tag = verbs::make_tag(id, connections_++);
+  peer.depth = connection.depths.send - kSpareSends;
+  peer.signal_interval = std::max(1U, connection.depths.send / kSignalsPerQueue);
+  peer.flights.resize(std::bit_ceil(peer.depth));
   peer.deferred.reserve(connection.depths.receive);
   peer.connection = std::move(connection);
+  Status posted = post_receives(peer, peer.connection.depths.receive);
+  if (!posted.ok()) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
+    peer = Peer{};
+    return posted;
+  }
+  free_.pop_back();
   return id;
 }
 
@@ -171,7 +184,6 @@ void VerbsEndpoint::remove(PeerId id) {
   if (!peer.connection.pair) return;
   if (!peer.lost && peer.posted != peer.retired) drain(id, peer);
   if (peer.closed && !peer.lost) --closing_;
-  by_pair_.erase(peer.connection.pair->qp_num);
   peer.connection.pair.reset();  // from here on nothing of the peer can arrive
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
   reports_.erase(id);
@@ -183,7 +195,7 @@ void VerbsEndpoint::remove(PeerId id) {
 // one of no bytes behind them tells when they are out.
 void VerbsEndpoint::drain(PeerId id, Peer& peer) {
   ibv_send_wr fence = {};
-  fence.wr_id = peer.posted;
+  fence.wr_id = verbs::request_id(peer.tag, peer.posted);
   fence.opcode = IBV_WR_RDMA_WRITE;
   fence.send_flags = IBV_SEND_SIGNALED;
   fence.wr.rdma.remote_addr = peer.connection.peer.window_address;
@@ -193,7 +205,7 @@ void VerbsEndpoint::drain(PeerId id, Peer& peer) {
   const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
   while (peer.retired != peer.posted && !peer.lost && !peers_[id].closed &&
          std::chrono::steady_clock::now() < deadline) {
-    if (take_completions() == 0) ::sched_yield();
+    if (take_aside() == 0) ::sched_yield();
   }
 }
 
