@@ -10,9 +10,11 @@
 namespace phub::phubctl::doctor {
 namespace {
 
+constexpr const char* kAskForGrowth = "does it grow? then ";
+
 struct Cause {
   const char* check;
-  const char* cure;
+  const char* cure;  // when it grows
   std::vector<std::string_view> counters;
 };
 
@@ -20,18 +22,18 @@ struct Cause {
 const std::array<Cause, 4>& causes() {
   static const std::array<Cause, 4> kAll = {{
       {"link errors",
-       "does it grow? then look at the cable, the transceiver and the switch port",
+       "look at the cable, the transceiver and the switch port",
        {"symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors",
         "port_rcv_remote_physical_errors", "local_link_integrity_errors", "rx_icrc_encapsulated",
         "send_err"}},
       {"losses",
-       "does it grow? then packets are lost: switch PFC or ECN on for this traffic class, on the "
+       "packets are lost: switch PFC or ECN on for this traffic class, on the "
        "cards and on every switch",
        {"port_xmit_discards", "excessive_buffer_overrun_errors", "VL15_dropped", "out_of_sequence",
         "out_of_seq_request", "packet_seq_err", "rcvd_seq_err", "implied_nak_seq_err",
         "local_ack_timeout_err", "retry_exceeded_err", "completer_retry_err"}},
       {"receivers not ready",
-       "does it grow? then a peer had no receive posted in time: is it overloaded?",
+       "a peer had no receive posted in time: is it overloaded?",
        {"out_of_buffer", "rnr_nak_retry_err", "rcvd_rnr_err", "send_rnr_err",
         "retry_rnr_exceeded_err"}},
       {"refused",
@@ -65,12 +67,13 @@ std::vector<Counter> congestion_of(const PortCounters& port) {
   return found;
 }
 
-Findings errors_of(const PortCounters& port, const std::string& where) {
+// A finding for each cause that has counted; `watched` grows by the counters that were looked at.
+Findings errors_of(const std::vector<Counter>& counters, const std::string& where,
+                   const std::string& before_cure, std::size_t& watched) {
   Findings findings;
-  std::size_t watched = 0;
   for (const Cause& cause : causes()) {
     std::vector<Counter> counted;
-    for (const Counter& counter : port.counters) {
+    for (const Counter& counter : counters) {
       const auto& names = cause.counters;
       if (std::find(names.begin(), names.end(), counter.name) == names.end()) continue;
       ++watched;
@@ -78,8 +81,15 @@ Findings errors_of(const PortCounters& port, const std::string& where) {
     }
     if (counted.empty()) continue;
     findings.push_back({Severity::kWarn, "counters", where,
-                        fmt::format("{}: {}", cause.check, join(counted)), cause.cure});
+                        fmt::format("{}: {}", cause.check, join(counted)),
+                        before_cure + cause.cure});
   }
+  return findings;
+}
+
+Findings errors_of(const PortCounters& port, const std::string& where) {
+  std::size_t watched = 0;
+  Findings findings = errors_of(port.counters, where, kAskForGrowth, watched);
   if (findings.empty()) {
     findings.push_back({Severity::kOk, "counters", where,
                         fmt::format("no errors; counters of them: {}", watched)});
@@ -88,6 +98,16 @@ Findings errors_of(const PortCounters& port, const std::string& where) {
 }
 
 }  // namespace
+
+Findings check_risen(const std::vector<Counter>& risen, const std::string& where) {
+  std::size_t watched = 0;
+  Findings findings = errors_of(risen, where, "", watched);
+  for (Finding& finding : findings) finding.text = "while measuring, " + finding.text;
+  if (findings.empty()) {
+    findings.push_back({Severity::kOk, "counters", where, "no errors while measuring"});
+  }
+  return findings;
+}
 
 Findings check_counters(const Host& host) {
   Findings findings;

@@ -110,6 +110,11 @@ HugePages read_huge_pages(const std::string& sysfs) {
 
 }  // namespace
 
+PortCounters read_counters(const Paths& paths, const std::string& device, std::uint32_t port) {
+  return counters_of(fmt::format("{}/class/infiniband/{}/ports", paths.sysfs, device), device,
+                     port);
+}
+
 Host read_host(const Paths& paths) {
   Host host;
   auto devices = transport::verbs::list_devices(paths.sysfs);
