@@ -5,6 +5,7 @@
 
 #include "common/transport/verbs/gid.h"
 #include "common/transport/verbs/route.h"
+#include "server/phubctl_doctor_hello.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -81,7 +82,7 @@ std::vector<Counter> risen(const PortCounters& before, const PortCounters& after
 
 doctor_wire::Port to_wire(const RdmaEnd& end) {
   doctor_wire::Port port;
-  port.set_obstacle(end.obstacle);
+  port.set_obstacle(printable(end.obstacle));
   if (!end.obstacle.empty()) return port;
   port.set_device(end.device);
   port.set_number(end.port);
@@ -93,7 +94,7 @@ doctor_wire::Port to_wire(const RdmaEnd& end) {
                     : end.gid.type == verbs::GidType::kRoceV1   ? doctor_wire::GID_TYPE_ROCE_V1
                                                                 : doctor_wire::GID_TYPE_ROCE_V2);
   port.set_gid_index(end.gid.index);
-  port.set_gid_reason(end.gid_reason);
+  port.set_gid_reason(printable(end.gid_reason));
   port.set_mtu_bytes(end.mtu_bytes);
   port.set_speed(end.speed);
   return port;
@@ -125,15 +126,6 @@ Result<RdmaEnd> from_wire(const doctor_wire::Port& port) {
   end.mtu_bytes = port.mtu_bytes();
   end.speed = printable(port.speed());
   return end;
-}
-
-std::string printable(const std::string& text, std::size_t most) {
-  std::string safe = text.substr(0, most);
-  std::replace_if(
-      safe.begin(), safe.end(),
-      [](char letter) { return static_cast<unsigned char>(letter) < ' ' || letter == '\x7F'; },
-      ' ');
-  return safe;
 }
 
 }  // namespace phub::phubctl::doctor

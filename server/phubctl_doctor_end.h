@@ -24,7 +24,4 @@ doctor_wire::Port to_wire(const RdmaEnd& end);
 // Error: kInvalidArgument names the field that no doctor would send.
 Result<RdmaEnd> from_wire(const doctor_wire::Port& port);
 
-// What another end says, fit for a terminal: at most `most` bytes, none of control.
-std::string printable(const std::string& text, std::size_t most = 1000);
-
 }  // namespace phub::phubctl::doctor

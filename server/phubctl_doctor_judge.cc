@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kGoodShare = 0.8;  // of a link's speed
 constexpr double kGiga = 1e9;
+constexpr double kMilli = 1e3;
 constexpr double kMicro = 1e6;
 
 constexpr const char* kCureLink =
@@ -34,7 +35,10 @@ std::string gigabits(double bytes_per_second) {
   return fmt::format("{:.3g} Gb/s", bytes_per_second * 8 / kGiga);
 }
 
-std::string microseconds(double seconds) { return fmt::format("{:.3g} us", seconds * kMicro); }
+std::string latency(double seconds) {
+  return seconds < 1 / kMilli ? fmt::format("{:.3g} us", seconds * kMicro)
+                              : fmt::format("{:.3g} ms", seconds * kMilli);
+}
 
 std::string place(const char* end, const RdmaEnd& rdma) {
   return fmt::format("{} {}", end, place_of(rdma.device, rdma.port));
@@ -134,7 +138,7 @@ Findings judge_trial(const LinkTrial& trial, const std::string& what) {
         {.check = what,
          .where = {},
          .text = fmt::format("half a round trip {} (64 bytes), {} (32 KiB)",
-                             microseconds(trial.ping_seconds), microseconds(trial.chunk_seconds))});
+                             latency(trial.ping_seconds), latency(trial.chunk_seconds))});
   }
   if (!trial.status.ok()) {
     findings.push_back(unfinished(trial, what));

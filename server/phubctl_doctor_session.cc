@@ -75,7 +75,7 @@ Status Session::welcome() {
 
 Status Session::answer(const Status& status) {
   doctor_wire::Answer answer;
-  answer.set_error(status.message());
+  answer.set_error(printable(status.message()));
   return channel_.send(answer);
 }
 

@@ -20,7 +20,7 @@ struct Limits {
   milliseconds silence{10'000};       // while a measurement runs
   milliseconds message{20'000};       // for a message of a session; more than `silence`
   milliseconds session{20 * 60'000};  // of one peer, at the listener
-  const std::atomic<bool>* stop;      // ends every wait within kSlice
+  const std::atomic<bool>* stop;      // ends every wait within kSlice; not null
 };
 
 constexpr milliseconds kSlice{100};

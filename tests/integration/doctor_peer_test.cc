@@ -104,27 +104,33 @@ TEST_CASE("a connection that breaks fails verbs, and the listener serves on") {
   CHECK(meet(peer_of(listener)).verbs->status.ok());
 }
 
-TEST_CASE("errors that a port counts while measuring are found at both ends") {
+TEST_CASE("errors counted while measuring, and a card's speed, are found at both ends") {
   const TemporaryDirectory files;
-  const auto counters = files.path / "class/infiniband/fake0/ports/1/hw_counters";
-  std::filesystem::create_directories(counters);
-  const auto count = [&](const std::string& value) {
-    std::ofstream(counters / "packet_seq_err") << value << "\n";
+  const auto card = files.path / "class/infiniband/fake0";
+  std::filesystem::create_directories(card / "device");
+  std::filesystem::create_directories(card / "ports/1/hw_counters");
+  const auto set = [&](const char* name, const std::string& value) {
+    std::ofstream(card / "ports/1" / name) << value << "\n";
   };
-  count("3");
+  set("rate", "1000000 Gb/sec (invented)");
+  set("hw_counters/packet_seq_err", "3");
   SessionOptions session = session_with({});
   session.paths.sysfs = files.path.string();
   DoctorListener listener(session);
   PeerOptions options = peer_of(listener);
   options.paths.sysfs = files.path.string();
   options.progress = [&](const std::string& what) {
-    if (what == "verbs: bandwidth to it") count("5");
+    if (what == "verbs: bandwidth to it") set("hw_counters/packet_seq_err", "5");
   };
   const Findings findings = judge(meet(options), {});
-  const auto rises = std::count_if(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.text == "while measuring, losses: packet_seq_err 2";
-  });
-  CHECK(rises == 2);
+  const auto count = [&](const std::string& check, const std::string& text) {
+    return std::count_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+      return finding.severity == Severity::kWarn && finding.check == check &&
+             finding.text.find(text) != std::string::npos;
+    });
+  };
+  CHECK(count("counters", "while measuring, losses: packet_seq_err 2") == 2);
+  CHECK(count("speed", "of the slower card's 1000000 Gb/sec") == 1);
 }
 
 TEST_CASE("a peer that stops reports what it has, and the listener serves the next") {
