@@ -17,7 +17,7 @@ Status Listener::serve(const std::function<void(const std::string&)>& say) {
     const std::string who =
         visitor->from + " (" + printable(visitor->hello.host(), kMostHostBytes) + ")";
     say(who + ": measuring");
-    const Status status = Session(options_.session, *lobby_, std::move(*visitor)).run();
+    Status status = Session(options_.session, *lobby_, std::move(*visitor)).run();
     if (status.code() == Code::kAborted) return {};
     say(who + ": " + (status.ok() ? "done" : status.message()));
     if (options_.once) return status;

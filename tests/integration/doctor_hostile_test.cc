@@ -90,11 +90,11 @@ Meeting meet_with(const std::function<void(UniqueFd)>& then, milliseconds messag
   });
   Limits limits = kPatient;
   limits.message = message;
-  const Meeting meeting = meet({.address = own_address(listener.get()),
-                                .paths = {},
-                                .choices = {},
-                                .seconds = 0.02,
-                                .limits = limits});
+  Meeting meeting = meet({.address = own_address(listener.get()),
+                          .paths = {},
+                          .choices = {},
+                          .seconds = 0.02,
+                          .limits = limits});
   stranger.join();
   return meeting;
 }
@@ -108,7 +108,7 @@ TEST_CASE("bytes that are no greeting are closed without an answer, and the list
   const std::string wrong_magic = other.SerializeAsString();
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\xFF\xFF\xFF\xFFxxxx"),
-        std::string("\0\1\0\1too long by one", 20), std::string("\0\0\0\4\xFF\xFF\xFF\xFF", 8),
+        std::string("\0\1\0\1too long by one", 19), std::string("\0\0\0\4\xFF\xFF\xFF\xFF", 8),
         std::string("\0\0\0", 3) + static_cast<char>(wrong_magic.size()) + wrong_magic,
         std::string("\0\0\0\0", 4)}) {
     Channel channel = connected(listener.address());

@@ -68,7 +68,7 @@ Status LinkEnd::open_verbs(UniqueFd socket) {
 }
 
 Status LinkEnd::swap(int socket, const verbs::Introduction& own, verbs::Introduction& peer) const {
-  const Status gone(Code::kUnavailable, "the other end of the connection failed; see its message");
+  Status gone(Code::kUnavailable, "the other end of the connection failed; see its message");
   if (::send(socket, &own, sizeof(own), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(own))) {
     return gone;
   }
