@@ -151,6 +151,21 @@ TEST_CASE("a peer that stops reports what it has, and the listener serves the ne
   CHECK(meet(peer_of(listener)).tcp->status.ok());
 }
 
+TEST_CASE("a listener that ends while it is measured with is found at once") {
+  DoctorListener listener(session_with({}));
+  PeerOptions options = peer_of(listener);
+  options.progress = [&](const std::string& what) {
+    if (what == "verbs: bandwidth from it") listener.stop();
+  };
+  const auto start = Clock::now();
+  const Meeting meeting = meet(options);
+  CHECK(Clock::now() - start < options.limits.silence);
+  check_numbers(*meeting.tcp);
+  REQUIRE(meeting.verbs);
+  CHECK(meeting.verbs->status.code() == Code::kUnavailable);
+  CHECK(meeting.verbs->bytes_per_second_there > 0);
+}
+
 TEST_CASE("nobody there is told from a name that does not exist") {
   Address free;
   {
