@@ -14,12 +14,16 @@
 #include "bench/perftest.h"
 #include "bench/report.h"
 #include "bench/statistics.h"
-#include "bench/transport_link.h"
+#include "common/transport/link/link_end.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/port_choice.h"
 
 namespace phub::bench {
 namespace {
 
+using transport::LinkEnd;
+using transport::LinkOptions;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kGiga = 1e9;
@@ -33,6 +37,22 @@ struct Measured {
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Of the end with this index (0 or 1), its device opened.
+Result<LinkOptions> link_of(const TransportOptions& options, unsigned index) {
+  LinkOptions link{.device = nullptr, .bytes = options.bytes};
+  if (options.transport != "verbs") return link;
+  std::vector<std::string> names = options.devices;
+  if (names.size() > 1) names = {names[index]};
+  PHUB_ASSIGN_OR_RETURN(const auto devices, transport::verbs::list_devices());
+  PHUB_ASSIGN_OR_RETURN(const auto choice, transport::verbs::choose_port(devices, names));
+  PHUB_ASSIGN_OR_RETURN(const auto gid,
+                        transport::verbs::choose_gid(choice.port, std::nullopt, std::nullopt));
+  PHUB_ASSIGN_OR_RETURN(link.device,
+                        transport::verbs::open_device(choice.device.name, choice.port.number,
+                                                      static_cast<std::uint8_t>(gid.index)));
+  return link;
 }
 
 // What the two processes do in step, block by block. The sender's clock runs until the receiver
@@ -87,12 +107,13 @@ std::vector<Measured> phub_rows(const TransportOptions& options) {
   return all;
 }
 
-Status run_perftest(const LinkEnd& end, const TransportOptions& options, Places& places,
+Status run_perftest(const LinkOptions& link, const TransportOptions& options, Places& places,
                     std::vector<Measured>& all) {
   const std::vector<std::string>& names = options.devices;
-  const PerftestRun run{.server_device = names.size() > 1 ? names[1] : end.device(),
-                        .client_device = end.device(),
-                        .gid_index = end.gid_index(),
+  const std::string& own = link.device->name;
+  const PerftestRun run{.server_device = names.size() > 1 ? names[1] : own,
+                        .client_device = own,
+                        .gid_index = link.device->address.gid_index,
                         .bytes = options.bytes,
                         .iterations = options.writes};
   PHUB_ASSIGN_OR_RETURN(const double rate, perftest_bandwidth(run, places));
@@ -153,12 +174,13 @@ void print(const TransportOptions& options, const std::vector<Measured>& all, bo
   table.print();
 }
 
-Status measure(const LinkOptions& link, const TransportOptions& options, UniqueFd socket,
-               std::vector<Measured>& all, bool* verified) {
+Status measure(const TransportOptions& options, UniqueFd socket, std::vector<Measured>& all,
+               bool* verified) {
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(const LinkOptions link, link_of(options, 0));
   PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 0, std::move(socket)));
   PHUB_RETURN_IF_ERROR(run_end(*end, true, options, all, [&]() -> Status {
-    return options.perftest ? run_perftest(*end, options, *places, all) : Status();
+    return options.perftest ? run_perftest(link, options, *places, all) : Status();
   }));
   *verified = end->verified();
   return {};
@@ -186,20 +208,26 @@ Result<std::pair<UniqueFd, UniqueFd>> loopback_pair() {
   return std::pair(std::move(own), std::move(other));
 }
 
-int receive(const LinkOptions& link, const TransportOptions& options, UniqueFd socket) {
-  auto end = LinkEnd::create(link, 1, std::move(socket));
+Status receive(const TransportOptions& options, UniqueFd socket, bool* verified) {
+  PHUB_ASSIGN_OR_RETURN(const LinkOptions link, link_of(options, 1));
+  PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 1, std::move(socket)));
   std::vector<Measured> ignored = phub_rows(options);
-  const Status status =
-      end ? run_end(**end, false, options, ignored, [] { return Status(); }) : end.error();
+  PHUB_RETURN_IF_ERROR(run_end(*end, false, options, ignored, [] { return Status(); }));
+  *verified = end->verified();
+  return {};
+}
+
+// The other process's; its exit code.
+int run_receiver(const TransportOptions& options, UniqueFd socket) {
+  bool verified = false;
+  const Status status = receive(options, std::move(socket), &verified);
   if (!status.ok()) std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
-  return status.ok() && (*end)->verified() ? 0 : 1;
+  return verified ? 0 : 1;
 }
 
 }  // namespace
 
 int run_transport(const TransportOptions& options) {
-  const LinkOptions link{
-      .transport = options.transport, .devices = options.devices, .bytes = options.bytes};
   auto sockets = loopback_pair();
   if (!sockets) {
     std::fprintf(stderr, "phub-bench: %s\n", sockets.error().to_string().c_str());
@@ -209,12 +237,12 @@ int run_transport(const TransportOptions& options) {
   const pid_t child = ::fork();  // before any device is opened
   if (child == 0) {
     own = {};
-    ::_exit(receive(link, options, std::move(other)));
+    ::_exit(run_receiver(options, std::move(other)));
   }
   other = {};
   std::vector<Measured> all = phub_rows(options);
   bool verified = false;
-  const Status status = measure(link, options, std::move(own), all, &verified);
+  const Status status = measure(options, std::move(own), all, &verified);
   int ended = 0;
   ::waitpid(child, &ended, 0);
   if (!status.ok()) {

@@ -7,14 +7,13 @@
 #include <fstream>
 #include <utility>
 
+#include "common/base/version.h"
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
 #include "server/control_service_ports.h"
 
 namespace phub::server {
 namespace {
-
-constexpr char kVersion[] = "0.1.0";
 
 // Of this process; 0 when the system does not say.
 std::uint64_t resident_bytes() {

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "server/phubctl_client.h"
+#include "server/phubctl_doctor_hello.h"
+#include "server/phubctl_doctor_judge.h"
+#include "server/phubctl_doctor_listen.h"
+#include "server/phubctl_doctor_peer.h"
+#include "server/phubctl_doctor_progress.h"
 #include "server/phubctl_table.h"
 
 namespace phub::phubctl {
@@ -43,10 +49,22 @@ Findings examine(const Host& host, const Choices& choices) {
 
 }  // namespace doctor
 
-Status examine_host(const DoctorOptions& options, bool as_json) {
+Status examine_host(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop) {
   const doctor::Host host = doctor::read_host(options.paths);
-  const doctor::Findings findings = doctor::examine(host, options.choices);
-  print(as_json ? to_json(host, options.choices, findings)
+  doctor::Findings findings = doctor::examine(host, options.choices);
+  std::optional<doctor::Meeting> meeting;
+  if (!options.peer.empty()) {
+    PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(options.peer));
+    const doctor::ProgressLine progress;
+    meeting = doctor::meet({.address = address,
+                            .paths = options.paths,
+                            .choices = options.choices,
+                            .seconds = options.seconds,
+                            .limits = {.stop = &stop},
+                            .progress = [&](const std::string& what) { progress.show(what); }});
+    doctor::append(findings, doctor::judge(*meeting, options.choices));
+  }
+  print(as_json ? to_json(host, options.choices, findings, meeting ? &*meeting : nullptr)
                 : to_table(host, options.choices, findings));
   const auto failed = std::count_if(findings.begin(), findings.end(), [](const auto& finding) {
     return finding.severity == doctor::Severity::kFail;
@@ -55,6 +73,28 @@ Status examine_host(const DoctorOptions& options, bool as_json) {
   return {Code::kFailedPrecondition,
           fmt::format("doctor: {} of {} checks failed; the cures are in the report", failed,
                       findings.size())};
+}
+
+Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions& listen,
+                        bool as_json, const std::atomic<bool>& stop) {
+  const std::string text =
+      listen.address.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : listen.address;
+  PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(text));
+  PHUB_ASSIGN_OR_RETURN(const auto listener,
+                        doctor::Listener::create({.address = address,
+                                                  .session = {.paths = options.paths,
+                                                              .choices = options.choices,
+                                                              .limits = {.stop = &stop}},
+                                                  .once = listen.once}));
+  Address own = listener->address();
+  const std::string where = to_string(own);
+  if (own.host == "0.0.0.0" || own.host == "::") own.host = doctor::host_name();
+  print(as_json ? fmt::format("{{\"listening\": \"{}\"}}", where)
+                : fmt::format("listening on {}, without authentication, until Ctrl-C; on the other "
+                              "host: phubctl doctor --peer {}",
+                              where, to_string(own)));
+  std::fflush(stdout);
+  return listener->serve([](const std::string& line) { fmt::print(stderr, "{}\n", line); });
 }
 
 }  // namespace phub::phubctl

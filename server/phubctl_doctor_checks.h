@@ -39,6 +39,8 @@ Findings check_choice(const Host& host, const Choices& choices);  // of a port a
 Findings check_ports(const Host& host);
 Findings check_mtu(const Host& host);
 Findings check_counters(const Host& host);
+// Of what a port has counted during a measurement: the errors among it.
+Findings check_risen(const std::vector<Counter>& risen, const std::string& where);
 Findings check_numa(const Host& host);
 Findings check_memlock(const Host& host);
 Findings check_huge_pages(const Host& host);

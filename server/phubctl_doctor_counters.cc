@@ -14,19 +14,19 @@ namespace {
 using transport::verbs::CounterKind;
 using transport::verbs::kind_of;
 
+constexpr const char* kAskForGrowth = "does it grow? then ";
+
 struct Cause {
   CounterKind kind;
-  const char* cure;
+  const char* cure;  // when it grows
 };
 
 constexpr std::array<Cause, 4> kCauses = {{
-    {CounterKind::kLinkErrors,
-     "does it grow? then look at the cable, the transceiver and the switch port"},
+    {CounterKind::kLinkErrors, "look at the cable, the transceiver and the switch port"},
     {CounterKind::kLosses,
-     "does it grow? then packets are lost: switch PFC or ECN on for this traffic class, on the "
+     "packets are lost: switch PFC or ECN on for this traffic class, on the "
      "cards and on every switch"},
-    {CounterKind::kReceiversNotReady,
-     "does it grow? then a peer had no receive posted in time: is it overloaded?"},
+    {CounterKind::kReceiversNotReady, "a peer had no receive posted in time: is it overloaded?"},
     {CounterKind::kRefused,
      "peers asked for memory or partitions that are not theirs, or died in between"},
 }};
@@ -47,20 +47,28 @@ std::vector<Counter> congestion_of(const PortCounters& port) {
   return found;
 }
 
-Findings errors_of(const PortCounters& port, const std::string& where) {
+// A finding for each cause that has counted; `watched` grows by the counters that were looked at.
+Findings errors_of(const std::vector<Counter>& counters, const std::string& where,
+                   const std::string& before_cure, std::size_t& watched) {
   Findings findings;
-  std::size_t watched = 0;
   for (const Cause& cause : kCauses) {
     std::vector<Counter> counted;
-    for (const Counter& counter : port.counters) {
+    for (const Counter& counter : counters) {
       if (kind_of(counter.name) != cause.kind) continue;
       ++watched;
       if (counter.value != 0) counted.push_back(counter);
     }
     if (counted.empty()) continue;
     findings.push_back({Severity::kWarn, "counters", where,
-                        fmt::format("{}: {}", name_of(cause.kind), join(counted)), cause.cure});
+                        fmt::format("{}: {}", name_of(cause.kind), join(counted)),
+                        before_cure + cause.cure});
   }
+  return findings;
+}
+
+Findings errors_of(const PortCounters& port, const std::string& where) {
+  std::size_t watched = 0;
+  Findings findings = errors_of(port.counters, where, kAskForGrowth, watched);
   if (findings.empty()) {
     findings.push_back({Severity::kOk, "counters", where,
                         fmt::format("no errors; counters of them: {}", watched)});
@@ -69,6 +77,16 @@ Findings errors_of(const PortCounters& port, const std::string& where) {
 }
 
 }  // namespace
+
+Findings check_risen(const std::vector<Counter>& risen, const std::string& where) {
+  std::size_t watched = 0;
+  Findings findings = errors_of(risen, where, "", watched);
+  for (Finding& finding : findings) finding.text = "while measuring, " + finding.text;
+  if (findings.empty()) {
+    findings.push_back({Severity::kOk, "counters", where, "no errors while measuring"});
+  }
+  return findings;
+}
 
 Findings check_counters(const Host& host) {
   Findings findings;

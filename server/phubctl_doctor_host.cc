@@ -85,6 +85,12 @@ HugePages read_huge_pages(const std::string& sysfs) {
 
 }  // namespace
 
+PortCounters read_counters(const Paths& paths, const std::string& device, std::uint32_t port) {
+  return {.device = device,
+          .port = port,
+          .counters = transport::verbs::read_counters(paths.sysfs, device, port)};
+}
+
 Host read_host(const Paths& paths) {
   Host host;
   auto devices = transport::verbs::list_devices(paths.sysfs);

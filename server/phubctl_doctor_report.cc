@@ -84,6 +84,39 @@ ordered_json json_of(const PortCounters& port) {
   return {{"device", port.device}, {"port", port.port}, {"values", std::move(values)}};
 }
 
+ordered_json json_of(const RdmaEnd& end) {
+  if (!end.obstacle.empty()) return {{"obstacle", end.obstacle}};
+  return {{"device", end.device},
+          {"port", end.port},
+          {"link_layer", name_of(end.link_layer)},
+          {"gid", address_text(end.gid)},
+          {"gid_type", name_of(end.gid.type)},
+          {"gid_index", end.gid.index},
+          {"reason", end.gid_reason},
+          {"mtu_bytes", end.mtu_bytes},
+          {"speed", end.speed}};
+}
+
+ordered_json json_of(const End& end) {
+  return {{"host", end.host}, {"version", end.software}, {"rdma", json_of(end.rdma)}};
+}
+
+ordered_json json_of(const std::optional<LinkTrial>& trial) {
+  if (!trial) return nullptr;
+  return {{"error", trial->status.message()},
+          {"half_round_trip_seconds_64_bytes", trial->ping_seconds},
+          {"half_round_trip_seconds_32_kib", trial->chunk_seconds},
+          {"bytes_per_second_there", trial->bytes_per_second_there},
+          {"bytes_per_second_back", trial->bytes_per_second_back},
+          {"verified", trial->verified_here && trial->verified_there}};
+}
+
+ordered_json json_of(const Meeting& meeting) {
+  return {{"address", to_string(meeting.address)}, {"error", meeting.met.message()},
+          {"here", json_of(meeting.here)},         {"there", json_of(meeting.there)},
+          {"tcp", json_of(meeting.tcp)},           {"verbs", json_of(meeting.verbs)}};
+}
+
 }  // namespace
 
 std::string to_table(const Host& host, const Choices& choices, const Findings& findings) {
@@ -102,7 +135,8 @@ std::string to_table(const Host& host, const Choices& choices, const Findings& f
   return text;
 }
 
-std::string to_json(const Host& host, const Choices& choices, const Findings& findings) {
+std::string to_json(const Host& host, const Choices& choices, const Findings& findings,
+                    const Meeting* meeting) {
   ordered_json list = ordered_json::array();
   for (const Finding& finding : findings) {
     list.push_back({{"status", word_of(finding.severity)},
@@ -113,10 +147,11 @@ std::string to_json(const Host& host, const Choices& choices, const Findings& fi
   }
   ordered_json counters = ordered_json::array();
   for (const PortCounters& port : host.counters) counters.push_back(json_of(port));
-  const ordered_json report = {{"status", word_of(severity_of(findings))},
-                               {"findings", std::move(list)},
-                               {"devices", json_of_devices(host, choices)},
-                               {"counters", std::move(counters)}};
+  ordered_json report = {{"status", word_of(severity_of(findings))},
+                         {"findings", std::move(list)},
+                         {"devices", json_of_devices(host, choices)},
+                         {"counters", std::move(counters)}};
+  if (meeting != nullptr) report["peer"] = json_of(*meeting);
   return report.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

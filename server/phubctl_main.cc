@@ -11,7 +11,7 @@
 
 #include "server/phubctl_client.h"
 #include "server/phubctl_commands.h"
-#include "server/phubctl_doctor.h"
+#include "server/phubctl_main_doctor.h"
 
 namespace phub::phubctl {
 namespace {
@@ -28,11 +28,9 @@ struct Options {
   bool with_chunks = false;
   std::uint32_t deadline_ms = 0;
   JobOptions job;
-  DoctorOptions doctor;
 };
 
 using Command = std::function<Status(const Session&)>;
-using LocalCommand = std::function<Status()>;  // asks no server
 
 void declare_create(CLI::App& jobs, Options& options, Command& command) {
   CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
@@ -98,23 +96,6 @@ void declare_jobs(CLI::App& app, Options& options, Command& command) {
   });
 }
 
-void declare_doctor(CLI::App& app, Options& options, LocalCommand& command) {
-  CLI::App& doctor = *app.add_subcommand("doctor", "Is this machine fit for PHub? Asks no server");
-  doctor.footer(
-      "Examples:\n"
-      "  phubctl doctor\n"
-      "  phubctl doctor --verbs-devices mlx5_1 --verbs-gid-index 3\n\n"
-      "Exit status: 0 fine, perhaps with warnings, 1 a check failed.");
-  auto& choices = options.doctor.choices;
-  doctor
-      .add_option("--verbs-devices", choices.devices, "RDMA devices that may be used, best first")
-      ->type_name("NAME[:PORT]...");
-  doctor.add_option("--verbs-gid-index", choices.gid_index, "GID to use, instead of choosing one")
-      ->type_name("N");
-  doctor.add_option("--sysfs-root", options.doctor.paths.sysfs)->group("");  // for tests
-  doctor.callback([&] { command = [&] { return examine_host(options.doctor, options.as_json); }; });
-}
-
 void declare(CLI::App& app, Options& options, Command& command) {
   app.description("phubctl: looks at and administers a phub-server.");
   app.footer(
@@ -161,7 +142,7 @@ int run(int argc, char** argv) {
   Command command;
   LocalCommand local_command;
   declare(app, options, command);
-  declare_doctor(app, options, local_command);
+  declare_doctor(app, options.as_json, local_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -171,6 +171,31 @@ class PhubctlTest(unittest.TestCase):
         self.assertIn("invented0    the kernel has it, libibverbs does not", table)
         self.assertIn("symbol_error 3", table)
 
+    def test_two_doctors_measure_tcp_until_ctrl_c(self):
+        listener = subprocess.Popen([PHUBCTL, "doctor", "--listen", "127.0.0.1:0"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            address = re.match(r"listening on (\S+),", listener.stdout.readline())[1]
+            done = run(PHUBCTL, "--json", "doctor", "--peer", address, "--seconds", "0.05")
+            tcp = json.loads(done.stdout)["peer"]["tcp"]
+            self.assertTrue(tcp["verified"], done.stdout)
+            self.assertEqual(done.stderr, "")
+            listener.send_signal(signal.SIGINT)
+            said = listener.communicate(timeout=DEADLINE_SECONDS)[1]
+            self.assertEqual(listener.returncode, 0, said)
+            gone = run(PHUBCTL, "doctor", "--peer", address)
+            self.assertEqual(gone.returncode, 1)
+            self.assertIn("is `phubctl doctor --listen` running there", gone.stdout)
+        finally:
+            listener.kill()
+            listener.communicate()
+
+    def test_a_wrong_use_of_the_doctor_exits_with_2(self):
+        for options in (["--once"], ["--seconds", "2"], ["--peer", "::1"], ["--listen", "nonsense:x"],
+                        ["--listen", "127.0.0.1:0", "--peer", "x"], ["--peer", "x", "--seconds", "0"]):
+            done = run(PHUBCTL, "doctor", *options)
+            self.assertEqual(done.returncode, 2, (options, done.stdout, done.stderr))
+
 
 if __name__ == "__main__":
     SERVER, PHUBCTL = sys.argv[1:3]

@@ -144,11 +144,12 @@ TEST_CASE("the JSON has the worst status, the findings, the devices and the coun
 }
 
 TEST_CASE("a check that fails is an error with how many, warnings are none") {
+  const std::atomic<bool> stop{false};
   fake_verbs() = {};
   const KernelFiles files;
-  CHECK(examine_host({.paths = files.paths(), .choices = {}}, false).ok());
+  CHECK(examine_host({.paths = files.paths(), .choices = {}}, false, stop).ok());
   files.set("sys/class/infiniband/mlx5_0/node_type", "1: CA");
-  const Status failed = examine_host({.paths = files.paths(), .choices = {}}, true);
+  const Status failed = examine_host({.paths = files.paths(), .choices = {}}, true, stop);
   CHECK(failed.code() == Code::kFailedPrecondition);
   CHECK_THAT(failed.message(), Catch::Contains("1 of"));
 }

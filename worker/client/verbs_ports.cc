@@ -1,6 +1,6 @@
 #include "worker/client/verbs_ports.h"
 
-#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/route.h"
 
 namespace phub::client {
 
@@ -17,29 +17,19 @@ Result<std::unique_ptr<VerbsPorts>> VerbsPorts::create(const std::vector<std::st
 
 Result<std::shared_ptr<const verbs::OpenDevice>> VerbsPorts::towards(const RdmaPort& peer,
                                                                      std::uint32_t core) {
-  std::string reasons;
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    const verbs::PortChoice& choice = choices_[(core + i) % choices_.size()];
-    const std::string where = choice.device.name + " port " + std::to_string(choice.port.number);
-    if (choice.port.link_layer != peer.link_layer) {
-      reasons += "; " + where + " is " + verbs::name_of(choice.port.link_layer);
-      continue;
-    }
-    const auto gid = verbs::choose_gid(choice.port, peer.gid, gid_index_);
-    if (!gid) {
-      reasons += "; " + where + ": " + gid.error().message();
-      continue;
-    }
-    const std::string name = where + " " + std::to_string(gid->index);
-    if (const auto found = opened_.find(name); found != opened_.end()) return found->second;
-    PHUB_ASSIGN_OR_RETURN(auto device, verbs::open_device(choice.device.name, choice.port.number,
-                                                          static_cast<std::uint8_t>(gid->index)));
-    opened_[name] = device;
-    return device;
+  PHUB_ASSIGN_OR_RETURN(
+      const verbs::Route route,
+      verbs::choose_route(choices_, {"the server's " + peer.device, peer.link_layer, peer.gid},
+                          gid_index_, core));
+  const std::string& name = route.choice.device.name;
+  const std::uint8_t port = route.choice.port.number;
+  const auto index = static_cast<std::uint8_t>(route.gid.index);
+  auto& opened =
+      opened_[name + " port " + std::to_string(port) + " " + std::to_string(route.gid.index)];
+  if (!opened) {
+    PHUB_ASSIGN_OR_RETURN(opened, verbs::open_device(name, port, index));
   }
-  return Status(Code::kNotFound, "no RDMA port here reaches the server's " + peer.device + " (" +
-                                     verbs::name_of(peer.link_layer) + ", " +
-                                     verbs::to_string(peer.gid) + ")" + reasons);
+  return opened;
 }
 
 Result<transport::VerbsMemory> VerbsPorts::memory_on(

@@ -13,7 +13,7 @@ struct Introduction {
   std::uint32_t queue_pair = 0;
   std::uint32_t packet_sequence = 0;  // the first one that it sends, 24 bits
   std::uint32_t window_key = 0;
-  std::uint32_t receive_depth = 0;
+  std::uint32_t receive_depth = 0;  // writes that find a receive at any time
   std::uint64_t window_address = 0;
   std::uint64_t window_bytes = 0;
   std::array<std::uint8_t, 16> gid = {};

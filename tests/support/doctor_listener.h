@@ -1,0 +1,48 @@
+// A listening doctor in a thread of the test, on a free port of the loopback interface.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/phubctl_doctor_listen.h"
+#include "server/phubctl_doctor_peer.h"
+
+namespace phub::phubctl::doctor {
+
+class DoctorListener {
+ public:
+  explicit DoctorListener(SessionOptions session) {
+    session.limits.stop = &stop_;
+    listener_ = std::move(*Listener::create(
+        {.address = {.host = "127.0.0.1", .port = 0}, .session = std::move(session)}));
+    thread_ = std::thread([this] {
+      ended_ = listener_->serve([this](const std::string& line) { lines_.push_back(line); });
+    });
+  }
+  ~DoctorListener() { stop(); }
+  DoctorListener(const DoctorListener&) = delete;
+  DoctorListener& operator=(const DoctorListener&) = delete;
+
+  Address address() const { return listener_->address(); }
+
+  // What it has said until then.
+  const std::vector<std::string>& stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return lines_;
+  }
+  // After stop.
+  const Status& ended() const { return ended_; }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Listener> listener_;
+  std::vector<std::string> lines_;  // the thread's until stop
+  Status ended_;
+  std::thread thread_;
+};
+
+}  // namespace phub::phubctl::doctor
