@@ -7,6 +7,12 @@ namespace phub::bench {
 
 namespace {
 constexpr std::uint32_t kMostBytes = 4U << 20U;
+
+Waiting waiting_of(const std::string& word) {
+  if (word == "poll") return {.spin_iterations = 0, .yield_iterations = 0, .sleep = false};
+  if (word == "sleep") return {.spin_iterations = 0, .yield_iterations = 0, .sleep = true};
+  return {};
+}
 }  // namespace
 
 void add_transport(CLI::App& app, Run& run) {
@@ -42,6 +48,11 @@ void add_transport(CLI::App& app, Run& run) {
   command->add_option("--blocks", options->blocks, "how often everything takes its turn")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--waiting", [options](const std::string& word) { options->waiting = waiting_of(word); },
+          "adaptive (spin, yield, sleep: the default), poll (never sleep, as perftest) or sleep")
+      ->check(CLI::IsMember({"adaptive", "poll", "sleep"}));
   command->add_flag("--perftest", options->perftest, "run perftest's programs beside (verbs)");
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   command->callback([options, &run] {

@@ -8,6 +8,7 @@
 
 #include "bench/interleave.h"
 #include "bench/work.h"
+#include "common/base/waiting.h"
 
 namespace phub::bench {
 
@@ -49,6 +50,7 @@ struct TransportOptions {
   std::uint64_t writes = 2000;      // of a bandwidth measurement
   std::uint64_t round_trips = 500;  // of a latency measurement
   unsigned blocks = 5;
+  Waiting waiting;  // of both ends
   bool perftest = false;
   bool json = false;
 };

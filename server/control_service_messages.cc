@@ -95,6 +95,7 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
   message.set_memory_bytes(counters.memory_bytes);
   message.set_staging_bytes(counters.staging_bytes);
   message.set_chunks(counters.chunks);
+  message.set_reserved_page_bytes(counters.reserved_page_bytes);
 }
 
 }  // namespace

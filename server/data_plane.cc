@@ -225,7 +225,8 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
   Job job;
   job.shape = shape;
   job.connected.resize(shape.workers * cores_.size());
-  PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(shape));
+  const Pages pages = ports_.empty() ? Pages::kTransparent : Pages::kReserved;
+  PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(shape, pages));
   for (std::uint32_t core = 0; core < cores_.size(); ++core) {
     PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(shape, core, job.memory));
     job.shards.push_back(std::move(shard));
@@ -368,8 +369,10 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   }
   for (const auto& [device, memory] : found->second.verbs) {
     counters.staging_bytes += memory->window_bytes();
+    counters.reserved_page_bytes += memory->reserved_page_bytes();
   }
   counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
+  counters.reserved_page_bytes += found->second.memory->reserved_page_bytes();
   return counters;
 }
 

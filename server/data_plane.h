@@ -94,8 +94,9 @@ struct JobCounters {
   std::uint64_t chunks_completed = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t memory_bytes = 0;   // parameters, state, staging: what is resident
-  std::uint64_t staging_bytes = 0;  // of which staging: tcp buffers, verbs windows
+  std::uint64_t memory_bytes = 0;         // parameters, state, staging: what is resident
+  std::uint64_t staging_bytes = 0;        // of which staging: tcp buffers, verbs windows
+  std::uint64_t reserved_page_bytes = 0;  // of memory_bytes, in huge pages of the machine's pool
 };
 
 struct CoreCounters {

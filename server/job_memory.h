@@ -20,12 +20,15 @@ struct JobMemory {
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
 
-  static Result<std::shared_ptr<JobMemory>> create(const JobShape& shape) {
+  // `published_pages`: where RDMA devices read, kReserved.
+  static Result<std::shared_ptr<JobMemory>> create(const JobShape& shape,
+                                                   Pages published_pages = Pages::kTransparent) {
     auto memory = std::make_shared<JobMemory>();
     const std::size_t elements = shape.plan->arena_elements;
     PHUB_ASSIGN_OR_RETURN(
         memory->published,
-        SharedMemory::create("phub-parameters", elements * size_of(shape.wire_type)));
+        SharedMemory::create("phub-parameters", elements * size_of(shape.wire_type),
+                             published_pages));
     PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
     if (shape.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
@@ -41,6 +44,9 @@ struct JobMemory {
   }
   float* optimizer_state() const {
     return state ? reinterpret_cast<float*>(state->data()) : nullptr;
+  }
+  std::size_t reserved_page_bytes() const {
+    return published->pages() == Pages::kReserved ? published->size() : 0;
   }
   std::size_t resident_bytes() const {
     return published->resident_bytes() + (master ? master->resident_bytes() : 0) +

@@ -1,6 +1,7 @@
 // job list, job inspect, job close.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "server/phubctl_commands.h"
@@ -25,6 +26,13 @@ std::string order_of(const control::JobSpec& spec) {
 
 std::string members_of(const control::JobInfo& job) {
   return fmt::format("{}/{}", job.members_size(), job.spec().workers());
+}
+
+std::string pages_text(const control::JobStatistics& statistics) {
+  if (statistics.reserved_page_bytes() == 0) {
+    return "transparent ones: the pool had too few (vm.nr_hugepages)";
+  }
+  return human_bytes(statistics.reserved_page_bytes()) + " from the pool";
 }
 
 void print_summary(const control::JobInfo& job) {
@@ -53,6 +61,9 @@ void print_summary(const control::JobInfo& job) {
   table.add(
       {"memory", fmt::format("{} (of which staging {})", human_bytes(statistics.memory_bytes()),
                              human_bytes(statistics.staging_bytes()))});
+  const bool has_verbs = std::any_of(job.members().begin(), job.members().end(),
+                                     [](const auto& m) { return m.transport() == "verbs"; });
+  if (has_verbs) table.add({"huge pages", pages_text(statistics)});
   print(table.to_string());
 }
 

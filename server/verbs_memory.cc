@@ -30,6 +30,13 @@ std::uint64_t VerbsMemory::window_bytes() const {
   return window_bytes_ * static_cast<std::uint64_t>(open);
 }
 
+std::uint64_t VerbsMemory::reserved_page_bytes() const {
+  const auto reserved = std::count_if(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.windows != nullptr && worker.windows->pages() == Pages::kReserved;
+  });
+  return window_bytes_ * static_cast<std::uint64_t>(reserved);
+}
+
 Status VerbsMemory::open(Worker& worker) const {
   using transport::verbs::register_memory;
   const SharedMemory& published = *memory_->published;
@@ -37,7 +44,7 @@ Status VerbsMemory::open(Worker& worker) const {
   PHUB_ASSIGN_OR_RETURN(
       worker.parameters,
       register_memory(*worker.domain, {published.data(), published.size()}, Access::kSource));
-  PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_));
+  PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_, Pages::kReserved));
   PHUB_ASSIGN_OR_RETURN(
       worker.window,
       register_memory(*worker.domain, {worker.windows->data(), worker.windows->size()},

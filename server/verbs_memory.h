@@ -30,6 +30,7 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
   // Of all windows; registered memory is always resident.
   std::uint64_t window_bytes() const;
+  std::uint64_t reserved_page_bytes() const;  // of them, in huge pages of the machine's pool
   const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
     return sections_[core].landing;
   }

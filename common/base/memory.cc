@@ -1,6 +1,8 @@
 #include "common/base/memory.h"
 
 #include <fcntl.h>
+#include <linux/memfd.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +18,12 @@ std::size_t page_bytes() {
 }
 
 namespace {
+constexpr std::size_t kHugePageBytes = 2U << 20U;
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 Status map_failed(std::size_t bytes) {
   return errno_status("mapping " + std::to_string(bytes >> 20) +
                           " MiB (is there memory left? see `free -m` and `ulimit -v`)",
@@ -23,12 +31,21 @@ Status map_failed(std::size_t bytes) {
 }
 }  // namespace
 
-Result<std::unique_ptr<Mapping>> Mapping::anonymous(std::size_t bytes) {
-  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+Result<std::unique_ptr<Mapping>> Mapping::anonymous(std::size_t bytes, Pages pages) {
+  constexpr int kProtection = PROT_READ | PROT_WRITE;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+  if (pages == Pages::kReserved && bytes >= kHugePageBytes / 2) {
+    const std::size_t whole = round_up(bytes, kHugePageBytes);
+    // Not MAP_NORESERVE: the pool is asked now, not at the first touch.
+    void* data = ::mmap(nullptr, whole, kProtection, kFlags | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+    if (data != MAP_FAILED) {
+      return std::unique_ptr<Mapping>(new Mapping(data, bytes, whole, Pages::kReserved));
+    }
+  }
+  void* data = ::mmap(nullptr, bytes, kProtection, kFlags | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return map_failed(bytes);
   ::madvise(data, bytes, MADV_HUGEPAGE);  // advice: a refusal changes nothing
-  return std::unique_ptr<Mapping>(new Mapping(static_cast<std::byte*>(data), bytes));
+  return std::unique_ptr<Mapping>(new Mapping(data, bytes, bytes, Pages::kTransparent));
 }
 
 Result<std::unique_ptr<Mapping>> Mapping::of_file(int fd, std::size_t bytes, bool writable) {
@@ -38,14 +55,18 @@ Result<std::unique_ptr<Mapping>> Mapping::of_file(int fd, std::size_t bytes, boo
     return Status(Code::kInvalidArgument, "shared memory holds " + std::to_string(status.st_size) +
                                               " bytes, " + std::to_string(bytes) + " are needed");
   }
+  // A file's block is its page; a mapping of huge ones can only be undone whole.
+  const auto page = static_cast<std::size_t>(status.st_blksize);
+  const std::size_t whole = round_up(bytes, page);
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* data = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  void* data = ::mmap(nullptr, whole, protection, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return map_failed(bytes);
-  ::madvise(data, bytes, MADV_HUGEPAGE);
-  return std::unique_ptr<Mapping>(new Mapping(static_cast<std::byte*>(data), bytes));
+  const Pages pages = page == kHugePageBytes ? Pages::kReserved : Pages::kTransparent;
+  if (pages == Pages::kTransparent) ::madvise(data, whole, MADV_HUGEPAGE);
+  return std::unique_ptr<Mapping>(new Mapping(data, bytes, whole, pages));
 }
 
-Mapping::~Mapping() { ::munmap(data_, size_); }
+Mapping::~Mapping() { ::munmap(data_, mapped_); }
 
 std::size_t Mapping::resident_bytes() const {
   const std::size_t pages = (size_ + page_bytes() - 1) / page_bytes();
@@ -57,10 +78,20 @@ std::size_t Mapping::resident_bytes() const {
 }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(const std::string& name,
-                                                           std::size_t bytes) {
-  UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+                                                           std::size_t bytes, Pages pages) {
+  if (pages == Pages::kReserved && bytes >= kHugePageBytes / 2) {
+    auto memory = create(name, bytes, MFD_HUGETLB | MFD_HUGE_2MB);
+    if (memory) return memory;
+  }
+  return create(name, bytes, 0U);
+}
+
+Result<std::unique_ptr<SharedMemory>> SharedMemory::create(const std::string& name,
+                                                           std::size_t bytes, unsigned flags) {
+  UniqueFd fd(::memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
   if (!fd) return errno_status("memfd_create " + name);
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+  const std::size_t whole = flags == 0 ? bytes : round_up(bytes, kHugePageBytes);
+  if (::ftruncate(fd.get(), static_cast<off_t>(whole)) != 0) {
     return errno_status("sizing shared memory " + name, Code::kResourceExhausted);
   }
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {

@@ -1,10 +1,12 @@
 // Memory of the data path: mapped once at set-up, zeroed by the kernel, returned when the owner
-// dies. Transparent huge pages are asked for; a machine without them only has more TLB misses.
+// dies. Transparent huge pages are asked for; a machine without them only has more TLB misses. What
+// an RDMA device reads or writes may come from the pages that the machine reserved.
 //
 // An object belongs to one owner; the bytes are shared by whoever the owner's protocol says.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,11 +15,16 @@
 
 namespace phub {
 
+// kReserved: 2 MiB pages of the pool (vm.nr_hugepages) if it has enough of them and half of
+// one would be filled, else as kTransparent.
+enum class Pages : std::uint8_t { kTransparent, kReserved };
+
 // A range of mapped pages.
 class Mapping {
  public:
   // Private zero pages, reserved but not resident until touched.
-  static Result<std::unique_ptr<Mapping>> anonymous(std::size_t bytes);
+  static Result<std::unique_ptr<Mapping>> anonymous(std::size_t bytes,
+                                                    Pages pages = Pages::kTransparent);
   // The whole of `fd`. Error: kInvalidArgument if it holds fewer than `bytes`.
   static Result<std::unique_ptr<Mapping>> of_file(int fd, std::size_t bytes, bool writable);
 
@@ -27,13 +34,18 @@ class Mapping {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  // What it got.
+  Pages pages() const { return pages_; }
   // Bytes of the range that are in memory now.
   std::size_t resident_bytes() const;
 
  private:
-  Mapping(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  Mapping(void* data, std::size_t size, std::size_t mapped, Pages pages)
+      : data_(static_cast<std::byte*>(data)), size_(size), mapped_(mapped), pages_(pages) {}
   std::byte* data_;
   std::size_t size_;
+  std::size_t mapped_;  // whole pages
+  Pages pages_;
 };
 
 // Memory with a descriptor, for another process to map. Its size is sealed: nobody can shrink it
@@ -41,10 +53,12 @@ class Mapping {
 class SharedMemory {
  public:
   // `name` shows in /proc/PID/maps.
-  static Result<std::unique_ptr<SharedMemory>> create(const std::string& name, std::size_t bytes);
+  static Result<std::unique_ptr<SharedMemory>> create(const std::string& name, std::size_t bytes,
+                                                      Pages pages = Pages::kTransparent);
 
   std::byte* data() const { return mapping_->data(); }
   std::size_t size() const { return mapping_->size(); }
+  Pages pages() const { return mapping_->pages(); }
   std::size_t resident_bytes() const { return mapping_->resident_bytes(); }
   int fd() const { return fd_.get(); }
   // A descriptor through which the memory can only be read; from now on nobody can map it
@@ -54,6 +68,8 @@ class SharedMemory {
  private:
   SharedMemory(UniqueFd fd, std::unique_ptr<Mapping> mapping)
       : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
+  static Result<std::unique_ptr<SharedMemory>> create(const std::string& name, std::size_t bytes,
+                                                      unsigned flags);
   UniqueFd fd_;
   std::unique_ptr<Mapping> mapping_;
 };

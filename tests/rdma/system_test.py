@@ -76,6 +76,16 @@ class System(JobTest):
                         "the reason is shown")
         self.ports_carry_the_job()
         self.the_plan_names_the_ports()
+        self.assertIn("transparent ones", self.server.table("job", "inspect", "shown"))
+
+    def test_rdma_memory_comes_from_the_pool_of_huge_pages(self):
+        pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
+        pool.write_text("32")
+        self.addCleanup(pool.write_text, "0")
+        self.start(1, "verbs", "--job", "huge")
+        job = self.server.ctl("job", "inspect", "huge")["job"]
+        self.assertGreater(int(job["statistics"]["reserved_page_bytes"]), 1 << 20)
+        self.assertIn("from the pool", self.server.table("job", "inspect", "huge"))
 
     def ports(self):
         return {p["device"]: p for p in self.server.ctl("server", "stats")["server"]["ports"]}
@@ -101,10 +111,7 @@ class System(JobTest):
         plan = self.server.ctl("job", "plan", "shown")
         self.assertEqual(sorted(load["device"] for load in plan["loads"]), ["rxe0", "rxe1"])
         self.assertEqual(sum(load["chunks"] for load in plan["port_loads"]), len(plan["chunks"]))
-        table = subprocess.run([processes.BIN / "phubctl", "--server", self.server.control,
-                                "job", "plan", "shown"],
-                               capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
-        self.assertIn("rxe0/1", table)
+        self.assertIn("rxe0/1", self.server.table("job", "plan", "shown"))
 
 
 if __name__ == "__main__":

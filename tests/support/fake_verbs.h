@@ -23,6 +23,7 @@ struct Behaviour {
   int max_cqe = 65536;
   bool port_active = true;
   int registrations = -1;  // that still succeed, as with a low memlock; -1: all
+  bool dmabuf = false;     // the device registers dma-bufs
   bool refuse_resize = false;
   bool hold = false;      // writes wait in the send queue until `release`
   int poll_limit = 1024;  // completions that one poll returns at most

@@ -185,9 +185,12 @@ struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* domain, void* address, size_t byt
   return ibv_reg_mr(domain, address, bytes, static_cast<int>(access));
 }
 
-struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+// A "GPU's" memory is the process's own.
+struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd* domain, uint64_t, size_t bytes, uint64_t address,
+                                 int fd, int access) {
+  errno = world().behaviour.dmabuf ? EBADF : EOPNOTSUPP;
+  if (!world().behaviour.dmabuf || fd < 0) return nullptr;
+  return ibv_reg_mr(domain, reinterpret_cast<void*>(address), bytes, access);
 }
 
 int ibv_dereg_mr(struct ibv_mr* mr) {

@@ -46,6 +46,10 @@ class Server:
     def text(self, *words):
         return json.dumps(self.ctl(*words))
 
+    def table(self, *words):
+        return subprocess.run([BIN / "phubctl", "--server", self.control, *words],
+                              capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
+
     def drops(self):
         return {d["cause"]: int(d.get("count", 0)) for d in find(self.ctl("server", "stats"), "drops")}
 

@@ -20,7 +20,7 @@ struct Stranger {
   std::vector<std::byte> memory = std::vector<std::byte>(kWriteBytes, std::byte{0xAB});
   verbs::Domain domain = std::move(*verbs::make_domain(*device));
   verbs::Registration source =
-      std::move(*verbs::register_memory(*domain, memory, verbs::Access::kWindow));
+      std::move(*verbs::register_memory(*domain, std::span(memory), verbs::Access::kWindow));
   verbs::CompletionQueue completions{ibv_create_cq(device->context.get(), 16, nullptr, nullptr, 0)};
   verbs::QueuePair pair =
       std::move(*verbs::create_queue_pair(*domain, *completions, {.send = 4, .receive = 4}));

@@ -189,17 +189,14 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   std::vector<std::byte> bytes(4096);
 
   fake_verbs::behaviour().registrations = 0;
-  const auto refused = verbs::register_memory(*domain, bytes, verbs::Access::kWindow);
+  const auto refused = verbs::register_memory(*domain, std::span(bytes), verbs::Access::kWindow);
   REQUIRE(!refused);
   CHECK_THAT(refused.error().message(), Catch::Contains("memlock") && Catch::Contains("4 KiB"));
   fake_verbs::behaviour().registrations = -1;
 
-  const auto gpu = verbs::register_dmabuf(*domain, 3, 0, 4096, verbs::Access::kSource);
-  REQUIRE(!gpu);
-  CHECK(gpu.error().code() == Code::kFailedPrecondition);
-
   RoomPlacement placement;
-  const auto region = std::move(*verbs::register_memory(*domain, bytes, verbs::Access::kWindow));
+  const auto region =
+      std::move(*verbs::register_memory(*domain, std::span(bytes), verbs::Access::kWindow));
   const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, placement, kLayout));
   const VerbsMemory memory{.owner = nullptr,
                            .domain = domain.get(),
@@ -223,6 +220,25 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   const auto missing = verbs::open_device("mlx5_7", 1, 0);
   REQUIRE(!missing);
   CHECK_THAT(missing.error().message(), Catch::Contains("mlx5_7") && Catch::Contains("fake0"));
+}
+
+TEST_CASE("a GPU's memory is registered by dma-buf where the device says that it can") {
+  const Clean clean;
+  const auto opened = device();
+  const auto domain = std::move(*verbs::make_domain(*opened));
+  std::vector<std::byte> bytes(4096);
+  const verbs::Arena gpu(bytes, 3, 0);
+  CHECK_FALSE(verbs::registers_dmabuf(*domain));
+  const auto refused = verbs::register_memory(*domain, gpu, verbs::Access::kSource);
+  REQUIRE(!refused);
+  CHECK(refused.error().code() == Code::kFailedPrecondition);
+  CHECK_THAT(refused.error().message(), Catch::Contains("host's memory"));
+
+  fake_verbs::behaviour().dmabuf = true;
+  CHECK(verbs::registers_dmabuf(*domain));
+  const auto registered = verbs::register_memory(*domain, gpu, verbs::Access::kSource);
+  REQUIRE(registered);
+  CHECK((*registered)->addr == bytes.data());  // what work requests say
 }
 
 TEST_CASE("connections that are prepared and given up leave their room to others") {

@@ -163,10 +163,15 @@ Status ClientImpl::allocate() {
   for (const std::uint32_t cores : cores_) connections += cores;
   gradients_offset_ = wire::hyper_bytes(connections);
   const std::size_t arena = plan_->arena_elements * size_of(options_.wire_type);
-  PHUB_ASSIGN_OR_RETURN(memory_, SharedMemory::create("phub-gradients", gradients_offset_ + arena));
+  const bool has_verbs = std::any_of(choices_.begin(), choices_.end(), [](const auto& choice) {
+    return choice.transport == "verbs";
+  });
+  const Pages pages = has_verbs ? Pages::kReserved : Pages::kTransparent;
+  PHUB_ASSIGN_OR_RETURN(memory_,
+                        SharedMemory::create("phub-gradients", gradients_offset_ + arena, pages));
   const bool in_place = transport_ == "shm" && membership_.joined.size() == 1;
   if (!in_place) {
-    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena));
+    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena, pages));
     parameters_ = local_parameters_->data();
   }
   PHUB_ASSIGN_OR_RETURN(exchange_,

@@ -37,25 +37,31 @@ Status refused(const ibv_pd& domain, std::size_t bytes) {
 
 }  // namespace
 
-Result<Registration> register_memory(ibv_pd& domain, std::span<std::byte> memory, Access access) {
-  Registration registration(
-      ibv_reg_mr(&domain, memory.data(), memory.size(), static_cast<unsigned>(flags_of(access))));
-  if (!registration) return refused(domain, memory.size());
-  return registration;
+bool registers_dmabuf(ibv_pd& domain) {
+  // No such buffer: a device that can complains of the descriptor, another one of the call.
+  const Registration none(ibv_reg_dmabuf_mr(&domain, 0, 1, 0, -1, 0));
+  return none != nullptr || errno == EBADF;
 }
 
-Result<Registration> register_dmabuf(ibv_pd& domain, int dmabuf_fd, std::uint64_t offset,
-                                     std::size_t bytes, Access access) {
-  Registration registration(
-      ibv_reg_dmabuf_mr(&domain, offset, bytes, offset, dmabuf_fd, flags_of(access)));
-  if (registration) return registration;
-  if (errno == EOPNOTSUPP || errno == ENOTSUP || errno == EINVAL) {
+Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access access) {
+  const auto bytes = arena.bytes;
+  if (arena.dmabuf_fd < 0) {
+    Registration registration(
+        ibv_reg_mr(&domain, bytes.data(), bytes.size(), static_cast<unsigned>(flags_of(access))));
+    if (!registration) return refused(domain, bytes.size());
+    return registration;
+  }
+  if (!registers_dmabuf(domain)) {
     return Status(Code::kFailedPrecondition,
                   std::string(ibv_get_device_name(domain.context->device)) +
                       " or its driver cannot register dma-buf memory; gradients go through the "
                       "host's memory");
   }
-  return refused(domain, bytes);
+  Registration registration(ibv_reg_dmabuf_mr(&domain, arena.dmabuf_offset, bytes.size(),
+                                              reinterpret_cast<std::uint64_t>(bytes.data()),
+                                              arena.dmabuf_fd, flags_of(access)));
+  if (!registration) return refused(domain, bytes.size());
+  return registration;
 }
 
 }  // namespace phub::transport::verbs

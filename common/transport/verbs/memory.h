@@ -15,13 +15,25 @@ enum class Access {
   kWindow,  // a peer that is told the key may write to it, and can never read it
 };
 
-// Pins the range until the registration is destroyed. Errors name memlock, the device's limits and
-// the cure.
-Result<Registration> register_memory(ibv_pd& domain, std::span<std::byte> memory, Access access);
+// What a device is to read or write: the host's memory, or a GPU's that its driver exports as a
+// dma-buf. Either way work requests and peers use the addresses of `bytes`.
+struct Arena {
+  Arena(std::span<std::byte> host) : bytes(host) {}  // NOLINT(*-explicit-*): it is one
+  Arena(std::byte* data, std::size_t size) : bytes(data, size) {}
+  Arena(std::span<std::byte> gpu, int fd, std::uint64_t offset)
+      : bytes(gpu), dmabuf_fd(fd), dmabuf_offset(offset) {}
 
-// The same for device memory (a GPU's) that the driver exports as a dma-buf; `offset` is its place
-// in the buffer. Error: kFailedPrecondition if the device cannot.
-Result<Registration> register_dmabuf(ibv_pd& domain, int dmabuf_fd, std::uint64_t offset,
-                                     std::size_t bytes, Access access);
+  std::span<std::byte> bytes;
+  int dmabuf_fd = -1;               // stays the caller's; -1: the host's memory
+  std::uint64_t dmabuf_offset = 0;  // of `bytes` in the dma-buf
+};
+
+// Pins the arena until the registration is destroyed. Errors name memlock, the device's limits and
+// the cure; kFailedPrecondition for a dma-buf that the device cannot register: the caller's
+// gradients then go through the host's memory.
+Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access access);
+
+// Whether the device and its driver register dma-bufs at all.
+bool registers_dmabuf(ibv_pd& domain);
 
 }  // namespace phub::transport::verbs

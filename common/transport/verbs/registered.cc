@@ -3,15 +3,14 @@
 namespace phub::transport::verbs {
 
 Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
-                                                  std::span<std::byte> source,
-                                                  std::span<std::byte> window) {
+                                                  const Arena& source, const Arena& window) {
   auto registered = std::make_shared<Registered>();
   PHUB_ASSIGN_OR_RETURN(registered->domain, make_domain(*device));
   PHUB_ASSIGN_OR_RETURN(registered->source,
                         register_memory(*registered->domain, source, Access::kSource));
   PHUB_ASSIGN_OR_RETURN(registered->window,
                         register_memory(*registered->domain, window, Access::kWindow));
-  registered->window_bytes = window;
+  registered->window_bytes = window.bytes;
   registered->device = std::move(device);
   return registered;
 }

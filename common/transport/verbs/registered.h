@@ -21,8 +21,7 @@ struct Registered {
 // `source`: what our writes come from; `window`: where the peers' go. Both outlive the result.
 // Errors: register_memory's.
 Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
-                                                  std::span<std::byte> source,
-                                                  std::span<std::byte> window);
+                                                  const Arena& source, const Arena& window);
 
 // For VerbsEndpoint::prepare.
 VerbsMemory memory_of(const std::shared_ptr<Registered>& registered);
