@@ -213,8 +213,8 @@ Result<std::pair<UniqueFd, UniqueFd>> loopback_pair() {
   return std::pair(std::move(own), std::move(other));
 }
 
-Status receive(const TransportOptions& options, UniqueFd socket, bool* verified) {
-  PHUB_ASSIGN_OR_RETURN(const LinkOptions link, link_of(options, 1));
+Status receive(const TransportOptions& options, const LinkOptions& link, UniqueFd socket,
+               bool* verified) {
   PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 1, std::move(socket)));
   std::vector<Measured> ignored = phub_rows(options);
   PHUB_RETURN_IF_ERROR(run_end(*end, false, options, ignored, [] { return Status(); }));
@@ -225,7 +225,9 @@ Status receive(const TransportOptions& options, UniqueFd socket, bool* verified)
 // The other process's; its exit code.
 int run_receiver(const TransportOptions& options, UniqueFd socket) {
   bool verified = false;
-  const Status status = receive(options, std::move(socket), &verified);
+  const auto link = link_of(options, 1);
+  if (!link && options.devices.size() < 2) return 1;  // the sender says the same
+  const Status status = link ? receive(options, *link, std::move(socket), &verified) : link.error();
   if (!status.ok()) std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
   return verified ? 0 : 1;
 }

@@ -1,4 +1,4 @@
-// The version of the software, as in the project's CMakeLists.txt.
+// The version of the software; CMakeLists.txt reads it from here.
 #pragma once
 
 namespace phub {

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "server/phubctl_doctor_hello.h"
+#include "server/phubctl/doctor/hello.h"
 #include "tests/support/doctor_listener.h"
 
 namespace phub::phubctl::doctor {

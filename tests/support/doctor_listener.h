@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/phubctl_doctor_listen.h"
-#include "server/phubctl_doctor_peer.h"
+#include "server/phubctl/doctor/listen.h"
+#include "server/phubctl/doctor/peer.h"
 
 namespace phub::phubctl::doctor {
 

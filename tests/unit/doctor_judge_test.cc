@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "server/phubctl_doctor.h"
-#include "server/phubctl_doctor_end.h"
-#include "server/phubctl_doctor_hello.h"
-#include "server/phubctl_doctor_judge.h"
-#include "server/phubctl_doctor_socket.h"
+#include "server/phubctl/doctor/doctor.h"
+#include "server/phubctl/doctor/end.h"
+#include "server/phubctl/doctor/hello.h"
+#include "server/phubctl/doctor/judge.h"
+#include "server/phubctl/doctor/socket.h"
 #include "tests/support/gid_tables.h"
 
 namespace phub::phubctl::doctor {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "server/phubctl_doctor.h"
+#include "server/phubctl/doctor/doctor.h"
 #include "tests/support/fake_verbs_devices.h"
 #include "tests/support/gid_tables.h"
 #include "tests/unit/temporary_directory.h"

@@ -1,10 +1,11 @@
 // What the doctor finds on invented machines, and that it reads what the kernel shows.
+#include "server/phubctl/doctor/doctor.h"
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
-#include "server/phubctl_doctor.h"
 #include "tests/support/gid_tables.h"
 
 namespace phub::phubctl::doctor {

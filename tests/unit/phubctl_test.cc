@@ -3,10 +3,10 @@
 #include <string>
 
 #include "proto/control.pb.h"
-#include "server/phubctl_json.h"
-#include "server/phubctl_plan.h"
-#include "server/phubctl_ports.h"
-#include "server/phubctl_table.h"
+#include "server/phubctl/json.h"
+#include "server/phubctl/plan.h"
+#include "server/phubctl/ports.h"
+#include "server/phubctl/table.h"
 
 namespace phub::phubctl {
 namespace {

@@ -1,0 +1,38 @@
+// The commands of phubctl. Each asks the server and prints the answer, as a table or as JSON.
+//
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "server/phubctl/client.h"
+
+namespace phub::phubctl {
+
+// What `job create` is given: a file, or the fields.
+struct JobOptions {
+  std::string file;  // JobSpec as textproto; empty: the fields below
+  std::string name;
+  std::uint32_t workers = 1;
+  std::string wire_type = "fp32";
+  std::string rule = "sum";
+  std::string order = "deterministic";
+  std::uint32_t chunk_kib = 32;
+  float learning_rate = 0.0F;
+  float momentum = 0.0F;
+  float gradient_scale = 0.0F;
+  std::vector<std::string> keys;  // "name:elements" or "name:elements:weight_decay"
+};
+
+Status list_jobs(const Session& session);
+Status inspect_job(const Session& session, const std::string& name, std::uint64_t job_id);
+Status create_job(const Session& session, const JobOptions& options);
+Status close_job(const Session& session, const std::string& name);
+Status print_plan(const Session& session, const std::string& name, bool with_chunks);
+Status print_statistics(const Session& session);
+Status drain(const Session& session, std::uint32_t deadline_ms);
+
+}  // namespace phub::phubctl

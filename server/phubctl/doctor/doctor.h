@@ -1,0 +1,48 @@
+// phubctl doctor: is this machine fit for PHub, and if not, what to do; with another host, is what
+// lies between them. It asks no server.
+//
+// One thread.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/phubctl/doctor/checks.h"
+#include "server/phubctl/doctor/host.h"
+#include "server/phubctl/doctor/meeting.h"
+
+namespace phub::phubctl {
+
+struct DoctorOptions {
+  doctor::Paths paths;
+  doctor::Choices choices;
+  std::string peer = {};  // HOST[:PORT] of another doctor; empty: this machine only
+  double seconds = 1.0;   // of each measurement with the peer, about
+};
+
+struct DoctorListenOptions {
+  std::string address = {};  // ADDRESS:PORT; empty: every address, doctor::kDefaultPort
+  bool once = false;         // ends after one peer
+};
+
+// Prints the report. `stop` ends the measurements; the report says so. Error: kFailedPrecondition
+// if a check failed; kInvalidArgument for a wrong peer.
+Status examine_host(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop);
+
+// Lets other hosts' doctors measure with this one until `stop` is set. Prints where it listens,
+// then a line for each peer. Errors: the address cannot be had; with `once`, the peer's failure.
+Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions& listen,
+                        bool as_json, const std::atomic<bool>& stop);
+
+namespace doctor {
+
+// The findings as a table with the cures below each, then the GID table of every port.
+std::string to_table(const Host& host, const Choices& choices, const Findings& findings);
+
+// One object on one line: status, findings, devices, counters; `meeting` (may be null): peer.
+std::string to_json(const Host& host, const Choices& choices, const Findings& findings,
+                    const Meeting* meeting = nullptr);
+
+}  // namespace doctor
+}  // namespace phub::phubctl

@@ -1,0 +1,167 @@
+// phubctl: looks at and administers a phub-server.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/phubctl/client.h"
+#include "server/phubctl/commands.h"
+#include "server/phubctl/main_doctor.h"
+
+namespace phub::phubctl {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+struct Options {
+  std::string server = "127.0.0.1:7077";
+  bool as_json = false;
+  std::uint32_t timeout_ms = 5000;
+  std::string name;
+  std::uint64_t job_id = 0;
+  bool with_chunks = false;
+  std::uint32_t deadline_ms = 0;
+  JobOptions job;
+};
+
+using Command = std::function<Status(const Session&)>;
+
+void declare_create(CLI::App& jobs, Options& options, Command& command) {
+  CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
+  create.footer(
+      "Examples:\n"
+      "  phubctl job create demo --workers 4 --rule mean\n"
+      "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 --momentum "
+      "0.9\\\n"
+      "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
+      "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
+      "Without keys, the first worker that joins brings them.");
+  JobOptions& job = options.job;
+  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/control.proto");
+  file->type_name("FILE");
+  create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
+  const auto field = [&create, file](const std::string& name, auto& value, const char* help) {
+    create.add_option(name, value, help)->excludes(file)->capture_default_str();
+  };
+  field("--workers", job.workers, "Workers that it waits for");
+  field("--rule", job.rule, "sum, mean, sgd, momentum or nesterov");
+  field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
+  field("--order", job.order, "deterministic or arrival");
+  field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
+  field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
+  field("--momentum", job.momentum, "For momentum and nesterov");
+  field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
+  create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
+      ->excludes(file);
+  create.callback([&] {
+    if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
+    command = [&job](const Session& session) { return create_job(session, job); };
+  });
+}
+
+void declare_jobs(CLI::App& app, Options& options, Command& command) {
+  CLI::App& jobs = *app.add_subcommand("job", "List, inspect, create, close and plan jobs");
+  jobs.require_subcommand(1);
+  jobs.add_subcommand("list", "Live jobs and the last finished ones")->callback([&command] {
+    command = list_jobs;
+  });
+  CLI::App& inspect = *jobs.add_subcommand("inspect", "A job, its members and its statistics");
+  inspect.add_option("name", options.name, "Name: the live job, else the last one of that name");
+  inspect.add_option("--id", options.job_id, "Id, instead of the name");
+  inspect.callback([&] {
+    if (options.name.empty() && options.job_id == 0) throw CLI::RequiredError("name, or --id N");
+    command = [&](const Session& session) {
+      return inspect_job(session, options.name, options.job_id);
+    };
+  });
+  declare_create(jobs, options, command);
+  CLI::App& close = *jobs.add_subcommand("close", "End a job; its workers are told");
+  close.add_option("name", options.name, "Name of the job")->required();
+  close.callback(
+      [&] { command = [&](const Session& session) { return close_job(session, options.name); }; });
+  CLI::App& plan =
+      *jobs.add_subcommand("plan", "Which core has which chunks, and the load of each");
+  plan.add_option("name", options.name, "Name of the job")->required();
+  plan.add_flag("--chunks", options.with_chunks, "List every chunk too");
+  plan.callback([&] {
+    command = [&](const Session& session) {
+      return print_plan(session, options.name, options.with_chunks);
+    };
+  });
+}
+
+void declare(CLI::App& app, Options& options, Command& command) {
+  app.description("phubctl: looks at and administers a phub-server.");
+  app.footer(
+      "Examples:\n"
+      "  phubctl job list\n"
+      "  phubctl job inspect demo\n"
+      "  phubctl --server 10.0.0.7:7077 --json server stats\n"
+      "  phubctl doctor\n\n"
+      "Exit status: 0 done, 1 refused or no server answers, 2 bad usage.");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--server", options.server, "Control address of the server")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_flag("--json", options.as_json, "One JSON object on one line instead of tables");
+  app.add_option("--timeout-ms", options.timeout_ms, "Deadline of the call, milliseconds")
+      ->check(CLI::Range(1U, 3'600'000U))
+      ->capture_default_str();
+  declare_jobs(app, options, command);
+  CLI::App& server = *app.add_subcommand("server", "The server itself");
+  server.require_subcommand(1);
+  server.add_subcommand("stats", "Load, memory, connections and dropped input")
+      ->callback([&command] { command = print_statistics; });
+  CLI::App& drain_command = *app.add_subcommand("drain", "Take no new jobs from now on");
+  drain_command
+      .add_option("--deadline-ms", options.deadline_ms,
+                  "End jobs that still run then, milliseconds; 0: let them finish")
+      ->capture_default_str();
+  drain_command.callback([&] {
+    command = [&](const Session& session) { return drain(session, options.deadline_ms); };
+  });
+}
+
+Status ask_server(const Options& options, const Command& command) {
+  PHUB_ASSIGN_OR_RETURN(
+      const auto client,
+      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms)));
+  return command({.client = *client, .as_json = options.as_json});
+}
+
+int run(int argc, char** argv) {
+  CLI::App app;
+  Options options;
+  Command command;
+  LocalCommand local_command;
+  declare(app, options, command);
+  declare_doctor(app, options.as_json, local_command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  const Status status = local_command ? local_command() : ask_server(options, command);
+  if (status.ok()) return 0;
+  fmt::print(stderr, "phubctl: {}\n", status.message());
+  return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
+}
+
+}  // namespace
+}  // namespace phub::phubctl
+
+int main(int argc, char** argv) {
+  try {
+    return phub::phubctl::run(argc, argv);
+  } catch (const std::exception& error) {  // a library's; we throw nothing
+    std::fprintf(stderr, "phubctl: %s\n", error.what());
+    return 1;
+  }
+}
