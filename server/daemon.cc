@@ -33,6 +33,12 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
                                       .waiting = describe(options.data_plane.waiting)};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
+  if (!options.metrics_address.empty()) {
+    PHUB_ASSIGN_OR_RETURN(daemon->metrics_,
+                          MetricsExporter::create(options.metrics_address,
+                                                  std::make_shared<MetricsCollector>(
+                                                      daemon->table_, *daemon->data_plane_)));
+  }
   daemon->reaper_ = std::thread([daemon = daemon.get()] { daemon->reap_until_stopped(); });
   return daemon;
 }

@@ -14,19 +14,22 @@
 #include "server/control_service.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/metrics/exporter.h"
 
 namespace phub::server {
 
 struct DaemonOptions {
   DataPlaneOptions data_plane;
   std::string control_address = "127.0.0.1:7077";
+  std::string metrics_address = {};  // empty: no metrics are served
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
 };
 
 class Daemon {
  public:
-  // Serves when it returns. Errors: those of DataPlane::create and ControlService::create.
+  // Serves when it returns. Errors: those of DataPlane::create, ControlService::create and
+  // MetricsExporter::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -34,6 +37,7 @@ class Daemon {
   Daemon& operator=(const Daemon&) = delete;
 
   std::string control_address() const { return service_->address(); }
+  std::string metrics_address() const { return metrics_ ? metrics_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
 
@@ -55,6 +59,7 @@ class Daemon {
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<ControlService> service_;
+  std::unique_ptr<MetricsExporter> metrics_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper
   std::thread reaper_;
 };

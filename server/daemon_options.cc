@@ -43,6 +43,7 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .connections_per_core = config.connections_per_core(),
                          .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
           .control_address = config.control_address(),
+          .metrics_address = config.metrics_address(),
           .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
           .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms())};
 }

@@ -31,6 +31,7 @@ struct Overrides {
   std::string config_path;
   std::optional<std::string> control;
   std::optional<std::string> data;
+  std::optional<std::string> metrics;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
@@ -47,7 +48,8 @@ void declare(CLI::App& app, Overrides& overrides) {
       "  phub-server --config configs/server.textproto  as the file says\n"
       "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --cores 2\n"
       "                                                 for workers on other machines\n\n"
-      "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves. Logs go to\n"
+      "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
+      "` metrics=HOST:PORT` at the end if it serves metrics. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
       "drain_timeout_ms; a second signal ends at once. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
@@ -58,6 +60,9 @@ void declare(CLI::App& app, Overrides& overrides) {
                  "Control address; overrides control_address (port 0: a free one)")
       ->type_name("HOST:PORT");
   app.add_option("--data", overrides.data, "Address of the tcp data plane; overrides data_address")
+      ->type_name("HOST:PORT");
+  app.add_option("--metrics", overrides.metrics,
+                 "Serve /metrics for Prometheus there; overrides metrics_address")
       ->type_name("HOST:PORT");
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
@@ -76,6 +81,7 @@ Result<ServerConfig> configuration(const Overrides& overrides) {
   }
   if (overrides.control) config.set_control_address(*overrides.control);
   if (overrides.data) config.set_data_address(*overrides.data);
+  if (overrides.metrics) config.set_metrics_address(*overrides.metrics);
   if (overrides.cores) {
     config.set_cores(*overrides.cores);
     config.clear_cpus();
@@ -137,8 +143,9 @@ int serve(const ServerConfig& config) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
   }
-  fmt::print("phub-server ready control={} data={} pid={}\n", (*daemon)->control_address(),
-             (*daemon)->tcp_port(), getpid());
+  const std::string metrics = (*daemon)->metrics_address();
+  fmt::print("phub-server ready control={} data={} pid={}{}{}\n", (*daemon)->control_address(),
+             (*daemon)->tcp_port(), getpid(), metrics.empty() ? "" : " metrics=", metrics);
   std::fflush(stdout);
   spdlog::info("event=ready control={} data_port={} cores={}", (*daemon)->control_address(),
                (*daemon)->tcp_port(), (*daemon)->cores());

@@ -1,0 +1,29 @@
+// What the server knows of its jobs, cores, RDMA ports and refused input, as Prometheus metrics.
+//
+// Read from the counters that exist anyway, when somebody asks; the data path does nothing for it.
+// Only live jobs are shown: a name that has ended leaves no series behind. Any thread.
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <vector>
+
+#include "server/data_plane.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+class MetricsCollector final : public prometheus::Collectable {
+ public:
+  // Both outlive this.
+  MetricsCollector(JobTable& table, const DataPlane& data_plane)
+      : table_(table), data_plane_(data_plane) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  JobTable& table_;
+  const DataPlane& data_plane_;
+};
+
+}  // namespace phub::server
