@@ -78,6 +78,22 @@ class System(JobTest):
         self.the_plan_names_the_ports()
         self.assertIn("transparent ones", self.server.table("job", "inspect", "shown"))
 
+    def test_auto_takes_verbs_to_another_host(self):
+        # A host is told by its boot id: this worker sees another one.
+        boot_id = pathlib.Path(FOLDER.name) / "boot_id"
+        boot_id.write_text("another host\n")
+        elsewhere = ["unshare", "--mount", "sh", "-c",
+                     f'mount --bind {boot_id} /proc/sys/kernel/random/boot_id && exec "$@"', "sh"]
+        self.workers = [processes.worker(self.server, 0, 2, "auto", "--job", "far"),
+                        processes.worker(self.server, 1, 2, "auto", "--job", "far",
+                                         within=elsewhere)]
+        processes.until(self.server.running, "the job runs")
+        near, far = self.server.ctl("job", "inspect", "far")["job"]["members"]
+        self.assertEqual((near["transport"], far["transport"]), ("shm", "verbs"))
+        processes.until(lambda: "through its rxe" in self.server.text("job", "inspect", "far"),
+                        "the reason is shown")
+        self.wait_for_rounds(10)
+
     def test_rdma_memory_comes_from_the_pool_of_huge_pages(self):
         pool = pathlib.Path("/proc/sys/vm/nr_hugepages")
         pool.write_text("32")

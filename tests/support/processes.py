@@ -89,9 +89,10 @@ def find(tree, name):
     return None
 
 
-def worker(server, index, workers, transport, *more):
+def worker(server, index, workers, transport, *more, within=()):
+    """`within`: a command that runs the worker's."""
     return subprocess.Popen(
-        [BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
+        [*within, BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
          "--index", str(index), "--transport", transport, "--epochs", "1000", *more],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
