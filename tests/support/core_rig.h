@@ -1,0 +1,175 @@
+// One core with the workers of a job, all driven from one thread: rounds without a daemon.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/transport/verbs/registered.h"
+#include "common/wire.h"
+#include "server/core.h"
+#include "server/verbs_memory.h"
+#include "tests/support/endpoint_pair.h"
+#include "tests/support/rdma_devices.h"
+
+namespace phub::testing {
+
+using namespace transport;  // NOLINT(google-build-using-namespace): what the rig is made of
+
+struct RigWorker final : Placement, Layout {
+  static constexpr std::uint32_t kChunks = 64;
+  static constexpr std::uint32_t kChunkBytes = 4096;
+
+  std::unique_ptr<SharedMemory> gradients =
+      std::move(*SharedMemory::create("gradients", kChunks* kChunkBytes));
+  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
+  std::shared_ptr<verbs::Registered> registered;
+  std::shared_ptr<const Landing> landing;
+  std::unique_ptr<Endpoint> endpoint;
+  PeerId peer = 0;
+
+  std::byte* place(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
+  void abandon(PeerId, std::byte*) override {}
+  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
+    return landing->slots[wire::slot_of(immediate)];
+  }
+};
+
+class CoreRig {
+ public:
+  static constexpr std::uint32_t kWorkers = 4;
+  static constexpr std::uint32_t kChunks = RigWorker::kChunks;
+
+  // "shm" or "verbs", on the executable's RDMA devices.
+  explicit CoreRig(const std::string& transport) {
+    PlanInput input;
+    input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
+    input.chunk_bytes = kChunkBytes;
+    input.cores_per_server = {1};
+    shape_.workers = kWorkers;
+    shape_.rule = RuleKind::kNesterov;
+    shape_.weight_decay = {0.0F};
+    shape_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    job_ = std::move(*server::JobMemory::create(shape_));
+    shard_ = std::move(*server::Shard::create(shape_, 0, job_));
+    const auto& device = rdma_devices().front();
+    server::CoreOptions options;
+    options.max_connections = kWorkers;
+    options.device = device;
+    options.own_thread = false;
+    core_ = std::move(*server::Core::create(options));
+    memory_ = std::move(*server::VerbsMemory::create(device, job_, shape_, {0}));
+    workers_.resize(kWorkers);
+    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+      workers_[w] = std::make_unique<RigWorker>();
+      transport == "verbs" ? connect_verbs(w) : connect_shm(w);
+    }
+  }
+  ~CoreRig() { core_->detach(shard_.get()); }
+  CoreRig(const CoreRig&) = delete;
+  CoreRig& operator=(const CoreRig&) = delete;
+
+  // Every worker pushes every chunk, and takes the answers.
+  void round() {
+    push_all(shape_.epoch);
+    for (auto& worker : workers_) {
+      PHUB_CHECK(answers(*worker, kChunks) == kChunks, "every chunk is answered");
+    }
+  }
+  // The same as workers of another epoch would; nobody waits for answers.
+  void stale_round() { push_all(shape_.epoch + 1); }
+  // Answers that are there now.
+  std::size_t waiting_answers() const {
+    std::size_t count = 0;
+    std::vector<Completion> batch(kChunks);
+    for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
+    return count;
+  }
+  std::uint64_t drops(server::Drop cause) const { return core_->drops().value(cause); }
+
+ private:
+  static constexpr std::size_t kBatch = 16;
+  static constexpr std::uint32_t kChunkBytes = RigWorker::kChunkBytes;
+
+  void push_all(std::uint32_t epoch) {
+    for (auto& worker : workers_) push(*worker, epoch);
+    while (core_->run_once()) {
+    }
+  }
+
+  void connect_shm(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    const std::uint32_t capacity = channel_capacity(kChunks);
+    auto channel = std::move(*SharedMemory::create("channel", channel_bytes(capacity)));
+    auto [own, cores] = stream_pair();
+    const auto side = [&](UniqueFd socket, bool core_side) {
+      ShmConnection connection;
+      connection.socket = std::move(socket);
+      connection.channel = std::move(*Mapping::of_file(channel->fd(), channel->size(), true));
+      connection.capacity = capacity;
+      connection.core_side = core_side;
+      const SharedMemory& mine = core_side ? *job_->published : *worker.gradients;
+      const SharedMemory& peers = core_side ? *worker.gradients : *job_->published;
+      connection.own_memory = {mine.data(), mine.size()};
+      connection.peer_memory = std::move(*Mapping::of_file(peers.fd(), peers.size(), false));
+      return connection;
+    };
+    auto endpoint = std::move(*ShmEndpoint::create(1));
+    worker.peer = *endpoint->add(side(std::move(own), false));
+    worker.endpoint = std::move(endpoint);
+    PHUB_CHECK(core_->connect_shm(shard_.get(), index, side(std::move(cores), true)).ok(), "shm");
+  }
+
+  void connect_verbs(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    const auto& device = rdma_devices().front();
+    worker.registered = std::move(
+        *verbs::register_both(device, {worker.gradients->data(), worker.gradients->size()},
+                              {worker.parameters->data(), worker.parameters->size()}));
+    worker.landing = memory_->landing(0);
+    auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
+    const auto parts = *memory_->of(index, 0);
+    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 1));
+    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 1));
+    std::tie(own.socket, cores.socket) = stream_pair();
+    own.peer = cores.own;
+    cores.peer = own.own;
+    PHUB_CHECK(endpoint->connect(own).ok() && core_->verbs()->connect(cores).ok(), "connect");
+    worker.peer = *endpoint->add(std::move(own));
+    worker.endpoint = std::move(endpoint);
+    PHUB_CHECK(core_
+                   ->connect_verbs(shard_.get(), index, std::move(cores), parts.window.data(),
+                                   memory_->landing(0))
+                   .ok(),
+               "verbs");
+  }
+
+  static void push(RigWorker& worker, std::uint32_t epoch) {
+    std::vector<Write> writes;
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
+      writes.push_back({.data = worker.gradients->data() + slot * kChunkBytes,
+                        .bytes = kChunkBytes,
+                        .immediate = wire::immediate(slot, epoch)});
+      if (writes.size() < kBatch) continue;
+      PHUB_CHECK(worker.endpoint->post(worker.peer, writes) == kBatch, "room for a round");
+      writes.clear();
+    }
+  }
+
+  static std::size_t answers(RigWorker& worker, std::size_t count) {
+    std::size_t arrived = 0;
+    for (const Completion& answer : collect(*worker.endpoint, count)) {
+      arrived += answer.kind == CompletionKind::kArrived ? 1 : 0;
+    }
+    return arrived;
+  }
+
+  server::JobShape shape_;
+  std::shared_ptr<server::JobMemory> job_;
+  std::shared_ptr<server::VerbsMemory> memory_;
+  std::unique_ptr<server::Shard> shard_;
+  std::vector<std::unique_ptr<RigWorker>> workers_;
+  std::unique_ptr<server::Core> core_;  // before the workers: both ends of a connection
+};
+
+}  // namespace phub::testing

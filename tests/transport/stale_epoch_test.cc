@@ -1,0 +1,24 @@
+// What an earlier life of a job still has on its way is dropped and counted, and harms nobody.
+#include <catch2/catch.hpp>
+
+#include "tests/support/core_rig.h"
+
+namespace phub::testing {
+
+TEST_CASE("pushes of another epoch are dropped and counted, and the round goes on") {
+  for (const std::string transport : {"shm", "verbs"}) {
+    INFO(transport);
+    CoreRig rig(transport);
+    rig.round();
+    CHECK(rig.drops(server::Drop::kStaleEpoch) == 0);
+    for (std::uint64_t times = 1; times <= 3; ++times) {
+      rig.stale_round();
+      CHECK(rig.drops(server::Drop::kStaleEpoch) == times * CoreRig::kWorkers * CoreRig::kChunks);
+      CHECK(rig.waiting_answers() == 0);
+      rig.round();
+    }
+    CHECK(rig.drops(server::Drop::kDuplicatePush) == 0);
+  }
+}
+
+}  // namespace phub::testing
