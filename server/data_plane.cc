@@ -13,6 +13,7 @@
 #include "kernels/reduce.h"
 #include "server/acceptor.h"
 #include "server/core.h"
+#include "server/core_cpus.h"
 #include "server/core_ports.h"
 #include "server/job_memory.h"
 #include "server/verbs_memory.h"
@@ -31,16 +32,6 @@ struct Job {
   std::vector<bool> connected;                 // [worker * cores + core]
 };
 
-std::uint64_t bytes_needed(const JobShape& shape) {
-  std::uint64_t elements = 0;
-  for (const Chunk& chunk : shape.plan->chunks) {
-    if (chunk.server == shape.server_index) elements += chunk.elements;
-  }
-  const std::uint64_t wire = size_of(shape.wire_type);
-  const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
-}
-
 std::string_view name_of(transport::Kind kind) {
   switch (kind) {
     case transport::Kind::kShm:
@@ -50,31 +41,6 @@ std::string_view name_of(transport::Kind kind) {
     default:
       return "tcp";
   }
-}
-
-Result<std::vector<std::optional<std::uint32_t>>> assign_cpus(const DataPlaneOptions& options) {
-  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> usable, usable_cpus());
-  std::vector<std::optional<std::uint32_t>> cpus(options.cpus.begin(), options.cpus.end());
-  for (const auto& cpu : cpus) {
-    if (std::find(usable.begin(), usable.end(), *cpu) == usable.end()) {
-      return Status(Code::kInvalidArgument,
-                    "cpus: this process may not run on CPU " + std::to_string(*cpu));
-    }
-  }
-  if (!cpus.empty()) return cpus;
-  const std::size_t cores = options.cores == 0 ? usable.size() : options.cores;
-  if (cores > usable.size() && !options.allow_oversubscription) {
-    return Status(Code::kResourceExhausted,
-                  "cores: " + std::to_string(cores) + " asked for, the machine has " +
-                      std::to_string(usable.size()) +
-                      " CPUs for us; ask for fewer or set allow_oversubscription");
-  }
-  if (cores > usable.size()) {
-    cpus.resize(cores);  // none is pinned: the system balances them
-  } else {
-    cpus.assign(usable.begin(), usable.begin() + static_cast<std::ptrdiff_t>(cores));
-  }
-  return cpus;
 }
 
 class DataPlaneImpl final : public DataPlane, private Admission {

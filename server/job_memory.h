@@ -13,6 +13,17 @@
 
 namespace phub::server {
 
+// Of one server's chunks: parameters and optimizer state, without staging.
+inline std::uint64_t bytes_needed(const JobShape& shape) {
+  std::uint64_t elements = 0;
+  for (const Chunk& chunk : shape.plan->chunks) {
+    if (chunk.server == shape.server_index) elements += chunk.elements;
+  }
+  const std::uint64_t wire = size_of(shape.wire_type);
+  const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
+}
+
 struct JobMemory {
   // What workers read, in the wire type; local workers map it read-only.
   std::unique_ptr<SharedMemory> published;
