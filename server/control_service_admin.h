@@ -31,10 +31,13 @@ class AdminService final : public control::Admin::Service {
                     control::PlanReply* reply) override;
   grpc::Status Statistics(grpc::ServerContext* context, const control::StatisticsRequest* request,
                           control::StatisticsReply* reply) override;
+  grpc::Status Trace(grpc::ServerContext* context, const control::TraceRequest* request,
+                     control::TraceReply* reply) override;
   grpc::Status Drain(grpc::ServerContext* context, const control::DrainRequest* request,
                      control::DrainReply* reply) override;
 
  private:
+  void fill_timing(const JobView& view, control::JobInfo& message) const;
   // The share of the time since the last call that each core was busy.
   std::vector<double> busy_shares(const std::vector<CoreCounters>& cores);
 
