@@ -15,6 +15,7 @@
 #include "server/core.h"
 #include "server/core_cpus.h"
 #include "server/core_ports.h"
+#include "server/job_copying.h"
 #include "server/job_memory.h"
 #include "server/verbs_memory.h"
 
@@ -87,6 +88,8 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   }
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
+  Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
+                             std::chrono::milliseconds timeout) override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -112,6 +115,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::vector<std::unique_ptr<Core>> cores_;
   std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
   std::unique_ptr<Acceptor> acceptor_;
+  std::mutex copy_mutex_;     // copy_job; taken before mutex_
   mutable std::mutex mutex_;  // jobs_
   std::map<std::uint64_t, Job> jobs_;
   std::thread thread_;  // runs context_
@@ -354,6 +358,32 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
   counters.reserved_page_bytes += found->second.memory->reserved_page_bytes();
   return counters;
+}
+
+Result<CopiedJob> DataPlaneImpl::copy_job(std::uint64_t job_id, std::uint64_t round,
+                                          std::chrono::milliseconds timeout) {
+  const Status gone(Code::kNotFound, "it is not running here");
+  const std::lock_guard one_at_a_time(copy_mutex_);
+  std::unique_ptr<JobCopying> copying;
+  while (true) {
+    std::optional<JobShape> shape;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = jobs_.find(job_id);
+      if (found == jobs_.end()) return gone;
+      if (copying) {
+        PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second.shards));
+        if (done) return copying->result();
+      } else {
+        shape = found->second.shape;
+      }
+    }
+    if (shape) {
+      PHUB_ASSIGN_OR_RETURN(copying, JobCopying::create(*shape, round, timeout));
+    } else {
+      std::this_thread::sleep_for(JobCopying::kRest);  // in which others may have the mutex
+    }
+  }
 }
 
 std::vector<CoreRounds> DataPlaneImpl::job_rounds(std::uint64_t job_id, std::size_t rounds) const {
