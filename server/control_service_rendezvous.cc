@@ -44,6 +44,8 @@ Status RendezvousService::join(const control::JoinRequest& request, control::Joi
   }
   reply.set_boot_id(offer_.boot_id);
   reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
+  const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
+  reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
   return {};
 }
 
@@ -51,7 +53,8 @@ Status RendezvousService::ready(const control::ReadyRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
   const Topology topology{
       .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
-      .server_index = request.server_index()};
+      .server_index = request.server_index(),
+      .core_load_bytes = {request.core_load_bytes().begin(), request.core_load_bytes().end()}};
   return table_.ready(identity, topology, request.plan_hash());
 }
 

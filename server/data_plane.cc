@@ -15,6 +15,7 @@
 #include "server/core.h"
 #include "server/core_cpus.h"
 #include "server/core_ports.h"
+#include "server/host_memory.h"
 #include "server/job_copying.h"
 #include "server/job_memory.h"
 #include "server/verbs_memory.h"
@@ -103,6 +104,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   Result<Admitted> connect(Job& job, Candidate& candidate);
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
+  Room room() const;  // REQUIRES: mutex_
   void detach(Job& job);
   void watch_events();
 
@@ -201,17 +203,7 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
   if (jobs_.contains(shape.job_id)) {
     return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
   }
-  if (options_.memory_limit_bytes > 0) {
-    std::uint64_t used = 0;
-    for (const auto& [id, job] : jobs_) used += bytes_needed(job.shape);
-    const std::uint64_t wanted = bytes_needed(shape);
-    if (used + wanted > options_.memory_limit_bytes) {
-      return {Code::kResourceExhausted, "the job needs " + std::to_string(wanted >> 20) + " MiB, " +
-                                            std::to_string(used >> 20) + " of memory_limit_mib " +
-                                            std::to_string(options_.memory_limit_bytes >> 20) +
-                                            " are taken"};
-    }
-  }
+  PHUB_RETURN_IF_ERROR(server::admit(bytes_pinned(shape, !ports_.empty()), room()));
   Job job;
   job.shape = shape;
   job.connected.resize(shape.workers * cores_.size());
@@ -223,6 +215,19 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
   }
   jobs_.emplace(shape.job_id, std::move(job));
   return {};
+}
+
+Room DataPlaneImpl::room() const {
+  Room room{.limit_bytes = options_.memory_limit_bytes,
+            .available_bytes = available_bytes(!ports_.empty())};
+  for (const auto& [id, job] : jobs_) {
+    const std::uint64_t pinned = bytes_pinned(job.shape, !ports_.empty());
+    std::uint64_t touched = job.memory->resident_bytes();
+    for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
+    room.admitted_bytes += pinned;
+    room.untouched_bytes += pinned - std::min(pinned, touched);
+  }
+  return room;
 }
 
 void DataPlaneImpl::detach(Job& job) {

@@ -82,10 +82,11 @@ struct DataPlaneOptions {
 
 struct JobShape {
   std::uint64_t job_id = 0;
+  std::string tenant = "default";
+  std::uint32_t tenant_id = 0;  // 0: the default tenant
+  std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
   std::uint32_t epoch = 1;
   std::uint32_t workers = 1;  // at most kernels::kMaxSources
-  std::uint64_t tenant_id = 0;
-  std::uint32_t weight = 1;  // of the tenant, in the share of a core
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;

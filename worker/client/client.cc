@@ -148,12 +148,15 @@ Status ClientImpl::make_plan_with_servers() {
   for (const KeySpec& key : keys_) input.key_elements.push_back(key.elements);
   for (const JoinInfo& joined : membership_.joined) {
     input.cores_per_server.push_back(joined.cores);
+    const auto& load = joined.core_load_bytes;
+    input.core_load_bytes.insert(input.core_load_bytes.end(), load.begin(), load.end());
   }
   cores_ = input.cores_per_server;
   PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
   plan_ = std::make_shared<const Plan>(std::move(plan));
   for (std::uint32_t s = 0; s < cores_.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, s, plan_->hash, options_.timeout));
+    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, input.core_load_bytes, s,
+                                                       plan_->hash, options_.timeout));
   }
   return {};
 }

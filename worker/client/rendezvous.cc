@@ -112,20 +112,22 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_process_id(static_cast<std::uint32_t>(getpid()));
     control::JoinReply reply;
     PHUB_RETURN_IF_ERROR(call(&control::Rendezvous::Stub::Join, request, reply, timeout));
-    JoinInfo info{.job_id = reply.job_id(),
-                  .epoch = reply.epoch(),
-                  .worker_index = reply.worker_index(),
-                  .secret = {},
-                  .cores = reply.cores(),
-                  .host = address_.host,
-                  .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
-                  .shm_socket = reply.shm_socket(),
-                  .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
-                  .rdma = {},
-                  .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
+    JoinInfo info{
+        .job_id = reply.job_id(),
+        .epoch = reply.epoch(),
+        .worker_index = reply.worker_index(),
+        .secret = {},
+        .cores = reply.cores(),
+        .host = address_.host,
+        .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
+        .shm_socket = reply.shm_socket(),
+        .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
+        .rdma = {},
+        .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
+        .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
     if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
         reply.tcp_port() > UINT16_MAX || info.worker_index >= job.workers ||
-        info.heartbeat_interval.count() == 0) {
+        info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores) {
       return Status(Code::kInternal, text_ + " sent a join reply that makes no sense");
     }
     std::copy(reply.secret().begin(), reply.secret().end(), info.secret.begin());
@@ -140,10 +142,12 @@ class GrpcRendezvous final : public Rendezvous {
     return info;
   }
 
-  Status ready(const std::vector<std::uint32_t>& cores_per_server, std::uint32_t server_index,
+  Status ready(const std::vector<std::uint32_t>& cores_per_server,
+               const std::vector<std::uint64_t>& core_load_bytes, std::uint32_t server_index,
                std::uint64_t plan_hash, milliseconds timeout) override {
     control::ReadyRequest request = identified<control::ReadyRequest>();
     request.mutable_cores_per_server()->Add(cores_per_server.begin(), cores_per_server.end());
+    request.mutable_core_load_bytes()->Add(core_load_bytes.begin(), core_load_bytes.end());
     request.set_server_index(server_index);
     request.set_plan_hash(plan_hash);
     control::ReadyReply reply;

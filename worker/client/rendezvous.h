@@ -57,6 +57,7 @@ struct JoinInfo {
   std::string shm_socket;      // abstract name without the leading NUL; empty: no shm
   bool same_host = false;      // same boot id: shm is possible
   std::vector<RdmaPort> rdma;  // by core: the NIC that serves it; empty: no verbs
+  std::vector<std::uint64_t> core_load_bytes;  // by core: what other jobs have there, for the plan
   std::chrono::milliseconds heartbeat_interval{0};
 };
 
@@ -84,9 +85,11 @@ class Rendezvous {
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
-  // each server, `server_index` says which of them this server is.
+  // each server, `server_index` says which of them this server is; `core_load_bytes` is what their
+  // joins said, one after another (empty: nothing anywhere).
   // Errors: kFailedPrecondition (plan or topology differ, both are printed), kResourceExhausted.
   virtual Status ready(const std::vector<std::uint32_t>& cores_per_server,
+                       const std::vector<std::uint64_t>& core_load_bytes,
                        std::uint32_t server_index, std::uint64_t plan_hash,
                        std::chrono::milliseconds timeout) = 0;
 
