@@ -21,16 +21,29 @@ std::string describe(const Waiting& waiting) {
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options)
-    : options_(options), table_({.heartbeat_deadline = options.heartbeat_deadline}) {}
+Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy)
+    : options_(options),
+      tenancy_(std::move(tenancy)),
+      journal_(*tenancy_->store),
+      table_({.heartbeat_deadline = options.heartbeat_deadline,
+              .join_secret_lifetime = options.join_secret_lifetime,
+              .tenants = &tenancy_->directory,
+              .journal = &journal_}) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
-  std::unique_ptr<Daemon> daemon(new Daemon(options));
+  PHUB_ASSIGN_OR_RETURN(auto tenancy, Tenancy::open(options.tenancy));
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
   daemon->table_.attach(*daemon->data_plane_);
-  const ControlServiceOptions service{.address = options.control_address,
-                                      .heartbeat_interval = daemon->heartbeat_interval(),
-                                      .waiting = describe(options.data_plane.waiting)};
+  PHUB_ASSIGN_OR_RETURN(const std::vector<SavedJob> saved, daemon->journal_.take());
+  daemon->table_.restore(saved);
+  const ControlServiceOptions service{
+      .address = options.control_address,
+      .heartbeat_interval = daemon->heartbeat_interval(),
+      .waiting = describe(options.data_plane.waiting),
+      .tls = options.tls,
+      .require_client_certificates = options.require_client_certificates,
+      .tenancy = daemon->tenancy_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
   if (!options.metrics_address.empty()) {

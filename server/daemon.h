@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "server/control_service.h"
+#include "server/control_service_journal.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
 #include "server/metrics/exporter.h"
@@ -24,12 +25,16 @@ struct DaemonOptions {
   std::string metrics_address = {};  // empty: no metrics are served
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
+  std::chrono::milliseconds join_secret_lifetime{60'000};
+  TlsFiles tls = {};  // of the control plane; none: plaintext
+  bool require_client_certificates = true;
+  TenancyOptions tenancy = {};
 };
 
 class Daemon {
  public:
-  // Serves when it returns. Errors: those of DataPlane::create, ControlService::create and
-  // MetricsExporter::create.
+  // Serves when it returns. Errors: those of Tenancy::open, DataPlane::create,
+  // ControlService::create and MetricsExporter::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -51,11 +56,13 @@ class Daemon {
   void fail_all(const std::string& reason) { table_.fail_all(reason); }
 
  private:
-  explicit Daemon(const DaemonOptions& options);
+  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy);
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
   const DaemonOptions options_;
+  const std::unique_ptr<Tenancy> tenancy_;
+  StoredJobs journal_;
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<ControlService> service_;

@@ -45,7 +45,15 @@ DaemonOptions options_from(const ServerConfig& config) {
           .control_address = config.control_address(),
           .metrics_address = config.metrics_address(),
           .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
-          .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms())};
+          .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms()),
+          .join_secret_lifetime = std::chrono::milliseconds(config.join_secret_lifetime_ms()),
+          .tls = {.ca = config.security().ca(),
+                  .certificate = config.security().certificate(),
+                  .key = config.security().key()},
+          .require_client_certificates = config.security().client_certificates() == "require",
+          .tenancy = {.state_folder = config.state_folder(),
+                      .tokens_required =
+                          config.has_security() && config.security().tokens() == "required"}};
 }
 
 }  // namespace phub::server

@@ -4,17 +4,15 @@
 // Owned by the daemon, called by the job table's callers: any thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 #include "common/base/status.h"
 #include "server/job_spec.h"
+#include "server/tenants/secret.h"
 
 namespace phub::server {
-
-using Digest = std::array<std::uint8_t, 32>;  // SHA-256
 
 struct SavedJob {
   std::uint64_t id = 0;

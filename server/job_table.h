@@ -103,6 +103,10 @@ struct PlanView {
   std::vector<CorePort> ports = {};  // of this server, by core; empty: no RDMA
 };
 
+// What is said of a job that does not exist, or that the caller may not know of.
+Status unknown_job(const std::string& label);
+Status no_live_job(const JobName& name);
+
 class JobTable final : public Membership {
  public:
   explicit JobTable(JobTableOptions options) : options_(std::move(options)) {}

@@ -8,19 +8,15 @@
 #include "server/job_table.h"
 
 namespace phub::server {
-namespace {
-
-Status unknown(const std::string& name) {
+Status unknown_job(const std::string& label) {
   return {Code::kNotFound,
-          fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", name)};
+          fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", label)};
 }
 
-Status not_live(const JobName& name) {
+Status no_live_job(const JobName& name) {
   return {Code::kNotFound, fmt::format("no live job is named \"{}\"; `phubctl job list` shows all",
                                        to_string(name))};
 }
-
-}  // namespace
 
 Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
                                        const std::optional<Digest>& nonce_hash) {
@@ -79,7 +75,7 @@ void JobTable::close_all_of(const std::string& tenant) {
 Status JobTable::close(const JobName& name) {
   const Lock lock(mutex_);
   const std::shared_ptr<Job> job = live_job(name);
-  if (job == nullptr) return not_live(name);
+  if (job == nullptr) return no_live_job(name);
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
          "it was closed by an administrator");
   return {};
@@ -102,13 +98,13 @@ Result<JobView> JobTable::inspect(const JobName& name, std::uint64_t job_id) con
     auto found = jobs_.end();
     if (job_id != 0) {
       found = jobs_.find(job_id);
-      if (found == jobs_.end()) return unknown(fmt::format("id {}", job_id));
+      if (found == jobs_.end()) return unknown_job(fmt::format("id {}", job_id));
     } else {
       // Ids grow, and a name is live at most once: the newest of that name is the live one.
       for (auto entry = jobs_.begin(); entry != jobs_.end(); ++entry) {
         if (name_of(*entry->second) == name) found = entry;
       }
-      if (found == jobs_.end()) return unknown(to_string(name));
+      if (found == jobs_.end()) return unknown_job(to_string(name));
     }
     view = view_of(*found->second);
   }
@@ -123,7 +119,7 @@ Result<PlanView> JobTable::plan(const JobName& name) const {
   {
     const Lock lock(mutex_);
     const std::shared_ptr<Job> job = live_job(name);
-    if (job == nullptr) return not_live(name);
+    if (job == nullptr) return no_live_job(name);
     view = {.spec = job->spec,
             .plan = job->plan,
             .is_preview = job->plan == nullptr,

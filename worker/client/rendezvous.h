@@ -70,8 +70,11 @@ struct Beat {
 class Rendezvous {
  public:
   // `address` is the server's control address, "host:port" or "[::1]:port". Connects at the first
-  // call. Errors: kInvalidArgument for an address that does not parse.
-  static Result<std::unique_ptr<Rendezvous>> create(const std::string& address);
+  // call. `server` is its place in the job's list of servers. Errors: kInvalidArgument for an
+  // address that does not parse, for files of `security` that are wrong.
+  static Result<std::unique_ptr<Rendezvous>> create(const std::string& address,
+                                                    const ClientSecurity& security = {},
+                                                    std::size_t server = 0);
 
   virtual ~Rendezvous() = default;  // does not leave
   Rendezvous() = default;
@@ -79,8 +82,9 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Becomes a member. Keeps trying until `timeout` while no server answers. Called once.
-  // Errors: kUnavailable (no server answers; the server is draining), kAlreadyExists (index taken,
-  // job full), kInvalidArgument (a field that differs from the job's, with both values).
+  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server answers;
+  // the server is draining), kAlreadyExists (index taken, job full), kInvalidArgument (a field that
+  // differs from the job's, with both values).
   virtual Result<JoinInfo> join(const JobDescription& job, std::chrono::milliseconds timeout) = 0;
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
@@ -115,6 +119,6 @@ struct Membership {
 // Joins server 0 first, which gives the worker its index, then the others with that index.
 // Everything happens within `timeout`; after an error the servers joined so far are left again.
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
-                            std::chrono::milliseconds timeout);
+                            std::chrono::milliseconds timeout, const ClientSecurity& security = {});
 
 }  // namespace phub::client
