@@ -106,6 +106,9 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
                       "because transports has no \"tcp\"");
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
+  check.unused_unless(!config.state_folder().empty(), "snapshots_kept", "without state_folder");
+  check.require(!config.drain_snapshots() || !config.state_folder().empty(), "drain_snapshots",
+                "snapshots need a state_folder");
   check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);
   check.in_range("drain_timeout_ms", config.drain_timeout_ms(), 0U, 24 * kHourMs);
   check.log_level("log_level", config.log_level());

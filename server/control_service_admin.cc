@@ -209,7 +209,8 @@ grpc::Status AdminService::Statistics(grpc::ServerContext* context,
 grpc::Status AdminService::Drain(grpc::ServerContext* context, const control::DrainRequest* request,
                                  control::DrainReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
-  const std::size_t jobs = table_.drain(std::chrono::milliseconds(request->timeout_ms()));
+  const std::size_t jobs =
+      table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());
   reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
   return gate_.audited(caller, "drain", "", {});
 }

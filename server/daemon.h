@@ -29,6 +29,8 @@ struct DaemonOptions {
   TlsFiles tls = {};  // of the control plane; none: plaintext
   bool require_client_certificates = true;
   TenancyOptions tenancy = {};
+  std::uint32_t snapshots_kept = 3;  // of a job; 0: all. Without a state folder there are none
+  bool drain_snapshots = false;      // of what still runs when the drain timeout is over
 };
 
 class Daemon {
@@ -56,15 +58,19 @@ class Daemon {
   void fail_all(const std::string& reason) { table_.fail_all(reason); }
 
  private:
-  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy);
+  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
+         std::unique_ptr<SnapshotStore> snapshots);
+  void snapshot_before_end(const JobView& job);
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
   const DaemonOptions options_;
   const std::unique_ptr<Tenancy> tenancy_;
   StoredJobs journal_;
+  const std::unique_ptr<SnapshotStore> snapshots_;  // null: no state folder
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
+  std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
   std::unique_ptr<MetricsExporter> metrics_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper
