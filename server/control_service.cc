@@ -16,6 +16,7 @@
 #include "common/rpc_status.h"
 #include "server/control_service_admin.h"
 #include "server/control_service_rendezvous.h"
+#include "server/control_service_state.h"
 
 namespace phub::server {
 namespace {
@@ -71,7 +72,7 @@ class GrpcControlService final : public ControlService {
  public:
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
-      : rendezvous_(table, offer), admin_(table, data_plane, options.waiting) {}
+      : table_(table), rendezvous_(table, offer), admin_(table, data_plane, options.waiting) {}
 
   ~GrpcControlService() override {
     if (server_ == nullptr) return;
@@ -104,7 +105,10 @@ class GrpcControlService final : public ControlService {
 
   std::string address() const override { return address_; }
 
+  std::string state_json() override { return server::state_json(admin_, table_); }
+
  private:
+  const JobTable& table_;
   RendezvousService rendezvous_;
   AdminService admin_;
   std::string address_;

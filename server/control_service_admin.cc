@@ -95,7 +95,11 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
 grpc::Status AdminService::Statistics(grpc::ServerContext* /*context*/,
                                       const control::StatisticsRequest* /*request*/,
                                       control::StatisticsReply* reply) {
-  control::ServerInfo& server = *reply->mutable_server();
+  fill_server(*reply->mutable_server());
+  return grpc::Status::OK;
+}
+
+void AdminService::fill_server(control::ServerInfo& server) {
   server.set_version(kVersion);
   const auto uptime = std::chrono::steady_clock::now() - started_;
   server.set_uptime_seconds(std::chrono::duration<double>(uptime).count());
@@ -122,7 +126,6 @@ grpc::Status AdminService::Statistics(grpc::ServerContext* /*context*/,
     entry->set_cause(std::string(drop.cause));
     entry->set_count(drop.count);
   }
-  return grpc::Status::OK;
 }
 
 grpc::Status AdminService::Drain(grpc::ServerContext* /*context*/,

@@ -31,6 +31,9 @@ class AdminService final : public control::Admin::Service {
                     control::PlanReply* reply) override;
   grpc::Status Statistics(grpc::ServerContext* context, const control::StatisticsRequest* request,
                           control::StatisticsReply* reply) override;
+  // What Statistics answers.
+  void fill_server(control::ServerInfo& server);
+
   grpc::Status Drain(grpc::ServerContext* context, const control::DrainRequest* request,
                      control::DrainReply* reply) override;
 

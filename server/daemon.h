@@ -13,15 +13,17 @@
 #include "common/base/status.h"
 #include "server/control_service.h"
 #include "server/data_plane.h"
+#include "server/http/http_server.h"
+#include "server/http/site.h"
 #include "server/job_table.h"
-#include "server/metrics/exporter.h"
+#include "server/metrics/collector.h"
 
 namespace phub::server {
 
 struct DaemonOptions {
   DataPlaneOptions data_plane;
   std::string control_address = "127.0.0.1:7077";
-  std::string metrics_address = {};  // empty: no metrics are served
+  HttpOptions http = {};  // without an address: no page, no metrics
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
 };
@@ -29,7 +31,7 @@ struct DaemonOptions {
 class Daemon {
  public:
   // Serves when it returns. Errors: those of DataPlane::create, ControlService::create and
-  // MetricsExporter::create.
+  // HttpServer::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -37,7 +39,7 @@ class Daemon {
   Daemon& operator=(const Daemon&) = delete;
 
   std::string control_address() const { return service_->address(); }
-  std::string metrics_address() const { return metrics_ ? metrics_->address() : ""; }
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
 
@@ -52,6 +54,7 @@ class Daemon {
 
  private:
   explicit Daemon(const DaemonOptions& options);
+  Status serve_http();
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
@@ -59,7 +62,10 @@ class Daemon {
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<ControlService> service_;
-  std::unique_ptr<MetricsExporter> metrics_;
+  std::unique_ptr<MetricsCollector> metrics_;
+  std::unique_ptr<Authorizer> readers_;  // of the page's data and the metrics
+  std::unique_ptr<Site> site_;
+  std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper
   std::thread reaper_;
 };

@@ -1,6 +1,7 @@
 #include "server/metrics/collector.h"
 
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
 #include <initializer_list>
 #include <string>
@@ -122,6 +123,10 @@ std::vector<MetricFamily> MetricsCollector::Collect() const {
                      {{"cause", std::string(drop.cause)}}, number(drop.count));
   }
   return families.take();
+}
+
+std::string MetricsCollector::text() const {
+  return prometheus::TextSerializer().Serialize(Collect());
 }
 
 }  // namespace phub::server

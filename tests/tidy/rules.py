@@ -38,6 +38,7 @@ RESERVED = [
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
+    ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
     ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
      re.compile(r"^(kernels/cuda/|worker/nn/cuda/)")),

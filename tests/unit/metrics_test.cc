@@ -1,11 +1,10 @@
 // What Prometheus is told: names, labels and values from known counters.
 #include <prometheus/check_names.h>
-#include <prometheus/text_serializer.h>
+#include <prometheus/metric_family.h>
 
 #include <set>
 
 #include "server/metrics/collector.h"
-#include "server/metrics/exporter.h"
 #include "tests/support/job_table_fixture.h"
 
 namespace phub::testing {
@@ -14,8 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 std::string text_of(JobTableFixture& fixture) {
-  const MetricsCollector collector(fixture.table, fixture.data_plane);
-  return prometheus::TextSerializer().Serialize(collector.Collect());
+  return MetricsCollector(fixture.table, fixture.data_plane).text();
 }
 
 }  // namespace
@@ -66,17 +64,6 @@ TEST_CASE(
     CHECK(is_counter ==
           (family.name.size() > 6 && family.name.rfind("_total") == family.name.size() - 6));
   }
-}
-
-TEST_CASE("an address that is taken, or is none, is refused with the field and the cure") {
-  JobTableFixture f;
-  const auto collector = std::make_shared<MetricsCollector>(f.table, f.data_plane);
-  const auto first = MetricsExporter::create("127.0.0.1:0", collector);
-  REQUIRE(first);
-  const auto second = MetricsExporter::create((*first)->address(), collector);
-  REQUIRE_FALSE(second);
-  CHECK_THAT(second.error().message(), Contains("metrics_address") && Contains("free?"));
-  CHECK_FALSE(MetricsExporter::create("nonsense", collector));
 }
 
 }  // namespace phub::testing
