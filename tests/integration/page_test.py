@@ -3,6 +3,7 @@
 Usage: page_test.py BIN SCREENSHOTS; exits 77 (skipped) without chromium, chromedriver and selenium.
 """
 
+import base64
 import json
 import pathlib
 import shutil
@@ -51,12 +52,16 @@ class Browser:
     def run(self, script):
         return self.driver.execute_script("return " + script)
 
+    def forget(self):
+        self.collect()
+        self.requested, self.complaints = [], []
+
     def collect(self):
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
                 self.requested.append(message["params"]["request"]["url"])
-        self.complaints += [entry for entry in self.driver.get_log("browser")]
+        self.complaints += self.driver.get_log("browser")
 
 
 class PageTest(processes.JobTest):
@@ -71,6 +76,7 @@ class PageTest(processes.JobTest):
         cls.browser.driver.quit()
 
     def open(self):
+        self.browser.forget()
         self.browser.driver.get(f"http://{self.server.http}/")
         until(lambda: self.browser.text("#link").startswith("Live"), "the page has its first figures")
 
@@ -110,7 +116,6 @@ class PageTest(processes.JobTest):
         picture = self.browser.driver.execute_cdp_cmd("Page.captureScreenshot", {
             "captureBeyondViewport": True,
             "clip": {"x": 0, "y": 0, "width": width, "height": min(height, 2600), "scale": 1}})
-        import base64
         path.write_bytes(base64.b64decode(picture["data"]))
 
     def check_quiet(self):
@@ -128,8 +133,6 @@ class PageTest(processes.JobTest):
         link = self.browser.driver.find_element(By.LINK_TEXT, "second")
         link.send_keys(Keys.ENTER)
         until(lambda: "Job second" in self.browser.text("#job-title"), "the second job is shown")
-        state = self.browser.run("window.seen = document.querySelector('#summary dd:last-of-type')?.innerText")
-        del state
         up = self.browser.text("#summary")
         until(lambda: self.browser.text("#summary") != up, "another second is shown")
         self.assertEqual(self.browser.run("document.activeElement.innerText"), "second")
@@ -151,8 +154,6 @@ class PageTest(processes.JobTest):
         self.addCleanup(self.server.close)
         self.server.ctl("job", "create", "after", "--key", "w:1000")
         until(lambda: "after" in self.browser.text("#job-table"), "the new server's job is shown")
-        self.browser.collect()
-        self.browser.complaints.clear()  # Chromium notes each refused connection
 
 
 if __name__ == "__main__":

@@ -35,17 +35,22 @@ function bar(segments, label) {
     h("span", {class: `segment ${kind}`, "data-key": key, title, style: {width: `${(100 * value).toFixed(2)}%`}})));
 }
 
-function coreView(core, rates, state) {
+function coreView(core, rates) {
   const jobs = core.jobs.map((job) => ({...job, busy: Math.min(1, rates.jobs.get(job.job_id) ?? 0)}));
   const known = sum(jobs.map((job) => job.busy));
   const scale = known > core.busy_share && known > 0 ? core.busy_share / known : 1;
   const segments = jobs.map((job) => ({
     key: String(job.job_id), kind: hue(job.job_id), value: job.busy * scale, title: `${job.name}: ${format.share(job.busy)}`,
   }));
-  segments.push({key: "rest", kind: "other", value: Math.max(0, core.busy_share - known * scale), title: "polling"});
+  const rest = Math.max(0, core.busy_share - known * scale);
+  segments.push({key: "rest", kind: "other", value: rest, title: "not for a job"});
   const queued = sum(jobs.map((job) => job.queued_pushes));
   const names = jobs.map((job) => h("li", {"data-key": String(job.job_id)},
     h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}), `${job.name} ${format.share(job.busy)}`));
+  if (names.length > 0 && rest >= 0.005) {
+    names.push(h("li", {"data-key": "rest"}, h("span", {class: "swatch other", "aria-hidden": "true"}),
+      `no job ${format.share(rest)}`));
+  }
   return h("li", {class: "core", "data-key": String(core.core)},
     h("div", {class: "line"},
       h("strong", {}, `Core ${core.core}`), h("span", {class: "dim"}, core.cpu < 0 ? "not pinned" : `CPU ${core.cpu}`),
@@ -53,11 +58,11 @@ function coreView(core, rates, state) {
     bar(segments, `Core ${core.core} is busy ${format.share(core.busy_share)} of the time`),
     h("div", {class: "line dim"}, `in ${format.byteRate(rates.received)}`, h("span", {}, `out ${format.byteRate(rates.sent)}`),
       h("span", {}, `${core.connections} connections`), queued > 0 && h("span", {}, `${format.count(queued)} pushes queued`)),
-    names.length > 0 && state.jobs.length > 0 && h("ul", {class: "names"}, names));
+    names.length > 0 && h("ul", {class: "names"}, names));
 }
 
 export function coresView(state, rates) {
-  return h("ul", {class: "cores"}, state.server.cores.map((core, index) => coreView(core, rates.cores[index], state)));
+  return h("ul", {class: "cores"}, state.server.cores.map((core, index) => coreView(core, rates.cores[index])));
 }
 
 function stateCell(job) {
@@ -81,7 +86,8 @@ function jobRow(job, rates, chosen) {
     key: String(job.job_id),
     current: isChosen,
     cells: [
-      h("a", {href: `#job=${job.job_id}`}, job.spec.name),
+      [h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}),
+        h("a", {href: `#job=${job.job_id}`}, job.spec.name)],
       stateCell(job),
       `${job.members.filter((member) => !member.left).length} of ${job.spec.workers}`,
       format.count(job.statistics.rounds),
@@ -163,7 +169,7 @@ function paceView(pace) {
 
 function membersView(job) {
   const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
-  const columns = [{title: "Worker", n: true}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
+  const columns = [{title: "Worker"}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
     {title: "Last in", n: true}, {title: "Late", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
   const rows = job.members.map((member) => {
     const worker = late.get(member.worker_index);
@@ -188,7 +194,7 @@ function planView(plan) {
     const name = `${isHere ? "" : `Server ${load.server}, `}core ${load.core}`;
     return h("li", {"data-key": `${load.server} ${load.core}`},
       h("div", {class: "line"}, name[0].toUpperCase() + name.slice(1),
-        h("span", {class: "dim"}, `${format.count(load.chunks)} chunks, ${format.bytes(load.bytes)}`),
+        h("span", {class: "dim", title: `${format.count(load.chunks)} chunks`}, format.bytes(load.bytes)),
         h("span", {class: "figure"}, format.share(load.bytes / Math.max(all, 1)))),
       bar([{key: "load", kind: isHere ? "here" : "other", value: load.bytes / most, title: name}],
         `${name}: ${format.share(load.bytes / Math.max(all, 1))} of the job's bytes`));
@@ -204,8 +210,8 @@ export function jobView(job, state, rates) {
       h("span", {class: "dim"}, ` ${spec.rule}, ${spec.wire_type}, ${spec.order} order, chunks of ${format.bytes(spec.chunk_bytes)}`)),
     job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
     h("div", {class: "columns", "data-key": String(job.job_id)},
-      h("div", {}, roundView(job)), h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),
-    membersView(job),
+      h("div", {}, roundView(job), membersView(job)),
+      h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),
   ];
 }
 
