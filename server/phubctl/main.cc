@@ -12,6 +12,7 @@
 #include "server/phubctl/client.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/main_doctor.h"
+#include "server/phubctl/main_watch.h"
 
 namespace phub::phubctl {
 namespace {
@@ -66,7 +67,8 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
 }
 
 void declare_jobs(CLI::App& app, Options& options, Command& command) {
-  CLI::App& jobs = *app.add_subcommand("job", "List, inspect, create, close and plan jobs");
+  CLI::App& jobs =
+      *app.add_subcommand("job", "List, inspect, explain, create, close and plan jobs");
   jobs.require_subcommand(1);
   jobs.add_subcommand("list", "Live jobs and the last finished ones")->callback([&command] {
     command = list_jobs;
@@ -102,6 +104,8 @@ void declare(CLI::App& app, Options& options, Command& command) {
       "Examples:\n"
       "  phubctl job list\n"
       "  phubctl job inspect demo\n"
+      "  phubctl job explain demo       why is a step slow?\n"
+      "  phubctl top\n"
       "  phubctl --server 10.0.0.7:7077 --json server stats\n"
       "  phubctl doctor\n\n"
       "Exit status: 0 done, 1 refused or no server answers, 2 bad usage.");
@@ -142,6 +146,7 @@ int run(int argc, char** argv) {
   Command command;
   LocalCommand local_command;
   declare(app, options, command);
+  declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   try {
     app.parse(argc, argv);
