@@ -30,8 +30,9 @@ struct Connection {
   Hyper hyper;                       // for the pushes that follow
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   PrioritySet answers;               // slots that are complete and not answered yet
-  std::uint64_t pushes = 0;          // chunks that arrived
-  bool paused = false;               // too far ahead of the slowest worker
+  std::uint64_t pushes = 0;          // chunks that were taken
+  std::uint32_t queued = 0;          // arrivals that wait for their turn
+  bool paused = false;               // too far ahead of the slowest worker, or of its turn
   bool dirty = false;                // in the core's list of connections with answers
   bool lost = false;
 };

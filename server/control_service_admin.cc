@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "common/base/version.h"
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
 #include "server/control_service_ports.h"
+#include "server/control_service_times.h"
 
 namespace phub::server {
 namespace {
@@ -47,7 +49,11 @@ grpc::Status AdminService::CreateJob(grpc::ServerContext* /*context*/,
 grpc::Status AdminService::ListJobs(grpc::ServerContext* /*context*/,
                                     const control::ListJobsRequest* /*request*/,
                                     control::ListJobsReply* reply) {
-  for (const JobView& view : table_.list()) fill(view, Keys::kLeftOut, *reply->add_jobs());
+  for (const JobView& view : table_.list()) {
+    control::JobInfo& job = *reply->add_jobs();
+    fill(view, Keys::kLeftOut, job);
+    fill_timing(view, job);
+  }
   return grpc::Status::OK;
 }
 
@@ -57,6 +63,28 @@ grpc::Status AdminService::InspectJob(grpc::ServerContext* /*context*/,
   const Result<JobView> view = table_.inspect(request->name(), request->job_id());
   if (!view) return to_grpc(view.error());
   fill(*view, Keys::kIncluded, *reply->mutable_job());
+  fill_timing(*view, *reply->mutable_job());
+  return grpc::Status::OK;
+}
+
+void AdminService::fill_timing(const JobView& view, control::JobInfo& message) const {
+  if (view.state != JobState::kWaiting && view.state != JobState::kRunning) return;
+  const auto timing = timing_of(data_plane_.job_rounds(view.id, RoundLog::kRounds));
+  fill(view.counters, timing, *message.mutable_timing());
+}
+
+grpc::Status AdminService::Trace(grpc::ServerContext* /*context*/,
+                                 const control::TraceRequest* request, control::TraceReply* reply) {
+  if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
+    return to_grpc(
+        {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
+  }
+  const Result<JobView> view = table_.inspect(request->name(), 0);
+  if (!view) return to_grpc(view.error());
+  fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
+  control::JobInfo job;
+  fill(*view, Keys::kLeftOut, job);
+  *reply->mutable_members() = job.members();
   return grpc::Status::OK;
 }
 
@@ -109,8 +137,11 @@ void AdminService::fill_server(control::ServerInfo& server) {
   server.set_waiting(waiting_);
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
   const std::vector<double> shares = busy_shares(cores);
+  std::map<std::uint64_t, JobView> jobs;
+  for (JobView& view : table_.list()) jobs.emplace(view.id, std::move(view));
   for (std::size_t index = 0; index < cores.size(); ++index) {
     control::CoreInfo* const core = server.add_cores();
+    fill(cores[index].jobs, jobs, *core);
     core->set_core(static_cast<std::uint32_t>(index));
     core->set_cpu(cores[index].cpu);
     core->set_chunks_completed(cores[index].chunks_completed);

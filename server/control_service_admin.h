@@ -31,11 +31,14 @@ class AdminService final : public control::Admin::Service {
                     control::PlanReply* reply) override;
   grpc::Status Statistics(grpc::ServerContext* context, const control::StatisticsRequest* request,
                           control::StatisticsReply* reply) override;
-  // What Statistics answers.
-  void fill_server(control::ServerInfo& server);
-
+  grpc::Status Trace(grpc::ServerContext* context, const control::TraceRequest* request,
+                     control::TraceReply* reply) override;
   grpc::Status Drain(grpc::ServerContext* context, const control::DrainRequest* request,
                      control::DrainReply* reply) override;
+
+  // What Statistics answers, and what ListJobs adds to a job. Any thread.
+  void fill_server(control::ServerInfo& server);
+  void fill_timing(const JobView& view, control::JobInfo& message) const;
 
  private:
   // The share of the time since the last call that each core was busy.

@@ -177,6 +177,11 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
     entry->set_left(member.has_left);
+    if (member.worker >= view.counters.workers.size()) continue;
+    const WorkerTraffic& traffic = view.counters.workers[member.worker];
+    entry->set_pushes(traffic.pushes);
+    entry->set_bytes_received(traffic.bytes_received);
+    entry->set_bytes_sent(traffic.bytes_sent);
   }
 }
 

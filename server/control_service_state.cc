@@ -10,7 +10,9 @@ std::string state_json(AdminService& admin, const JobTable& table) {
   page::PageState state;
   admin.fill_server(*state.mutable_server());
   for (const JobView& view : table.list()) {
-    fill(view, Keys::kLeftOut, *state.add_jobs());
+    control::JobInfo& job = *state.add_jobs();
+    fill(view, Keys::kLeftOut, job);
+    admin.fill_timing(view, job);
     if (view.state != JobState::kRunning) continue;
     const Result<PlanView> plan = table.plan(view.spec->name);
     if (!plan) continue;  // it has ended meanwhile

@@ -16,6 +16,8 @@ using transport::Write;
 namespace {
 constexpr std::size_t kAnswersPerPost = 16;
 constexpr std::size_t kAnswersGathered = 8;
+constexpr std::uint64_t kTurnsBetweenPolls = 4;
+constexpr std::size_t kArrivalsWhileOthersWait = 32;
 constexpr std::chrono::milliseconds kLongestSleep{500};
 
 Drop drop_of(transport::Loss loss) {
@@ -102,7 +104,8 @@ bool Core::run_once() {
   const bool shm = drain(*shm_, shm_connections_);
   const bool tcp = drain(*tcp_, tcp_connections_);
   const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
-  const bool any = shm || tcp || verbs;
+  serve();
+  const bool any = shm || tcp || verbs || shares_.awake() > 0;
   // While there is work, answers are gathered: a few in one call wake a worker once.
   answer(!any);
   if (!held_.empty()) release_held();
@@ -111,56 +114,120 @@ bool Core::run_once() {
 
 bool Core::drain(transport::Endpoint& endpoint,
                  std::vector<std::unique_ptr<Connection>>& connections) {
+  const bool reads = &endpoint == tcp_.get();  // the others' payloads are there already
+  const std::uint64_t start = reads && shares_.awake() > 1 ? ticks() : 0;
   const std::size_t count = endpoint.poll(completions_);
+  if (count == 0) return false;
+  const std::uint64_t now = ticks();
+  if (start != 0) attribute_reading({completions_.data(), count}, now - start);
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
     Connection* connection = connections[completion.peer].get();
     if (connection == nullptr || connection->lost) continue;
     if (completion.kind == CompletionKind::kArrived) {
-      on_arrived(*connection, completion);
+      on_arrived(*connection, completion, now);
     } else if (completion.kind == CompletionKind::kPeerLost) {
       drop_peer(*connection, drop_of(completion.loss),
                 completion.loss == transport::Loss::kClosed ? "its connection closed"
                                                             : "its connection broke the protocol");
     }
   }
-  return count > 0;
+  return true;
 }
 
-void Core::on_arrived(Connection& connection, const Completion& arrived) {
-  bytes_received_.add(arrived.bytes);
-  if (!wire::same_epoch(arrived.immediate, connection.shard->epoch())) {
-    drops_.count(Drop::kStaleEpoch);
-    const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
-    if (!connection.in_place && !hyper) connection.shard->give_buffer(arrived.data);
-  } else if (wire::slot_of(arrived.immediate) == wire::kHyperSlot) {
-    on_hyper(connection, arrived);
-  } else {
-    on_chunk(connection, arrived);
+// What reading cost, to each job by its bytes.
+void Core::attribute_reading(std::span<const Completion> arrived, std::uint64_t spent) {
+  std::uint64_t bytes = 0;
+  for (const Completion& completion : arrived) bytes += completion.bytes;
+  if (bytes == 0) return;
+  for (const Completion& completion : arrived) {
+    const Connection* connection = tcp_connections_[completion.peer].get();
+    if (connection == nullptr || connection->lost) continue;
+    spend(*connection->shard, spent * completion.bytes / bytes);
   }
 }
 
-void Core::on_hyper(Connection& connection, const Completion& arrived) {
-  if (arrived.bytes != sizeof(Hyper)) {
+void Core::on_arrived(Connection& connection, const Completion& arrived, std::uint64_t now) {
+  Shard& shard = *connection.shard;
+  bytes_received_.add(arrived.bytes);
+  if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
+    drops_.count(Drop::kStaleEpoch);
+    const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
+    if (!connection.in_place && !hyper) shard.give_buffer(arrived.data);
+    return;
+  }
+  if (connection.queued > shard.chunks()) {  // each chunk once, and a Hyper
+    return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+  }
+  ++connection.queued;
+  shard.arrivals->push({.connection = &connection,
+                        .data = arrived.data,
+                        .immediate = arrived.immediate,
+                        .bytes = arrived.bytes,
+                        .arrived = now});
+  shares_.wake(shard);
+  hold_back(connection);
+}
+
+// Takes what waits, turn by turn. While several jobs want the core, it looks for arrivals again
+// before long, or the turns would follow what happened to come in first.
+void Core::serve() {
+  std::uint64_t now = ticks();
+  const std::uint64_t end = now + kTurnsBetweenPolls * turn_ticks_;
+  while (FairShare::Flow* flow = shares_.next()) {
+    Shard& shard = static_cast<Shard&>(*flow);
+    serve(shard.arrivals->pop());
+    const std::uint64_t then = ticks();
+    spend(shard, then - now);
+    if (shard.arrivals->empty()) shares_.rest(*flow);
+    if (then > end && shares_.awake() > 1) return;
+    now = then;
+  }
+}
+
+void Core::serve(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  --connection.queued;
+  const bool hyper = wire::slot_of(arrival.immediate) == wire::kHyperSlot;
+  if (connection.lost) {  // and its memory with it
+    if (!connection.in_place && !hyper) connection.shard->give_buffer(arrival.data);
+  } else if (hyper) {
+    on_hyper(arrival);
+  } else {
+    on_chunk(arrival);
+  }
+}
+
+void Core::spend(Shard& shard, std::uint64_t spent) {
+  shard.times->worked(spent);
+  shares_.charge(shard, spent);
+}
+
+void Core::on_hyper(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  if (arrival.bytes != sizeof(Hyper)) {
     drop_peer(connection, Drop::kBadLength, "it sent hyper-parameters of a wrong size");
     return;
   }
-  std::memcpy(&connection.hyper, arrived.data, sizeof(Hyper));
+  std::memcpy(&connection.hyper, arrival.data, sizeof(Hyper));
 }
 
-void Core::on_chunk(Connection& connection, const Completion& arrived) {
+void Core::on_chunk(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
   Shard& shard = *connection.shard;
-  const std::uint32_t slot = wire::slot_of(arrived.immediate);
+  const std::uint32_t slot = wire::slot_of(arrival.immediate);
   ++connection.pushes;
   switch (shard.arrive({.worker = connection.worker,
                         .slot = slot,
-                        .data = arrived.data,
-                        .bytes = arrived.bytes,
+                        .data = arrival.data,
+                        .bytes = arrival.bytes,
                         .staged = !connection.in_place,
                         .hyper = &connection.hyper})) {
     case Outcome::kAccepted:
-      return hold_back(connection);
+      return shard.times->pushed(connection.worker, slot, arrival.arrived);
     case Outcome::kCompleted:
+      shard.times->pushed(connection.worker, slot, arrival.arrived);
+      shard.times->completed(slot, arrival.arrived, ticks(), rate_);
       return on_complete(shard, slot);
     case Outcome::kStopped:
       return drops_.count(Drop::kLateWrite);
@@ -173,22 +240,27 @@ void Core::on_chunk(Connection& connection, const Completion& arrived) {
   }
 }
 
-// Staging that grows beyond the budget means that some workers are far ahead of others: what they
-// send is left in their buffers until the slowest, which is never held, has caught up.
-void Core::hold_back(Connection& connection) {
-  if (connection.in_place || connection.paused) return;
+// Whether what a worker sends is to be left in its buffers. Staging beyond the budget means that
+// some workers are far ahead of others: those wait until the slowest, which never does, has caught
+// up. And a job whose pushes wait for their turn while others want the core too gets no more
+// reading than serving, for reading costs the core's time.
+bool Core::is_to_wait(const Connection& connection) const {
   const Shard& shard = *connection.shard;
-  if (!shard.staging_is_full() || !shard.is_ahead(connection)) return;
+  if (shares_.awake() > 1 && shard.arrivals->size() > kArrivalsWhileOthersWait) return true;
+  return shard.staging_is_full() && shard.is_ahead(connection);
+}
+
+void Core::hold_back(Connection& connection) {
+  if (connection.in_place || connection.paused || !is_to_wait(connection)) return;
   connection.paused = true;
   connection.endpoint->pause(connection.peer, true);
   held_.push_back(&connection);
 }
 
 void Core::release_held() {
-  std::erase_if(held_, [](Connection* connection) {
+  std::erase_if(held_, [this](Connection* connection) {
     if (!connection->lost) {
-      const Shard& shard = *connection->shard;
-      if (shard.staging_is_full() && shard.is_ahead(*connection)) return false;
+      if (is_to_wait(*connection)) return false;
       connection->endpoint->pause(connection->peer, false);
     }
     connection->paused = false;
@@ -228,6 +300,8 @@ void Core::answer(bool all) {
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
 bool Core::answer(Connection& connection) {
   Shard& shard = *connection.shard;
+  WorkerCounters& counters = shard.worker_counters[connection.worker];
+  std::uint64_t now = ticks();
   std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.answers.empty() && !connection.lost) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
@@ -237,12 +311,17 @@ bool Core::answer(Connection& connection) {
       const std::uint32_t slot = connection.answers.pop_min();
       const auto payload = shard.reply(slot);
       bytes_sent_.add(payload.size());
-      shard.bytes_sent.add(payload.size());
+      counters.bytes_sent.add(payload.size());
+      shard.times->answering(slot, now, rate_);
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
                          .immediate = wire::immediate(slot, shard.epoch())};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
+    const std::uint64_t then = ticks();
+    shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
+    spend(shard, then - now);
+    now = then;
   }
   return true;
 }

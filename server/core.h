@@ -16,11 +16,13 @@
 #include <vector>
 
 #include "common/base/spsc_ring.h"
+#include "common/base/ticks.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/waiter.h"
 #include "server/connection.h"
 #include "server/drops.h"
+#include "server/fair_share.h"
 #include "server/shard.h"
 #include "server/verbs_places.h"
 
@@ -61,6 +63,9 @@ class Core final : private transport::Placement {
   transport::VerbsEndpoint* verbs() { return verbs_.get(); }
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
+  // Times in nanoseconds since `start` (ticks). REQUIRES: the shard is on this core.
+  std::vector<RoundRecord> rounds(const Shard& shard, std::size_t count, std::uint64_t start);
+  CoreJobCounters job_counters(const Shard& shard) const;
   const DropCounters& drops() const { return drops_; }
 
   // ---- the core's thread ----
@@ -72,6 +77,9 @@ class Core final : private transport::Placement {
     std::binary_semaphore done{0};
   };
 
+  // A tenant's turn at weight 1, when others wait: some ten chunks.
+  static constexpr std::chrono::microseconds kTurn{20};
+
   Core(const CoreOptions& options, std::uint32_t max_connections);
   template <typename Add>
   Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
@@ -80,12 +88,17 @@ class Core final : private transport::Placement {
   void call(std::function<void()> function);
 
   bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
-  void on_arrived(Connection& connection, const transport::Completion& arrived);
-  void on_chunk(Connection& connection, const transport::Completion& arrived);
-  void on_hyper(Connection& connection, const transport::Completion& arrived);
+  void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);
+  void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
+  void serve();
+  void serve(const Arrival& arrival);
+  void spend(Shard& shard, std::uint64_t spent);
+  void on_chunk(const Arrival& arrival);
+  void on_hyper(const Arrival& arrival);
   void on_complete(Shard& shard, std::uint32_t slot);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
   void answer(bool all);
+  bool is_to_wait(const Connection& connection) const;
   void hold_back(Connection& connection);
   void release_held();
   bool answer(Connection& connection);
@@ -104,8 +117,11 @@ class Core final : private transport::Placement {
   VerbsPlaces places_{verbs_connections_};
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
   std::vector<Connection*> dirty_;                   // with answers to send
-  std::vector<Connection*> held_;                    // paused: too far ahead
+  std::vector<Connection*> held_;                    // paused
   std::array<transport::Completion, 64> completions_;
+  TickRate rate_ = TickRate::measure();
+  std::uint64_t turn_ticks_ = rate_.ticks_of(kTurn);
+  FairShare shares_{turn_ticks_};
   std::unique_ptr<transport::Waiter> waiter_;
   Counter chunks_completed_;
   Counter bytes_received_;

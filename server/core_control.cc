@@ -24,6 +24,7 @@ void forget(std::vector<std::unique_ptr<Connection>>& connections, const Shard* 
 
 void Core::detach(Shard* shard) {
   call([&] {
+    shares_.remove(*shard);
     forget(tcp_connections_, shard, dirty_, held_, connections_);
     forget(shm_connections_, shard, dirty_, held_, connections_);
     forget(verbs_connections_, shard, dirty_, held_, connections_);
@@ -43,7 +44,9 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     }
     connection->endpoint = &endpoint;
     connection->peer = *peer;
-    connection->shard->connections[connection->worker] = connection.get();
+    Shard& shard = *connection->shard;
+    if (!shard.is_added()) shares_.add(shard, shard.tenant_id(), shard.weight());
+    shard.connections[connection->worker] = connection.get();
     connections[*peer] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
@@ -69,6 +72,37 @@ Status Core::connect_verbs(Shard* shard, std::uint32_t worker,
   connection->landing = std::move(landing);
   return attach(std::move(connection), *verbs_, verbs_connections_,
                 [&] { return verbs_->add(std::move(verbs_connection)); });
+}
+
+std::vector<RoundRecord> Core::rounds(const Shard& shard, std::size_t count, std::uint64_t start) {
+  std::vector<RoundRecord> records;
+  call([&] { records = shard.times->log().last(count); });
+  const auto convert = [&](std::uint64_t& stamp) {
+    stamp = stamp > start ? rate_.nanoseconds_of(stamp - start) : 0;
+  };
+  for (RoundRecord& record : records) {
+    for (std::uint64_t* stamp : {&record.first_push, &record.complete, &record.replied}) {
+      convert(*stamp);
+    }
+    record.work = rate_.nanoseconds_of(record.work);
+    for (WorkerSpan& worker : record.workers) {
+      convert(worker.first_push);
+      convert(worker.last_push);
+    }
+  }
+  return records;
+}
+
+CoreJobCounters Core::job_counters(const Shard& shard) const {
+  CoreJobCounters counters{.job_id = shard.job_id(),
+                           .chunks_completed = shard.chunks_completed.value(),
+                           .busy_nanoseconds = rate_.nanoseconds_of(shard.times->busy.value()),
+                           .queued_pushes = shard.arrivals->length()};
+  for (const WorkerCounters& worker : shard.worker_counters) {
+    counters.bytes_received += worker.bytes_received.value();
+    counters.bytes_sent += worker.bytes_sent.value();
+  }
+  return counters;
 }
 
 CoreCounters Core::counters() const {

@@ -43,6 +43,24 @@ std::string_view name_of(transport::Kind kind) {
   }
 }
 
+void add_counters(const Shard& shard, JobCounters& counters) {
+  counters.chunks += shard.chunks();
+  counters.chunks_completed += shard.chunks_completed.value();
+  counters.staging_bytes += shard.staging_bytes();
+  counters.queued_pushes += shard.arrivals->length();
+  counters.push_to_reply.add(shard.times->push_to_reply.counts());
+  counters.wait_for_slowest.add(shard.times->wait_for_slowest.counts());
+  counters.workers.resize(shard.workers());
+  for (std::uint32_t i = 0; i < shard.workers(); ++i) {
+    const WorkerCounters& worker = shard.worker_counters[i];
+    counters.workers[i].pushes += worker.pushes.value();
+    counters.workers[i].bytes_received += worker.bytes_received.value();
+    counters.workers[i].bytes_sent += worker.bytes_sent.value();
+    counters.bytes_received += worker.bytes_received.value();
+    counters.bytes_sent += worker.bytes_sent.value();
+  }
+}
+
 class DataPlaneImpl final : public DataPlane, private Admission {
  public:
   DataPlaneImpl(const DataPlaneOptions& options, Membership& membership)
@@ -68,6 +86,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
     return statuses_of(ports_, options_.sysfs_root);
   }
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
+  std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -86,6 +105,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
 
   DataPlaneOptions options_;
   Membership& membership_;
+  const std::uint64_t start_ticks_ = ticks();
   asio::io_context context_{1};
   std::string shm_socket_;
   std::vector<OpenPort> ports_;  // by core; empty: no RDMA
@@ -326,13 +346,7 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end()) return std::nullopt;
   JobCounters counters;
-  for (const auto& shard : found->second.shards) {
-    counters.chunks += shard->chunks();
-    counters.chunks_completed += shard->chunks_completed.value();
-    counters.bytes_received += shard->bytes_received.value();
-    counters.bytes_sent += shard->bytes_sent.value();
-    counters.staging_bytes += shard->staging_bytes();
-  }
+  for (const auto& shard : found->second.shards) add_counters(*shard, counters);
   for (const auto& [device, memory] : found->second.verbs) {
     counters.staging_bytes += memory->window_bytes();
     counters.reserved_page_bytes += memory->reserved_page_bytes();
@@ -342,9 +356,28 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   return counters;
 }
 
+std::vector<CoreRounds> DataPlaneImpl::job_rounds(std::uint64_t job_id, std::size_t rounds) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<CoreRounds> result;
+  const auto found = jobs_.find(job_id);
+  if (found == jobs_.end()) return result;
+  for (std::uint32_t i = 0; i < cores_.size(); ++i) {
+    const Shard& shard = *found->second.shards[i];
+    if (shard.chunks() > 0) result.push_back({i, cores_[i]->rounds(shard, rounds, start_ticks_)});
+  }
+  return result;
+}
+
 std::vector<CoreCounters> DataPlaneImpl::core_counters() const {
+  const std::lock_guard lock(mutex_);
   std::vector<CoreCounters> counters;
-  for (const auto& core : cores_) counters.push_back(core->counters());
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    counters.push_back(cores_[i]->counters());
+    for (const auto& [id, job] : jobs_) {
+      const Shard& shard = *job.shards[i];
+      if (shard.chunks() > 0) counters.back().jobs.push_back(cores_[i]->job_counters(shard));
+    }
+  }
   return counters;
 }
 

@@ -20,6 +20,8 @@
 #include "common/plan.h"
 #include "common/transport/verbs/counters.h"
 #include "common/transport/verbs/device.h"
+#include "server/job_timing.h"
+#include "server/latency.h"
 
 namespace phub::server {
 
@@ -80,6 +82,8 @@ struct JobShape {
   std::uint64_t job_id = 0;
   std::uint32_t epoch = 1;
   std::uint32_t workers = 1;  // at most kernels::kMaxSources
+  std::uint64_t tenant_id = 0;
+  std::uint32_t weight = 1;  // of the tenant, in the share of a core
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
@@ -89,14 +93,34 @@ struct JobShape {
   std::uint32_t server_index = 0;  // which server of the plan this daemon is
 };
 
+struct WorkerTraffic {
+  std::uint64_t pushes = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
 struct JobCounters {
   std::uint64_t chunks = 0;  // of this job on this server
   std::uint64_t chunks_completed = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t memory_bytes = 0;         // parameters, state, staging: what is resident
-  std::uint64_t staging_bytes = 0;        // of which staging: tcp buffers, verbs windows
-  std::uint64_t reserved_page_bytes = 0;  // of memory_bytes, in huge pages of the machine's pool
+  std::uint64_t memory_bytes = 0;           // parameters, state, staging: what is resident
+  std::uint64_t staging_bytes = 0;          // of which staging: tcp buffers, verbs windows
+  std::uint64_t reserved_page_bytes = 0;    // of memory_bytes, in huge pages of the machine's pool
+  std::uint64_t queued_pushes = 0;          // arrived and waiting for their turn
+  LatencyCounts push_to_reply = {};         // of each answer, from the chunk's first push
+  LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
+  std::vector<WorkerTraffic> workers = {};  // by worker
+};
+
+// One job on one core.
+struct CoreJobCounters {
+  std::uint64_t job_id = 0;
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t busy_nanoseconds = 0;  // that the core worked for it
+  std::uint64_t queued_pushes = 0;
 };
 
 struct CoreCounters {
@@ -107,6 +131,7 @@ struct CoreCounters {
   std::uint64_t busy_nanoseconds = 0;  // since start
   std::uint64_t sleeps = 0;
   std::uint32_t connections = 0;
+  std::vector<CoreJobCounters> jobs = {};  // that have chunks there
 };
 
 struct DropCounter {
@@ -137,6 +162,9 @@ class DataPlane {
   // counters, for milliseconds: where people ask, never on a core.
   virtual std::vector<PortStatus> port_statuses() const = 0;
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
+  // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that
+  // has chunks of it. Copied by the cores between two rounds.
+  virtual std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const = 0;
   virtual std::vector<CoreCounters> core_counters() const = 0;
   virtual std::vector<DropCounter> drops() const = 0;
 };

@@ -16,7 +16,10 @@ constexpr std::size_t kStagingBudgetBytes = 4U << 20;
 }  // namespace
 
 Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
-    : job_id_(shape.job_id),
+    : worker_counters(shape.workers),
+      job_id_(shape.job_id),
+      tenant_id_(shape.tenant_id),
+      weight_(shape.weight),
       epoch_(shape.epoch),
       workers_(shape.workers),
       wire_type_(shape.wire_type),
@@ -39,6 +42,9 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   shard->staging_budget_ = 4 * shape.workers + kStagingBudgetBytes / bytes;
   shard->connections.resize(shape.workers);
   shard->contributions_.resize(shard->chunks_.size() * shape.workers);
+  // Each chunk and a Hyper of each worker, at most.
+  shard->arrivals = std::make_unique<ArrivalQueue>((shard->chunks_.size() + 1) * shape.workers);
+  shard->times = std::make_unique<RoundTimes>(shape.workers, shard->chunks());
   return shard;
 }
 
@@ -89,7 +95,8 @@ Outcome Shard::arrive(const Push& push) {
   if ((chunk.arrived & bit) != 0) return refuse(Outcome::kDuplicate);
 
   chunk.arrived |= bit;
-  bytes_received.add(push.bytes);
+  worker_counters[push.worker].pushes.add(1);
+  worker_counters[push.worker].bytes_received.add(push.bytes);
   if (push.worker == 0) chunk.hyper = *push.hyper;
   if (has_parameters(rule_) && !chunk.initialised) return initialise(chunk, push);
 

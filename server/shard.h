@@ -17,13 +17,14 @@
 #include "common/base/counter.h"
 #include "common/plan.h"
 #include "kernels/reduce.h"
+#include "server/arrival_queue.h"
 #include "server/buffer_pool.h"
 #include "server/data_plane.h"
+#include "server/fair_share.h"
 #include "server/job_memory.h"
+#include "server/round_times.h"
 
 namespace phub::server {
-
-struct Connection;
 
 struct Push {
   std::uint32_t worker;
@@ -34,9 +35,15 @@ struct Push {
   const Hyper* hyper;  // what worker 0 last set; ignored from others
 };
 
+struct WorkerCounters {
+  Counter pushes;
+  Counter bytes_received;
+  Counter bytes_sent;
+};
+
 enum class Outcome { kAccepted, kCompleted, kUnknownChunk, kBadLength, kDuplicate, kStopped };
 
-class Shard {
+class Shard : public FairShare::Flow {
  public:
   static Result<std::unique_ptr<Shard>> create(const JobShape& shape, std::uint32_t core,
                                                std::shared_ptr<JobMemory> memory);
@@ -72,14 +79,18 @@ class Shard {
   const Hyper& initial_hyper() const { return hyper_; }
   const JobMemory& memory() const { return *memory_; }
   std::uint64_t job_id() const { return job_id_; }
+  std::uint64_t tenant_id() const { return tenant_id_; }
+  std::uint32_t weight() const { return weight_; }
   std::uint32_t epoch() const { return epoch_; }
 
   // The core's list of this job's connections, by worker; null where there is none.
   std::vector<Connection*> connections;
+  // The core's: what waits for a turn, and the job's times.
+  std::unique_ptr<ArrivalQueue> arrivals;
+  std::unique_ptr<RoundTimes> times;
 
   Counter chunks_completed;
-  Counter bytes_received;
-  Counter bytes_sent;
+  std::vector<WorkerCounters> worker_counters;  // by worker
   std::size_t staging_bytes() const { return buffers_->touched_bytes(); }
   std::size_t buffers_in_use() const { return buffers_->in_use(); }
 
@@ -118,6 +129,8 @@ class Shard {
   Contribution* contributions_of(std::uint32_t slot) { return &contributions_[slot * workers_]; }
 
   std::uint64_t job_id_;
+  std::uint64_t tenant_id_;
+  std::uint32_t weight_;
   std::uint32_t epoch_;
   std::uint32_t workers_;
   DataType wire_type_;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "proto/control.grpc.pb.h"
+#include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"
 #include "tests/support/tested_transports.h"
 #include "worker/client/phub.h"
@@ -21,31 +22,6 @@ ClientOptions options_for(const TestServer& server, const std::string& transport
           .workers = workers,
           .transport = transport,
           .timeout = milliseconds(10'000)};
-}
-
-// Runs `body(client)` in one thread for each worker; returns the first error.
-template <typename Body>
-Status run_workers(const ClientOptions& base, const std::vector<KeySpec>& keys, Body body) {
-  std::vector<Status> results(base.workers);
-  std::vector<std::thread> threads;
-  for (std::uint32_t w = 0; w < base.workers; ++w) {
-    threads.emplace_back([&, w] {
-      ClientOptions options = base;
-      options.worker_index = static_cast<std::int32_t>(w);
-      auto client = Client::connect(options);
-      if (!client) {
-        results[w] = client.error();
-        return;
-      }
-      results[w] = (*client)->register_keys(keys);
-      if (results[w].ok()) results[w] = body(**client);
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  for (const Status& status : results) {
-    if (!status.ok()) return status;
-  }
-  return {};
 }
 
 const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};

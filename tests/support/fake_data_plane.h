@@ -53,6 +53,13 @@ class FakeDataPlane : public server::DataPlane {
     shapes_[shape.job_id] = shape;
     return {};
   }
+  // What it answers for every job; set before the first call.
+  std::vector<server::CoreRounds> rounds;
+
+  std::vector<server::CoreRounds> job_rounds(std::uint64_t /*job_id*/,
+                                             std::size_t /*rounds*/) const override {
+    return rounds;
+  }
   void remove_job(std::uint64_t job_id) override {
     on_remove();
     const std::lock_guard lock(mutex_);

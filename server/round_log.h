@@ -1,0 +1,101 @@
+// When the last rounds of one job happened on one core: who pushed when, when the chunks were
+// complete, when the answers were sent, and what the core spent.
+//
+// Stamps are ticks (common/base/ticks.h). A worker's n-th `chunks` pushes belong to round n, and so
+// for completions and answers: where keys are pipelined over the end of a round, neighbouring
+// rounds share a few chunks. Belongs to the core's thread; allocates when it is made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace phub::server {
+
+struct WorkerSpan {
+  std::uint64_t first_push = 0;
+  std::uint64_t last_push = 0;
+};
+
+struct RoundRecord {
+  std::uint64_t round = 0;
+  std::uint64_t first_push = 0;  // of any worker
+  std::uint64_t complete = 0;
+  std::uint64_t replied = 0;
+  std::uint64_t work = 0;  // what the core spent on it
+  std::vector<WorkerSpan> workers;
+};
+
+class RoundLog {
+ public:
+  static constexpr std::size_t kRounds = 256;  // that are kept
+
+  RoundLog(std::uint32_t workers, std::uint32_t chunks)
+      : chunks_(chunks), heads_(kRounds), spans_(kRounds * workers), workers_(workers) {}
+
+  void pushed(std::uint32_t worker, std::uint64_t now) {
+    Progress& progress = workers_[worker];
+    if (progress.pushes == 0) begin(worker, progress.push_round, now);
+    if (++progress.pushes < chunks_) return;
+    progress.pushes = 0;
+    span(progress.push_round++, worker).last_push = now;
+  }
+  void completed(std::uint64_t now) {
+    if (++completions_ < chunks_) return;
+    completions_ = 0;
+    head(complete_round_).work = work_;
+    head(complete_round_++).complete = now;
+    work_ = 0;
+  }
+  void answered(std::uint32_t worker, std::uint32_t answers, std::uint64_t now) {
+    Progress& progress = workers_[worker];
+    progress.answers += answers;
+    if (progress.answers < chunks_) return;
+    progress.answers -= chunks_;
+    Head& round = head(progress.answer_round++);
+    round.replied = now;
+    ++round.workers_answered;
+  }
+  void worked(std::uint64_t spent) { work_ += spent; }
+
+  // The last `count` rounds that are over (all workers have their answers), the oldest first.
+  std::vector<RoundRecord> last(std::size_t count) const;
+
+ private:
+  struct Head {
+    std::uint64_t round = 0;
+    std::uint64_t first_push = 0;
+    std::uint64_t complete = 0;
+    std::uint64_t replied = 0;
+    std::uint64_t work = 0;
+    std::uint32_t workers_answered = 0;
+  };
+  struct Progress {
+    std::uint64_t push_round = 0;
+    std::uint64_t answer_round = 0;
+    std::uint32_t pushes = 0;  // of that round
+    std::uint32_t answers = 0;
+  };
+
+  void begin(std::uint32_t worker, std::uint64_t round, std::uint64_t now) {
+    if (round == begun_) {
+      head(round) = {.round = round, .first_push = now};
+      ++begun_;
+    }
+    span(round, worker).first_push = now;
+  }
+  Head& head(std::uint64_t round) { return heads_[round % kRounds]; }
+  WorkerSpan& span(std::uint64_t round, std::uint32_t worker) {
+    return spans_[round % kRounds * workers_.size() + worker];
+  }
+
+  std::uint32_t chunks_;
+  std::uint32_t completions_ = 0;
+  std::uint64_t begun_ = 0;           // rounds that somebody has begun
+  std::uint64_t complete_round_ = 0;  // the one whose chunks become complete
+  std::uint64_t work_ = 0;            // since the last round was complete
+  std::vector<Head> heads_;           // by round % kRounds
+  std::vector<WorkerSpan> spans_;     // [round % kRounds][worker]
+  std::vector<Progress> workers_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,36 @@
+// The workers of a job as threads of the test.
+#pragma once
+
+#include <thread>
+#include <vector>
+
+#include "worker/client/phub.h"
+
+namespace phub {
+
+// Runs `body(client)` in one thread for each worker; returns the first error.
+template <typename Body>
+Status run_workers(const ClientOptions& base, const std::vector<KeySpec>& keys, Body body) {
+  std::vector<Status> results(base.workers);
+  std::vector<std::thread> threads;
+  for (std::uint32_t w = 0; w < base.workers; ++w) {
+    threads.emplace_back([&, w] {
+      ClientOptions options = base;
+      options.worker_index = static_cast<std::int32_t>(w);
+      auto client = Client::connect(options);
+      if (!client) {
+        results[w] = client.error();
+        return;
+      }
+      results[w] = (*client)->register_keys(keys);
+      if (results[w].ok()) results[w] = body(**client);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const Status& status : results) {
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace phub

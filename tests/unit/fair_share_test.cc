@@ -1,0 +1,146 @@
+#include "server/fair_share.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+
+using phub::server::FairShare;
+
+namespace {
+
+constexpr std::uint64_t kQuantum = 1000;
+
+// Serves `services` pieces of cost `cost(flow)`; nobody's work ends. Returns what each got.
+template <typename Cost>
+std::map<const FairShare::Flow*, std::uint64_t> serve(FairShare& share, int services, Cost cost) {
+  std::map<const FairShare::Flow*, std::uint64_t> got;
+  for (int i = 0; i < services; ++i) {
+    FairShare::Flow* flow = share.next();
+    REQUIRE(flow != nullptr);
+    const std::uint64_t spent = cost(*flow);
+    share.charge(*flow, spent);
+    got[flow] += spent;
+  }
+  return got;
+}
+
+double ratio(std::uint64_t a, std::uint64_t b) {
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
+}  // namespace
+
+TEST_CASE("Tenants that always want the core get it by weight, whatever their pieces cost") {
+  FairShare share(kQuantum);
+  FairShare::Flow one;
+  FairShare::Flow two;
+  FairShare::Flow four;
+  share.add(one, 1, 1);
+  share.add(two, 2, 2);
+  share.add(four, 3, 4);
+  for (FairShare::Flow* flow : {&one, &two, &four}) share.wake(*flow);
+  std::mt19937 random(7);
+  const auto got = serve(share, 100'000, [&](const FairShare::Flow& flow) {
+    const std::uint64_t mean = &flow == &one ? 900 : 150;  // the light one has the large pieces
+    return mean / 2 + random() % mean;
+  });
+  CHECK(ratio(got.at(&two), got.at(&one)) == Approx(2.0).epsilon(0.01));
+  CHECK(ratio(got.at(&four), got.at(&one)) == Approx(4.0).epsilon(0.01));
+}
+
+TEST_CASE("A tenant's share does not grow with its jobs, which share it equally") {
+  FairShare share(kQuantum);
+  FairShare::Flow alone;
+  std::array<FairShare::Flow, 9> many;
+  share.add(alone, 1, 1);
+  share.wake(alone);
+  for (FairShare::Flow& flow : many) {
+    share.add(flow, 2, 1);
+    share.wake(flow);
+  }
+  const auto got = serve(share, 100'000, [](const FairShare::Flow&) { return 300ULL; });
+  std::uint64_t together = 0;
+  for (const FairShare::Flow& flow : many) together += got.at(&flow);
+  CHECK(ratio(together, got.at(&alone)) == Approx(1.0).epsilon(0.01));
+  CHECK(ratio(got.at(&many[0]), got.at(&many[8])) == Approx(1.0).epsilon(0.02));
+}
+
+TEST_CASE("Who is alone gets everything and owes nothing for it later") {
+  FairShare share(kQuantum);
+  FairShare::Flow first;
+  FairShare::Flow second;
+  share.add(first, 1, 1);
+  share.add(second, 2, 1);
+  share.wake(first);
+  serve(share, 10'000, [](const FairShare::Flow&) { return 5000ULL; });
+  share.wake(second);
+  const auto got = serve(share, 1000, [](const FairShare::Flow&) { return 100ULL; });
+  CHECK(ratio(got.at(&first), got.at(&second)) == Approx(1.0).epsilon(0.05));
+}
+
+TEST_CASE("A turn that is not used is not saved up") {
+  FairShare share(kQuantum);
+  FairShare::Flow busy;
+  FairShare::Flow idle;
+  share.add(busy, 1, 1);
+  share.add(idle, 2, 1);
+  share.wake(busy);
+  for (int i = 0; i < 1000; ++i) {  // comes, is served little, goes
+    share.wake(idle);
+    share.charge(*share.next(), 100);
+    share.rest(idle);
+  }
+  share.wake(idle);
+  const auto got = serve(share, 1000, [](const FairShare::Flow&) { return 100ULL; });
+  CHECK(ratio(got.at(&idle), got.at(&busy)) == Approx(1.0).epsilon(0.05));
+}
+
+TEST_CASE("One very long service does not silence a job for longer than some turns") {
+  FairShare share(kQuantum);
+  FairShare::Flow unlucky;
+  FairShare::Flow other;
+  share.add(unlucky, 1, 1);
+  share.add(other, 2, 1);
+  share.wake(unlucky);
+  share.wake(other);
+  share.charge(unlucky, 1'000'000'000);  // its core was taken off the CPU
+  const auto got = serve(share, 1000, [](const FairShare::Flow&) { return 100ULL; });
+  CHECK(got.at(&unlucky) > 30'000);
+}
+
+TEST_CASE("Flows that come and go at random are all served, and who is next is awake") {
+  FairShare share(kQuantum);
+  std::array<FairShare::Flow, 12> flows;
+  std::mt19937 random(11);
+  std::array<int, 12> waiting = {};
+  for (int step = 0; step < 200'000; ++step) {
+    const std::size_t i = random() % flows.size();
+    switch (random() % 8) {
+      case 0:
+        if (flows[i].is_added()) {
+          share.remove(flows[i]);
+          waiting[i] = 0;
+        } else {
+          share.add(flows[i], i % 5, 1 + static_cast<std::uint32_t>(i % 5));
+        }
+        break;
+      case 1:
+      case 2:
+        if (flows[i].is_added()) {
+          share.wake(flows[i]);
+          ++waiting[i];
+        }
+        break;
+      default:
+        if (FairShare::Flow* flow = share.next()) {
+          REQUIRE(flow->is_awake());
+          const auto index = static_cast<std::size_t>(flow - flows.data());
+          REQUIRE(waiting[index] > 0);
+          share.charge(*flow, random() % 3000);
+          if (--waiting[index] == 0) share.rest(*flow);
+        } else {
+          REQUIRE(share.awake() == 0);
+        }
+    }
+  }
+}
