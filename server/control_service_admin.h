@@ -41,7 +41,8 @@ class AdminService final : public control::Admin::Service {
   void fill_timing(const JobView& view, control::JobInfo& message) const;
 
  private:
-  // The share of the time since the last call that each core was busy.
+  // The share of the time since the last call that each core was busy; the last answer again when
+  // that was just now.
   std::vector<double> busy_shares(const std::vector<CoreCounters>& cores);
 
   JobTable& table_;
@@ -49,9 +50,10 @@ class AdminService final : public control::Admin::Service {
   const std::string waiting_;
   const TimePoint started_;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the three below
   TimePoint last_call_;
   std::vector<std::uint64_t> last_busy_nanoseconds_;
+  std::vector<double> last_shares_;
 };
 
 }  // namespace phub::server

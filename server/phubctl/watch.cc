@@ -16,6 +16,8 @@
 namespace phub::phubctl {
 namespace {
 
+constexpr std::chrono::milliseconds kExplainWindow{500};
+
 Result<Look> look_at(const Session& session) {
   control::StatisticsReply statistics;
   Look look;
@@ -69,9 +71,14 @@ Status explain_job(const Session& session, const std::string& name) {
   request.set_name(name);
   control::InspectJobReply job;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
+  // Busy shares are of the time since somebody last asked: twice, for a share of now.
   control::StatisticsReply statistics;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Statistics,
-                                           control::StatisticsRequest(), statistics));
+  for (const auto pause : {kExplainWindow, std::chrono::milliseconds(0)}) {
+    statistics.Clear();
+    PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Statistics,
+                                             control::StatisticsRequest(), statistics));
+    std::this_thread::sleep_for(pause);
+  }
   print(session.as_json ? explanation_json(job.job(), statistics.server())
                         : explanation_text(job.job(), statistics.server()));
   return {};
