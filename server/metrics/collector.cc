@@ -27,8 +27,9 @@ bool is_live(const JobView& job) {
 
 std::string tenant_of(const JobView& /*job*/) { return "default"; }
 
+// Not "job": Prometheus gives that label to its own jobs.
 Labels labels_of(const JobView& job) {
-  return {{"job", job.spec->name}, {"tenant", tenant_of(job)}};
+  return {{"phub_job", job.spec->name}, {"tenant", tenant_of(job)}};
 }
 
 Labels with(Labels labels, Labels more) {

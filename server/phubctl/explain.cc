@@ -62,7 +62,7 @@ Finding nothing_stands_out(const control::JobInfo& job) {
 
 }  // namespace
 
-std::vector<Finding> explain(const control::JobInfo& job, const control::ServerInfo& server) {
+std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
   if (auto finding = not_running(job)) return {*finding};
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
     return {{.topic = "too early",
@@ -73,8 +73,8 @@ std::vector<Finding> explain(const control::JobInfo& job, const control::ServerI
   std::vector<Finding> findings;
   for (const std::optional<Finding>& finding :
        {straggler(job), uneven_work(job), core_saturation(job, server),
-        fair_share_queue(job, server), slow_transport(job), network_port(job, server),
-        sleeping_cores(job, server), compute_bound(job)}) {
+        fair_share_queue(job, server.now), slow_transport(job), network_port(job, server.now),
+        sleeping_cores(job, server.now), compute_bound(job)}) {
     if (finding) findings.push_back(*finding);
   }
   if (findings.empty()) findings.push_back(nothing_stands_out(job));
@@ -95,7 +95,7 @@ std::string round_sentence(const control::JobInfo& job) {
                      human_time(timing.round_seconds()), timing.rounds(), parts);
 }
 
-std::string explanation_text(const control::JobInfo& job, const control::ServerInfo& server) {
+std::string explanation_text(const control::JobInfo& job, const Looks& server) {
   std::string text = round_sentence(job);
   if (!text.empty()) text += "\n\n";
   int number = 0;
@@ -105,7 +105,7 @@ std::string explanation_text(const control::JobInfo& job, const control::ServerI
   return text;
 }
 
-std::string explanation_json(const control::JobInfo& job, const control::ServerInfo& server) {
+std::string explanation_json(const control::JobInfo& job, const Looks& server) {
   using nlohmann::ordered_json;
   ordered_json findings = ordered_json::array();
   for (const Finding& finding : explain(job, server)) {

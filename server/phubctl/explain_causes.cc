@@ -17,6 +17,7 @@ constexpr double kServerShareMin = 0.10;
 constexpr double kTransferShareMin = 0.20;
 constexpr double kComputeShareMin = 0.50;
 constexpr double kSaturatedShare = 0.90;
+constexpr double kWorkShareMin = 0.30;  // the rest of a full core's time goes into the transport
 // Waking a sleeping core takes tens of microseconds: a part of rounds this short.
 constexpr double kShortRoundSeconds = 0.002;
 
@@ -86,6 +87,20 @@ std::string others_on(const control::CoreInfo& core, std::uint64_t job_id) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// The share of the time between the looks that a core spent on sums and updates, of all its jobs. A
+// core that polls is busy without them; what the transport takes is not in it.
+double work_share(int index, const Looks& server) {
+  const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
+  double work = 0.0;
+  for (const control::CoreJob& job : server.now.cores(index).jobs()) {
+    const control::CoreJob* const before = index < server.before.cores_size()
+                                               ? on_core(server.before.cores(index), job.job_id())
+                                               : nullptr;
+    work += job.busy_seconds() - (before == nullptr ? 0.0 : before->busy_seconds());
+  }
+  return seconds > 0.0 ? std::clamp(work / seconds, 0.0, 1.0) : 0.0;
+}
+
 }  // namespace
 
 std::optional<Finding> straggler(const control::JobInfo& job) {
@@ -114,8 +129,8 @@ std::optional<Finding> uneven_work(const control::JobInfo& job) {
   if (share < kWaitShareMin) return {};
   return Finding{
       .topic = "uneven work",
-      .what = fmt::format("The workers wait {} of a round ({}) for the slowest, which is another "
-                          "one each time: {}, most often, in {} of the rounds.",
+      .what = fmt::format("The workers wait {} of a round ({}) for the slowest, and no one is to "
+                          "blame alone: {} was the last most often, in {} of the rounds.",
                           human_time(timing.wait_seconds()), human_share(share),
                           name_of(job, last->worker_index()), human_share(last->last_share())),
       .cure =
@@ -124,19 +139,19 @@ std::optional<Finding> uneven_work(const control::JobInfo& job) {
       .seconds = timing.wait_seconds()};
 }
 
-std::optional<Finding> core_saturation(const control::JobInfo& job,
-                                       const control::ServerInfo& server) {
+std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks& server) {
   const control::JobTiming& timing = job.timing();
-  // A core that polls is always busy: that says nothing.
-  if (server.waiting().starts_with("poll")) return {};
   const double at_stake = timing.aggregate_seconds() + timing.reply_seconds();
   if (share_of_round(timing, server_seconds(timing)) < kServerShareMin) return {};
   std::vector<std::string> words;
-  for (const control::CoreInfo& core : server.cores()) {
-    if (core.busy_share() < kSaturatedShare || on_core(core, job.job_id()) == nullptr) continue;
+  for (int i = 0; i < server.now.cores_size(); ++i) {
+    const control::CoreInfo& core = server.now.cores(i);
+    const double work = work_share(i, server);
+    if (on_core(core, job.job_id()) == nullptr) continue;
+    if (core.busy_share() < kSaturatedShare || work < kWorkShareMin) continue;
     const std::string others = others_on(core, job.job_id());
-    words.push_back(fmt::format("core {} is busy {} of the time{}", core.core(),
-                                human_share(core.busy_share()),
+    words.push_back(fmt::format("core {} is busy {} of the time ({} with sums and updates){}",
+                                core.core(), human_share(core.busy_share()), human_share(work),
                                 others.empty() ? ", for this job alone" : ", also for " + others));
   }
   if (words.empty()) return {};

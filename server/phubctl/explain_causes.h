@@ -15,9 +15,8 @@ std::optional<Finding> straggler(const control::JobInfo& job);
 // The wait for the slowest is long, and no single worker is to blame.
 std::optional<Finding> uneven_work(const control::JobInfo& job);
 
-// Cores that have the job's chunks are nearly always busy.
-std::optional<Finding> core_saturation(const control::JobInfo& job,
-                                       const control::ServerInfo& server);
+// Cores that have the job's chunks are nearly always busy, and not with waiting for work.
+std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks& server);
 
 // Pushes wait because other jobs have their turn.
 std::optional<Finding> fair_share_queue(const control::JobInfo& job,

@@ -18,14 +18,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kExplainWindow{500};
 
+Result<control::ServerInfo> server_of(const Session& session) {
+  control::StatisticsReply reply;
+  PHUB_RETURN_IF_ERROR(
+      session.client.call(&control::Admin::Stub::Statistics, control::StatisticsRequest(), reply));
+  return std::move(*reply.mutable_server());
+}
+
 Result<Look> look_at(const Session& session) {
-  control::StatisticsReply statistics;
   Look look;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Statistics,
-                                           control::StatisticsRequest(), statistics));
+  PHUB_ASSIGN_OR_RETURN(look.server, server_of(session));
   PHUB_RETURN_IF_ERROR(
       session.client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), look.jobs));
-  look.server = std::move(*statistics.mutable_server());
   look.at = std::chrono::steady_clock::now();
   return look;
 }
@@ -72,15 +76,11 @@ Status explain_job(const Session& session, const std::string& name) {
   control::InspectJobReply job;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
   // Busy shares are of the time since somebody last asked: twice, for a share of now.
-  control::StatisticsReply statistics;
-  for (const auto pause : {kExplainWindow, std::chrono::milliseconds(0)}) {
-    statistics.Clear();
-    PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Statistics,
-                                             control::StatisticsRequest(), statistics));
-    std::this_thread::sleep_for(pause);
-  }
-  print(session.as_json ? explanation_json(job.job(), statistics.server())
-                        : explanation_text(job.job(), statistics.server()));
+  Looks looks;
+  PHUB_ASSIGN_OR_RETURN(looks.before, server_of(session));
+  std::this_thread::sleep_for(kExplainWindow);
+  PHUB_ASSIGN_OR_RETURN(looks.now, server_of(session));
+  print(session.as_json ? explanation_json(job.job(), looks) : explanation_text(job.job(), looks));
   return {};
 }
 

@@ -108,7 +108,7 @@ class ServerTest(unittest.TestCase):
             with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as reply:
                 self.assertIn("text/plain", reply.headers["Content-Type"])
                 text = reply.read().decode()
-            self.assertIn('phub_job_workers{job="vision"} 3\n', text)
+            self.assertIn('phub_job_workers{phub_job="vision",tenant="default"} 3\n', text)
             self.assertIn('phub_core_connections{core="0"} 0\n', text)
             error = self.refused(1, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
                                  "--cores", "1", "--http", daemon.http)

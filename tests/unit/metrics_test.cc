@@ -29,21 +29,21 @@ TEST_CASE("jobs, cores, ports and drops are told with their labels") {
   for (const char* line :
        {"phub_jobs 2\n",
         "phub_draining 0\n",
-        "phub_job_running{job=\"resnet\",tenant=\"default\"} 1\n",
-        "phub_job_running{job=\"early\",tenant=\"default\"} 0\n",
-        "phub_job_workers{job=\"early\",tenant=\"default\"} 3\n",
-        "phub_job_members{job=\"early\",tenant=\"default\"} 1\n",
-        "phub_job_rounds_total{job=\"resnet\",tenant=\"default\"} 5\n",
-        "phub_job_received_bytes_total{job=\"resnet\",tenant=\"default\"} 1000\n",
-        "phub_job_sent_bytes_total{job=\"resnet\",tenant=\"default\"} 2000\n",
-        "phub_job_staging_bytes{job=\"resnet\",tenant=\"default\"} 30\n",
+        "phub_job_running{phub_job=\"resnet\",tenant=\"default\"} 1\n",
+        "phub_job_running{phub_job=\"early\",tenant=\"default\"} 0\n",
+        "phub_job_workers{phub_job=\"early\",tenant=\"default\"} 3\n",
+        "phub_job_members{phub_job=\"early\",tenant=\"default\"} 1\n",
+        "phub_job_rounds_total{phub_job=\"resnet\",tenant=\"default\"} 5\n",
+        "phub_job_received_bytes_total{phub_job=\"resnet\",tenant=\"default\"} 1000\n",
+        "phub_job_sent_bytes_total{phub_job=\"resnet\",tenant=\"default\"} 2000\n",
+        "phub_job_staging_bytes{phub_job=\"resnet\",tenant=\"default\"} 30\n",
         "phub_core_chunks_completed_total{core=\"1\"} 7\n",
         "phub_core_sleeps_total{core=\"0\"} 3\n",
         "phub_rdma_port_up{device=\"mlx5_0\",port=\"2\"} 1\n",
         "counter=\"out_of_sequence\"} 5\n",
-        "phub_job_queued_pushes{job=\"resnet\",tenant=\"default\"} 3\n",
+        "phub_job_queued_pushes{phub_job=\"resnet\",tenant=\"default\"} 3\n",
         "phub_core_queued_pushes{core=\"0\"} 3\n",
-        "phub_core_job_busy_seconds_total{core=\"0\",job=\"resnet\",tenant=\"default\"} 1.5\n",
+        "phub_core_job_busy_seconds_total{core=\"0\",phub_job=\"resnet\",tenant=\"default\"} 1.5\n",
         "phub_tenant_jobs{tenant=\"default\"} 2\n",
         "phub_tenant_members{tenant=\"default\"} 3\n",
         "phub_drops_total{cause=\"wrong secret\"} 2\n"}) {
@@ -68,12 +68,12 @@ TEST_CASE("members are told with host and transport, what they moved and how lat
   f.running(2, "resnet");
   const std::string text = text_of(f);
   CHECK_THAT(text,
-             Contains("phub_member_pushes_total{job=\"resnet\",tenant=\"default\",worker=\"1\","
+             Contains("phub_member_pushes_total{phub_job=\"resnet\",tenant=\"default\",worker=\"1\","
                       "host=\"") &&
                  Contains("} 12\n"));
   for (const char* line :
-       {"phub_job_round_part_seconds{job=\"resnet\",tenant=\"default\",part=\"compute\"} 0.0003",
-        "phub_job_round_seconds{job=\"resnet\"", "phub_member_last_share{job=\"resnet\"",
+       {"phub_job_round_part_seconds{phub_job=\"resnet\",tenant=\"default\",part=\"compute\"} 0.0003",
+        "phub_job_round_seconds{phub_job=\"resnet\"", "phub_member_last_share{phub_job=\"resnet\"",
         "worker=\"1\",host=\"host-1\",transport=\"shm\"} 0.0002"}) {
     CHECK_THAT(text, Contains(line));
   }
@@ -84,7 +84,7 @@ TEST_CASE("latencies are told as cumulative histograms in seconds") {
   f.running(1, "resnet");
   const std::string text = text_of(f);
   const std::string name = "phub_job_push_to_reply_seconds";
-  const std::string labels = "job=\"resnet\",tenant=\"default\"";
+  const std::string labels = "phub_job=\"resnet\",tenant=\"default\"";
   for (const std::string& line :
        {name + "_count{" + labels + "} 6\n", name + "_sum{" + labels + "} 10.5\n",
         name + "_bucket{" + labels + ",le=\"1e-06\"} 1\n",

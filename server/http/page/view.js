@@ -43,13 +43,13 @@ function coreView(core, rates) {
     key: String(job.job_id), kind: hue(job.job_id), value: job.busy * scale, title: `${job.name}: ${format.share(job.busy)}`,
   }));
   const rest = Math.max(0, core.busy_share - known * scale);
-  segments.push({key: "rest", kind: "other", value: rest, title: "not for a job"});
+  segments.push({key: "rest", kind: "other", value: rest, title: "polling, transfer"});
   const queued = sum(jobs.map((job) => job.queued_pushes));
   const names = jobs.map((job) => h("li", {"data-key": String(job.job_id)},
     h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}), `${job.name} ${format.share(job.busy)}`));
   if (names.length > 0 && rest >= 0.005) {
     names.push(h("li", {"data-key": "rest"}, h("span", {class: "swatch other", "aria-hidden": "true"}),
-      `no job ${format.share(rest)}`));
+      `polling, transfer ${format.share(rest)}`));
   }
   return h("li", {class: "core", "data-key": String(core.core)},
     h("div", {class: "line"},
