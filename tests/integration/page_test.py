@@ -85,7 +85,10 @@ class PageTest(processes.JobTest):
         return int(text.replace(",", "").split()[-1]) if text else 0
 
     def test_a_job_is_seen_training_in_both_schemes_and_widths(self):
-        self.start(2, "shm")
+        # Worker 1 does eight times the work of worker 0.
+        self.workers = [processes.worker(self.server, index, 2, "shm", "--batch", batch)
+                        for index, batch in ((0, "16"), (1, "128"))]
+        until(self.server.running, "the job runs")
         self.open()
         before = until(self.rounds, "rounds are shown")
         until(lambda: self.rounds() > before + 20, "rounds rise")
@@ -95,11 +98,12 @@ class PageTest(processes.JobTest):
             '#job-table tr[data-key="1"] td:nth-child(5)').replace("–", "0").split()[-1]) > 0, "a rate is shown")
         self.assertIn("Core 0", self.browser.text("#cores"))
         self.assertIn("busy", self.browser.text("#cores"))
-        if self.browser.run("document.querySelector('.legend') !== null"):
-            legend = self.browser.text(".legend")
-            for part in ("Compute", "Push", "Wait for the slowest", "Aggregate", "Reply"):
-                self.assertIn(part, legend)
-            self.assertIn("traggler", self.browser.text(".straggler"))
+        legend = until(lambda: self.browser.text(".legend"), "the parts of a round are shown")
+        for part in ("Compute", "Push", "Wait for the slowest", "Aggregate", "Reply"):
+            self.assertIn(part, legend)
+        until(lambda: "is the straggler" in self.browser.text(".straggler"), "the straggler is named")
+        self.assertIn("Worker 1 (", self.browser.text(".straggler"))
+        self.assertIn(f"pid {self.workers[1].pid}", self.browser.text(".straggler"))
         for width, height in ((1280, 900), (400, 900)):
             for scheme in ("light", "dark"):
                 with self.subTest(width=width, scheme=scheme):

@@ -116,7 +116,9 @@ class LiveTest(processes.JobTest):
 
     def test_every_expression_of_dashboard_and_alerts_holds_on_a_running_job(self):
         self.start(2, "tcp")
-        text = fetch(f"http://{self.server.http}/metrics")
+        metrics = f"http://{self.server.http}/metrics"
+        until(lambda: "phub_job_round_seconds" in fetch(metrics), "the job has done its first rounds")
+        text = fetch(metrics)
         code, said = promtool("check", "metrics", text=text)
         self.assertEqual(code, 0, said)
         names = set(re.findall(r"^(phub_\w+)", text, re.M))
