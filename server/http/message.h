@@ -16,7 +16,7 @@ struct HttpRequest {
 struct HttpReply {
   unsigned status = 200;
   std::string_view content_type = "text/plain; charset=utf-8";  // of static storage
-  std::string body;
+  std::string body = {};
 };
 
 }  // namespace phub::server

@@ -69,6 +69,19 @@ TEST_CASE("what is not a GET without a body is refused by its own status") {
   check_serves(*server);
 }
 
+TEST_CASE("a reader without a token is asked for one") {
+  auto server = HttpServer::create({.address = "127.0.0.1:0"}, [](const HttpRequest& request) {
+    return HttpReply{.status = request.authorization == "Bearer right" ? 200U : 401U};
+  });
+  REQUIRE(server);
+  const HttpPeer peer((*server)->address());
+  REQUIRE(peer.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+  CHECK_THAT(peer.read_until("\r\n\r\n"),
+             StartsWith("HTTP/1.1 401") && Contains("WWW-Authenticate: Bearer"));
+  REQUIRE(peer.send("GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer right\r\n\r\n"));
+  CHECK_THAT(peer.read_until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
 TEST_CASE("garbage ends its own connection") {
   const auto server = serve();
   check_refused(*server, std::string(64, '\0'), "400");
