@@ -78,14 +78,14 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   ConfigCheck check(file, tree, config);
   check.address("control_address", config.control_address(), 0);
   check.address("data_address", config.data_address(), 0);
-  if (config.has_metrics_address()) {
-    check.address("metrics_address", config.metrics_address(), 0);
-  }
   if (config.has_security()) {
     check_security(config, check.nested("security", config.security()), check);
   }
   check_plaintext(config, check);
   check.in_range("join_secret_lifetime_ms", config.join_secret_lifetime_ms(), 1000U, kHourMs);
+  if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
+  check.unused_unless(config.has_http_address(), "http_allow_plaintext",
+                      "because there is no http_address");
   check_cores(config, check);
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {

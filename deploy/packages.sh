@@ -14,6 +14,10 @@ test_packages=(
 rdma_packages=(
   busybox-static ibverbs-providers ibverbs-utils iproute2 kmod perftest qemu-system-x86 xz-utils
 )
+# tests/integration/page_test.py: the web page in a browser. Without them it is skipped.
+browser_packages=(chromium chromium-driver python3-selenium)
+# tests/integration/prometheus_test.py. Only the programs are used: the service need not run.
+monitoring_packages=(prometheus)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {

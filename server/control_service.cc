@@ -18,6 +18,7 @@
 #include "server/control_service_admin.h"
 #include "server/control_service_rendezvous.h"
 #include "server/control_service_snapshots.h"
+#include "server/control_service_state.h"
 
 namespace phub::server {
 namespace {
@@ -73,7 +74,8 @@ class GrpcControlService final : public ControlService {
  public:
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
-      : rendezvous_(table, offer, options.tenancy),
+      : table_(table),
+        rendezvous_(table, offer, options.tenancy),
         admin_(table, data_plane, options.waiting, options.tenancy),
         snapshots_(table, options.snapshotter, options.tenancy) {}
 
@@ -109,7 +111,10 @@ class GrpcControlService final : public ControlService {
 
   std::string address() const override { return address_; }
 
+  std::string state_json() override { return server::state_json(admin_, table_); }
+
  private:
+  const JobTable& table_;
   RendezvousService rendezvous_;
   AdminService admin_;
   SnapshotService snapshots_;

@@ -43,6 +43,9 @@ class ControlService {
   ControlService& operator=(const ControlService&) = delete;
 
   virtual std::string address() const = 0;  // with the port that was picked
+
+  // PageState of proto/page.proto: what a page can show. Any thread.
+  virtual std::string state_json() = 0;
 };
 
 }  // namespace phub::server

@@ -18,6 +18,8 @@
 namespace phub::server {
 namespace {
 
+constexpr std::chrono::milliseconds kBusyWindowMin{250};
+
 // Of this process; 0 when the system does not say.
 std::uint64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -149,24 +151,31 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
   const TimePoint now = std::chrono::steady_clock::now();
   const double nanoseconds =
       std::max(1.0, std::chrono::duration<double, std::nano>(now - last_call_).count());
+  // Several may ask: a share of a few milliseconds would tell nobody anything.
+  if (!last_shares_.empty() && now - last_call_ < kBusyWindowMin) return last_shares_;
   last_call_ = now;
   last_busy_nanoseconds_.resize(cores.size(), 0);
-  std::vector<double> shares;
+  last_shares_.clear();
   for (std::size_t core = 0; core < cores.size(); ++core) {
     // A core counts a sleep when it ends, so the counter may go back a little.
     const std::uint64_t total = cores[core].busy_nanoseconds;
     const std::uint64_t last = std::min(total, last_busy_nanoseconds_[core]);
     last_busy_nanoseconds_[core] = total;
-    shares.push_back(std::min(1.0, static_cast<double>(total - last) / nanoseconds));
+    last_shares_.push_back(std::min(1.0, static_cast<double>(total - last) / nanoseconds));
   }
-  return shares;
+  return last_shares_;
 }
 
 grpc::Status AdminService::Statistics(grpc::ServerContext* context,
                                       const control::StatisticsRequest* /*request*/,
                                       control::StatisticsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
-  control::ServerInfo& server = *reply->mutable_server();
+  fill_server(*reply->mutable_server());
+  leave_out_unseen(caller, *reply->mutable_server());
+  return grpc::Status::OK;
+}
+
+void AdminService::fill_server(control::ServerInfo& server) {
   server.set_version(kVersion);
   const auto uptime = std::chrono::steady_clock::now() - started_;
   server.set_uptime_seconds(std::chrono::duration<double>(uptime).count());
@@ -202,8 +211,6 @@ grpc::Status AdminService::Statistics(grpc::ServerContext* context,
     refused->set_cause("refused credentials");
     refused->set_count(tenancy_->access.refusals());
   }
-  leave_out_unseen(caller, server);
-  return grpc::Status::OK;
 }
 
 grpc::Status AdminService::Drain(grpc::ServerContext* context, const control::DrainRequest* request,

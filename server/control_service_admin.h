@@ -63,8 +63,11 @@ class AdminService final : public control::Admin::Service {
   grpc::Status ListAudit(grpc::ServerContext* context, const control::ListAuditRequest* request,
                          control::ListAuditReply* reply) override;
 
- private:
+  // What Statistics answers, and what ListJobs adds to a job. Any thread.
+  void fill_server(control::ServerInfo& server);
   void fill_timing(const JobView& view, control::JobInfo& message) const;
+
+ private:
   void fill(const Tenant& tenant, control::TenantInfo& message) const;
   void fill(const Token& token, control::TokenInfo& message) const;
   Status delete_tenant(const control::DeleteTenantRequest& request);
@@ -72,7 +75,8 @@ class AdminService final : public control::Admin::Service {
   // An error where there is no tenancy.
   Result<Principal> admit_administrator(grpc::ServerContext* context, std::string_view action);
 
-  // The share of the time since the last call that each core was busy.
+  // The share of the time since the last call that each core was busy; the last answer again when
+  // that was just now.
   std::vector<double> busy_shares(const std::vector<CoreCounters>& cores);
 
   JobTable& table_;
@@ -82,9 +86,10 @@ class AdminService final : public control::Admin::Service {
   const Gate gate_;
   const TimePoint started_;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the three below
   TimePoint last_call_;
   std::vector<std::uint64_t> last_busy_nanoseconds_;
+  std::vector<double> last_shares_;
 };
 
 }  // namespace phub::server

@@ -187,24 +187,30 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   }
 }
 
-void fill(const PlanView& view, control::PlanReply& message) {
+void fill_loads(const PlanView& view,
+                google::protobuf::RepeatedPtrField<control::CoreLoad>& loads) {
   const Plan& plan = *view.plan;
-  message.set_hash(plan.hash);
-  message.set_chunk_bytes(view.spec->chunk_bytes);
-  message.set_is_preview(view.is_preview);
   const std::uint64_t element_bytes = size_of(view.spec->wire_type);
   for (std::uint32_t server = 0; server < plan.core_chunks.size(); ++server) {
     for (std::uint32_t core = 0; core < plan.core_chunks[server].size(); ++core) {
       const std::vector<std::uint32_t>& chunks = plan.core_chunks[server][core];
       std::uint64_t elements = 0;
       for (const std::uint32_t chunk : chunks) elements += plan.chunks[chunk].elements;
-      control::CoreLoad* const load = message.add_loads();
+      control::CoreLoad* const load = loads.Add();
       load->set_server(server);
       load->set_core(core);
       load->set_chunks(chunks.size());
       load->set_bytes(elements * element_bytes);
     }
   }
+}
+
+void fill(const PlanView& view, control::PlanReply& message) {
+  const Plan& plan = *view.plan;
+  message.set_hash(plan.hash);
+  message.set_chunk_bytes(view.spec->chunk_bytes);
+  message.set_is_preview(view.is_preview);
+  fill_loads(view, *message.mutable_loads());
   fill_ports(view, message);
   for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
     const Chunk& chunk = plan.chunks[index];

@@ -41,4 +41,7 @@ Result<Identity> identity_from(const Request& request) {
 void fill(const JobView& view, Keys keys, control::JobInfo& message);
 void fill(const PlanView& view, control::PlanReply& message);
 
+// For each core of each server of the plan, without RDMA ports.
+void fill_loads(const PlanView& view, google::protobuf::RepeatedPtrField<control::CoreLoad>& loads);
+
 }  // namespace phub::server

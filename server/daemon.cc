@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "server/token_readers.h"
+
 namespace phub::server {
 namespace {
 
@@ -62,14 +64,23 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .snapshotter = daemon->snapshotter_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
-  if (!options.metrics_address.empty()) {
-    PHUB_ASSIGN_OR_RETURN(daemon->metrics_,
-                          MetricsExporter::create(options.metrics_address,
-                                                  std::make_shared<MetricsCollector>(
-                                                      daemon->table_, *daemon->data_plane_)));
-  }
+  if (!options.http.address.empty()) PHUB_RETURN_IF_ERROR(daemon->serve_http());
   daemon->reaper_ = std::thread([daemon = daemon.get()] { daemon->reap_until_stopped(); });
   return daemon;
+}
+
+Status Daemon::serve_http() {
+  metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
+  readers_ = std::make_unique<TokenReaders>(tenancy_->access);
+  site_ =
+      std::make_unique<Site>(SiteSources{.state_json = [this] { return service_->state_json(); },
+                                         .metrics_text = [this] { return metrics_->text(); }},
+                             *readers_);
+  PHUB_ASSIGN_OR_RETURN(http_,
+                        HttpServer::create(options_.http, [this](const HttpRequest& request) {
+                          return site_->answer(request);
+                        }));
+  return {};
 }
 
 Daemon::~Daemon() {

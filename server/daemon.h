@@ -14,15 +14,17 @@
 #include "server/control_service.h"
 #include "server/control_service_journal.h"
 #include "server/data_plane.h"
+#include "server/http/http_server.h"
+#include "server/http/site.h"
 #include "server/job_table.h"
-#include "server/metrics/exporter.h"
+#include "server/metrics/collector.h"
 
 namespace phub::server {
 
 struct DaemonOptions {
   DataPlaneOptions data_plane;
   std::string control_address = "127.0.0.1:7077";
-  std::string metrics_address = {};  // empty: no metrics are served
+  HttpOptions http = {};  // without an address: no page, no metrics
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
   std::chrono::milliseconds join_secret_lifetime{60'000};
@@ -35,8 +37,8 @@ struct DaemonOptions {
 
 class Daemon {
  public:
-  // Serves when it returns. Errors: those of Tenancy::open, DataPlane::create,
-  // ControlService::create and MetricsExporter::create.
+  // Serves when it returns. Errors: those of Tenancy::open, SnapshotStore::create,
+  // DataPlane::create, ControlService::create and HttpServer::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -44,7 +46,7 @@ class Daemon {
   Daemon& operator=(const Daemon&) = delete;
 
   std::string control_address() const { return service_->address(); }
-  std::string metrics_address() const { return metrics_ ? metrics_->address() : ""; }
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
 
@@ -61,6 +63,7 @@ class Daemon {
   Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
          std::unique_ptr<SnapshotStore> snapshots);
   void snapshot_before_end(const JobView& job);
+  Status serve_http();
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
@@ -72,7 +75,10 @@ class Daemon {
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
-  std::unique_ptr<MetricsExporter> metrics_;
+  std::unique_ptr<MetricsCollector> metrics_;
+  std::unique_ptr<Authorizer> readers_;  // of the page's data and the metrics
+  std::unique_ptr<Site> site_;
+  std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper
   std::thread reaper_;
 };

@@ -32,10 +32,10 @@ struct Overrides {
   std::string config_path;
   std::optional<std::string> control;
   std::optional<std::string> data;
-  std::optional<std::string> metrics;
   std::optional<std::string> state;
   std::optional<std::string> credentials;
   bool allow_plaintext = false;
+  std::optional<std::string> http;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
@@ -59,7 +59,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       "                                                 the same where everybody may do "
       "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
-      "` metrics=HOST:PORT` at the end if it serves metrics. Logs go to\n"
+      "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
       "drain_timeout_ms; a second signal ends at once. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
@@ -71,8 +71,8 @@ void declare(CLI::App& app, Overrides& overrides) {
       ->type_name("HOST:PORT");
   app.add_option("--data", overrides.data, "Address of the tcp data plane; overrides data_address")
       ->type_name("HOST:PORT");
-  app.add_option("--metrics", overrides.metrics,
-                 "Serve /metrics for Prometheus there; overrides metrics_address")
+  app.add_option("--http", overrides.http,
+                 "Serve the web page, and /metrics for Prometheus, there; overrides http_address")
       ->type_name("HOST:PORT");
   app.add_option("--state", overrides.state,
                  "Where tenants, tokens and jobs are kept; overrides state_folder")
@@ -115,7 +115,7 @@ Result<ServerConfig> configuration(const Overrides& overrides) {
   }
   if (overrides.control) config.set_control_address(*overrides.control);
   if (overrides.data) config.set_data_address(*overrides.data);
-  if (overrides.metrics) config.set_metrics_address(*overrides.metrics);
+  if (overrides.http) config.set_http_address(*overrides.http);
   if (overrides.cores) {
     config.set_cores(*overrides.cores);
     config.clear_cpus();
@@ -178,9 +178,9 @@ int serve(const ServerConfig& config) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
   }
-  const std::string metrics = (*daemon)->metrics_address();
+  const std::string http = (*daemon)->http_address();
   fmt::print("phub-server ready control={} data={} pid={}{}{}\n", (*daemon)->control_address(),
-             (*daemon)->tcp_port(), getpid(), metrics.empty() ? "" : " metrics=", metrics);
+             (*daemon)->tcp_port(), getpid(), http.empty() ? "" : " http=", http);
   std::fflush(stdout);
   spdlog::info("event=ready control={} data_port={} cores={}", (*daemon)->control_address(),
                (*daemon)->tcp_port(), (*daemon)->cores());

@@ -24,6 +24,8 @@ source deploy/packages.sh
 install_missing "${build_packages[@]}" "${test_packages[@]}"
 skipped=
 install_missing "${rdma_packages[@]}" || echo "Going on: in_vm says next whether the tests with RDMA can run."
+install_missing "${browser_packages[@]}" || echo "Going on without the test of the web page."
+install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
 tests/rdma/in_vm --prepare || skipped=', except those with RDMA, skipped as said above'
 
 build() {  # build PRESET [target...]

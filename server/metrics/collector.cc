@@ -1,127 +1,240 @@
 #include "server/metrics/collector.h"
 
 #include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
-#include <initializer_list>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "common/base/version.h"
+#include "server/metrics/families.h"
 
 namespace phub::server {
 namespace {
 
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
 using prometheus::MetricType;
-using Labels = std::vector<ClientMetric::Label>;
 
-constexpr double kNanosecondsPerSecond = 1e9;
-
-// The families in order; one is made when its first series comes.
-class Families {
- public:
-  void counter(const char* name, const char* help, Labels labels, double value) {
-    ClientMetric metric;
-    metric.counter.value = value;
-    add(name, help, MetricType::Counter, std::move(labels), std::move(metric));
-  }
-  void gauge(const char* name, const char* help, Labels labels, double value) {
-    ClientMetric metric;
-    metric.gauge.value = value;
-    add(name, help, MetricType::Gauge, std::move(labels), std::move(metric));
-  }
-  std::vector<MetricFamily> take() { return std::move(all_); }
-
- private:
-  void add(const char* name, const char* help, MetricType type, Labels labels,
-           ClientMetric metric) {
-    metric.label = std::move(labels);
-    for (MetricFamily& family : all_) {
-      if (family.name == name) return family.metric.push_back(std::move(metric));
-    }
-    all_.push_back({name, help, type, {std::move(metric)}});
-  }
-
-  std::vector<MetricFamily> all_;
-};
+constexpr auto kCounter = MetricType::Counter;
+constexpr auto kGauge = MetricType::Gauge;
 
 double number(std::uint64_t value) { return static_cast<double>(value); }
+double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
-void add_job(const JobView& job, Families& families) {
-  const Labels labels = {{"job", job.spec->name}};
-  const JobCounters& counters = job.counters;
-  const bool is_running = job.state == JobState::kRunning;
-  families.gauge("phub_job_running", "1 when all workers are connected, 0 while some are missing",
-                 labels, is_running ? 1 : 0);
-  families.gauge("phub_job_workers", "Workers that the job is made for", labels,
-                 number(job.spec->workers));
-  families.gauge("phub_job_members", "Workers that have joined", labels,
-                 number(job.members.size()));
-  const double rounds =
-      counters.chunks == 0 ? 0 : number(counters.chunks_completed) / number(counters.chunks);
-  families.counter("phub_job_rounds_total", "Rounds of the job's chunks here", labels, rounds);
-  families.counter("phub_job_chunks_completed_total", "Chunks that were summed and answered",
-                   labels, number(counters.chunks_completed));
-  families.counter("phub_job_received_bytes_total", "Pushed by the job's workers", labels,
-                   number(counters.bytes_received));
-  families.counter("phub_job_sent_bytes_total", "Answered to the job's workers", labels,
-                   number(counters.bytes_sent));
-  families.gauge("phub_job_memory_bytes", "Resident: parameters, optimizer state, staging", labels,
-                 number(counters.memory_bytes));
-  families.gauge("phub_job_staging_bytes", "Of which staging: tcp buffers, verbs windows", labels,
-                 number(counters.staging_bytes));
+bool is_live(const JobView& job) {
+  return job.state == JobState::kWaiting || job.state == JobState::kRunning;
 }
 
-void add_core(std::size_t index, const CoreCounters& core, Families& families) {
-  const Labels labels = {{"core", std::to_string(index)}};
-  families.counter("phub_core_busy_seconds_total", "Time in which the core did not sleep", labels,
-                   number(core.busy_nanoseconds) / kNanosecondsPerSecond);
-  families.counter("phub_core_sleeps_total", "Times that the core slept for want of work", labels,
-                   number(core.sleeps));
-  families.counter("phub_core_chunks_completed_total", "Chunks that the core completed", labels,
-                   number(core.chunks_completed));
-  families.counter("phub_core_received_bytes_total", "Pushed to the core", labels,
-                   number(core.bytes_received));
-  families.counter("phub_core_sent_bytes_total", "Answered by the core", labels,
-                   number(core.bytes_sent));
-  families.gauge("phub_core_connections", "Workers that are connected to the core", labels,
-                 number(core.connections));
+std::string tenant_of(const JobView& /*job*/) { return "default"; }
+
+// Not "job": Prometheus gives that label to its own jobs.
+Labels labels_of(const JobView& job) {
+  return {{"phub_job", job.spec->name}, {"tenant", tenant_of(job)}};
+}
+
+Labels with(Labels labels, Labels more) {
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
+}
+
+double rounds_of(const JobView& job) {
+  const JobCounters& counters = job.counters;
+  return counters.chunks == 0 ? 0 : number(counters.chunks_completed) / number(counters.chunks);
+}
+
+const Metric<JobView> kOfJob[] = {
+    {"phub_job_running", "1 when all workers are connected, 0 while some are missing", kGauge,
+     [](const JobView& j) { return j.state == JobState::kRunning ? 1.0 : 0.0; }},
+    {"phub_job_workers", "Workers that the job is made for", kGauge,
+     [](const JobView& j) { return number(j.spec->workers); }},
+    {"phub_job_members", "Workers that have joined", kGauge,
+     [](const JobView& j) { return number(j.members.size()); }},
+    {"phub_job_rounds_total", "Rounds of the job's chunks here", kCounter, rounds_of},
+    {"phub_job_chunks_completed_total", "Chunks that were summed and answered", kCounter,
+     [](const JobView& j) { return number(j.counters.chunks_completed); }},
+    {"phub_job_received_bytes_total", "Pushed by the job's workers", kCounter,
+     [](const JobView& j) { return number(j.counters.bytes_received); }},
+    {"phub_job_sent_bytes_total", "Answered to the job's workers", kCounter,
+     [](const JobView& j) { return number(j.counters.bytes_sent); }},
+    {"phub_job_memory_bytes", "Resident: parameters, optimizer state, staging", kGauge,
+     [](const JobView& j) { return number(j.counters.memory_bytes); }},
+    {"phub_job_staging_bytes", "Of which staging: tcp buffers, verbs windows", kGauge,
+     [](const JobView& j) { return number(j.counters.staging_bytes); }},
+    {"phub_job_queued_pushes", "Pushes that wait for their turn on the cores", kGauge,
+     [](const JobView& j) { return number(j.counters.queued_pushes); }},
+};
+
+const Metric<JobTiming> kOfTiming[] = {
+    {"phub_job_round_seconds", "A round, mean of the last 256 at most", kGauge,
+     [](const JobTiming& t) { return t.round_seconds; }},
+    {"phub_job_round_work_seconds", "Of which all cores here work for the job", kGauge,
+     [](const JobTiming& t) { return t.core_seconds; }},
+};
+
+const Metric<WorkerTiming> kOfWorkerTiming[] = {
+    {"phub_member_last_share", "Share of the last rounds in which it was the last to push all",
+     kGauge, [](const WorkerTiming& w) { return w.last_share; }},
+    {"phub_member_late_seconds", "How long after the median worker it had pushed all, mean", kGauge,
+     [](const WorkerTiming& w) { return w.late_seconds; }},
+};
+
+const Metric<WorkerTraffic> kOfTraffic[] = {
+    {"phub_member_pushes_total", "Pushes of the worker", kCounter,
+     [](const WorkerTraffic& t) { return number(t.pushes); }},
+    {"phub_member_received_bytes_total", "Pushed by the worker", kCounter,
+     [](const WorkerTraffic& t) { return number(t.bytes_received); }},
+    {"phub_member_sent_bytes_total", "Answered to the worker", kCounter,
+     [](const WorkerTraffic& t) { return number(t.bytes_sent); }},
+};
+
+const Metric<CoreCounters> kOfCore[] = {
+    {"phub_core_busy_seconds_total", "Time in which the core did not sleep", kCounter,
+     [](const CoreCounters& c) { return seconds(c.busy_nanoseconds); }},
+    {"phub_core_sleeps_total", "Times that the core slept for want of work", kCounter,
+     [](const CoreCounters& c) { return number(c.sleeps); }},
+    {"phub_core_chunks_completed_total", "Chunks that the core completed", kCounter,
+     [](const CoreCounters& c) { return number(c.chunks_completed); }},
+    {"phub_core_received_bytes_total", "Pushed to the core", kCounter,
+     [](const CoreCounters& c) { return number(c.bytes_received); }},
+    {"phub_core_sent_bytes_total", "Answered by the core", kCounter,
+     [](const CoreCounters& c) { return number(c.bytes_sent); }},
+    {"phub_core_connections", "Workers that are connected to the core", kGauge,
+     [](const CoreCounters& c) { return number(c.connections); }},
+};
+
+const Metric<CoreJobCounters> kOfCoreJob[] = {
+    {"phub_core_job_busy_seconds_total", "Time that the core worked for the job", kCounter,
+     [](const CoreJobCounters& j) { return seconds(j.busy_nanoseconds); }},
+    {"phub_core_job_queued_pushes", "Pushes of the job that wait for their turn on the core",
+     kGauge, [](const CoreJobCounters& j) { return number(j.queued_pushes); }},
+};
+
+// Sums over a tenant's live jobs. Gauges only: a sum of counters would fall when a job ends;
+// `sum by (tenant) (rate(phub_job_..._total[1m]))` does not.
+struct TenantSums {
+  std::uint64_t jobs = 0;
+  std::uint64_t members = 0;
+  std::uint64_t memory_bytes = 0;
+};
+
+const Metric<TenantSums> kOfTenant[] = {
+    {"phub_tenant_jobs", "Live jobs of the tenant", kGauge,
+     [](const TenantSums& t) { return number(t.jobs); }},
+    {"phub_tenant_members", "Workers in the tenant's jobs", kGauge,
+     [](const TenantSums& t) { return number(t.members); }},
+    {"phub_tenant_memory_bytes", "Resident memory of the tenant's jobs", kGauge,
+     [](const TenantSums& t) { return number(t.memory_bytes); }},
+};
+
+void add_timing(const JobView& job, const JobTiming& timing, Families& families) {
+  const Labels labels = labels_of(job);
+  add_all(kOfTiming, timing, labels, families);
+  const std::pair<const char*, double> parts[] = {{"compute", timing.compute_seconds},
+                                                  {"push", timing.push_seconds},
+                                                  {"wait", timing.wait_seconds},
+                                                  {"aggregate", timing.aggregate_seconds},
+                                                  {"reply", timing.reply_seconds}};
+  for (const auto& [part, value] : parts) {
+    families.add("phub_job_round_part_seconds", "Where a round goes; the parts add up to it",
+                 kGauge, with(labels, {{"part", part}}), value);
+  }
+}
+
+void add_members(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
+  for (const MemberView& member : job.members) {
+    const Labels labels = with(labels_of(job), {{"worker", std::to_string(member.worker)},
+                                                {"host", member.host},
+                                                {"transport", member.transport}});
+    if (member.worker < job.counters.workers.size()) {
+      add_all(kOfTraffic, job.counters.workers[member.worker], labels, families);
+    }
+    if (timing && member.worker < timing->workers.size()) {
+      add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);
+    }
+  }
+}
+
+void add_job(const JobView& job, const DataPlane& data_plane, Families& families) {
+  const Labels labels = labels_of(job);
+  add_all(kOfJob, job, labels, families);
+  families.add("phub_job_push_to_reply_seconds", "Of each answer, from its chunk's first push",
+               labels, job.counters.push_to_reply);
+  families.add("phub_job_wait_for_slowest_seconds",
+               "Of each chunk, from its first push to its last", labels,
+               job.counters.wait_for_slowest);
+  const auto timing = timing_of(data_plane.job_rounds(job.id, RoundLog::kRounds));
+  if (timing) add_timing(job, *timing, families);
+  add_members(job, timing, families);
+}
+
+void add_tenants(const std::map<std::uint64_t, JobView>& jobs, Families& families) {
+  std::map<std::string, TenantSums> tenants;
+  for (const auto& [id, job] : jobs) {
+    TenantSums& sums = tenants[tenant_of(job)];
+    sums.jobs += 1;
+    sums.members += job.members.size();
+    sums.memory_bytes += job.counters.memory_bytes;
+  }
+  for (const auto& [tenant, sums] : tenants) {
+    add_all(kOfTenant, sums, {{"tenant", tenant}}, families);
+  }
+}
+
+void add_core(const std::string& index, const CoreCounters& core,
+              const std::map<std::uint64_t, JobView>& jobs, Families& families) {
+  const Labels labels = {{"core", index}};
+  add_all(kOfCore, core, labels, families);
+  std::uint64_t queued = 0;
+  for (const CoreJobCounters& counters : core.jobs) {
+    queued += counters.queued_pushes;
+    const auto job = jobs.find(counters.job_id);
+    if (job == jobs.end()) continue;  // it has ended meanwhile
+    add_all(kOfCoreJob, counters, with(labels, labels_of(job->second)), families);
+  }
+  families.add("phub_core_queued_pushes", "Pushes that wait for their turn on the core", kGauge,
+               labels, number(queued));
 }
 
 void add_port(const PortStatus& status, Families& families) {
   const Labels labels = {{"device", status.identity.device},
                          {"port", std::to_string(status.identity.port)}};
-  families.gauge("phub_rdma_port_up", "1 when the port is active", labels,
-                 status.state == "active" ? 1 : 0);
+  families.add("phub_rdma_port_up", "1 when the port is active", kGauge, labels,
+               status.state == "active" ? 1 : 0);
   for (const transport::verbs::Counter& counter : status.counters) {
-    Labels named = labels;
-    named.push_back({"counter", counter.name});
-    families.counter("phub_rdma_port_counter_total",
-                     "What the device counts, as the kernel shows it (port_*_data in 4-byte words)",
-                     std::move(named), number(counter.value));
+    families.add("phub_rdma_port_counter_total",
+                 "What the device counts, as the kernel shows it (port_*_data in 4-byte words)",
+                 kCounter, with(labels, {{"counter", counter.name}}), number(counter.value));
   }
 }
 
 }  // namespace
 
-std::vector<MetricFamily> MetricsCollector::Collect() const {
+std::vector<prometheus::MetricFamily> MetricsCollector::Collect() const {
   Families families;
-  families.gauge("phub_build_info", "1; the version is a label", {{"version", kVersion}}, 1);
-  families.gauge("phub_draining", "1 when no new job is taken", {}, table_.is_draining() ? 1 : 0);
-  families.gauge("phub_jobs", "Live jobs", {}, number(table_.live_jobs()));
-  for (const JobView& job : table_.list()) {
-    const bool is_live = job.state == JobState::kWaiting || job.state == JobState::kRunning;
-    if (is_live) add_job(job, families);
+  families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
+  families.add("phub_draining", "1 when no new job is taken", kGauge, {},
+               table_.is_draining() ? 1 : 0);
+  families.add("phub_jobs", "Live jobs", kGauge, {}, number(table_.live_jobs()));
+  std::map<std::uint64_t, JobView> jobs;
+  for (JobView& job : table_.list()) {
+    if (is_live(job)) jobs.emplace(job.id, std::move(job));
   }
+  for (const auto& [id, job] : jobs) add_job(job, data_plane_, families);
+  add_tenants(jobs, families);
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
-  for (std::size_t i = 0; i < cores.size(); ++i) add_core(i, cores[i], families);
+  for (std::size_t i = 0; i < cores.size(); ++i) {
+    add_core(std::to_string(i), cores[i], jobs, families);
+  }
   for (const PortStatus& status : data_plane_.port_statuses()) add_port(status, families);
   for (const DropCounter& drop : data_plane_.drops()) {
-    families.counter("phub_drops_total", "Data-plane input that was refused, by cause",
-                     {{"cause", std::string(drop.cause)}}, number(drop.count));
+    families.add("phub_drops_total", "Data-plane input that was refused, by cause", kCounter,
+                 {{"cause", std::string(drop.cause)}}, number(drop.count));
   }
   return families.take();
+}
+
+std::string MetricsCollector::text() const {
+  return prometheus::TextSerializer().Serialize(Collect());
 }
 
 }  // namespace phub::server

@@ -6,6 +6,7 @@
 
 #include <prometheus/collectable.h>
 
+#include <string>
 #include <vector>
 
 #include "server/data_plane.h"
@@ -20,6 +21,8 @@ class MetricsCollector final : public prometheus::Collectable {
       : table_(table), data_plane_(data_plane) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
+
+  std::string text() const;  // in Prometheus' text format
 
  private:
   JobTable& table_;

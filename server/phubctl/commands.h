@@ -27,6 +27,17 @@ struct JobOptions {
   std::vector<std::string> keys;  // "name:elements" or "name:elements:weight_decay"
 };
 
+struct TopOptions {
+  bool once = false;
+  std::uint32_t interval_ms = 1000;
+};
+
+struct TraceOptions {
+  std::string name;
+  std::uint32_t rounds = 20;
+  std::string output;  // empty: standard output
+};
+
 Status list_jobs(const Session& session);
 Status inspect_job(const Session& session, const std::string& name, std::uint64_t job_id);
 Status create_job(const Session& session, const JobOptions& options);
@@ -34,5 +45,8 @@ Status close_job(const Session& session, const std::string& name);
 Status print_plan(const Session& session, const std::string& name, bool with_chunks);
 Status print_statistics(const Session& session);
 Status drain(const Session& session, std::uint32_t deadline_ms);
+Status top(const Session& session, const TopOptions& options);
+Status explain_job(const Session& session, const std::string& name);
+Status trace_job(const Session& session, const TraceOptions& options);
 
 }  // namespace phub::phubctl

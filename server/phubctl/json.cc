@@ -39,6 +39,10 @@ ordered_json entry_of(const Message& message, const FieldDescriptor& field, int 
       return json_of(reflection.GetRepeatedMessage(message, &field, index));
     case FieldDescriptor::CPPTYPE_UINT32:
       return reflection.GetRepeatedUInt32(message, &field, index);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection.GetRepeatedUInt64(message, &field, index);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection.GetRepeatedDouble(message, &field, index);
     case FieldDescriptor::CPPTYPE_STRING:
       return reflection.GetRepeatedString(message, &field, index);
     default:
@@ -82,7 +86,7 @@ ordered_json json_of(const Message& message) {
   ordered_json object = ordered_json::object();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor& field = *message.GetDescriptor()->field(i);
-    if (field.has_optional_keyword() && !reflection.HasField(message, &field)) continue;
+    if (field.has_presence() && !reflection.HasField(message, &field)) continue;
     if (!field.is_repeated()) {
       object[field.name()] = value_of(message, field);
       continue;

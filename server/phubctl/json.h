@@ -1,6 +1,6 @@
 // Messages as JSON for programs: field names of control.proto, numbers as numbers, enumerators as
-// lower-case words without their prefix ("running", "fp32"); an `optional` field that is absent is
-// left out. One object on one line.
+// lower-case words without their prefix ("running", "fp32"); a message or an `optional` field that
+// is absent is left out. One object on one line.
 //
 // Pure functions; any thread.
 #pragma once

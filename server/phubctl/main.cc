@@ -14,6 +14,7 @@
 #include "server/phubctl/main_doctor.h"
 #include "server/phubctl/main_pki.h"
 #include "server/phubctl/main_tenants.h"
+#include "server/phubctl/main_watch.h"
 
 namespace phub::phubctl {
 namespace {
@@ -68,7 +69,8 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
 }
 
 void declare_jobs(CLI::App& app, Options& options, Command& command) {
-  CLI::App& jobs = *app.add_subcommand("job", "List, inspect, create, close and plan jobs");
+  CLI::App& jobs =
+      *app.add_subcommand("job", "List, inspect, explain, create, close and plan jobs");
   jobs.require_subcommand(1);
   jobs.add_subcommand("list", "Live jobs and the last finished ones")->callback([&command] {
     command = list_jobs;
@@ -104,6 +106,8 @@ void declare(CLI::App& app, Options& options, Command& command) {
       "Examples:\n"
       "  phubctl job list\n"
       "  phubctl job inspect demo\n"
+      "  phubctl job explain demo       why is a step slow?\n"
+      "  phubctl top\n"
       "  phubctl --server 10.0.0.7:7077 --json server stats\n"
       "  phubctl --credentials pki/admin tenant list\n"
       "  phubctl doctor\n\n"
@@ -158,6 +162,7 @@ int run(int argc, char** argv) {
   LocalCommand local_command;
   declare(app, options, command);
   declare_tenants(app, command);
+  declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   declare_pki(app, options.as_json, local_command);
   try {

@@ -81,6 +81,12 @@ std::string human_seconds(double seconds) {
   return fmt::format("{} h {:02} min", whole / kHour, whole % kHour / kMinute);
 }
 
+std::string human_time(double seconds) {
+  if (seconds >= 0.99995) return fmt::format("{:.1f} s", seconds);
+  if (seconds >= 0.00099995) return fmt::format("{:.1f} ms", 1e3 * seconds);
+  return fmt::format("{:.0f} us", 1e6 * seconds);
+}
+
 std::string human_share(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
 
 std::string human_port(const std::string& device, std::uint32_t port) {

@@ -34,6 +34,7 @@ class Table {
 std::string human_bytes(std::uint64_t bytes);  // "512 B", "1.5 MiB"
 std::string human_count(std::uint64_t count);  // "1,234,567"
 std::string human_seconds(double seconds);     // "12.3 s", "5 min 03 s", "2 h 05 min"
+std::string human_time(double seconds);        // of a round: "12 us", "3.4 ms", "1.2 s"
 std::string human_share(double share);         // 0.125 -> "12.5 %"
 std::string human_port(const std::string& device, std::uint32_t port);  // "mlx5_0/1"
 

@@ -30,10 +30,10 @@ class Daemon:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.ready = self.process.stdout.readline()
         match = re.fullmatch(r"phub-server ready control=(\S+) data=(\d+) pid=(\d+)"
-                             r"(?: metrics=(\S+))?\n", self.ready)
+                             r"(?: http=(\S+))?\n", self.ready)
         if not match:
             raise AssertionError(f"no ready line: {self.ready!r} {self.process.communicate()[1]}")
-        self.control, self.pid, self.metrics = match[1], int(match[3]), match[4]
+        self.control, self.pid, self.http = match[1], int(match[3]), match[4]
 
     def __enter__(self):
         return self
@@ -99,21 +99,21 @@ class ServerTest(unittest.TestCase):
             self.assertEqual(daemon.ctl("job", "list").returncode, 0)
 
 
-    def test_metrics_are_served_where_they_are_asked_for_and_nowhere_else(self):
+    def test_page_and_metrics_are_served_where_they_are_asked_for_and_nowhere_else(self):
         with Daemon() as daemon:
-            self.assertIsNone(daemon.metrics)
-        with Daemon("127.0.0.1:0", "--metrics", "127.0.0.1:0") as daemon:
+            self.assertIsNone(daemon.http)
+        with Daemon("127.0.0.1:0", "--http", "127.0.0.1:0") as daemon:
             self.assertEqual(daemon.ctl("job", "create", "vision", "--workers", "3").returncode, 0)
-            url = f"http://{daemon.metrics}/metrics"
+            url = f"http://{daemon.http}/metrics"
             with urllib.request.urlopen(url, timeout=DEADLINE_SECONDS) as reply:
                 self.assertIn("text/plain", reply.headers["Content-Type"])
                 text = reply.read().decode()
-            self.assertIn('phub_job_workers{job="vision"} 3\n', text)
+            self.assertIn('phub_job_workers{phub_job="vision",tenant="default"} 3\n', text)
             self.assertIn('phub_core_connections{core="0"} 0\n', text)
             error = self.refused(1, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
-                                 "--cores", "1", "--metrics", daemon.metrics)
-            self.assertIn("metrics_address", error)
-        self.assertIn("metrics_address", self.refused(2, "--metrics", "9107"))
+                                 "--cores", "1", "--http", daemon.http)
+            self.assertIn("http_address", error)
+        self.assertIn("http_address", self.refused(2, "--http", "9107"))
 
 
 class PhubctlTest(unittest.TestCase):

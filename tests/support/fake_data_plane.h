@@ -78,15 +78,29 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::PortStatus> port_statuses() const override { return statuses; }
   std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
     if (!shape(job_id)) return std::nullopt;
+    server::LatencyCounts latencies;
+    latencies.counts[0] = 1;
+    latencies.counts[7] = 3;
+    latencies.counts[server::LatencyCounts::kBounds] = 2;
+    latencies.sum_nanoseconds = 10'500'000'000;
     return server::JobCounters{.chunks = 4,
                                .chunks_completed = 20,
                                .bytes_received = 1000,
                                .bytes_sent = 2000,
                                .memory_bytes = 300,
-                               .staging_bytes = 30};
+                               .staging_bytes = 30,
+                               .queued_pushes = 3,
+                               .push_to_reply = latencies,
+                               .workers = {{.pushes = 8}, {.pushes = 12, .bytes_received = 600}}};
   }
   std::vector<server::CoreCounters> core_counters() const override {
-    return {cores_, server::CoreCounters{.cpu = 1, .chunks_completed = 7, .sleeps = 3}};
+    server::CoreCounters core{.cpu = 1, .chunks_completed = 7, .sleeps = 3};
+    const std::lock_guard lock(mutex_);
+    for (const auto& [job_id, shape] : shapes_) {
+      core.jobs.push_back(
+          {.job_id = job_id, .busy_nanoseconds = 1'500'000'000, .queued_pushes = 3});
+    }
+    return {cores_, core};
   }
   std::vector<server::DropCounter> drops() const override {
     return {{.cause = "wrong secret", .count = 2}};

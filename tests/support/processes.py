@@ -34,9 +34,9 @@ class Server:
              "--cores", "2", "--log-level", "warn", *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
-        match = re.match(r"phub-server ready control=(\S+) data=(\d+)", line)
+        match = re.match(r"phub-server ready control=(\S+) data=(\d+) pid=\d+(?: http=(\S+))?", line)
         assert match, line
-        self.control, self.data = match[1], int(match[2])
+        self.control, self.data, self.http = match[1], int(match[2]), match[3]
 
     def ctl(self, *words):
         out = subprocess.run([BIN / "phubctl", "--server", self.control, "--json", *words],

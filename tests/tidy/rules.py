@@ -41,6 +41,7 @@ RESERVED = [
      re.compile(r"^(common/rpc_credentials|tests/)")),
     ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^server/state/")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
+    ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
     ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
      re.compile(r"^(kernels/cuda/|worker/nn/cuda/)")),

@@ -1,0 +1,27 @@
+#include "server/control_service_state.h"
+
+#include "proto/page.pb.h"
+#include "server/control_service_messages.h"
+#include "server/phubctl/json.h"
+
+namespace phub::server {
+
+std::string state_json(AdminService& admin, const JobTable& table) {
+  page::PageState state;
+  admin.fill_server(*state.mutable_server());
+  for (const JobView& view : table.list()) {
+    control::JobInfo& job = *state.add_jobs();
+    fill(view, Keys::kLeftOut, job);
+    admin.fill_timing(view, job);
+    if (view.state != JobState::kRunning) continue;
+    const Result<PlanView> plan = table.plan(name_of(view));
+    if (!plan) continue;  // it has ended meanwhile
+    page::JobPlan* const shown = state.add_plans();
+    shown->set_job_id(view.id);
+    shown->set_server(plan->server_index);
+    fill_loads(*plan, *shown->mutable_loads());
+  }
+  return phubctl::to_json(state);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,16 @@
+// What the web page shows, as JSON: the server, its jobs, and the plans of those that run.
+//
+// Any thread.
+#pragma once
+
+#include <string>
+
+#include "server/control_service_admin.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+// PageState of proto/page.proto.
+std::string state_json(AdminService& admin, const JobTable& table);
+
+}  // namespace phub::server

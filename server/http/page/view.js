@@ -1,0 +1,234 @@
+// What is shown, from the state and the rates: descriptions only, no requests, no timers.
+import {h, table} from "./dom.js";
+import * as format from "./format.js";
+
+const sum = (values) => values.reduce((all, value) => all + (value ?? 0), 0);
+const marks = {running: "▶", waiting: "◔", ended: "■", failed: "✕"};
+const isLive = (job) => job.state === "running" || job.state === "waiting";
+
+// In the order of a step. The explanations stand in the legend.
+const parts = [
+  ["compute", "Compute", "the workers compute, the server is idle for this job"],
+  ["push", "Push", "from the first push until the median worker has pushed all"],
+  ["wait", "Wait for the slowest", "from there until the slowest worker has pushed all"],
+  ["aggregate", "Aggregate", "from there until the last chunk is summed and updated"],
+  ["reply", "Reply", "from there until the last answer is sent"],
+];
+
+export function summaryView({server, jobs}) {
+  const facts = [
+    ["State", server.draining ? "draining: no new jobs" : "serving"],
+    ["Version", server.version],
+    ["Up for", format.span(server.uptime_seconds)],
+    ["Memory", format.bytes(server.resident_bytes)],
+    ["Live jobs", format.count(server.jobs)],
+    ["Workers", format.count(sum(jobs.filter(isLive).map((job) => job.members.filter((m) => !m.left).length)))],
+  ];
+  return facts.map(([name, value]) => h("div", {"data-key": name}, h("dt", {}, name), h("dd", {}, value)));
+}
+
+// One colour for a job wherever it is drawn; six, then again.
+const hue = (id) => `job-${id % 6}`;
+
+function bar(segments, label) {
+  return h("div", {class: "bar", role: "img", "aria-label": label}, segments.map(({key, kind, value, title}) =>
+    h("span", {class: `segment ${kind}`, "data-key": key, title, style: {width: `${(100 * value).toFixed(2)}%`}})));
+}
+
+function coreView(core, rates) {
+  const jobs = core.jobs.map((job) => ({...job, busy: Math.min(1, rates.jobs.get(job.job_id) ?? 0)}));
+  const known = sum(jobs.map((job) => job.busy));
+  const scale = known > core.busy_share && known > 0 ? core.busy_share / known : 1;
+  const segments = jobs.map((job) => ({
+    key: String(job.job_id), kind: hue(job.job_id), value: job.busy * scale, title: `${job.name}: ${format.share(job.busy)}`,
+  }));
+  const rest = Math.max(0, core.busy_share - known * scale);
+  segments.push({key: "rest", kind: "other", value: rest, title: "polling, transfer"});
+  const queued = sum(jobs.map((job) => job.queued_pushes));
+  const names = jobs.map((job) => h("li", {"data-key": String(job.job_id)},
+    h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}), `${job.name} ${format.share(job.busy)}`));
+  if (names.length > 0 && rest >= 0.005) {
+    names.push(h("li", {"data-key": "rest"}, h("span", {class: "swatch other", "aria-hidden": "true"}),
+      `polling, transfer ${format.share(rest)}`));
+  }
+  return h("li", {class: "core", "data-key": String(core.core)},
+    h("div", {class: "line"},
+      h("strong", {}, `Core ${core.core}`), h("span", {class: "dim"}, core.cpu < 0 ? "not pinned" : `CPU ${core.cpu}`),
+      h("span", {class: "figure"}, `${format.share(core.busy_share)} busy`)),
+    bar(segments, `Core ${core.core} is busy ${format.share(core.busy_share)} of the time`),
+    h("div", {class: "line dim"}, `in ${format.byteRate(rates.received)}`, h("span", {}, `out ${format.byteRate(rates.sent)}`),
+      h("span", {}, `${core.connections} connections`), queued > 0 && h("span", {}, `${format.count(queued)} pushes queued`)),
+    names.length > 0 && h("ul", {class: "names"}, names));
+}
+
+export function coresView(state, rates) {
+  return h("ul", {class: "cores"}, state.server.cores.map((core, index) => coreView(core, rates.cores[index])));
+}
+
+function stateCell(job) {
+  return h("span", {class: `state ${job.state}`}, h("span", {"aria-hidden": "true"}, marks[job.state]), ` ${job.state}`);
+}
+
+function roundBar(job) {
+  const {timing} = job;
+  if (!timing || timing.round_seconds <= 0) return h("span", {class: "dim"}, "–");
+  const shares = parts.map(([key, name]) => ({
+    key, kind: key, value: timing[`${key}_seconds`] / timing.round_seconds, title: name,
+  }));
+  const text = shares.map(({title, value}) => `${title} ${format.share(value)}`).join(", ");
+  return bar(shares, text);
+}
+
+function jobRow(job, rates, chosen) {
+  const pace = rates.jobs.get(job.job_id);
+  const isChosen = job === chosen;
+  return {
+    key: String(job.job_id),
+    current: isChosen,
+    cells: [
+      [h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}),
+        h("a", {href: `#job=${job.job_id}`}, job.spec.name)],
+      stateCell(job),
+      `${job.members.filter((member) => !member.left).length} of ${job.spec.workers}`,
+      format.count(job.statistics.rounds),
+      isLive(job) ? format.rate(pace.rounds) : "–",
+      isLive(job) ? format.byteRate(pace.received) : "–",
+      isLive(job) ? format.byteRate(pace.sent) : "–",
+      format.bytes(job.statistics.memory_bytes),
+      roundBar(job),
+    ],
+  };
+}
+
+export function jobsView({jobs}, rates, chosen) {
+  if (jobs.length === 0) {
+    return h("p", {class: "note"}, "No jobs yet: workers make them when they join, or ", h("code", {}, "phubctl job create"), " does.");
+  }
+  const columns = [{title: "Job"}, {title: "State"}, {title: "Workers", n: true}, {title: "Rounds", n: true},
+    {title: "Rounds/s", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Memory", n: true},
+    {title: "Where a round goes"}];
+  const tenants = [...new Set(jobs.map((job) => job.tenant || "default"))].sort();
+  const rows = tenants.flatMap((tenant) => {
+    const own = jobs.filter((job) => (job.tenant || "default") === tenant)
+      .sort((a, b) => isLive(b) - isLive(a) || (isLive(a) ? a.job_id - b.job_id : b.job_id - a.job_id));
+    const all = (name) => sum(own.filter(isLive).map((job) => rates.jobs.get(job.job_id)[name]));
+    const head = [`Tenant ${tenant}`, h("span", {class: "dim"},
+      `${own.filter(isLive).length} live, in ${format.byteRate(all("received"))}, out ${format.byteRate(all("sent"))}`)];
+    return [{key: tenant, head}, ...own.map((job) => jobRow(job, rates, chosen))];
+  });
+  return table("Jobs by tenant", columns, rows);
+}
+
+// The straggler in words; the same bounds as `phubctl job explain`.
+export function straggler(job) {
+  const workers = job.timing?.workers ?? [];
+  if (workers.length < 2) return null;
+  const last = workers.reduce((a, b) => (b.last_share > a.last_share ? b : a));
+  const member = job.members.find((m) => m.worker_index === last.worker_index);
+  const who = `Worker ${last.worker_index}` + (member ? ` (${member.host}, pid ${member.process_id})` : "");
+  const isLate = last.last_share >= 0.5 && last.last_share > 1.5 / workers.length
+    && last.late_seconds >= 0.05 * job.timing.round_seconds;
+  const found = `the last in ${format.share(last.last_share)} of the last ${job.timing.rounds} rounds, `
+    + `${format.time(last.late_seconds)} after the median worker on average`;
+  return isLate
+    ? {isLate, text: `${who} is the straggler: it was ${found}. The others wait for it.`}
+    : {isLate, text: `No straggler: ${who.replace("Worker", "worker")} was most often ${found}.`};
+}
+
+function roundView(job) {
+  const {timing} = job;
+  if (!timing || timing.round_seconds <= 0) {
+    return h("p", {class: "note"}, "Where the time of a round goes is known after its second round.");
+  }
+  const legend = parts.map(([key, name, help]) => h("div", {"data-key": key},
+    h("dt", {title: help}, h("span", {class: `swatch ${key}`, "aria-hidden": "true"}), name),
+    h("dd", {}, h("span", {}, format.time(timing[`${key}_seconds`])),
+      h("span", {class: "dim"}, format.share(timing[`${key}_seconds`] / timing.round_seconds)))));
+  const found = straggler(job);
+  return h("div", {"data-key": "round"},
+    h("h3", {}, "Where a round goes"),
+    h("p", {class: "dim"}, `${format.time(timing.round_seconds)} for a round, mean of the last ${timing.rounds}; `
+      + `the cores here work ${format.time(timing.core_seconds)} of it, all together`),
+    roundBar(job), h("dl", {class: "legend"}, legend),
+    found && h("p", {class: found.isLate ? "straggler late" : "straggler"}, found.isLate && h("b", {}, "Straggler. "), found.text));
+}
+
+function paceView(pace) {
+  const past = pace.history;
+  if (past.length < 2) return null;
+  const most = Math.max(...past, 1e-9);
+  const points = past.map((value, index) => `${(100 * index / (past.length - 1)).toFixed(1)},${(30 - 28 * value / most).toFixed(1)}`);
+  return h("div", {class: "pace", "data-key": "pace"},
+    h("h3", {}, "Rounds per second"),
+    h("svg", {viewBox: "0 0 100 30", preserveAspectRatio: "none", role: "img",
+      "aria-label": `Now ${format.rate(past.at(-1))}, at most ${format.rate(most)} in ${past.length} seconds`},
+    h("polyline", {points: points.join(" "), "vector-effect": "non-scaling-stroke"})),
+    h("p", {class: "line dim"}, h("span", {}, `${past.length}\u202fs ago`), h("span", {}, `most ${format.rate(most)}`),
+      h("span", {class: "figure"}, `now ${format.rate(past.at(-1))}`)));
+}
+
+function membersView(job) {
+  const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
+  const columns = [{title: "Worker"}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
+    {title: "Last in", n: true}, {title: "Late", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
+  const rows = job.members.map((member) => {
+    const worker = late.get(member.worker_index);
+    return {key: String(member.worker_index), cells: [
+      String(member.worker_index), member.host, String(member.process_id),
+      h("span", {title: member.transport_reason}, member.transport || "–",
+        member.transport_reason && h("span", {class: "dim reason"}, member.transport_reason)),
+      worker ? format.share(worker.last_share) : "–", worker ? format.time(worker.late_seconds) : "–",
+      format.bytes(member.bytes_received), format.bytes(member.bytes_sent),
+      member.left ? "left" : `${format.time(member.heartbeat_age_ms / 1000)} ago`]};
+  });
+  return h("div", {"data-key": "members"}, h("h3", {}, "Workers"),
+    rows.length > 0 ? table("Workers", columns, rows) : h("p", {class: "note"}, "None has joined."));
+}
+
+function planView(plan) {
+  if (!plan) return null;
+  const most = Math.max(...plan.loads.map((load) => load.bytes), 1);
+  const all = sum(plan.loads.map((load) => load.bytes));
+  const rows = plan.loads.map((load) => {
+    const isHere = load.server === plan.server;
+    const name = `${isHere ? "" : `Server ${load.server}, `}core ${load.core}`;
+    return h("li", {"data-key": `${load.server} ${load.core}`},
+      h("div", {class: "line"}, name[0].toUpperCase() + name.slice(1),
+        h("span", {class: "dim", title: `${format.count(load.chunks)} chunks`}, format.bytes(load.bytes)),
+        h("span", {class: "figure"}, format.share(load.bytes / Math.max(all, 1)))),
+      bar([{key: "load", kind: isHere ? "here" : "other", value: load.bytes / most, title: name}],
+        `${name}: ${format.share(load.bytes / Math.max(all, 1))} of the job's bytes`));
+  });
+  return h("div", {"data-key": "plan"}, h("h3", {}, "Plan: bytes by core"), h("ul", {class: "cores plan"}, rows));
+}
+
+export function jobView(job, state, rates) {
+  const {spec} = job;
+  const plan = state.plans.find((entry) => entry.job_id === job.job_id);
+  return [
+    h("h2", {id: "job-title"}, `Job ${spec.name} `, stateCell(job),
+      h("span", {class: "dim"}, ` ${spec.rule}, ${spec.wire_type}, ${spec.order} order, chunks of ${format.bytes(spec.chunk_bytes)}`)),
+    job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
+    h("div", {class: "columns", "data-key": String(job.job_id)},
+      h("div", {}, roundView(job), membersView(job)),
+      h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),
+  ];
+}
+
+export function restView({server}) {
+  const drops = server.drops.filter((drop) => drop.count > 0);
+  const ports = server.ports.map((port) => ({key: `${port.device}/${port.port}`, cells: [
+    `${port.device}/${port.port}`, port.link_layer, port.state, format.bytes(port.mtu_bytes), port.cores.join(", "),
+    port.bytes_received === undefined ? "–" : format.bytes(port.bytes_received),
+    port.bytes_sent === undefined ? "–" : format.bytes(port.bytes_sent)]}));
+  const columns = [{title: "RDMA port"}, {title: "Link"}, {title: "State"}, {title: "MTU", n: true}, {title: "Cores"},
+    {title: "In", n: true}, {title: "Out", n: true}];
+  return [
+    ports.length > 0 ? table("RDMA ports", columns, ports)
+      : h("p", {class: "note", "data-key": "no ports"}, "No RDMA port serves a core."),
+    drops.length === 0
+      ? h("p", {class: "note", "data-key": "no drops"}, "No input was refused since the start.")
+      : table("Refused input", [{title: "Refused input"}, {title: "Count", n: true}],
+        drops.map((drop) => ({key: drop.cause, cells: [drop.cause, format.count(drop.count)]}))),
+  ];
+}

@@ -1,0 +1,51 @@
+// The metric families of one scrape, and tables that say which metrics a subject has.
+//
+// Values; one thread.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/latency.h"
+
+namespace phub::server {
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+// The families in the order of their first series.
+class Families {
+ public:
+  void add(const char* name, const char* help, prometheus::MetricType type, Labels labels,
+           double value);
+  void add(const char* name, const char* help, Labels labels, const LatencyCounts& latencies);
+  std::vector<prometheus::MetricFamily> take() { return std::move(all_); }
+
+ private:
+  void add(const char* name, const char* help, prometheus::MetricType type, Labels labels,
+           prometheus::ClientMetric metric);
+
+  std::vector<prometheus::MetricFamily> all_;
+};
+
+// A row of a table: one metric of every Subject.
+template <typename Subject>
+struct Metric {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;
+  double (*value)(const Subject& subject);
+};
+
+template <typename Subject, std::size_t kCount>
+void add_all(const Metric<Subject> (&table)[kCount], const Subject& subject, const Labels& labels,
+             Families& families) {
+  for (const Metric<Subject>& metric : table) {
+    families.add(metric.name, metric.help, metric.type, labels, metric.value(subject));
+  }
+}
+
+}  // namespace phub::server

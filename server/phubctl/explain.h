@@ -1,0 +1,37 @@
+// Why a job's step takes as long as it does: findings in sentences with figures, each with a cure.
+//
+// Pure functions of what a server says about a job and about itself; any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/control.pb.h"
+
+namespace phub::phubctl {
+
+struct Finding {
+  std::string topic;     // "straggler", "uneven work", "core saturation", "fair share",
+                         // "transport", "network port", "waiting policy", "compute", ...
+  std::string what;      // one or two sentences with figures
+  std::string cure;      // what to do about it
+  double seconds = 0.0;  // of a round that are at stake, at most; they may overlap
+};
+
+// What the server said of itself twice: between the two lies the time that shares are of.
+struct Looks {
+  control::ServerInfo before;
+  control::ServerInfo now;
+};
+
+// The most expensive first; never empty.
+std::vector<Finding> explain(const control::JobInfo& job, const Looks& server);
+
+// One sentence: how long a round takes and where its time goes. Empty before there is a timing.
+std::string round_sentence(const control::JobInfo& job);
+
+// For people, and as one JSON object on one line.
+std::string explanation_text(const control::JobInfo& job, const Looks& server);
+std::string explanation_json(const control::JobInfo& job, const Looks& server);
+
+}  // namespace phub::phubctl

@@ -1,0 +1,38 @@
+// The single causes that explain() looks for. Each is nothing where it does not hold.
+//
+// Pure functions; any thread. REQUIRES everywhere: the job has a timing.
+#pragma once
+
+#include <optional>
+
+#include "server/phubctl/explain.h"
+
+namespace phub::phubctl {
+
+// One worker is the last in most rounds, by at least a twentieth of a round.
+std::optional<Finding> straggler(const control::JobInfo& job);
+
+// The wait for the slowest is long, and no single worker is to blame.
+std::optional<Finding> uneven_work(const control::JobInfo& job);
+
+// Cores that have the job's chunks are nearly always busy, and not with waiting for work.
+std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks& server);
+
+// Pushes wait because other jobs have their turn.
+std::optional<Finding> fair_share_queue(const control::JobInfo& job,
+                                        const control::ServerInfo& server);
+
+// Workers that move their gradients by tcp while that costs.
+std::optional<Finding> slow_transport(const control::JobInfo& job);
+
+// RDMA ports that are not active or count errors.
+std::optional<Finding> network_port(const control::JobInfo& job, const control::ServerInfo& server);
+
+// Rounds are so short that waking a core that sleeps is a part of them.
+std::optional<Finding> sleeping_cores(const control::JobInfo& job,
+                                      const control::ServerInfo& server);
+
+// The workers compute most of the time.
+std::optional<Finding> compute_bound(const control::JobInfo& job);
+
+}  // namespace phub::phubctl

@@ -1,0 +1,69 @@
+#include "server/phubctl/main_watch.h"
+
+#include <memory>
+
+namespace phub::phubctl {
+namespace {
+
+constexpr std::uint32_t kRoundsMax = 256;  // that a core's log holds
+
+void declare_top(CLI::App& app, ServerCommand& command) {
+  CLI::App& sub = *app.add_subcommand("top", "Cores and jobs with live rates");
+  sub.footer(
+      "Examples:\n"
+      "  phubctl top                     until Ctrl-C\n"
+      "  phubctl top --once              one look (as when the output is no terminal)\n"
+      "  phubctl --json top              the same for programs");
+  auto options = std::make_shared<TopOptions>();
+  sub.add_flag("--once", options->once, "One look");
+  sub.add_option("--interval-ms", options->interval_ms, "Between two looks; rates are of this time")
+      ->check(CLI::Range(100U, 60'000U))
+      ->capture_default_str();
+  sub.callback([options, &command] {
+    command = [options](const Session& session) { return top(session, *options); };
+  });
+}
+
+void declare_explain(CLI::App& jobs, ServerCommand& command) {
+  CLI::App& sub = *jobs.add_subcommand("explain", "Why is a step of the job slow?");
+  sub.footer(
+      "Examples:\n"
+      "  phubctl job explain mnist\n"
+      "  phubctl --json job explain mnist\n\n"
+      "Names the straggler, saturated cores and who else uses them, transports that cost, the\n"
+      "queue of the fair share; or says that the workers compute and the server is not to blame.");
+  auto name = std::make_shared<std::string>();
+  sub.add_option("name", *name, "Name of the job")->required();
+  sub.callback([name, &command] {
+    command = [name](const Session& session) { return explain_job(session, *name); };
+  });
+}
+
+void declare_trace(CLI::App& app, ServerCommand& command) {
+  CLI::App& sub = *app.add_subcommand("trace", "The last rounds of a job as a Chrome trace");
+  sub.footer(
+      "Examples:\n"
+      "  phubctl trace mnist --rounds 50 --output mnist.json\n"
+      "  phubctl trace mnist > mnist.json\n\n"
+      "Open the file with https://ui.perfetto.dev (it stays in the browser) or chrome://tracing.");
+  auto options = std::make_shared<TraceOptions>();
+  sub.add_option("name", options->name, "Name of a running job")->required();
+  sub.add_option("--rounds", options->rounds, "The last so many")
+      ->check(CLI::Range(1U, kRoundsMax))
+      ->capture_default_str();
+  sub.add_option("--output", options->output, "File to write; default: standard output")
+      ->type_name("FILE");
+  sub.callback([options, &command] {
+    command = [options](const Session& session) { return trace_job(session, *options); };
+  });
+}
+
+}  // namespace
+
+void declare_watch(CLI::App& app, CLI::App& jobs, ServerCommand& command) {
+  declare_top(app, command);
+  declare_explain(jobs, command);
+  declare_trace(app, command);
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,18 @@
+// The command lines of `phubctl top`, `phubctl job explain` and `phubctl trace`.
+//
+// Main thread.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "server/phubctl/commands.h"
+
+namespace phub::phubctl {
+
+using ServerCommand = std::function<Status(const Session&)>;
+
+// `jobs` is the subcommand `job` of `app`; `command` outlives both.
+void declare_watch(CLI::App& app, CLI::App& jobs, ServerCommand& command);
+
+}  // namespace phub::phubctl

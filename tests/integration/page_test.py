@@ -1,0 +1,169 @@
+"""The web page in headless Chromium, on a real server with two workers that train.
+
+Usage: page_test.py BIN SCREENSHOTS; exits 77 (skipped) without chromium, chromedriver and selenium.
+"""
+
+import base64
+import json
+import pathlib
+import shutil
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import processes  # noqa: E402
+from processes import until  # noqa: E402
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    webdriver = None
+
+SCREENSHOTS = pathlib.Path(".")
+
+
+class Browser:
+    def __init__(self):
+        options = webdriver.ChromeOptions()
+        for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
+                     "--disable-background-networking", "--disable-component-update", "--no-first-run"):
+            options.add_argument(word)
+        options.binary_location = shutil.which("chromium")
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
+        self.requested = []
+        self.complaints = []
+
+    def look(self, width, height, scheme):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+            "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+
+    def text(self, css):
+        # One call: elements may be replaced between two.
+        return self.driver.execute_script(
+            "return document.querySelector(arguments[0])?.innerText ?? ''", css)
+
+    def run(self, script):
+        return self.driver.execute_script("return " + script)
+
+    def forget(self):
+        self.collect()
+        self.requested, self.complaints = [], []
+
+    def collect(self):
+        for entry in self.driver.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                self.requested.append(message["params"]["request"]["url"])
+        self.complaints += self.driver.get_log("browser")
+
+
+class PageTest(processes.JobTest):
+    server_options = ("--http", "127.0.0.1:0")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.driver.quit()
+
+    def open(self):
+        self.browser.forget()
+        self.browser.driver.get(f"http://{self.server.http}/")
+        until(lambda: self.browser.text("#link").startswith("Live"), "the page has its first figures")
+
+    def rounds(self):
+        text = self.browser.text('#job-table tr[data-key="1"] td:nth-child(4)')
+        return int(text.replace(",", "").split()[-1]) if text else 0
+
+    def test_a_job_is_seen_training_in_both_schemes_and_widths(self):
+        # Worker 1 does eight times the work of worker 0.
+        self.workers = [processes.worker(self.server, index, 2, "shm", "--batch", batch)
+                        for index, batch in ((0, "16"), (1, "128"))]
+        until(self.server.running, "the job runs")
+        self.open()
+        before = until(self.rounds, "rounds are shown")
+        until(lambda: self.rounds() > before + 20, "rounds rise")
+        self.assertIn("running", self.browser.text("#job-table"))
+        self.assertIn("mnist", self.browser.text("#job"))
+        until(lambda: float(self.browser.text(
+            '#job-table tr[data-key="1"] td:nth-child(5)').replace("–", "0").split()[-1]) > 0, "a rate is shown")
+        self.assertIn("Core 0", self.browser.text("#cores"))
+        self.assertIn("busy", self.browser.text("#cores"))
+        legend = until(lambda: self.browser.text(".legend"), "the parts of a round are shown")
+        for part in ("Compute", "Push", "Wait for the slowest", "Aggregate", "Reply"):
+            self.assertIn(part, legend)
+        until(lambda: "is the straggler" in self.browser.text(".straggler"), "the straggler is named")
+        self.assertIn("Worker 1 (", self.browser.text(".straggler"))
+        self.assertIn(f"pid {self.workers[1].pid}", self.browser.text(".straggler"))
+        for width, height in ((1280, 900), (400, 900)):
+            for scheme in ("light", "dark"):
+                with self.subTest(width=width, scheme=scheme):
+                    self.browser.look(width, height, scheme)
+                    until(lambda: self.browser.run("innerWidth") == width, "the width")
+                    self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
+                    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+                    self.screenshot(SCREENSHOTS / f"page-{width}-{scheme}.png")
+        self.check_quiet()
+
+    def screenshot(self, path):
+        height = self.browser.run("document.documentElement.scrollHeight")
+        width = self.browser.run("innerWidth")
+        picture = self.browser.driver.execute_cdp_cmd("Page.captureScreenshot", {
+            "captureBeyondViewport": True,
+            "clip": {"x": 0, "y": 0, "width": width, "height": min(height, 2600), "scale": 1}})
+        path.write_bytes(base64.b64decode(picture["data"]))
+
+    def check_quiet(self):
+        self.browser.collect()
+        own = f"http://{self.server.http}/"
+        strangers = [url for url in self.browser.requested if not url.startswith((own, "data:", "chrome"))]
+        self.assertEqual(strangers, [])
+        self.assertEqual(self.browser.complaints, [])
+
+    def test_a_job_is_chosen_with_the_keyboard_and_keeps_the_focus(self):
+        for name in ("first", "second"):
+            self.server.ctl("job", "create", name, "--key", "w:1000")
+        self.open()
+        until(lambda: "second" in self.browser.text("#job-table"), "both jobs are listed")
+        link = self.browser.driver.find_element(By.LINK_TEXT, "second")
+        link.send_keys(Keys.ENTER)
+        until(lambda: "Job second" in self.browser.text("#job-title"), "the second job is shown")
+        up = self.browser.text("#summary")
+        until(lambda: self.browser.text("#summary") != up, "another second is shown")
+        self.assertEqual(self.browser.run("document.activeElement.innerText"), "second")
+        self.assertEqual(self.browser.run(
+            "document.querySelector('tr[aria-current] a').innerText"), "second")
+
+    def test_a_server_that_goes_away_is_told_and_its_return_too(self):
+        self.open()
+        address = self.server.http
+        self.server.process.send_signal(signal.SIGSTOP)
+        until(lambda: "not answered" in self.browser.text("#banner"), "the page says that nobody answers")
+        self.server.process.send_signal(signal.SIGCONT)
+        until(lambda: self.browser.text("#link").startswith("Live"), "it goes on after a pause")
+        self.server.process.send_signal(signal.SIGTERM)
+        self.server.process.wait()
+        until(lambda: "not answered" in self.browser.text("#banner"), "the page says that the server is gone")
+        self.server.close()
+        self.server = processes.Server("--http", address)
+        self.addCleanup(self.server.close)
+        self.server.ctl("job", "create", "after", "--key", "w:1000")
+        until(lambda: "after" in self.browser.text("#job-table"), "the new server's job is shown")
+
+
+if __name__ == "__main__":
+    if webdriver is None or not shutil.which("chromium") or not shutil.which("chromedriver"):
+        print("skipped: needs chromium, chromium-driver and python3-selenium (deploy/packages.sh)")
+        sys.exit(77)
+    processes.BIN = pathlib.Path(sys.argv[1])
+    SCREENSHOTS = pathlib.Path(sys.argv[2])
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,91 @@
+"""phubctl top, job explain and trace on a real job, one of whose workers does eight times the work.
+
+Usage: watch_test.py BIN
+"""
+
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import processes  # noqa: E402
+from processes import until  # noqa: E402
+
+
+class WatchTest(processes.JobTest):
+    def start_unequal(self):
+        self.workers = [processes.worker(self.server, index, 2, "shm", "--batch", batch)
+                        for index, batch in ((0, "16"), (1, "128"))]
+        until(self.server.running, "the job runs")
+
+    def test_the_straggler_is_named_in_words_and_for_programs(self):
+        self.start_unequal()
+
+        def straggler():
+            findings = self.server.ctl("job", "explain", "mnist")["findings"]
+            return next((f for f in findings if f["topic"] == "straggler"), None)
+        found = until(straggler, "the straggler is found")
+        self.assertIn("Worker 1 (", found["what"])
+        self.assertIn(f"pid {self.workers[1].pid}", found["what"])
+        self.assertIn("Cure:", self.server.table("job", "explain", "mnist"))
+
+    def test_top_shows_the_job_with_its_pace_once_and_live(self):
+        self.start_unequal()
+        self.wait_for_rounds(100)
+        table = self.server.table("top", "--once", "--interval-ms", "200")
+        for word in ("phub-server", "CORE", "mnist", "running", "2/2", "ROUNDS/S"):
+            self.assertIn(word, table)
+        rates = self.server.ctl("top", "--interval-ms", "200")["rates"]
+        self.assertGreater(rates[0]["rounds_per_second"], 0.0)
+
+        screen, slave = pty.openpty()
+        top = subprocess.Popen([processes.BIN / "phubctl", "--server", self.server.control, "top",
+                                "--interval-ms", "100"], stdout=slave, stderr=slave)
+        os.close(slave)
+        self.addCleanup(os.close, screen)
+        drawn = b""
+        while drawn.count(b"\x1b[H") < 3:  # ends with an error when top ends
+            drawn += os.read(screen, 4096)
+        self.assertIn(b"mnist", drawn)
+        top.send_signal(signal.SIGINT)
+        top.wait(timeout=processes.DEADLINE)
+
+    def test_a_trace_has_the_spans_of_the_last_rounds_in_order(self):
+        self.start_unequal()
+        self.wait_for_rounds(600)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace.json"
+            said = self.server.table("trace", "mnist", "--rounds", "5", "--output", path)
+            self.assertIn("perfetto", said)
+            events = json.loads(path.read_text())["traceEvents"]
+        spans = [event for event in events if event["ph"] == "X"]
+        self.assertEqual([span["ts"] for span in spans], sorted(span["ts"] for span in spans))
+        self.assertTrue(all(span["dur"] >= 0 for span in spans))
+        rounds = {span["args"]["round"] for span in spans}
+        self.assertEqual(len(rounds), 5)
+        # Two cores and two workers; push, wait, aggregate and reply each.
+        self.assertEqual({event["pid"] for event in events}, {1, 2, 100001, 100002})
+        self.assertLessEqual({"push", "wait", "aggregate", "reply"}, {span["name"] for span in spans})
+
+    def test_what_cannot_be_is_refused_with_the_cure(self):
+        def refused(*words):
+            done = subprocess.run([processes.BIN / "phubctl", "--server", self.server.control, *words],
+                                  capture_output=True, text=True, timeout=processes.DEADLINE)
+            self.assertNotEqual(done.returncode, 0)
+            return done.stderr
+        self.assertIn("nobody", refused("job", "explain", "nobody"))
+        self.assertIn("nobody", refused("trace", "nobody"))
+        self.server.ctl("job", "create", "early")
+        self.assertIn("no complete round", refused("trace", "early"))
+        self.assertIn("0 of 1 workers", self.server.table("job", "explain", "early"))
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv[1])
+    unittest.main(argv=sys.argv[:1])

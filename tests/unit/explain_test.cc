@@ -1,0 +1,233 @@
+// Each cause of a slow step is found from made-up figures, and not where it is not.
+#include "server/phubctl/explain.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace phub::phubctl {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Shares of a round of 100 ms.
+struct Parts {
+  double compute = 0.60;
+  double push = 0.20;
+  double wait = 0.05;
+  double aggregate = 0.08;
+  double reply = 0.07;
+};
+
+struct Case {
+  control::JobInfo job;
+  control::ServerInfo server;
+
+  explicit Case(const Parts& parts, std::uint32_t workers = 4) {
+    job.set_job_id(1);
+    job.set_tenant("vision");
+    job.set_state(control::JOB_STATE_RUNNING);
+    job.mutable_spec()->set_name("resnet");
+    job.mutable_spec()->set_workers(workers);
+    control::JobTiming& timing = *job.mutable_timing();
+    timing.set_rounds(256);
+    scale(timing, parts, 0.1);
+    timing.set_core_seconds(0.02);
+    for (std::uint32_t i = 0; i < workers; ++i) {
+      control::WorkerTiming& worker = *timing.add_workers();
+      worker.set_worker_index(i);
+      worker.set_last_share(1.0 / workers);
+      worker.set_late_seconds(0.001);
+      control::Member& member = *job.add_members();
+      member.set_worker_index(i);
+      member.set_host("host-" + std::to_string(i));
+      member.set_process_id(4700 + i);
+      member.set_transport("shm");
+    }
+    server.set_uptime_seconds(4.0);
+    server.set_waiting("adaptive (spin 50, yield 20, then sleep)");
+    for (std::uint32_t i = 0; i < 2; ++i) {
+      control::CoreInfo& core = *server.add_cores();
+      core.set_core(i);
+      core.set_busy_share(0.5);
+      add_to(core, 1, "resnet", 3.0);
+    }
+  }
+
+  static void scale(control::JobTiming& timing, const Parts& parts, double round) {
+    timing.set_round_seconds(round);
+    timing.set_compute_seconds(round * parts.compute);
+    timing.set_push_seconds(round * parts.push);
+    timing.set_wait_seconds(round * parts.wait);
+    timing.set_aggregate_seconds(round * parts.aggregate);
+    timing.set_reply_seconds(round * parts.reply);
+  }
+
+  static control::CoreJob& add_to(control::CoreInfo& core, std::uint64_t id,
+                                  const std::string& name, double busy_seconds) {
+    control::CoreJob& job = *core.add_jobs();
+    job.set_job_id(id);
+    job.set_name(name);
+    job.set_tenant("vision");
+    job.set_busy_seconds(busy_seconds);
+    return job;
+  }
+
+  std::vector<std::string> topics() const {
+    std::vector<std::string> found;
+    for (const Finding& finding : explain(job, {.before = {}, .now = server}))
+      found.push_back(finding.topic);
+    return found;
+  }
+  Finding find(const std::string& topic) const {
+    for (const Finding& finding : explain(job, {.before = {}, .now = server})) {
+      CHECK_FALSE(finding.what.empty());
+      CHECK_FALSE(finding.cure.empty());
+      if (finding.topic == topic) return finding;
+    }
+    FAIL("no finding about " << topic);
+    return {};
+  }
+};
+
+using Topics = std::vector<std::string>;
+
+TEST_CASE("workers that compute most of the time clear the server") {
+  const Case c({.compute = 0.83, .push = 0.05, .wait = 0.04, .aggregate = 0.04, .reply = 0.04});
+  CHECK(c.topics() == Topics{"compute"});
+  CHECK_THAT(c.find("compute").what,
+             Contains("83.0 ms") && Contains("83.0 %") && Contains("not the bottleneck"));
+}
+
+TEST_CASE("a straggler is named with host, process, lateness and share of rounds") {
+  Case c({.compute = 0.3, .push = 0.1, .wait = 0.5, .aggregate = 0.05, .reply = 0.05});
+  control::WorkerTiming& late = *c.job.mutable_timing()->mutable_workers(2);
+  late.set_last_share(0.83);
+  late.set_late_seconds(0.048);
+  CHECK(c.topics() == Topics{"straggler"});
+  const Finding found = c.find("straggler");
+  CHECK_THAT(found.what, Contains("Worker 2 (host-2, pid 4702)") && Contains("83.0 %") &&
+                             Contains("48.0 ms") && Contains("256 rounds"));
+  CHECK(found.seconds == Approx(0.048));
+  // Last in most rounds, but by nothing.
+  late.set_late_seconds(0.002);
+  CHECK(c.topics() == Topics{"uneven work"});
+}
+
+TEST_CASE("one of two workers is a straggler only when it nearly always is the last") {
+  Case c({.compute = 0.3, .push = 0.1, .wait = 0.5, .aggregate = 0.05, .reply = 0.05}, 2);
+  control::WorkerTiming& late = *c.job.mutable_timing()->mutable_workers(1);
+  late.set_late_seconds(0.048);
+  late.set_last_share(0.55);
+  CHECK(c.topics() == Topics{"uneven work"});
+  late.set_last_share(0.95);
+  CHECK(c.topics() == Topics{"straggler"});
+}
+
+TEST_CASE("a wait without one worker to blame is uneven work") {
+  const Case c({.compute = 0.45, .push = 0.15, .wait = 0.3, .aggregate = 0.05, .reply = 0.05});
+  CHECK(c.topics() == Topics{"uneven work"});
+  CHECK_THAT(c.find("uneven work").what, Contains("30.0 ms") && Contains("30.0 %"));
+}
+
+TEST_CASE("saturated cores are named with the other jobs there, unless they only poll") {
+  Case c({.compute = 0.2, .push = 0.4, .wait = 0.05, .aggregate = 0.25, .reply = 0.1});
+  control::CoreInfo& core = *c.server.mutable_cores(1);
+  core.set_busy_share(0.97);
+  Case::add_to(core, 2, "greedy", 9.0);
+  CHECK(c.topics() == Topics{"core saturation"});
+  CHECK_THAT(c.find("core saturation").what, Contains("Core 1 is busy 97.0 %") &&
+                                                 Contains("\"greedy\" of tenant vision (75.0 %") &&
+                                                 !Contains("ore 0 is"));
+  c.server.set_uptime_seconds(400.0);  // the same work in a much longer time
+  CHECK(c.topics() == Topics{"nothing stands out"});
+}
+
+TEST_CASE("a busy core without the job's chunks is no finding") {
+  Case c({.compute = 0.2, .push = 0.4, .wait = 0.05, .aggregate = 0.25, .reply = 0.1});
+  control::CoreInfo& core = *c.server.add_cores();
+  core.set_busy_share(1.0);
+  Case::add_to(core, 2, "other", 9.0);
+  CHECK(c.topics() == Topics{"nothing stands out"});
+}
+
+TEST_CASE("pushes that wait for their turn are told with the jobs beside") {
+  Case c({.compute = 0.2, .push = 0.4, .wait = 0.05, .aggregate = 0.25, .reply = 0.1});
+  control::CoreInfo& core = *c.server.mutable_cores(0);
+  core.mutable_jobs(0)->set_queued_pushes(1234);
+  CHECK(c.topics() == Topics{"nothing stands out"});  // alone: a burst of its own
+  Case::add_to(core, 2, "greedy", 1.0);
+  CHECK_THAT(c.find("fair share").what, Contains("1,234 on core 0") && Contains("\"greedy\""));
+  CHECK_THAT(c.find("fair share").cure, Contains("tenant vision"));
+}
+
+TEST_CASE("tcp is told with its reason where moving bytes costs, and shm where it would do") {
+  Case c({.compute = 0.45, .push = 0.4, .wait = 0.05, .aggregate = 0.05, .reply = 0.05});
+  control::Member& member = *c.job.mutable_members(3);
+  member.set_transport("tcp");
+  member.set_transport_reason("as asked for");
+  CHECK(c.topics() == Topics{"transport"});
+  CHECK_THAT(c.find("transport").what, Contains("1 of 4 workers") && Contains("\"as asked for\""));
+  CHECK_THAT(c.find("transport").cure, Contains("verbs"));
+  member.set_host("host-0");
+  CHECK_THAT(c.find("transport").what, Contains("on the server's own host"));
+  CHECK_THAT(c.find("transport").cure, Contains("moves no byte"));
+}
+
+TEST_CASE("a port that is down or counts errors is told") {
+  Case c({.compute = 0.45, .push = 0.4, .wait = 0.05, .aggregate = 0.05, .reply = 0.05});
+  for (auto& member : *c.job.mutable_members()) member.set_transport("verbs");
+  control::PortInfo& port = *c.server.add_ports();
+  port.set_device("mlx5_0");
+  port.set_port(1);
+  port.set_state("active");
+  CHECK(c.topics() == Topics{"nothing stands out"});
+  control::PortCounter& counter = *port.add_counters();
+  counter.set_name("out_of_sequence");
+  counter.set_kind("losses");
+  counter.set_value(77);
+  CHECK_THAT(c.find("network port").what,
+             Contains("mlx5_0/1 has counted 77 out_of_sequence (losses)"));
+  port.set_state("down");
+  CHECK_THAT(c.find("network port").what, Contains("mlx5_0/1 is down"));
+}
+
+TEST_CASE("cores that sleep are told where rounds are short") {
+  Case c({.compute = 0.3, .push = 0.4, .wait = 0.05, .aggregate = 0.15, .reply = 0.1});
+  Case::scale(*c.job.mutable_timing(), {.compute = 0.3, .push = 0.5}, 0.0008);
+  CHECK_THAT(c.find("waiting policy").what, Contains("800 us") && Contains("adaptive"));
+  c.server.set_waiting("poll");
+  CHECK(c.topics() == Topics{"nothing stands out"});
+}
+
+TEST_CASE("a job that does not run is told why instead") {
+  Case c({});
+  c.job.clear_timing();
+  CHECK(c.topics() == Topics{"too early"});
+  c.job.set_state(control::JOB_STATE_WAITING);
+  c.job.mutable_members()->DeleteSubrange(1, 3);
+  CHECK_THAT(c.find("workers are missing").what, Contains("1 of 4"));
+  c.job.set_state(control::JOB_STATE_FAILED);
+  c.job.set_reason("worker 1 (b, pid 2) was silent for 5.0 s");
+  CHECK_THAT(c.find("failed").what, Contains("was silent"));
+}
+
+TEST_CASE("the most expensive finding comes first, and text and JSON say the same") {
+  Case c({.compute = 0.51, .push = 0.2, .wait = 0.2, .aggregate = 0.05, .reply = 0.04});
+  CHECK(c.topics() == Topics{"compute", "uneven work"});
+  CHECK_THAT(round_sentence(c.job), Contains("\"resnet\" takes 100.0 ms") &&
+                                        Contains("compute 51.0 %") &&
+                                        Contains("wait for the slowest 20.0 %"));
+  const std::string text = explanation_text(c.job, {.before = {}, .now = c.server});
+  CHECK_THAT(text, Contains("1. The workers compute") && Contains("2. The workers wait") &&
+                       Contains("   Cure: "));
+  const auto json = nlohmann::json::parse(explanation_json(c.job, {.before = {}, .now = c.server}));
+  CHECK(json["findings"].size() == 2);
+  CHECK(json["findings"][0]["topic"] == "compute");
+  CHECK(json["timing"]["rounds"] == 256);
+}
+
+}  // namespace
+}  // namespace phub::phubctl

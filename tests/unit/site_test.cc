@@ -1,0 +1,84 @@
+// What the HTTP server serves to whom, without sockets.
+#include "server/http/site.h"
+
+#include <catch2/catch.hpp>
+#include <regex>
+#include <string>
+
+#include "server/http/assets.h"
+
+namespace phub::server {
+namespace {
+
+using Catch::Matchers::Contains;
+
+class OneToken final : public Authorizer {
+ public:
+  bool may_read(std::string_view bearer_token) override { return bearer_token == "right"; }
+};
+
+SiteSources sources() {
+  return {.state_json = [] { return "{}"; }, .metrics_text = [] { return "phub_jobs 0\n"; }};
+}
+
+}  // namespace
+
+TEST_CASE("the page, the state and the metrics each have their place and type") {
+  AllowAll everybody;
+  Site site(sources(), everybody);
+  const HttpReply page = site.answer({.target = "/", .authorization = ""});
+  CHECK(page.status == 200);
+  CHECK_THAT(std::string(page.content_type), Contains("text/html"));
+  CHECK_THAT(page.body, Contains("<title>PHub</title>"));
+  CHECK(site.answer({.target = "/api/state?at=1", .authorization = ""}).body == "{}");
+  CHECK(site.answer({.target = "/metrics", .authorization = ""}).body == "phub_jobs 0\n");
+  for (const char* nowhere : {"", "*", "/index", "/../etc/passwd", "/api", "http://other/"}) {
+    CHECK(site.answer({.target = nowhere, .authorization = ""}).status == 404);
+  }
+}
+
+TEST_CASE("without the right token there are the page's files and nothing else") {
+  OneToken authorizer;
+  Site site(sources(), authorizer);
+  for (const char* target : {"/api/state", "/metrics"}) {
+    for (const char* wrong :
+         {"", "right", "Bearer ", "Bearer wrong", "Basic right", "bearerright"}) {
+      CHECK(site.answer({.target = target, .authorization = wrong}).status == 401);
+    }
+    CHECK(site.answer({.target = target, .authorization = "Bearer right"}).status == 200);
+  }
+  CHECK(site.answer({.target = "/", .authorization = ""}).status == 200);
+}
+
+TEST_CASE("many pages ask for the state once") {
+  AllowAll everybody;
+  int asked = 0;
+  SiteSources counted = sources();
+  counted.state_json = [&asked] { return std::to_string(++asked); };
+  Site site(counted, everybody);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) site.answer({.target = "/api/state", .authorization = ""});
+  const auto took = std::chrono::steady_clock::now() - start;
+  CHECK(asked <= 1 + took / std::chrono::milliseconds(200));
+}
+
+TEST_CASE("every file that the page names is embedded, by its own path") {
+  const std::regex reference("(?:src|href)=\"([^\"#]+)\"|from \"\\./([^\"]+)\"");
+  AllowAll everybody;
+  Site site(sources(), everybody);
+  int references = 0;
+  for (const Asset& asset : page_assets()) {
+    const std::string content(asset.content);
+    CHECK_FALSE(asset.content_type.empty());
+    for (std::sregex_iterator it(content.begin(), content.end(), reference), end; it != end; ++it) {
+      const std::string file = (*it)[1].matched ? (*it)[1].str() : (*it)[2].str();
+      INFO(file);
+      CHECK(file.find("//") == std::string::npos);
+      CHECK(site.answer({.target = "/" + file, .authorization = ""}).status == 200);
+      ++references;
+    }
+  }
+  CHECK(references >= 8);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,152 @@
+// The Chrome trace and the look of `top`, from made-up replies.
+#include "server/phubctl/trace.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "server/phubctl/top.h"
+
+namespace phub::phubctl {
+namespace {
+
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+constexpr std::uint64_t kOrigin = 5'000'000'000;
+
+// Two cores, two workers, `rounds` rounds of 10 ms, each of which overlaps the next by a little.
+control::TraceReply made_up(std::uint64_t rounds) {
+  control::TraceReply trace;
+  for (std::uint32_t core = 0; core < 2; ++core) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
+      const std::uint64_t start = kOrigin + round * 10'000'000 + core * 1000;
+      control::RoundRecord& record = *trace.add_records();
+      record.set_core(core);
+      record.set_round(round);
+      record.set_first_push_ns(start);
+      record.set_complete_ns(start + 9'000'000);
+      record.set_replied_ns(start + 10'500'000);
+      record.set_core_ns(2'000'000);
+      for (std::uint64_t worker = 0; worker < 2; ++worker) {
+        control::WorkerSpan& span = *record.add_workers();
+        span.set_first_push_ns(start + worker * 1'000'000);
+        span.set_last_push_ns(start + 4'000'000 + worker * 3'000'000);
+      }
+    }
+  }
+  control::Member& member = *trace.add_members();
+  member.set_worker_index(1);
+  member.set_host("gpu-2");
+  member.set_process_id(4711);
+  member.set_transport("shm");
+  return trace;
+}
+
+// Spans of one thread must not overlap unless one holds the other.
+void check_nesting(const json& events) {
+  std::map<std::pair<int, int>, std::vector<double>> open;  // ends, the innermost last
+  for (const json& event : events) {
+    if (event["ph"] != "X") continue;
+    auto& ends = open[{event["pid"], event["tid"]}];
+    const double begin = event["ts"];
+    const double end = begin + event["dur"].get<double>();
+    while (!ends.empty() && ends.back() <= begin) ends.pop_back();
+    if (!ends.empty()) CHECK(end <= ends.back() + 1e-6);
+    ends.push_back(end);
+  }
+}
+
+TEST_CASE("every event of a trace has its fields, in order, without negative times") {
+  const json trace = json::parse(chrome_trace("mnist", made_up(3)));
+  double last = 0.0;
+  std::map<std::string, int> names;
+  for (const json& event : trace["traceEvents"]) {
+    for (const char* field : {"name", "ph", "ts", "dur", "pid", "tid", "args"}) {
+      CHECK(event.contains(field));
+    }
+    CHECK(event["ts"].get<double>() >= last);
+    CHECK(event["dur"].get<double>() >= 0.0);
+    last = event["ts"];
+    ++names[event["name"]];
+  }
+  // Two cores and two workers on each: six lanes, three rounds.
+  for (const char* name : {"push", "wait", "aggregate", "reply"}) CHECK(names[name] == 18);
+  CHECK(names["round 2"] == 2);
+  CHECK(names["process_name"] == 4);
+  CHECK(trace["otherData"]["job"] == "mnist");
+  check_nesting(trace["traceEvents"]);
+}
+
+TEST_CASE("spans say when the median and the slowest worker had pushed all") {
+  const json trace = json::parse(chrome_trace("mnist", made_up(1)));
+  std::map<std::string, std::pair<double, double>> core0;
+  std::set<std::string> processes;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") processes.insert(event["args"]["name"]);
+    if (event["ph"] == "X" && event["pid"] == 1) {
+      core0[event["name"]] = {event["ts"], event["dur"]};
+    }
+  }
+  CHECK(core0["round 0"] == std::pair(0.0, 10500.0));
+  CHECK(core0["push"] == std::pair(0.0, 4000.0));
+  CHECK(core0["wait"] == std::pair(4000.0, 3000.0));
+  CHECK(core0["aggregate"] == std::pair(7000.0, 2000.0));
+  CHECK(core0["reply"] == std::pair(9000.0, 1500.0));
+  CHECK(processes ==
+        std::set<std::string>{"core 0", "core 1", "worker 0", "worker 1 (gpu-2, pid 4711, shm)"});
+}
+
+TEST_CASE("stamps that run backwards or are missing make empty spans") {
+  control::TraceReply trace = made_up(1);
+  trace.mutable_records(0)->set_complete_ns(1);
+  trace.mutable_records(0)->mutable_workers(1)->set_last_push_ns(0);
+  trace.mutable_records(1)->clear_workers();
+  for (const json& event : json::parse(chrome_trace("x", trace))["traceEvents"]) {
+    CHECK(event["ts"].get<double>() >= 0.0);
+    CHECK(event["dur"].get<double>() >= 0.0);
+  }
+  CHECK(json::parse(chrome_trace("x", {}))["traceEvents"].empty());
+}
+
+Look look_at(double seconds, std::uint64_t chunks) {
+  Look look;
+  look.at = std::chrono::steady_clock::time_point(
+      std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds)));
+  look.server.set_version("1.2.3");
+  control::CoreInfo& core = *look.server.add_cores();
+  core.set_busy_share(0.25);
+  core.set_cpu(-1);
+  core.add_jobs()->set_name("mnist");
+  control::JobInfo& job = *look.jobs.add_jobs();
+  job.set_job_id(7);
+  job.set_state(control::JOB_STATE_RUNNING);
+  job.mutable_spec()->set_name("mnist");
+  job.mutable_statistics()->set_chunks(10);
+  job.mutable_statistics()->set_chunks_completed(chunks);
+  job.mutable_statistics()->set_bytes_received(chunks * 1024);
+  look.jobs.add_jobs()->set_state(control::JOB_STATE_ENDED);
+  return look;
+}
+
+TEST_CASE("top shows cores as bars and live jobs with rates between two looks") {
+  const Look before = look_at(1.0, 1000);
+  const Look now = look_at(3.0, 1500);
+  const std::string text = top_text(before, now);
+  CHECK_THAT(text, Contains("phub-server 1.2.3") && Contains("25.0 %  #####---------------") &&
+                       Contains("25.0  250.0 KiB/s") && !Contains("ended"));
+  const json rates = json::parse(top_json(before, now))["rates"][0];
+  CHECK(rates["job_id"] == 7);
+  CHECK(rates["rounds_per_second"] == 25.0);
+  // A job that is new, or a counter that begins again, has no rate yet.
+  CHECK_THAT(top_text(look_at(1.0, 2000), now), Contains("0.0     0 B/s"));
+}
+
+TEST_CASE("a screen is drawn over the last one and never wraps") {
+  CHECK(screen_of("12345678\nab\nc\n", 4, 3) == "\x1b[H1234\x1b[K\r\nab\x1b[K\r\n\x1b[J");
+}
+
+}  // namespace
+}  // namespace phub::phubctl
