@@ -1,5 +1,6 @@
 // phubctl: looks at and administers a phub-server.
 #include <fmt/format.h>
+#include <grpc/support/log.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -175,6 +176,7 @@ int run(int argc, char** argv) {
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   declare_pki(app, options.as_json, local_command);
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
