@@ -171,6 +171,17 @@ Result<std::string> read_file(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
+// The value of a field that is a path: relative ones become relative to the file's directory.
+void make_relative_to(const std::string& file, const char* field,
+                      google::protobuf::Message& message) {
+  const auto& found = *message.GetDescriptor()->FindFieldByName(field);
+  const auto& reflection = *message.GetReflection();
+  const std::filesystem::path value = reflection.GetString(message, &found);
+  if (value.empty() || value.is_absolute()) return;
+  const auto directory = std::filesystem::path(file).parent_path();
+  reflection.SetString(&message, &found, (directory / value).lexically_normal().string());
+}
+
 }  // namespace
 
 Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name) {
@@ -183,16 +194,24 @@ Result<WorkerConfig> parse_worker_config(std::string_view text, const std::strin
 
 Result<ServerConfig> load_server_config(const std::string& path) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  return parse_server_config(text, path);
+  PHUB_ASSIGN_OR_RETURN(ServerConfig config, parse_server_config(text, path));
+  if (config.has_security()) {
+    for (const char* const field : {"ca", "certificate", "key"}) {
+      make_relative_to(path, field, *config.mutable_security());
+    }
+  }
+  make_relative_to(path, "state_folder", config);
+  return config;
 }
 
 Result<WorkerConfig> load_worker_config(const std::string& path) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, parse_worker_config(text, path));
-  const std::filesystem::path data = config.data().path();
-  if (!data.empty() && data.is_relative()) {
-    const auto directory = std::filesystem::path(path).parent_path();
-    config.mutable_data()->set_path((directory / data).lexically_normal().string());
+  if (config.has_data()) make_relative_to(path, "path", *config.mutable_data());
+  if (config.has_security()) {
+    for (const char* const field : {"ca", "certificate", "key", "token_file", "nonce_file"}) {
+      make_relative_to(path, field, *config.mutable_security());
+    }
   }
   return config;
 }

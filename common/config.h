@@ -12,9 +12,8 @@
 
 namespace phub {
 
+// Relative paths in a file become relative to its directory.
 Result<ServerConfig> load_server_config(const std::string& path);
-
-// A relative data.path becomes relative to the file's directory.
 Result<WorkerConfig> load_worker_config(const std::string& path);
 
 // The same from memory; `name` stands for the file in errors.

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
+#include "common/address.h"
 #include "common/config_check.h"
+#include "common/credentials_folder.h"
 #include "proto/config.pb.h"
 
 namespace phub {
@@ -37,6 +40,38 @@ void check_waiting(const WaitingConfig& waiting, ConfigCheck check, ConfigCheck&
   parent.absorb(check);
 }
 
+void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& parent) {
+  const ServerSecurityConfig& security = config.security();
+  const bool has_tls = security.has_ca() || security.has_certificate() || security.has_key();
+  check.one_of("client_certificates", security.client_certificates(), {"require", "none"});
+  check.one_of("tokens", security.tokens(), {"required", "off"});
+  for (const auto& [field, value] :
+       {std::pair("ca", security.ca()), std::pair("certificate", security.certificate()),
+        std::pair("key", security.key())}) {
+    check.require(!has_tls || !value.empty(), field,
+                  "is missing: TLS needs ca, certificate and key; `phubctl pki init` makes them");
+  }
+  check.unused_unless(has_tls, "client_certificates", "without ca, certificate and key");
+  check.require(!has_tls || !security.allow_plaintext(), "allow_plaintext",
+                "contradicts ca, certificate and key; remove it");
+  check.require(security.tokens() != "required" || !config.state_folder().empty(), "tokens",
+                "\"required\" needs state_folder: tokens are kept there, and the first admin token "
+                "is written to it; set state_folder, or tokens: \"off\"");
+  parent.absorb(check);
+}
+
+void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
+  const auto address = parse_address(config.control_address());
+  const bool is_allowed = !address || is_loopback(address->host) || config.security().has_ca() ||
+                          config.security().allow_plaintext();
+  check.require(is_allowed, "control_address",
+                fmt::format("{} can be reached from other hosts, and without TLS everybody there "
+                            "could administer this server; give security {{ ca certificate key }} "
+                            "(`phubctl pki init` makes them), or say security {{ allow_plaintext: "
+                            "true }} (--allow-plaintext)",
+                            config.control_address()));
+}
+
 }  // namespace
 
 Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
@@ -46,6 +81,11 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
   check.unused_unless(config.has_http_address(), "http_allow_plaintext",
                       "because there is no http_address");
+  if (config.has_security()) {
+    check_security(config, check.nested("security", config.security()), check);
+  }
+  check_plaintext(config, check);
+  check.in_range("join_secret_lifetime_ms", config.join_secret_lifetime_ms(), 1000U, kHourMs);
   check_cores(config, check);
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {

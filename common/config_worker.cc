@@ -88,6 +88,16 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   parent.absorb(check);
 }
 
+void check_security(const ClientSecurityConfig& security, ConfigCheck check, ConfigCheck& parent) {
+  check.require(security.certificate().empty() == security.key().empty(), "certificate",
+                "certificate and key go together: give both or none");
+  check.require(security.certificate().empty() || !security.ca().empty(), "ca",
+                "is missing: a certificate is for TLS, which needs the CA that signs servers'");
+  check.require(security.token_file().empty() || security.nonce_file().empty(), "nonce_file",
+                "is instead of token_file; give one of them");
+  parent.absorb(check);
+}
+
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
@@ -117,6 +127,9 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
 Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
   ConfigCheck check(file, tree, config);
   check_job(config, check);
+  if (config.has_security()) {
+    check_security(config.security(), check.nested("security", config.security()), check);
+  }
   // The parts are checked with their defaults too: data.path has none.
   check_model(config.model(), check.nested("model", config.model()), check);
   check_data(config.data(), check.nested("data", config.data()), check);

@@ -54,6 +54,17 @@ Status validate_servers(const PlanInput& input) {
     return invalid("cores_per_server: " + std::to_string(cores) + " cores in all; at most " +
                    std::to_string(kMaxCores));
   }
+  const auto& loads = input.core_load_bytes;
+  if (!loads.empty() && loads.size() != cores) {
+    return invalid("core_load_bytes: " + std::to_string(loads.size()) + " entries for " +
+                   std::to_string(cores) + " cores; give one for each core, or none");
+  }
+  for (const std::uint64_t load : loads) {
+    if (load > kMaxCoreLoadBytes) {
+      return invalid("core_load_bytes: " + std::to_string(load) + "; at most " +
+                     std::to_string(kMaxCoreLoadBytes));
+    }
+  }
   return {};
 }
 
@@ -156,12 +167,14 @@ class Cutter {
 };
 
 // Longest first to the least loaded core.
-void place(const std::vector<std::uint32_t>& cores_per_server, std::vector<Chunk>& chunks) {
-  using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // elements, server, core
+void place(const PlanInput& input, std::vector<Chunk>& chunks) {
+  using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // bytes, server, core
   std::priority_queue<Load, std::vector<Load>, std::greater<>> cores;
-  for (std::uint32_t server = 0; server < cores_per_server.size(); ++server) {
-    for (std::uint32_t core = 0; core < cores_per_server[server]; ++core) {
-      cores.emplace(0, server, core);
+  std::size_t index = 0;
+  for (std::uint32_t server = 0; server < input.cores_per_server.size(); ++server) {
+    for (std::uint32_t core = 0; core < input.cores_per_server[server]; ++core) {
+      cores.emplace(input.core_load_bytes.empty() ? 0 : input.core_load_bytes[index], server, core);
+      ++index;
     }
   }
   std::vector<std::uint32_t> order(chunks.size());
@@ -174,7 +187,7 @@ void place(const std::vector<std::uint32_t>& cores_per_server, std::vector<Chunk
     cores.pop();
     chunks[id].server = server;
     chunks[id].core = core;
-    cores.emplace(load + chunks[id].elements, server, core);
+    cores.emplace(load + chunks[id].elements * size_of(input.wire_type), server, core);
   }
 }
 
@@ -246,7 +259,7 @@ Result<Plan> make_plan(const PlanInput& input) {
   Cutter cutter(input, plan);
   for (const std::uint64_t elements : input.key_elements) cutter.add_key(elements);
   cutter.finish();
-  place(input.cores_per_server, plan.chunks);
+  place(input, plan.chunks);
   number_slots(input.cores_per_server, plan);
   plan.hash = hash_of(input, plan);
   return plan;

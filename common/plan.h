@@ -22,12 +22,15 @@ inline constexpr std::uint32_t kMaxChunkBytes = 4 * 1024 * 1024;
 // chunks of 32 KiB this is 512 GiB of keys.
 inline constexpr std::uint32_t kMaxChunks = (1U << 24) - 2;
 inline constexpr std::uint32_t kMaxCores = 1U << 16;  // of all servers together
+inline constexpr std::uint64_t kMaxCoreLoadBytes = std::uint64_t{1} << 60;
 
 struct PlanInput {
   std::vector<std::uint64_t> key_elements;  // in forward order, each > 0
   DataType wire_type = DataType::kFloat32;
   std::uint32_t chunk_bytes = 32 * 1024;        // payload of a full chunk, a multiple of 64
   std::vector<std::uint32_t> cores_per_server;  // each > 0
+  // What other jobs have on each core already, server after server; empty: nothing anywhere.
+  std::vector<std::uint64_t> core_load_bytes = {};
 };
 
 // A key's part in a chunk.
@@ -59,14 +62,14 @@ struct Plan {
   std::uint32_t max_chunk_elements = 0;
   // core_chunks[server][core] = chunk ids in ascending order; slot s of the core is entry s.
   std::vector<std::vector<std::vector<std::uint32_t>>> core_chunks;
-  std::uint64_t hash = 0;  // over everything above and the input
+  std::uint64_t hash = 0;  // over everything above and the input but other jobs' load
 };
 
 // Cuts and places. A key of more than a quarter of a chunk is sliced evenly on 64-byte bounds into
 // ceil(bytes / chunk_bytes) chunks; smaller neighbours are fused until a chunk is full. Chunks go
-// longest first (ties: by index) to the least loaded core (ties: server 0's core 0 first), which
-// is within 4/3 - 1/(3m) of the optimum on m cores (Graham, "Bounds on multiprocessing timing
-// anomalies", 1969).
+// longest first (ties: by index) to the least loaded core (ties: server 0's core 0 first), other
+// jobs' load counted; on cores that are empty at first this is within 4/3 - 1/(3m) of the optimum
+// on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969).
 // Errors: kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 

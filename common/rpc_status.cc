@@ -15,6 +15,7 @@ constexpr std::array kPairs = {
     CodePair{Code::kInvalidArgument, grpc::StatusCode::INVALID_ARGUMENT},
     CodePair{Code::kNotFound, grpc::StatusCode::NOT_FOUND},
     CodePair{Code::kAlreadyExists, grpc::StatusCode::ALREADY_EXISTS},
+    CodePair{Code::kUnauthenticated, grpc::StatusCode::UNAUTHENTICATED},
     CodePair{Code::kPermissionDenied, grpc::StatusCode::PERMISSION_DENIED},
     CodePair{Code::kFailedPrecondition, grpc::StatusCode::FAILED_PRECONDITION},
     CodePair{Code::kResourceExhausted, grpc::StatusCode::RESOURCE_EXHAUSTED},
@@ -24,7 +25,6 @@ constexpr std::array kPairs = {
     CodePair{Code::kDataLoss, grpc::StatusCode::DATA_LOSS},
     CodePair{Code::kInternal, grpc::StatusCode::INTERNAL},
     // Only from gRPC to us.
-    CodePair{Code::kPermissionDenied, grpc::StatusCode::UNAUTHENTICATED},
     CodePair{Code::kInvalidArgument, grpc::StatusCode::OUT_OF_RANGE},
     CodePair{Code::kAborted, grpc::StatusCode::CANCELLED},
 };

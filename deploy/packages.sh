@@ -2,7 +2,7 @@
 build_packages=(
   build-essential ca-certificates ccache cmake git mold ninja-build pkg-config python3
   catch2 libboost-dev libcli11-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev
-  libibverbs-dev libprotobuf-dev libspdlog-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
+  libibverbs-dev libprotobuf-dev libspdlog-dev libsqlite3-dev libssl-dev nlohmann-json3-dev ocl-icd-opencl-dev
   prometheus-cpp-dev protobuf-compiler protobuf-compiler-grpc zlib1g-dev
 )
 # The peers of phub-bench, the tools of the checks.

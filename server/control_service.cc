@@ -13,6 +13,7 @@
 
 #include "common/address.h"
 #include "common/base/unique_fd.h"
+#include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
 #include "server/control_service_admin.h"
 #include "server/control_service_rendezvous.h"
@@ -72,7 +73,9 @@ class GrpcControlService final : public ControlService {
  public:
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
-      : table_(table), rendezvous_(table, offer), admin_(table, data_plane, options.waiting) {}
+      : table_(table),
+        rendezvous_(table, offer, options.tenancy),
+        admin_(table, data_plane, options.waiting, options.tenancy) {}
 
   ~GrpcControlService() override {
     if (server_ == nullptr) return;
@@ -80,10 +83,10 @@ class GrpcControlService final : public ControlService {
     server_->Wait();
   }
 
-  Status listen(Address address) {
+  Status listen(Address address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(to_string(address), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(to_string(address), credentials, &port);
     // Without this a second daemon would share the port silently.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
@@ -130,7 +133,9 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .boot_id = boot_id(),
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count())};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
-  PHUB_RETURN_IF_ERROR(service->listen(*address));
+  PHUB_ASSIGN_OR_RETURN(const auto credentials,
+                        server_credentials(options.tls, options.require_client_certificates));
+  PHUB_RETURN_IF_ERROR(service->listen(*address, credentials));
   return std::unique_ptr<ControlService>(std::move(service));
 }
 

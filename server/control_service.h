@@ -9,8 +9,10 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/tls_files.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/tenants/tenancy.h"
 
 namespace phub::server {
 
@@ -18,13 +20,16 @@ struct ControlServiceOptions {
   std::string address = "127.0.0.1:0";  // port 0: a free one
   std::chrono::milliseconds heartbeat_interval{1000};
   std::string waiting = {};  // how cores wait, for people
+  TlsFiles tls = {};         // none: plaintext
+  bool require_client_certificates = true;
+  Tenancy* tenancy = nullptr;  // null: everybody may do everything; outlives the service
 };
 
 class ControlService {
  public:
   // `table` and `data_plane` outlive the service. Errors: kInvalidArgument (the address does not
-  // parse), kAlreadyExists (port in use), kUnavailable (no such address here); each names the
-  // address, the field control_address and the cure.
+  // parse, a file for TLS is wrong), kAlreadyExists (port in use), kUnavailable (no such address
+  // here); each names the address, the field control_address and the cure.
   static Result<std::unique_ptr<ControlService>> create(const ControlServiceOptions& options,
                                                         JobTable& table, DataPlane& data_plane);
 

@@ -1,5 +1,6 @@
 #include "server/control_service_admin.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,43 +29,75 @@ std::uint64_t resident_bytes() {
   return file ? resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+// Other tenants' jobs on the cores.
+void leave_out_unseen(const Principal& caller, control::ServerInfo& server) {
+  for (control::CoreInfo& core : *server.mutable_cores()) {
+    auto& jobs = *core.mutable_jobs();
+    jobs.erase(
+        std::remove_if(jobs.begin(), jobs.end(),
+                       [&](const control::CoreJob& job) { return !can_see(caller, job.tenant()); }),
+        jobs.end());
+  }
+}
+
 }  // namespace
 
-AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting)
+AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
+                           Tenancy* tenancy)
     : table_(table),
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
+      tenancy_(tenancy),
+      gate_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
 
-grpc::Status AdminService::CreateJob(grpc::ServerContext* /*context*/,
+grpc::Status AdminService::CreateJob(grpc::ServerContext* context,
                                      const control::CreateJobRequest* request,
                                      control::CreateJobReply* reply) {
-  const Result<JobSpec> spec = spec_from(request->spec());
-  if (!spec) return to_grpc(spec.error());
-  const Result<std::uint64_t> job_id = table_.create(*spec);
-  if (!job_id) return to_grpc(job_id.error());
-  reply->set_job_id(*job_id);
-  return grpc::Status::OK;
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        gate_.admit(context, Right::kChangeJobs, "job create"));
+  const std::string tenant = namespace_of(caller, request->tenant());
+  const auto create = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const JobSpec spec, spec_from(request->spec()));
+    if (!can_see(caller, tenant)) return unknown_tenant(tenant);
+    PHUB_ASSIGN_OR_RETURN(const std::string nonce, random_secret());
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
+                          table_.create(spec, tenant, digest_of(nonce)));
+    reply->set_job_id(job_id);
+    reply->set_nonce(nonce);
+    return {};
+  };
+  return gate_.audited(caller, "job create", to_string(JobName{tenant, request->spec().name()}),
+                       create());
 }
 
-grpc::Status AdminService::ListJobs(grpc::ServerContext* /*context*/,
-                                    const control::ListJobsRequest* /*request*/,
+grpc::Status AdminService::ListJobs(grpc::ServerContext* context,
+                                    const control::ListJobsRequest* request,
                                     control::ListJobsReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   for (const JobView& view : table_.list()) {
+    const bool is_asked_for = request->tenant().empty() || request->tenant() == view.tenant;
+    if (!is_asked_for || !can_see(caller, view.tenant)) continue;
     control::JobInfo& job = *reply->add_jobs();
-    fill(view, Keys::kLeftOut, job);
+    server::fill(view, Keys::kLeftOut, job);
     fill_timing(view, job);
   }
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::InspectJob(grpc::ServerContext* /*context*/,
+grpc::Status AdminService::InspectJob(grpc::ServerContext* context,
                                       const control::InspectJobRequest* request,
                                       control::InspectJobReply* reply) {
-  const Result<JobView> view = table_.inspect(request->name(), request->job_id());
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  const Result<JobView> view = table_.inspect(name, request->job_id());
   if (!view) return to_grpc(view.error());
-  fill(*view, Keys::kIncluded, *reply->mutable_job());
+  if (!can_see(caller, view->tenant)) {
+    return to_grpc(unknown_job(request->job_id() == 0 ? to_string(name)
+                                                      : fmt::format("id {}", request->job_id())));
+  }
+  server::fill(*view, Keys::kIncluded, *reply->mutable_job());
   fill_timing(*view, *reply->mutable_job());
   return grpc::Status::OK;
 }
@@ -72,35 +105,44 @@ grpc::Status AdminService::InspectJob(grpc::ServerContext* /*context*/,
 void AdminService::fill_timing(const JobView& view, control::JobInfo& message) const {
   if (view.state != JobState::kWaiting && view.state != JobState::kRunning) return;
   const auto timing = timing_of(data_plane_.job_rounds(view.id, RoundLog::kRounds));
-  fill(view.counters, timing, *message.mutable_timing());
+  server::fill(view.counters, timing, *message.mutable_timing());
 }
 
-grpc::Status AdminService::Trace(grpc::ServerContext* /*context*/,
-                                 const control::TraceRequest* request, control::TraceReply* reply) {
+grpc::Status AdminService::Trace(grpc::ServerContext* context, const control::TraceRequest* request,
+                                 control::TraceReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
     return to_grpc(
         {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
   }
-  const Result<JobView> view = table_.inspect(request->name(), 0);
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  const Result<JobView> view = table_.inspect(name, 0);
   if (!view) return to_grpc(view.error());
-  fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
+  server::fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
   control::JobInfo job;
-  fill(*view, Keys::kLeftOut, job);
+  server::fill(*view, Keys::kLeftOut, job);
   *reply->mutable_members() = job.members();
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::CloseJob(grpc::ServerContext* /*context*/,
+grpc::Status AdminService::CloseJob(grpc::ServerContext* context,
                                     const control::CloseJobRequest* request,
                                     control::CloseJobReply* /*reply*/) {
-  return to_grpc(table_.close(request->name()));
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        gate_.admit(context, Right::kChangeJobs, "job close"));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  const Status closed = can_see(caller, name.tenant) ? table_.close(name) : no_live_job(name);
+  return gate_.audited(caller, "job close", to_string(name), closed);
 }
 
-grpc::Status AdminService::Plan(grpc::ServerContext* /*context*/,
-                                const control::PlanRequest* request, control::PlanReply* reply) {
-  const Result<PlanView> view = table_.plan(request->name());
+grpc::Status AdminService::Plan(grpc::ServerContext* context, const control::PlanRequest* request,
+                                control::PlanReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
+  const Result<PlanView> view = table_.plan(name);
   if (!view) return to_grpc(view.error());
-  fill(*view, *reply);
+  server::fill(*view, *reply);
   return grpc::Status::OK;
 }
 
@@ -124,10 +166,12 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
   return last_shares_;
 }
 
-grpc::Status AdminService::Statistics(grpc::ServerContext* /*context*/,
+grpc::Status AdminService::Statistics(grpc::ServerContext* context,
                                       const control::StatisticsRequest* /*request*/,
                                       control::StatisticsReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   fill_server(*reply->mutable_server());
+  leave_out_unseen(caller, *reply->mutable_server());
   return grpc::Status::OK;
 }
 
@@ -145,7 +189,7 @@ void AdminService::fill_server(control::ServerInfo& server) {
   for (JobView& view : table_.list()) jobs.emplace(view.id, std::move(view));
   for (std::size_t index = 0; index < cores.size(); ++index) {
     control::CoreInfo* const core = server.add_cores();
-    fill(cores[index].jobs, jobs, *core);
+    server::fill(cores[index].jobs, jobs, *core);
     core->set_core(static_cast<std::uint32_t>(index));
     core->set_cpu(cores[index].cpu);
     core->set_chunks_completed(cores[index].chunks_completed);
@@ -155,19 +199,26 @@ void AdminService::fill_server(control::ServerInfo& server) {
     core->set_sleeps(cores[index].sleeps);
     core->set_connections(cores[index].connections);
   }
-  for (const PortStatus& port : data_plane_.port_statuses()) fill(port, *server.add_ports());
+  for (const PortStatus& port : data_plane_.port_statuses())
+    server::fill(port, *server.add_ports());
   for (const DropCounter& drop : data_plane_.drops()) {
     control::Drop* const entry = server.add_drops();
     entry->set_cause(std::string(drop.cause));
     entry->set_count(drop.count);
   }
+  if (tenancy_ != nullptr) {
+    control::Drop* const refused = server.add_drops();
+    refused->set_cause("refused credentials");
+    refused->set_count(tenancy_->access.refusals());
+  }
 }
 
-grpc::Status AdminService::Drain(grpc::ServerContext* /*context*/,
-                                 const control::DrainRequest* request, control::DrainReply* reply) {
+grpc::Status AdminService::Drain(grpc::ServerContext* context, const control::DrainRequest* request,
+                                 control::DrainReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
   const std::size_t jobs = table_.drain(std::chrono::milliseconds(request->timeout_ms()));
   reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
-  return grpc::Status::OK;
+  return gate_.audited(caller, "drain", "", {});
 }
 
 }  // namespace phub::server

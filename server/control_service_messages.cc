@@ -163,6 +163,7 @@ void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
 void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   message.set_job_id(view.id);
   message.set_epoch(view.epoch);
+  message.set_tenant(view.tenant);
   message.set_state(message_of(view.state));
   message.set_reason(view.reason);
   fill(*view.spec, keys, *message.mutable_spec());

@@ -15,7 +15,25 @@ constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
 
 }  // namespace
 
-Status RendezvousService::join(const control::JoinRequest& request, control::JoinReply& reply) {
+Status RendezvousService::admit(const grpc::ServerContext* context,
+                                const control::JoinRequest& request, JoinArguments& arguments) {
+  if (!request.nonce().empty()) {
+    arguments.ticket = Ticket{.job_id = request.job_id(), .nonce_hash = digest_of(request.nonce())};
+    return {};
+  }
+  PHUB_ASSIGN_OR_RETURN(const Principal caller, gate_.admit(context, Right::kJoin, "join"));
+  if (caller.role == Role::kTenant && namespace_of(caller, request.tenant()) != caller.tenant) {
+    return {Code::kPermissionDenied,
+            "tenant: the token is that of tenant \"" + caller.tenant + "\"; leave tenant out"};
+  }
+  arguments.tenant = namespace_of(caller, request.tenant());
+  return {};
+}
+
+Status RendezvousService::join(const grpc::ServerContext* context,
+                               const control::JoinRequest& request, control::JoinReply& reply) {
+  JoinArguments arguments;
+  PHUB_RETURN_IF_ERROR(admit(context, request, arguments));
   const std::string& host = request.host();
   const bool is_printable =
       std::all_of(host.begin(), host.end(), [](char c) { return c > 0x20 && c < 0x7F; });
@@ -23,11 +41,16 @@ Status RendezvousService::join(const control::JoinRequest& request, control::Joi
     return {Code::kInvalidArgument, "host: must be a host name of 1 to 256 characters"};
   }
   PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(request.spec()));
-  PHUB_ASSIGN_OR_RETURN(const Identity identity,
-                        table_.join({.spec = std::make_shared<const JobSpec>(std::move(spec)),
-                                     .worker_index = request.worker_index(),
-                                     .host = host,
-                                     .process_id = request.process_id()}));
+  arguments.spec = std::make_shared<const JobSpec>(std::move(spec));
+  arguments.worker_index = request.worker_index();
+  arguments.host = host;
+  arguments.process_id = request.process_id();
+  Result<Identity> joined = table_.join(arguments);
+  if (!joined) {
+    if (joined.error().code() == Code::kUnauthenticated) gate_.count_refusal(context, "job nonce");
+    return joined.error();
+  }
+  const Identity& identity = *joined;
   reply.set_job_id(identity.job_id);
   reply.set_epoch(identity.epoch);
   reply.set_worker_index(identity.worker);
@@ -44,6 +67,8 @@ Status RendezvousService::join(const control::JoinRequest& request, control::Joi
   }
   reply.set_boot_id(offer_.boot_id);
   reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
+  const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
+  reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
   return {};
 }
 
@@ -51,7 +76,8 @@ Status RendezvousService::ready(const control::ReadyRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
   const Topology topology{
       .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
-      .server_index = request.server_index()};
+      .server_index = request.server_index(),
+      .core_load_bytes = {request.core_load_bytes().begin(), request.core_load_bytes().end()}};
   return table_.ready(identity, topology, request.plan_hash());
 }
 
@@ -83,10 +109,10 @@ Status RendezvousService::leave(const control::LeaveRequest& request) {
   return table_.leave(identity);
 }
 
-grpc::Status RendezvousService::Join(grpc::ServerContext* /*context*/,
+grpc::Status RendezvousService::Join(grpc::ServerContext* context,
                                      const control::JoinRequest* request,
                                      control::JoinReply* reply) {
-  return to_grpc(join(*request, *reply));
+  return to_grpc(join(context, *request, *reply));
 }
 
 grpc::Status RendezvousService::Ready(grpc::ServerContext* /*context*/,

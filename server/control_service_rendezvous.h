@@ -7,6 +7,7 @@
 #include <string>
 
 #include "proto/control.grpc.pb.h"
+#include "server/control_service_gate.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -23,7 +24,8 @@ struct Offer {
 
 class RendezvousService final : public control::Rendezvous::Service {
  public:
-  RendezvousService(JobTable& table, Offer offer) : table_(table), offer_(std::move(offer)) {}
+  RendezvousService(JobTable& table, Offer offer, Tenancy* tenancy)
+      : table_(table), offer_(std::move(offer)), gate_(tenancy) {}
 
   grpc::Status Join(grpc::ServerContext* context, const control::JoinRequest* request,
                     control::JoinReply* reply) override;
@@ -37,7 +39,11 @@ class RendezvousService final : public control::Rendezvous::Service {
                      control::LeaveReply* reply) override;
 
  private:
-  Status join(const control::JoinRequest& request, control::JoinReply& reply);
+  Status join(const grpc::ServerContext* context, const control::JoinRequest& request,
+              control::JoinReply& reply);
+  // Whose job it is, or the ticket that says so.
+  Status admit(const grpc::ServerContext* context, const control::JoinRequest& request,
+               JoinArguments& arguments);
   Status ready(const control::ReadyRequest& request);
   Status start(grpc::ServerContext& context, const control::StartRequest& request);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
@@ -45,6 +51,7 @@ class RendezvousService final : public control::Rendezvous::Service {
 
   JobTable& table_;
   const Offer offer_;
+  const Gate gate_;
 };
 
 }  // namespace phub::server

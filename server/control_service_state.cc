@@ -14,7 +14,7 @@ std::string state_json(AdminService& admin, const JobTable& table) {
     fill(view, Keys::kLeftOut, job);
     admin.fill_timing(view, job);
     if (view.state != JobState::kRunning) continue;
-    const Result<PlanView> plan = table.plan(view.spec->name);
+    const Result<PlanView> plan = table.plan(name_of(view));
     if (!plan) continue;  // it has ended meanwhile
     page::JobPlan* const shown = state.add_plans();
     shown->set_job_id(view.id);

@@ -45,7 +45,7 @@ void fill(const std::vector<CoreJobCounters>& jobs, const std::map<std::uint64_t
     control::CoreJob& entry = *message.add_jobs();
     entry.set_job_id(job.job_id);
     entry.set_name(view->second.spec->name);
-    entry.set_tenant("default");
+    entry.set_tenant(view->second.tenant);
     entry.set_chunks_completed(job.chunks_completed);
     entry.set_bytes_received(job.bytes_received);
     entry.set_bytes_sent(job.bytes_sent);

@@ -61,6 +61,8 @@ class Core final : private transport::Placement {
                        std::byte* window, std::shared_ptr<const Landing> landing);
   // For the set-up of a connection only; null: no RDMA.
   transport::VerbsEndpoint* verbs() { return verbs_.get(); }
+  // Runs `function` on the core's thread, between two rounds, and returns when it is done.
+  void call(std::function<void()> function);
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
   // Times in nanoseconds since `start` (ticks). REQUIRES: the shard is on this core.
@@ -85,7 +87,6 @@ class Core final : private transport::Placement {
   Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
                 std::vector<std::unique_ptr<Connection>>& connections, Add add);
   void run(const std::stop_token& stop);
-  void call(std::function<void()> function);
 
   bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
   void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);

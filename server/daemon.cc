@@ -13,6 +13,21 @@ constexpr int kHeartbeatsPerDeadline = 5;
 constexpr milliseconds kReapIntervalMin{10};
 constexpr milliseconds kReapIntervalMax{250};
 
+// Tokens of those who see every tenant's jobs.
+class ObserversOnly final : public Authorizer {
+ public:
+  explicit ObserversOnly(Access& access) : access_(access) {}
+
+  bool may_read(std::string_view bearer_token) override {
+    const Result<Principal> reader =
+        access_.authenticate({.token = std::string(bearer_token), .peer = "http"});
+    return reader && (reader->role == Role::kAdmin || reader->role == Role::kObserver);
+  }
+
+ private:
+  Access& access_;
+};
+
 std::string describe(const Waiting& waiting) {
   if (!waiting.sleep) return "poll";
   return fmt::format("adaptive (spin {}, yield {}, then sleep)", waiting.spin_iterations,
@@ -21,16 +36,29 @@ std::string describe(const Waiting& waiting) {
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options)
-    : options_(options), table_({.heartbeat_deadline = options.heartbeat_deadline}) {}
+Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy)
+    : options_(options),
+      tenancy_(std::move(tenancy)),
+      journal_(*tenancy_->store),
+      table_({.heartbeat_deadline = options.heartbeat_deadline,
+              .join_secret_lifetime = options.join_secret_lifetime,
+              .tenants = &tenancy_->directory,
+              .journal = &journal_}) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
-  std::unique_ptr<Daemon> daemon(new Daemon(options));
+  PHUB_ASSIGN_OR_RETURN(auto tenancy, Tenancy::open(options.tenancy));
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
   daemon->table_.attach(*daemon->data_plane_);
-  const ControlServiceOptions service{.address = options.control_address,
-                                      .heartbeat_interval = daemon->heartbeat_interval(),
-                                      .waiting = describe(options.data_plane.waiting)};
+  PHUB_ASSIGN_OR_RETURN(const std::vector<SavedJob> saved, daemon->journal_.take());
+  daemon->table_.restore(saved);
+  const ControlServiceOptions service{
+      .address = options.control_address,
+      .heartbeat_interval = daemon->heartbeat_interval(),
+      .waiting = describe(options.data_plane.waiting),
+      .tls = options.tls,
+      .require_client_certificates = options.require_client_certificates,
+      .tenancy = daemon->tenancy_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
   if (!options.http.address.empty()) PHUB_RETURN_IF_ERROR(daemon->serve_http());
@@ -40,7 +68,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 
 Status Daemon::serve_http() {
   metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
-  readers_ = std::make_unique<AllowAll>();
+  readers_ = std::make_unique<ObserversOnly>(tenancy_->access);
   site_ =
       std::make_unique<Site>(SiteSources{.state_json = [this] { return service_->state_json(); },
                                          .metrics_text = [this] { return metrics_->text(); }},

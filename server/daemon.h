@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "server/control_service.h"
+#include "server/control_service_journal.h"
 #include "server/data_plane.h"
 #include "server/http/http_server.h"
 #include "server/http/site.h"
@@ -26,12 +27,16 @@ struct DaemonOptions {
   HttpOptions http = {};  // without an address: no page, no metrics
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
+  std::chrono::milliseconds join_secret_lifetime{60'000};
+  TlsFiles tls = {};  // of the control plane; none: plaintext
+  bool require_client_certificates = true;
+  TenancyOptions tenancy = {};
 };
 
 class Daemon {
  public:
-  // Serves when it returns. Errors: those of DataPlane::create, ControlService::create and
-  // HttpServer::create.
+  // Serves when it returns. Errors: those of Tenancy::open, DataPlane::create,
+  // ControlService::create and HttpServer::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -53,12 +58,14 @@ class Daemon {
   void fail_all(const std::string& reason) { table_.fail_all(reason); }
 
  private:
-  explicit Daemon(const DaemonOptions& options);
+  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy);
   Status serve_http();
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
   const DaemonOptions options_;
+  const std::unique_ptr<Tenancy> tenancy_;
+  StoredJobs journal_;
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<ControlService> service_;

@@ -25,26 +25,39 @@ DaemonOptions options_from(const ServerConfig& config) {
   const Waiting waiting{.spin_iterations = config.waiting().spin_iterations(),
                         .yield_iterations = config.waiting().yield_iterations(),
                         .sleep = config.waiting().policy() == "adaptive"};
-  return {
-      .data_plane =
-          {.cores = lists_cpus ? static_cast<std::uint32_t>(config.cpus_size()) : config.cores(),
-           .cpus = {config.cpus().begin(), config.cpus().end()},
-           .allow_oversubscription = config.allow_oversubscription(),
-           .waiting = waiting,
-           .shm = offers(config, "shm"),
-           .tcp = offers(config, "tcp"),
-           .tcp_address = config.data_address(),
-           .tcp_congestion_control = config.tcp_congestion_control(),
-           .verbs = offer_verbs(config),
-           .verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
-           .verbs_gid_index = config.has_verbs_gid_index() ? std::optional(config.verbs_gid_index())
-                                                           : std::nullopt,
-           .connections_per_core = config.connections_per_core(),
-           .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
-      .control_address = config.control_address(),
-      .http = {.address = config.http_address(), .allow_plaintext = config.http_allow_plaintext()},
-      .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
-      .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms())};
+  return {.data_plane = {.cores = lists_cpus ? static_cast<std::uint32_t>(config.cpus_size())
+                                             : config.cores(),
+                         .cpus = {config.cpus().begin(), config.cpus().end()},
+                         .allow_oversubscription = config.allow_oversubscription(),
+                         .waiting = waiting,
+                         .shm = offers(config, "shm"),
+                         .tcp = offers(config, "tcp"),
+                         .tcp_address = config.data_address(),
+                         .tcp_congestion_control = config.tcp_congestion_control(),
+                         .verbs = offer_verbs(config),
+                         .verbs_devices = {config.verbs_devices().begin(),
+                                           config.verbs_devices().end()},
+                         .verbs_gid_index = config.has_verbs_gid_index()
+                                                ? std::optional(config.verbs_gid_index())
+                                                : std::nullopt,
+                         .connections_per_core = config.connections_per_core(),
+                         .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
+          .control_address = config.control_address(),
+          .http = {.address = config.http_address(),
+                   .allow_plaintext =
+                       config.http_allow_plaintext() || config.security().allow_plaintext(),
+                   .certificate_file = config.security().certificate(),
+                   .key_file = config.security().key()},
+          .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
+          .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms()),
+          .join_secret_lifetime = std::chrono::milliseconds(config.join_secret_lifetime_ms()),
+          .tls = {.ca = config.security().ca(),
+                  .certificate = config.security().certificate(),
+                  .key = config.security().key()},
+          .require_client_certificates = config.security().client_certificates() == "require",
+          .tenancy = {.state_folder = config.state_folder(),
+                      .tokens_required =
+                          config.has_security() && config.security().tokens() == "required"}};
 }
 
 }  // namespace phub::server

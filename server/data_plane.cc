@@ -15,6 +15,8 @@
 #include "server/core.h"
 #include "server/core_cpus.h"
 #include "server/core_ports.h"
+#include "server/host_memory.h"
+#include "server/job_copying.h"
 #include "server/job_memory.h"
 #include "server/verbs_memory.h"
 
@@ -87,6 +89,8 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   }
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
+  Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
+                             std::chrono::milliseconds timeout) override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -100,6 +104,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   Result<Admitted> connect(Job& job, Candidate& candidate);
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
+  Room room() const;  // REQUIRES: mutex_
   void detach(Job& job);
   void watch_events();
 
@@ -112,6 +117,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::vector<std::unique_ptr<Core>> cores_;
   std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
   std::unique_ptr<Acceptor> acceptor_;
+  std::mutex copy_mutex_;     // copy_job; taken before mutex_
   mutable std::mutex mutex_;  // jobs_
   std::map<std::uint64_t, Job> jobs_;
   std::thread thread_;  // runs context_
@@ -197,17 +203,7 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
   if (jobs_.contains(shape.job_id)) {
     return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
   }
-  if (options_.memory_limit_bytes > 0) {
-    std::uint64_t used = 0;
-    for (const auto& [id, job] : jobs_) used += bytes_needed(job.shape);
-    const std::uint64_t wanted = bytes_needed(shape);
-    if (used + wanted > options_.memory_limit_bytes) {
-      return {Code::kResourceExhausted, "the job needs " + std::to_string(wanted >> 20) + " MiB, " +
-                                            std::to_string(used >> 20) + " of memory_limit_mib " +
-                                            std::to_string(options_.memory_limit_bytes >> 20) +
-                                            " are taken"};
-    }
-  }
+  PHUB_RETURN_IF_ERROR(server::admit(bytes_pinned(shape, !ports_.empty()), room()));
   Job job;
   job.shape = shape;
   job.connected.resize(shape.workers * cores_.size());
@@ -219,6 +215,19 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
   }
   jobs_.emplace(shape.job_id, std::move(job));
   return {};
+}
+
+Room DataPlaneImpl::room() const {
+  Room room{.limit_bytes = options_.memory_limit_bytes,
+            .available_bytes = available_bytes(!ports_.empty())};
+  for (const auto& [id, job] : jobs_) {
+    const std::uint64_t pinned = bytes_pinned(job.shape, !ports_.empty());
+    std::uint64_t touched = job.memory->resident_bytes();
+    for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
+    room.admitted_bytes += pinned;
+    room.untouched_bytes += pinned - std::min(pinned, touched);
+  }
+  return room;
 }
 
 void DataPlaneImpl::detach(Job& job) {
@@ -354,6 +363,32 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
   counters.reserved_page_bytes += found->second.memory->reserved_page_bytes();
   return counters;
+}
+
+Result<CopiedJob> DataPlaneImpl::copy_job(std::uint64_t job_id, std::uint64_t round,
+                                          std::chrono::milliseconds timeout) {
+  const Status gone(Code::kNotFound, "it is not running here");
+  const std::lock_guard one_at_a_time(copy_mutex_);
+  std::unique_ptr<JobCopying> copying;
+  while (true) {
+    std::optional<JobShape> shape;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = jobs_.find(job_id);
+      if (found == jobs_.end()) return gone;
+      if (copying) {
+        PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second.shards));
+        if (done) return copying->result();
+      } else {
+        shape = found->second.shape;
+      }
+    }
+    if (shape) {
+      PHUB_ASSIGN_OR_RETURN(copying, JobCopying::create(*shape, round, timeout));
+    } else {
+      std::this_thread::sleep_for(JobCopying::kRest);  // in which others may have the mutex
+    }
+  }
 }
 
 std::vector<CoreRounds> DataPlaneImpl::job_rounds(std::uint64_t job_id, std::size_t rounds) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "common/plan.h"
 #include "common/transport/verbs/counters.h"
 #include "common/transport/verbs/device.h"
+#include "server/job_copy.h"
 #include "server/job_timing.h"
 #include "server/latency.h"
 
@@ -80,17 +82,26 @@ struct DataPlaneOptions {
 
 struct JobShape {
   std::uint64_t job_id = 0;
+  std::string tenant = "default";
+  std::uint32_t tenant_id = 0;  // 0: the default tenant
+  std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
   std::uint32_t epoch = 1;
   std::uint32_t workers = 1;  // at most kernels::kMaxSources
-  std::uint64_t tenant_id = 0;
-  std::uint32_t weight = 1;  // of the tenant, in the share of a core
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
   bool deterministic = true;
   std::vector<float> weight_decay;  // per key
   std::shared_ptr<const Plan> plan;
-  std::uint32_t server_index = 0;  // which server of the plan this daemon is
+  std::uint32_t server_index = 0;                    // which server of the plan this daemon is
+  std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
+};
+
+// A copy of a running job, and what it cost the job.
+struct CopiedJob {
+  std::shared_ptr<const JobCopy> copy;
+  JobShape shape;
+  double pause_seconds = 0;  // the time that the busiest core spent on copying
 };
 
 struct WorkerTraffic {
@@ -162,6 +173,12 @@ class DataPlane {
   // counters, for milliseconds: where people ask, never on a core.
   virtual std::vector<PortStatus> port_statuses() const = 0;
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
+  // Copies the job's parameters and state as they are when round `round` is over on every chunk
+  // (0: as soon as possible), while the rounds go on. Blocks for at most `timeout`. Errors:
+  // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;
+  // kDeadlineExceeded: the workers did not finish the round.
+  virtual Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
+                                     std::chrono::milliseconds timeout) = 0;
   // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that
   // has chunks of it. Copied by the cores between two rounds.
   virtual std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const = 0;

@@ -35,6 +35,10 @@ std::string_view name_of(JobState state) {
   return "?";
 }
 
+std::string to_string(const JobName& job) {
+  return job.tenant == kDefaultTenant ? job.name : job.tenant + "/" + job.name;
+}
+
 std::string describe(const Member& member) {
   return fmt::format("worker {} (host {}, pid {})", member.worker, member.host, member.process_id);
 }
@@ -71,6 +75,9 @@ std::string describe_missing(const Job& job, std::uint32_t cores) {
 JobShape shape_of(const Job& job) {
   const JobSpec& spec = *job.spec;
   JobShape shape{.job_id = job.id,
+                 .tenant = job.tenant.name,
+                 .tenant_id = job.tenant.id,
+                 .weight = job.tenant.quotas.weight,
                  .epoch = job.epoch,
                  .workers = spec.workers,
                  .wire_type = spec.wire_type,

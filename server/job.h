@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,7 +16,9 @@
 #include <vector>
 
 #include "server/data_plane.h"
+#include "server/job_journal.h"
 #include "server/job_spec.h"
+#include "server/tenants/tenant.h"
 
 namespace phub::server {
 
@@ -30,11 +33,27 @@ enum class JobState : std::uint8_t {
 
 std::string_view name_of(JobState state);
 
+// Whose job, and which: two tenants may have jobs of one name. A name alone is the default
+// tenant's.
+struct JobName {
+  JobName(const char* of) : name(of) {}             // NOLINT(google-explicit-constructor)
+  JobName(std::string of) : name(std::move(of)) {}  // NOLINT(google-explicit-constructor)
+  JobName(std::string whose, std::string of) : tenant(std::move(whose)), name(std::move(of)) {}
+  auto operator<=>(const JobName&) const = default;
+
+  std::string tenant = std::string(kDefaultTenant);
+  std::string name;
+};
+
+// "tenant/name", or "name" for the default tenant's.
+std::string to_string(const JobName& job);
+
 struct Member {
   std::uint32_t worker = 0;
   std::string host;
   std::uint32_t process_id = 0;
   Secret secret{};
+  TimePoint secret_issued;  // the data plane takes the secret for a while only
   TimePoint last_seen;
   std::uint32_t calls = 0;  // ready and start in progress: the worker lives as long as they do
   bool is_ready = false;
@@ -51,6 +70,9 @@ struct Member {
 struct Topology {
   std::vector<std::uint32_t> cores_per_server;
   std::uint32_t server_index = 0;
+  // What other jobs have on each core, server after server, as each server's join said; empty:
+  // nothing anywhere.
+  std::vector<std::uint64_t> core_load_bytes = {};
 };
 
 // Whether the data plane holds the job.
@@ -59,8 +81,10 @@ enum class Memory : std::uint8_t { kNone, kCreating, kHeld, kToRelease, kReleasi
 struct Job {
   std::uint64_t id = 0;
   std::uint32_t epoch = 1;
+  Tenant tenant;  // as it was when the job was made
   std::shared_ptr<const JobSpec> spec;
-  bool by_admin = false;  // lives without members until it is closed
+  bool by_admin = false;             // lives without members until it is closed
+  std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
   JobState state = JobState::kWaiting;
   std::string reason;
   bool ended_by_daemon = false;  // by fail_all: the daemon waits until its workers know
@@ -69,11 +93,19 @@ struct Job {
   Topology topology;                 // since kCreating
   std::shared_ptr<const Plan> plan;  // since kHeld
   JobCounters final_counters;        // since kReleased
+  // What other jobs had on each core here when the first member joined: all members are told so.
+  std::vector<std::uint64_t> core_load_bytes;
+  std::vector<std::uint64_t> placed_bytes;  // of this job on each core here; a guess before kHeld
+  std::uint64_t memory_bytes = 0;           // the most that it pins here; since kCreating
 };
 
 inline bool is_live(const Job& job) {
   return job.state == JobState::kWaiting || job.state == JobState::kRunning;
 }
+
+inline JobName name_of(const Job& job) { return {job.tenant.name, job.spec->name}; }
+// For logs and messages.
+inline std::string label(const Job& job) { return to_string(name_of(job)); }
 
 // "worker 2 (host h, pid 123)".
 std::string describe(const Member& member);

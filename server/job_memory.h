@@ -24,6 +24,18 @@ inline std::uint64_t bytes_needed(const JobShape& shape) {
   return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
 }
 
+// The most that the job pins here, which admission counts. `has_windows`: RDMA is offered, where
+// each worker may have a window of its chunks here, and the whole arena is registered.
+inline std::uint64_t bytes_pinned(const JobShape& shape, bool has_windows) {
+  if (!has_windows) return bytes_needed(shape);
+  std::uint64_t elements = 0;
+  for (const Chunk& chunk : shape.plan->chunks) {
+    if (chunk.server == shape.server_index) elements += chunk.elements;
+  }
+  const std::uint64_t elsewhere = shape.plan->arena_elements - elements;
+  return bytes_needed(shape) + (elements * shape.workers + elsewhere) * size_of(shape.wire_type);
+}
+
 struct JobMemory {
   // What workers read, in the wire type; local workers map it read-only.
   std::unique_ptr<SharedMemory> published;

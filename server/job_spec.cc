@@ -150,11 +150,13 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 
-PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server) {
+PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
+                     const std::vector<std::uint64_t>& core_load_bytes) {
   PlanInput input{.key_elements = {},
                   .wire_type = spec.wire_type,
                   .chunk_bytes = spec.chunk_bytes,
-                  .cores_per_server = cores_per_server};
+                  .cores_per_server = cores_per_server,
+                  .core_load_bytes = core_load_bytes};
   input.key_elements.reserve(spec.keys.size());
   for (const JobKey& key : spec.keys) input.key_elements.push_back(key.elements);
   return input;

@@ -54,6 +54,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining);
 float gradient_scale_of(const JobSpec& spec);
 
 // The plan's input for this job on these servers.
-PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server);
+PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
+                     const std::vector<std::uint64_t>& core_load_bytes = {});
 
 }  // namespace phub::server

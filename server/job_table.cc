@@ -20,7 +20,10 @@ Result<Secret> make_secret() {
   return secret;
 }
 
-bool same_secret(const Secret& ours, const Secret& theirs) {
+constexpr std::uint64_t kIdsAtOnce = 64;
+
+// Secrets and digests.
+bool same(const std::array<std::uint8_t, 32>& ours, const std::array<std::uint8_t, 32>& theirs) {
   return CRYPTO_memcmp(ours.data(), theirs.data(), ours.size()) == 0;
 }
 
@@ -35,7 +38,7 @@ Status full(const Job& job) {
   return {Code::kAlreadyExists,
           fmt::format("job \"{}\" has all of its {} workers; wait for it to end, or choose another "
                       "name or more workers",
-                      job.spec->name, job.spec->workers)};
+                      label(job), job.spec->workers)};
 }
 
 }  // namespace
@@ -52,28 +55,61 @@ Result<Identity> JobTable::join(const JoinArguments& arguments) {
   }
   PHUB_ASSIGN_OR_RETURN(const Secret secret, make_secret());
   Lock lock(mutex_);
-  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments.spec));
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments));
   return admit(*job, arguments, secret);
 }
 
 // Specs may have a million keys, so they are compared without the mutex.
-Result<std::shared_ptr<Job>> JobTable::job_to_join(Lock& lock,
-                                                   const std::shared_ptr<const JobSpec>& spec) {
+Result<std::shared_ptr<Job>> JobTable::job_to_join(Lock& lock, const JoinArguments& arguments) {
+  const std::shared_ptr<const JobSpec>& spec = arguments.spec;
   while (true) {
-    const std::shared_ptr<Job> job = live_job(spec->name);
-    if (job == nullptr) return add_job(spec, /*by_admin=*/false);
+    std::shared_ptr<Job> job;
+    if (arguments.ticket) {
+      PHUB_ASSIGN_OR_RETURN(job, job_of(*arguments.ticket));
+    } else {
+      job = live_job({arguments.tenant, spec->name});
+      if (job == nullptr) return add_job(arguments.tenant, spec, /*by_admin=*/false);
+    }
     const std::shared_ptr<const JobSpec> existing = job->spec;
     lock.unlock();
     const Status agreement = compare(*existing, *spec);
     lock.lock();
-    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", spec->name));
+    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
     if (!is_live(*job) || job->spec != existing) continue;
+    if (existing->name != spec->name) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("name: job id {} is \"{}\", not \"{}\"; join it by its name",
+                                job->id, existing->name, spec->name));
+    }
     if (existing->keys.empty()) job->spec = spec;
     return job;
   }
 }
 
-Result<std::shared_ptr<Job>> JobTable::add_job(std::shared_ptr<const JobSpec> spec, bool by_admin) {
+// Says the same whatever is wrong: a stranger learns nothing of the jobs here.
+Result<std::shared_ptr<Job>> JobTable::job_of(const Ticket& ticket) const {
+  const auto found = jobs_.find(ticket.job_id);
+  const bool is_known =
+      found != jobs_.end() && is_live(*found->second) && found->second->nonce_hash;
+  const Digest expected = is_known ? *found->second->nonce_hash : Digest{};
+  if (same(expected, ticket.nonce_hash) && is_known) return found->second;
+  return Status(Code::kUnauthenticated,
+                "job_id and nonce are not those of a job that waits here; `phubctl job create` "
+                "prints them");
+}
+
+Result<std::uint64_t> JobTable::take_id() {
+  if (next_id_ == ids_end_) {
+    if (options_.journal != nullptr) {
+      PHUB_ASSIGN_OR_RETURN(next_id_, options_.journal->reserve_ids(kIdsAtOnce));
+    }
+    ids_end_ = next_id_ + kIdsAtOnce;
+  }
+  return next_id_++;
+}
+
+Result<std::shared_ptr<Job>> JobTable::add_job(const std::string& tenant,
+                                               std::shared_ptr<const JobSpec> spec, bool by_admin) {
   if (is_draining_) {
     return Status(Code::kUnavailable, "the server is draining and takes no new jobs; use another");
   }
@@ -82,14 +118,17 @@ Result<std::shared_ptr<Job>> JobTable::add_job(std::shared_ptr<const JobSpec> sp
                   fmt::format("the server has {} jobs, no more are allowed; close one",
                               live_by_name_.size()));
   }
+  PHUB_ASSIGN_OR_RETURN(Tenant owner, admit_to_tenant(tenant, spec->workers));
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t id, take_id());
   auto job = std::make_shared<Job>();
-  job->id = next_id_++;
+  job->id = id;
+  job->tenant = std::move(owner);
   job->spec = std::move(spec);
   job->by_admin = by_admin;
-  live_by_name_[job->spec->name] = job->id;
+  live_by_name_[name_of(*job)] = job->id;
   jobs_[job->id] = job;
-  spdlog::info("event=job_created job=\"{}\" id={} workers={} rule={} wire_type={}",
-               job->spec->name, job->id, job->spec->workers, name_of(job->spec->rule),
+  spdlog::info("event=job_created job=\"{}\" id={} workers={} rule={} wire_type={}", label(*job),
+               job->id, job->spec->workers, name_of(job->spec->rule),
                name_of(job->spec->wire_type));
   return job;
 }
@@ -110,19 +149,21 @@ Result<Identity> JobTable::admit(Job& job, const JoinArguments& arguments, const
           Code::kAlreadyExists,
           fmt::format("worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 "
                       "at every worker",
-                      arguments.worker_index, job.spec->name, describe(*taken->second)));
+                      arguments.worker_index, label(job), describe(*taken->second)));
     }
   }
   if (job.members.size() >= workers) return full(job);
+  if (job.members.empty()) fix_core_load(job);
   auto member = std::make_shared<Member>();
   member->worker = arguments.worker_index >= 0 ? static_cast<std::uint32_t>(arguments.worker_index)
                                                : lowest_free(job);
   member->host = arguments.host;
   member->process_id = arguments.process_id;
   member->secret = secret;
+  member->secret_issued = now();
   member->last_seen = now();
   job.members[member->worker] = member;
-  spdlog::info("event=joined job=\"{}\" id={} worker={} host={} pid={}", job.spec->name, job.id,
+  spdlog::info("event=joined job=\"{}\" id={} worker={} host={} pid={}", label(job), job.id,
                member->worker, member->host, member->process_id);
   changed_.notify_all();
   return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
@@ -136,9 +177,15 @@ Result<JobTable::Caller> JobTable::authenticate(const Identity& identity) const 
         fmt::format("job id {} is not known here; was the server restarted?", identity.job_id));
   }
   Caller caller{.job = found->second, .member = nullptr};
+  if (identity.epoch < caller.job->epoch) {
+    return Status(Code::kNotFound,
+                  fmt::format("epoch {} of job id {} is over, it is in epoch {}; was the server "
+                              "restarted?",
+                              identity.epoch, identity.job_id, caller.job->epoch));
+  }
   const auto member = caller.job->members.find(identity.worker);
   if (member == caller.job->members.end() || caller.job->epoch != identity.epoch ||
-      !same_secret(member->second->secret, identity.secret)) {
+      !same(member->second->secret, identity.secret)) {
     return Status(Code::kPermissionDenied,
                   fmt::format("the secret is not that of worker {} of job id {} in epoch {}",
                               identity.worker, identity.job_id, identity.epoch));
@@ -172,7 +219,7 @@ Status JobTable::leave(const Identity& identity) {
   member.has_left = true;
   changed_.notify_all();
   if (!is_live(job)) return {};
-  spdlog::info("event=left job=\"{}\" id={} worker={}", job.spec->name, job.id, member.worker);
+  spdlog::info("event=left job=\"{}\" id={} worker={}", label(job), job.id, member.worker);
   if (job.state == JobState::kRunning) {
     const bool all_left = std::all_of(job.members.begin(), job.members.end(),
                                       [](const auto& entry) { return entry.second->has_left; });
@@ -188,7 +235,7 @@ Status JobTable::leave(const Identity& identity) {
   return {};
 }
 
-std::shared_ptr<Job> JobTable::live_job(const std::string& name) const {
+std::shared_ptr<Job> JobTable::live_job(const JobName& name) const {
   const auto found = live_by_name_.find(name);
   return found == live_by_name_.end() ? nullptr : jobs_.at(found->second);
 }

@@ -25,7 +25,9 @@
 #include "common/base/status.h"
 #include "server/data_plane.h"
 #include "server/job.h"
+#include "server/job_journal.h"
 #include "server/job_spec.h"
+#include "server/tenants/directory.h"
 
 namespace phub::server {
 
@@ -33,6 +35,10 @@ struct JobTableOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost
   std::size_t finished_jobs_max = 64;                  // that stay listed
   std::size_t live_jobs_max = 1024;
+  // How long after join or ready the data plane takes a member's secret.
+  std::chrono::milliseconds join_secret_lifetime{60'000};
+  const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
+  JobJournal* journal = nullptr;             // null: nothing outlives the process
   std::function<TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
 };
 
@@ -44,8 +50,16 @@ struct Identity {
   Secret secret{};
 };
 
+// Lets whoever has it join one job that an administrator made.
+struct Ticket {
+  std::uint64_t job_id = 0;
+  Digest nonce_hash{};
+};
+
 struct JoinArguments {
   std::shared_ptr<const JobSpec> spec;
+  std::string tenant = std::string(kDefaultTenant);  // whose job; with a ticket: ignored
+  std::optional<Ticket> ticket = {};
   std::int32_t worker_index = -1;  // -1: the table chooses the lowest free one
   std::string host;
   std::uint32_t process_id = 0;
@@ -71,12 +85,15 @@ struct MemberView {
 struct JobView {
   std::uint64_t id = 0;
   std::uint32_t epoch = 0;
+  std::string tenant = std::string(kDefaultTenant);
   std::shared_ptr<const JobSpec> spec;
   JobState state = JobState::kWaiting;
   std::string reason;
   std::vector<MemberView> members;
   JobCounters counters;
 };
+
+inline JobName name_of(const JobView& view) { return {view.tenant, view.spec->name}; }
 
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
@@ -85,6 +102,10 @@ struct PlanView {
   std::uint32_t server_index = 0;    // which server of the plan this one is
   std::vector<CorePort> ports = {};  // of this server, by core; empty: no RDMA
 };
+
+// What is said of a job that does not exist, or that the caller may not know of.
+Status unknown_job(const std::string& label);
+Status no_live_job(const JobName& name);
 
 class JobTable final : public Membership {
  public:
@@ -95,8 +116,12 @@ class JobTable final : public Membership {
 
   // ---- Workers -----------------------------------------------------------------------------
 
-  // The spec's job is made if there is none of that name. Errors: see Rendezvous::join.
+  // The spec's job is made if its tenant has none of that name. Errors: see Rendezvous::join, and
+  // kUnauthenticated for a ticket that fits no live job.
   Result<Identity> join(const JoinArguments& arguments);
+
+  // What the job's workers plan with: see Topology. Fixed from the first join on.
+  std::vector<std::uint64_t> core_load_bytes(std::uint64_t job_id) const;
 
   // The first call makes the job on the data plane; later ones must agree with it.
   Status ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash);
@@ -118,12 +143,18 @@ class JobTable final : public Membership {
 
   // ---- Administration ----------------------------------------------------------------------
 
-  Result<std::uint64_t> create(const JobSpec& spec);
-  Status close(const std::string& name);
+  Result<std::uint64_t> create(const JobSpec& spec,
+                               const std::string& tenant = std::string(kDefaultTenant),
+                               const std::optional<Digest>& nonce_hash = std::nullopt);
+  Status close(const JobName& name);
+  void close_all_of(const std::string& tenant);
+  // Jobs of an earlier process, which wait again. REQUIRES: before any other call but attach.
+  void restore(const std::vector<SavedJob>& jobs);
+  Usage usage_of(const std::string& tenant) const;
   std::vector<JobView> list() const;  // oldest first
   // `job_id` 0: the live job of that name, else the last one that had it.
-  Result<JobView> inspect(const std::string& name, std::uint64_t job_id) const;
-  Result<PlanView> plan(const std::string& name) const;
+  Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
+  Result<PlanView> plan(const JobName& name) const;
 
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)
   // those that still live. Returns how many live now.
@@ -164,18 +195,27 @@ class JobTable final : public Membership {
 
   // All of these REQUIRE the mutex, which those with a Lock may give up for a while.
   Result<Caller> authenticate(const Identity& identity) const;
-  Result<std::shared_ptr<Job>> add_job(std::shared_ptr<const JobSpec> spec, bool by_admin);
-  Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const std::shared_ptr<const JobSpec>& spec);
+  Result<std::shared_ptr<Job>> add_job(const std::string& tenant,
+                                       std::shared_ptr<const JobSpec> spec, bool by_admin);
+  Result<std::uint64_t> take_id();
+  Result<Tenant> admit_to_tenant(const std::string& tenant, std::uint32_t workers) const;
+  Result<std::shared_ptr<Job>> job_of(const Ticket& ticket) const;
+  Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const JoinArguments& arguments);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
   Status make_on_data_plane(Lock& lock, Job& job, const Topology& topology,
                             std::uint64_t plan_hash);
+  Status admit_memory_of(Job& job);
+  Usage usage_without(const std::string& tenant, const Job* left_out) const;
+  void fix_core_load(Job& job) const;
+  std::vector<std::uint64_t> core_load_without(const Job& job) const;
+  void tell_journal(Lock& lock);
   Status release_before_creating(Lock& lock);
   void release_finished(Lock& lock);
   void lose(Job& job, Member& member, std::string_view reason);
   void finish(Job& job, JobState state, const std::string& reason);
   void forget_oldest();
   std::vector<std::shared_ptr<Job>> all_live() const;
-  std::shared_ptr<Job> live_job(const std::string& name) const;
+  std::shared_ptr<Job> live_job(const JobName& name) const;
   bool has_memory(Memory memory) const;
   JobView view_of(const Job& job) const;
   void fill_counters(std::uint64_t job_id, JobCounters& counters) const;
@@ -186,8 +226,10 @@ class JobTable final : public Membership {
   mutable std::mutex mutex_;
   std::condition_variable changed_;                     // of any job's state, members or memory
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // by id, live and finished
-  std::map<std::string, std::uint64_t> live_by_name_;
+  std::map<JobName, std::uint64_t> live_by_name_;
   std::uint64_t next_id_ = 1;
+  std::uint64_t ids_end_ = 1;                // from next_id_ up to here are this process's to give
+  std::vector<std::uint64_t> journal_ends_;  // jobs that the journal has to forget
   bool is_draining_ = false;
   std::optional<TimePoint> drain_deadline_;
 };

@@ -1,5 +1,6 @@
 // What administrators ask of the table.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -7,38 +8,74 @@
 #include "server/job_table.h"
 
 namespace phub::server {
-namespace {
-
-Status unknown(const std::string& name) {
+Status unknown_job(const std::string& label) {
   return {Code::kNotFound,
-          fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", name)};
+          fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", label)};
 }
 
-Status not_live(const std::string& name) {
-  return {Code::kNotFound,
-          fmt::format("no live job is named \"{}\"; `phubctl job list` shows all", name)};
+Status no_live_job(const JobName& name) {
+  return {Code::kNotFound, fmt::format("no live job is named \"{}\"; `phubctl job list` shows all",
+                                       to_string(name))};
 }
 
-}  // namespace
-
-Result<std::uint64_t> JobTable::create(const JobSpec& spec) {
+Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
+                                       const std::optional<Digest>& nonce_hash) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
-  const Lock lock(mutex_);
-  if (live_job(spec.name) != nullptr) {
-    return Status(
-        Code::kAlreadyExists,
-        fmt::format("name: job \"{}\" exists; choose another name or close it first", spec.name));
+  Lock lock(mutex_);
+  if (live_job({tenant, spec.name}) != nullptr) {
+    return Status(Code::kAlreadyExists,
+                  fmt::format("name: job \"{}\" exists; choose another name or close it first",
+                              to_string(JobName{tenant, spec.name})));
   }
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
-                        add_job(std::move(shared), /*by_admin=*/true));
-  return job->id;
+                        add_job(tenant, std::move(shared), /*by_admin=*/true));
+  job->nonce_hash = nonce_hash;
+  if (options_.journal == nullptr) return job->id;
+  const SavedJob saved{
+      .id = job->id, .epoch = job->epoch, .tenant = tenant, .spec = spec, .nonce_hash = nonce_hash};
+  lock.unlock();
+  const Status written = options_.journal->created(saved);
+  lock.lock();
+  if (written.ok()) return job->id;
+  if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");
+  return written;
 }
 
-Status JobTable::close(const std::string& name) {
+void JobTable::restore(const std::vector<SavedJob>& jobs) {
+  const Lock lock(mutex_);
+  for (const SavedJob& saved : jobs) {
+    Result<Tenant> tenant = options_.tenants == nullptr ? Result<Tenant>(Tenant())
+                                                        : options_.tenants->find(saved.tenant);
+    if (!tenant) {
+      spdlog::warn("event=job_not_restored id={} reason=\"{}\"", saved.id,
+                   tenant.error().message());
+      continue;
+    }
+    auto job = std::make_shared<Job>();
+    job->id = saved.id;
+    job->epoch = saved.epoch;
+    job->tenant = std::move(*tenant);
+    job->spec = std::make_shared<const JobSpec>(saved.spec);
+    job->by_admin = true;
+    job->nonce_hash = saved.nonce_hash;
+    live_by_name_[name_of(*job)] = job->id;
+    jobs_[job->id] = job;
+    spdlog::info("event=job_restored job=\"{}\" id={} epoch={}", label(*job), job->id, job->epoch);
+  }
+}
+
+void JobTable::close_all_of(const std::string& tenant) {
+  const Lock lock(mutex_);
+  for (const std::shared_ptr<Job>& job : all_live()) {
+    if (job->tenant.name == tenant) finish(*job, JobState::kFailed, "its tenant was deleted");
+  }
+}
+
+Status JobTable::close(const JobName& name) {
   const Lock lock(mutex_);
   const std::shared_ptr<Job> job = live_job(name);
-  if (job == nullptr) return not_live(name);
+  if (job == nullptr) return no_live_job(name);
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
          "it was closed by an administrator");
   return {};
@@ -54,20 +91,20 @@ std::vector<JobView> JobTable::list() const {
   return views;
 }
 
-Result<JobView> JobTable::inspect(const std::string& name, std::uint64_t job_id) const {
+Result<JobView> JobTable::inspect(const JobName& name, std::uint64_t job_id) const {
   JobView view;
   {
     const Lock lock(mutex_);
     auto found = jobs_.end();
     if (job_id != 0) {
       found = jobs_.find(job_id);
-      if (found == jobs_.end()) return unknown(fmt::format("id {}", job_id));
+      if (found == jobs_.end()) return unknown_job(fmt::format("id {}", job_id));
     } else {
       // Ids grow, and a name is live at most once: the newest of that name is the live one.
       for (auto entry = jobs_.begin(); entry != jobs_.end(); ++entry) {
-        if (entry->second->spec->name == name) found = entry;
+        if (name_of(*entry->second) == name) found = entry;
       }
-      if (found == jobs_.end()) return unknown(name);
+      if (found == jobs_.end()) return unknown_job(to_string(name));
     }
     view = view_of(*found->second);
   }
@@ -75,26 +112,29 @@ Result<JobView> JobTable::inspect(const std::string& name, std::uint64_t job_id)
   return view;
 }
 
-Result<PlanView> JobTable::plan(const std::string& name) const {
+Result<PlanView> JobTable::plan(const JobName& name) const {
   PlanView view;
+  std::vector<std::uint64_t> core_load;
   std::uint32_t cores = 0;
   {
     const Lock lock(mutex_);
     const std::shared_ptr<Job> job = live_job(name);
-    if (job == nullptr) return not_live(name);
+    if (job == nullptr) return no_live_job(name);
     view = {.spec = job->spec,
             .plan = job->plan,
             .is_preview = job->plan == nullptr,
             .server_index = job->plan == nullptr ? 0 : job->topology.server_index};
     if (data_plane_ != nullptr) cores = data_plane_->cores();
+    core_load = job->members.empty() ? core_load_without(*job) : job->core_load_bytes;
   }
   if (data_plane_ != nullptr) view.ports = data_plane_->verbs_ports();
   if (!view.is_preview) return view;
   if (view.spec->keys.empty()) {
-    return Status(Code::kFailedPrecondition,
-                  fmt::format("job \"{}\" has no keys yet: its first worker brings them", name));
+    return Status(
+        Code::kFailedPrecondition,
+        fmt::format("job \"{}\" has no keys yet: its first worker brings them", to_string(name)));
   }
-  PHUB_ASSIGN_OR_RETURN(Plan preview, make_plan(plan_input(*view.spec, {cores})));
+  PHUB_ASSIGN_OR_RETURN(Plan preview, make_plan(plan_input(*view.spec, {cores}, core_load)));
   view.plan = std::make_shared<const Plan>(std::move(preview));
   return view;
 }
@@ -102,6 +142,7 @@ Result<PlanView> JobTable::plan(const std::string& name) const {
 JobView JobTable::view_of(const Job& job) const {
   JobView view{.id = job.id,
                .epoch = job.epoch,
+               .tenant = job.tenant.name,
                .spec = job.spec,
                .state = job.state,
                .reason = job.reason,

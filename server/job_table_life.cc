@@ -18,6 +18,7 @@ std::optional<Secret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t ep
   const auto member = job.members.find(worker);
   if (job.epoch != epoch || member == job.members.end()) return std::nullopt;
   if (!member->second->is_ready || member->second->has_left) return std::nullopt;
+  if (now() - member->second->secret_issued > options_.join_secret_lifetime) return std::nullopt;
   return member->second->secret;
 }
 
@@ -39,10 +40,12 @@ void JobTable::lose(Job& job, Member& member, std::string_view reason) {
 void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   job.state = state;
   job.reason = reason;
-  live_by_name_.erase(job.spec->name);
+  live_by_name_.erase(name_of(job));
+  // What the daemon ends because it stops comes back with the next one.
+  if (job.by_admin && !job.ended_by_daemon) journal_ends_.push_back(job.id);
   if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
-  spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), job.spec->name,
+  spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
               job.id, reason);
   forget_oldest();
   changed_.notify_all();
@@ -84,7 +87,20 @@ void JobTable::reap() {
       break;
     }
   }
+  tell_journal(lock);
   release_finished(lock);
+}
+
+void JobTable::tell_journal(Lock& lock) {
+  while (!journal_ends_.empty()) {
+    const std::vector<std::uint64_t> ended = std::exchange(journal_ends_, {});
+    lock.unlock();
+    for (const std::uint64_t id : ended) {
+      if (options_.journal != nullptr) options_.journal->ended(id);
+    }
+    lock.lock();
+    changed_.notify_all();
+  }
 }
 
 void JobTable::release_finished(Lock& lock) {
@@ -104,7 +120,8 @@ void JobTable::release_finished(Lock& lock) {
     job->final_counters = counters;
     job->plan = nullptr;
     job->memory = Memory::kReleased;
-    spdlog::info("event=job_released job=\"{}\" id={}", job->spec->name, job->id);
+    job->memory_bytes = 0;
+    spdlog::info("event=job_released job=\"{}\" id={}", label(*job), job->id);
     forget_oldest();
     changed_.notify_all();
   }
@@ -112,7 +129,8 @@ void JobTable::release_finished(Lock& lock) {
 
 void JobTable::wait_for_work(std::chrono::milliseconds interval) {
   Lock lock(mutex_);
-  changed_.wait_for(lock, interval, [this] { return has_memory(Memory::kToRelease); });
+  changed_.wait_for(lock, interval,
+                    [this] { return has_memory(Memory::kToRelease) || !journal_ends_.empty(); });
 }
 
 std::size_t JobTable::drain(std::chrono::milliseconds timeout) {
@@ -120,7 +138,9 @@ std::size_t JobTable::drain(std::chrono::milliseconds timeout) {
   is_draining_ = true;
   if (timeout.count() > 0) drain_deadline_ = now() + timeout;
   for (const std::shared_ptr<Job>& job : all_live()) {
-    if (job->members.empty()) finish(*job, JobState::kEnded, "the server was drained");
+    if (!job->members.empty()) continue;
+    job->ended_by_daemon = true;
+    finish(*job, JobState::kEnded, "the server was drained");
   }
   spdlog::info("event=draining timeout_ms={} jobs={}", timeout.count(), live_by_name_.size());
   return live_by_name_.size();
@@ -154,7 +174,7 @@ std::size_t JobTable::live_jobs() const {
 bool JobTable::wait_until_idle(std::chrono::milliseconds timeout) {
   Lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [this] {
-    return live_by_name_.empty() && !has_memory(Memory::kCreating) &&
+    return live_by_name_.empty() && journal_ends_.empty() && !has_memory(Memory::kCreating) &&
            !has_memory(Memory::kToRelease) && !has_memory(Memory::kReleasing);
   });
 }

@@ -1,10 +1,13 @@
 // From joined to running: the agreement on the plan, the job's memory, and the start barrier.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "server/core_load.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -14,6 +17,29 @@ constexpr std::size_t kServersMax = 1024;
 constexpr std::uint32_t kCoresMax = 4096;
 constexpr std::chrono::milliseconds kCancellationCheck{100};
 constexpr std::chrono::seconds kReleaseDeadline{30};
+
+std::size_t cores_of(const Topology& topology) {
+  const auto& counts = topology.cores_per_server;
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+// What the topology says of this server's cores must be what its join said.
+Status check_load(const Topology& topology, const std::vector<std::uint64_t>& ours) {
+  const auto& counts = topology.cores_per_server;
+  const auto& loads = topology.core_load_bytes;
+  const std::size_t first =
+      std::accumulate(counts.begin(), counts.begin() + topology.server_index, std::size_t{0});
+  bool is_same = loads.empty() || loads.size() == cores_of(topology);
+  for (std::size_t core = 0; core < ours.size() && is_same; ++core) {
+    is_same = (loads.empty() ? 0 : loads[first + core]) == ours[core];
+  }
+  if (is_same) return {};
+  return {
+      Code::kFailedPrecondition,
+      fmt::format("core_load_bytes: not what this server's join said, [{}], for {}; join again, "
+                  "and list the servers in one order everywhere",
+                  fmt::join(ours, ", "), describe(topology))};
+}
 
 Status validate(const Topology& topology, std::uint32_t cores) {
   const auto& counts = topology.cores_per_server;
@@ -42,7 +68,8 @@ Status validate(const Topology& topology, std::uint32_t cores) {
 
 Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash) {
   if (job.topology.cores_per_server != topology.cores_per_server ||
-      job.topology.server_index != topology.server_index) {
+      job.topology.server_index != topology.server_index ||
+      job.topology.core_load_bytes != topology.core_load_bytes) {
     return {
         Code::kFailedPrecondition,
         fmt::format("the job's topology is {} but this worker's is {}; list the same servers in "
@@ -79,7 +106,7 @@ class CallInProgress {
 };
 
 Status over(const Job& job) {
-  return {Code::kAborted, fmt::format("job \"{}\": {}", job.spec->name, job.reason)};
+  return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
 }
 
 }  // namespace
@@ -94,12 +121,14 @@ Status JobTable::ready(const Identity& identity, const Topology& topology,
   const CallInProgress call(*caller.member, options_.clock);
   changed_.wait(lock, [&job] { return job.memory != Memory::kCreating; });
   if (!is_live(job)) return over(job);
+  PHUB_RETURN_IF_ERROR(check_load(topology, job.core_load_bytes));
   if (job.memory == Memory::kNone) {
     PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, topology, plan_hash));
   } else {
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
   }
   caller.member->is_ready = true;
+  caller.member->secret_issued = now();
   caller.member->core_is_connected.resize(data_plane_->cores(), false);
   return {};
 }
@@ -113,11 +142,14 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     PHUB_RETURN_IF_ERROR(release_before_creating(lock));
     const std::shared_ptr<const JobSpec> spec = job.spec;  // no longer changes: it has keys
     lock.unlock();
-    Result<Plan> plan = make_plan(plan_input(*spec, topology.cores_per_server));
+    Result<Plan> plan =
+        make_plan(plan_input(*spec, topology.cores_per_server, topology.core_load_bytes));
     lock.lock();
     if (!plan) return plan.error();
     job.plan = std::make_shared<const Plan>(std::move(*plan));
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
+    PHUB_RETURN_IF_ERROR(admit_memory_of(job));
+    job.placed_bytes = load_of(*job.plan, spec->wire_type, topology.server_index);
     const JobShape shape = shape_of(job);
     lock.unlock();
     Status created = data_plane_->create_job(shape);
@@ -125,14 +157,17 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     return created;
   };
   const Status made = make();
-  if (!made.ok()) job.plan = nullptr;
+  if (!made.ok()) {
+    job.plan = nullptr;
+    job.memory_bytes = 0;
+  }
   job.memory = made.ok() ? Memory::kHeld : Memory::kNone;
   if (made.ok() && !is_live(job)) job.memory = Memory::kToRelease;
   changed_.notify_all();
-  if (!made.ok()) return made.with_context(fmt::format("job \"{}\"", job.spec->name));
+  if (!made.ok()) return made.with_context(fmt::format("job \"{}\"", label(job)));
   if (!is_live(job)) return over(job);
-  spdlog::info("event=job_planned job=\"{}\" id={} chunks={} plan_hash={:016x}", job.spec->name,
-               job.id, job.plan->chunks.size(), job.plan->hash);
+  spdlog::info("event=job_planned job=\"{}\" id={} chunks={} plan_hash={:016x}", label(job), job.id,
+               job.plan->chunks.size(), job.plan->hash);
   return {};
 }
 
@@ -153,7 +188,7 @@ Status JobTable::note_transport(const Identity& identity, const std::string& rea
   if (member.transport_reason) return {};
   member.transport_reason = reason;
   spdlog::info("event=transport job=\"{}\" id={} worker={} transport={} reason=\"{}\"",
-               caller.job->spec->name, caller.job->id, member.worker,
+               label(*caller.job), caller.job->id, member.worker,
                member.transport.empty() ? "none" : member.transport, reason);
   return {};
 }
@@ -203,7 +238,7 @@ void JobTable::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uin
   member.transport = is_uniform ? std::string(transport) : "mixed";
   if (job.state == JobState::kWaiting && is_complete(job, data_plane_->cores())) {
     job.state = JobState::kRunning;
-    spdlog::info("event=job_running job=\"{}\" id={} workers={}", job.spec->name, job.id,
+    spdlog::info("event=job_running job=\"{}\" id={} workers={}", label(job), job.id,
                  job.spec->workers);
     changed_.notify_all();
   }

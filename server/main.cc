@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/config.h"
+#include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
 
@@ -32,6 +33,9 @@ struct Overrides {
   std::optional<std::string> control;
   std::optional<std::string> data;
   std::optional<std::string> http;
+  std::optional<std::string> state;
+  std::optional<std::string> credentials;
+  bool allow_plaintext = false;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
@@ -46,8 +50,14 @@ void declare(CLI::App& app, Overrides& overrides) {
       "Examples:\n"
       "  phub-server                                    one core per CPU, control port 7077\n"
       "  phub-server --config configs/server.textproto  as the file says\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --cores 2\n"
-      "                                                 for workers on other machines\n\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --credentials pki/server \\\n"
+      "      --state /var/lib/phub                      for workers on other machines, with TLS "
+      "and\n"
+      "                                                 tokens (`phubctl pki init pki` makes the "
+      "files)\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext\n"
+      "                                                 the same where everybody may do "
+      "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
       "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
@@ -64,6 +74,16 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_option("--http", overrides.http,
                  "Serve the web page, and /metrics for Prometheus, there; overrides http_address")
       ->type_name("HOST:PORT");
+  app.add_option("--state", overrides.state,
+                 "Where tenants, tokens and jobs are kept; overrides state_folder")
+      ->type_name("FOLDER");
+  auto* const credentials =
+      app.add_option("--credentials", overrides.credentials,
+                     "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
+          ->type_name("FOLDER");
+  app.add_flag("--allow-plaintext", overrides.allow_plaintext,
+               "Neither TLS nor tokens, also on an address that other hosts reach")
+      ->excludes(credentials);
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
@@ -72,6 +92,20 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
   app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
+}
+
+Status secure(const Overrides& overrides, ServerConfig& config) {
+  if (overrides.state) config.set_state_folder(*overrides.state);
+  if (overrides.allow_plaintext) {
+    config.mutable_security()->set_allow_plaintext(true);
+    config.mutable_security()->set_tokens("off");
+  }
+  if (!overrides.credentials) return {};
+  PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
+  config.mutable_security()->set_ca(files.ca);
+  config.mutable_security()->set_certificate(files.certificate);
+  config.mutable_security()->set_key(files.key);
+  return {};
 }
 
 Result<ServerConfig> configuration(const Overrides& overrides) {
@@ -94,6 +128,7 @@ Result<ServerConfig> configuration(const Overrides& overrides) {
     }
   }
   if (overrides.log_level) config.set_log_level(*overrides.log_level);
+  PHUB_RETURN_IF_ERROR(secure(overrides, config));
   const Status status = validate(config);
   if (!status.ok()) return status.with_context("command line");
   return config;

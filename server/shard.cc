@@ -33,6 +33,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   std::unique_ptr<Shard> shard(new Shard(shape, std::move(memory)));
   for (const std::uint32_t id : shape.plan->core_chunks[shape.server_index][core]) {
     shard->add_chunk(shape, shape.plan->chunks[id]);
+    if (shape.initial) shard->restore(shard->chunks_.back(), *shape.initial);
   }
   // Worst case: every push of every worker is parked, each connection has a frame on its way, and
   // a sum of 16-bit pushes is being started.
@@ -108,6 +109,7 @@ Outcome Shard::arrive(const Push& push) {
     fold(chunk, contributions);
     return Outcome::kAccepted;
   }
+  copy_if_due(chunk);
   finish(chunk, contributions);
   reset(chunk);
   return Outcome::kCompleted;
@@ -115,7 +117,7 @@ Outcome Shard::arrive(const Push& push) {
 
 // The first round of a rule with parameters: worker 0's push is the initial value.
 Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
-  if (push.worker == 0) {
+  if (push.worker == 0 && !restored_) {
     kernels::convert(reinterpret_cast<std::byte*>(memory_->parameters() + chunk.arena_offset),
                      DataType::kFloat32, push.data, wire_type_, chunk.elements);
   }
@@ -200,7 +202,61 @@ void Shard::reset(ChunkState& chunk) {
   chunk.folded = 0;
   chunk.arrived = 0;
   chunk.sum = nullptr;
+  ++chunk.rounds;
+  copy_if_due(chunk);
   chunks_completed.add(1);
+}
+
+// The first round of a restored job answers with what was restored, so its number is the
+// snapshot's again.
+void Shard::restore(ChunkState& chunk, const JobCopy& initial) {
+  restored_ = true;
+  chunk.rounds = initial.round - 1;
+  const std::size_t bytes = chunk.elements * sizeof(float);
+  std::memcpy(memory_->parameters() + chunk.arena_offset, initial.parameters_at(chunk.arena_offset),
+              bytes);
+  if (float* state = memory_->optimizer_state(); state != nullptr && initial.state) {
+    std::memcpy(state + chunk.arena_offset, initial.state_at(chunk.arena_offset), bytes);
+  }
+}
+
+bool Shard::begin_copy(std::shared_ptr<JobCopy> copy) {
+  if (rounds_max() > copy->round) return false;
+  for (ChunkState& chunk : chunks_) chunk.copied = false;
+  copied_ = 0;
+  copy_next_ = 0;
+  copy_ticks_ = 0;
+  copy_ = std::move(copy);
+  return true;
+}
+
+std::uint32_t Shard::copy_some(std::uint32_t count) {
+  const std::uint32_t enough = copied_ + count;
+  for (std::uint32_t seen = 0; seen < chunks() && copied_ < std::min(enough, chunks()); ++seen) {
+    copy_if_due(chunks_[copy_next_]);
+    copy_next_ = (copy_next_ + 1) % chunks();
+  }
+  return chunks() - copied_;
+}
+
+void Shard::copy_if_due(ChunkState& chunk) {
+  if (copy_ == nullptr || chunk.copied || chunk.rounds != copy_->round) return;
+  const std::uint64_t start = ticks();
+  const std::size_t bytes = chunk.elements * sizeof(float);
+  std::memcpy(copy_->parameters_at(chunk.arena_offset), memory_->parameters() + chunk.arena_offset,
+              bytes);
+  if (const float* state = memory_->optimizer_state(); state != nullptr) {
+    std::memcpy(copy_->state_at(chunk.arena_offset), state + chunk.arena_offset, bytes);
+  }
+  chunk.copied = true;
+  ++copied_;
+  copy_ticks_ += ticks() - start;
+}
+
+std::uint64_t Shard::rounds_max() const {
+  std::uint64_t rounds = 0;
+  for (const ChunkState& chunk : chunks_) rounds = std::max(rounds, chunk.rounds);
+  return rounds;
 }
 
 }  // namespace phub::server

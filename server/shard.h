@@ -21,6 +21,7 @@
 #include "server/buffer_pool.h"
 #include "server/data_plane.h"
 #include "server/fair_share.h"
+#include "server/job_copy.h"
 #include "server/job_memory.h"
 #include "server/round_times.h"
 
@@ -70,6 +71,17 @@ class Shard : public FairShare::Flow {
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
 
+  // ---- copying at a round's end, while rounds go on ----
+  // From now on each chunk is copied when it has `copy->round` rounds behind it: as it completes
+  // that round, or before its next update. False: a chunk is beyond that round already; `copy` is
+  // not used. REQUIRES: no copy is under way; the round is not 0.
+  bool begin_copy(std::shared_ptr<JobCopy> copy);
+  // Copies up to `count` chunks that rest at that round. Returns how many are still to be copied.
+  std::uint32_t copy_some(std::uint32_t count);
+  void end_copy() { copy_.reset(); }
+  std::uint64_t rounds_max() const;                         // of any chunk
+  std::uint64_t copy_ticks() const { return copy_ticks_; }  // what copying took so far
+
   // A worker is gone: no chunk can complete any more, and its memory must not be read again.
   void stop() { stopped_ = true; }
   bool stopped() const { return stopped_; }
@@ -114,6 +126,8 @@ class Shard : public FairShare::Flow {
     std::uint32_t folded = 0;   // contributions [0, folded) are in `sum`
     bool initialised = false;   // the first round of a rule with parameters is over
     std::uint64_t arrived = 0;  // bit per worker
+    std::uint64_t rounds = 0;   // that are behind it
+    bool copied = false;        // into copy_
     std::byte* sum = nullptr;   // a staging buffer
     DataType sum_type = DataType::kFloat32;
     Hyper hyper;  // of this round
@@ -126,6 +140,8 @@ class Shard : public FairShare::Flow {
   void finish(ChunkState& chunk, Contribution* contributions);
   void publish(const ChunkState& chunk);
   void reset(ChunkState& chunk);
+  void restore(ChunkState& chunk, const JobCopy& initial);
+  void copy_if_due(ChunkState& chunk);
   Contribution* contributions_of(std::uint32_t slot) { return &contributions_[slot * workers_]; }
 
   std::uint64_t job_id_;
@@ -144,6 +160,11 @@ class Shard : public FairShare::Flow {
   std::vector<ChunkState> chunks_;
   std::vector<DecayRun> runs_;
   std::vector<Contribution> contributions_;  // [chunk][position]
+  bool restored_ = false;                    // the parameters were there before the first round
+  std::shared_ptr<JobCopy> copy_;            // under way, or null
+  std::uint32_t copied_ = 0;                 // chunks
+  std::uint32_t copy_next_ = 0;              // the chunk that copy_some looks at next
+  std::uint64_t copy_ticks_ = 0;
 };
 
 }  // namespace phub::server

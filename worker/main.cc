@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/config.h"
+#include "common/credentials_folder.h"
 #include "worker/stop_signal.h"
 #include "worker/train/session.h"
 
@@ -40,7 +41,8 @@ struct Overrides {
   std::string config_path;
   std::vector<std::string> servers;
   std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
-      log_level;
+      log_level, tenant;
+  std::string credentials;
   std::optional<std::int32_t> index;
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads;
   std::optional<std::uint64_t> seed;
@@ -62,6 +64,12 @@ void add_options(CLI::App& train, Overrides& o) {
   add("--job", o.job, "NAME", "Job to join; the same for all its workers");
   add("--workers", o.workers, "N", "Number of workers in the job");
   add("--index", o.index, "I", "This worker's index, from 0; -1: the server chooses");
+  train
+      .add_option("--credentials", o.credentials,
+                  "Folder with ca.pem, cert.pem, key.pem, token, nonce")
+      ->envname("PHUB_CREDENTIALS")
+      ->type_name("FOLDER");
+  add("--tenant", o.tenant, "NAME", "Whose job, where the credentials leave the choice");
   add("--transport", o.transport, "KIND", "auto, shm, tcp or verbs");
   add("--wire-type", o.wire_type, "TYPE", "fp32, fp16 or bf16");
   add("--data", o.data, "DIRECTORY", "Where the files of the data set are");
@@ -91,6 +99,19 @@ void apply_job(const Overrides& o, WorkerConfig& config) {
   if (o.transport) config.set_transport(*o.transport);
   if (o.wire_type) config.set_wire_type(*o.wire_type);
   if (o.log_level) config.set_log_level(*o.log_level);
+}
+
+Status apply_security(const Overrides& o, WorkerConfig& config) {
+  if (o.tenant) config.mutable_security()->set_tenant(*o.tenant);
+  if (o.credentials.empty() || o.local) return {};
+  PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(o.credentials));
+  ClientSecurityConfig& security = *config.mutable_security();
+  security.set_ca(files.ca);
+  security.set_certificate(files.certificate);
+  security.set_key(files.key);
+  security.set_token_file(files.token);
+  security.set_nonce_file(files.token.empty() ? files.nonce : "");
+  return {};
 }
 
 void apply_train(const Overrides& o, WorkerConfig& config) {
@@ -125,6 +146,7 @@ Result<WorkerConfig> load(const Overrides& overrides) {
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(overrides.config_path));
   apply_job(overrides, config);
   apply_train(overrides, config);
+  PHUB_RETURN_IF_ERROR(apply_security(overrides, config));
   PHUB_RETURN_IF_ERROR(validate(config));
   PHUB_RETURN_IF_ERROR(check_local(config));
   return config;
@@ -173,6 +195,15 @@ train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
           .bar = isatty(STDERR_FILENO) == 1};
 }
 
+ClientSecurity security_of(const ClientSecurityConfig& security) {
+  return {
+      .tls = {.ca = security.ca(), .certificate = security.certificate(), .key = security.key()},
+      .token_file = security.token_file(),
+      .nonce_file = security.nonce_file(),
+      .tenant = security.tenant(),
+      .allow_plaintext = security.allow_plaintext()};
+}
+
 ClientOptions client_of(const WorkerConfig& config) {
   return {.servers = {config.servers().begin(), config.servers().end()},
           .job = config.job(),
@@ -190,7 +221,8 @@ ClientOptions client_of(const WorkerConfig& config) {
                     .gradient_scale = 0.0F},
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
-          .timeout = std::chrono::milliseconds(config.timeout_ms())};
+          .timeout = std::chrono::milliseconds(config.timeout_ms()),
+          .security = security_of(config.security())};
 }
 
 Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,

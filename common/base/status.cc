@@ -17,6 +17,8 @@ std::string_view code_name(Code code) {
       return "NOT_FOUND";
     case Code::kAlreadyExists:
       return "ALREADY_EXISTS";
+    case Code::kUnauthenticated:
+      return "UNAUTHENTICATED";
     case Code::kPermissionDenied:
       return "PERMISSION_DENIED";
     case Code::kFailedPrecondition:

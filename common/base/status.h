@@ -19,7 +19,8 @@ enum class Code {
   kInvalidArgument,  // the caller's input is wrong; the message names the field and the cure
   kNotFound,
   kAlreadyExists,
-  kPermissionDenied,    // wrong secret or token
+  kUnauthenticated,     // no credentials, or none that are accepted
+  kPermissionDenied,    // wrong secret, or a role that may not do this
   kFailedPrecondition,  // right input at the wrong time
   kResourceExhausted,   // memory, ports, connections, cores
   kDeadlineExceeded,    // the message names who is missing

@@ -72,7 +72,7 @@ struct Running {
     REQUIRE(joined);
     info = *joined;
     const Plan plan = make_plan({.key_elements = {100}, .cores_per_server = {1}}).value();
-    REQUIRE(rendezvous->ready({1}, 0, plan.hash, kLong).ok());
+    REQUIRE(rendezvous->ready({1}, {}, 0, plan.hash, kLong).ok());
     newest->connect(info.job_id, info.worker_index);
     REQUIRE(rendezvous->start(kLong, "").ok());
   }

@@ -97,7 +97,7 @@ struct Worker {
     INFO((joined ? "" : joined.error().message()));
     REQUIRE(joined);
     info = *joined;
-    REQUIRE(rendezvous->ready({kCores}, 0, plan_hash({kCores}), kLong).ok());
+    REQUIRE(rendezvous->ready({kCores}, {}, 0, plan_hash({kCores}), kLong).ok());
   }
 };
 
@@ -167,7 +167,7 @@ TEST_CASE("a plan that differs is refused with both hashes") {
   Server server;
   const auto rendezvous = server.rendezvous();
   REQUIRE(rendezvous->join(job_of(1), kLong));
-  const Status refused = rendezvous->ready({kCores}, 0, 0x123, kLong);
+  const Status refused = rendezvous->ready({kCores}, {}, 0, 0x123, kLong);
   CHECK(refused.code() == Code::kFailedPrecondition);
   CHECK_THAT(refused.message(),
              Contains("0000000000000123") && Contains(fmt::format("{:016x}", plan_hash({kCores}))));
@@ -286,8 +286,8 @@ TEST_CASE("workers join several servers with the index that the first one gave")
   CHECK(membership->joined[0].worker_index == 1);
   CHECK(membership->joined[1].worker_index == 1);
   const std::uint64_t hash = plan_hash({kCores, kCores});
-  CHECK(membership->servers[0]->ready({kCores, kCores}, 0, hash, kLong).ok());
-  CHECK(membership->servers[1]->ready({kCores, kCores}, 1, hash, kLong).ok());
+  CHECK(membership->servers[0]->ready({kCores, kCores}, {}, 0, hash, kLong).ok());
+  CHECK(membership->servers[1]->ready({kCores, kCores}, {}, 1, hash, kLong).ok());
   CHECK(two.data_plane.shape(membership->joined[1].job_id)->server_index == 1);
 }
 

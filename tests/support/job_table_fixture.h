@@ -34,25 +34,33 @@ inline JobSpec spec_of(std::uint32_t workers, const std::string& name = "demo") 
 struct JobTableFixture {
   std::atomic<std::int64_t> time_ms{1'000'000};
   FakeDataPlane data_plane{kCores};
-  JobTable table{JobTableOptions{.finished_jobs_max = 3, .live_jobs_max = 5, .clock = [this] {
-                                   return TimePoint(milliseconds(time_ms.load()));
-                                 }}};
-  JobTableFixture() {
+  JobTable table;
+  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, JobJournal* journal = nullptr)
+      : table({.finished_jobs_max = 3,
+               .live_jobs_max = 5,
+               .tenants = tenants,
+               .journal = journal,
+               .clock = [this] { return TimePoint(milliseconds(time_ms.load())); }}) {
     spdlog::set_level(spdlog::level::err);
     table.attach(data_plane);
   }
 
-  Result<Identity> join(const JobSpec& spec, std::int32_t index = -1) {
+  Result<Identity> join(const JobSpec& spec, std::int32_t index = -1,
+                        const std::string& tenant = std::string(kDefaultTenant)) {
     return table.join({.spec = std::make_shared<const JobSpec>(spec),
+                       .tenant = tenant,
                        .worker_index = index,
                        .host = "host" + std::to_string(index),
                        .process_id = 77});
   }
-  static std::uint64_t hash_of(const JobSpec& spec, const std::vector<std::uint32_t>& cores) {
-    return make_plan(plan_input(spec, cores)).value().hash;
+  static std::uint64_t hash_of(const JobSpec& spec, const std::vector<std::uint32_t>& cores,
+                               const std::vector<std::uint64_t>& core_load_bytes = {}) {
+    return make_plan(plan_input(spec, cores, core_load_bytes)).value().hash;
   }
   Status ready(const Identity& identity, const JobSpec& spec) {
-    return table.ready(identity, {.cores_per_server = {kCores}}, hash_of(spec, {kCores}));
+    const auto load = table.core_load_bytes(identity.job_id);
+    return table.ready(identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
+                       hash_of(spec, {kCores}, load));
   }
   void connect(const Identity& identity) {
     for (std::uint32_t core = 0; core < kCores; ++core) {

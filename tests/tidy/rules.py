@@ -32,11 +32,14 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config|rpc_status)"
+     re.compile(r"^(common/(config|rpc_status|rpc_credentials)"
                 r"|server/(control_service|phubctl|main|job_table|membership|daemon)"
                 r"|worker/(client/rendezvous|main)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
+    ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
+     re.compile(r"^(common/rpc_credentials|tests/)")),
+    ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^server/state/")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),

@@ -169,4 +169,83 @@ TEST_CASE("random rounds never run out of staging and sum exactly") {
   }
 }
 
+// One worker that pushes all chunks of a round, a few of them before the copy is asked for.
+TEST_CASE("a copy has every chunk as it was at the same round, however far the job has gone") {
+  Rig rig(RuleKind::kMomentum, 1, DataType::kFloat32, true);
+  std::vector<std::vector<float>> keep;
+  const auto push = [&](std::uint32_t slot, float value) {
+    return rig.push(
+        0, slot, false, [value](std::size_t) { return value; }, keep);
+  };
+  const std::uint32_t chunks = rig.shard->chunks();
+  REQUIRE(chunks > 3);
+  for (std::uint32_t slot = 0; slot < chunks; ++slot) push(slot, 1.0F);  // initial values
+  for (std::uint32_t slot = 0; slot < chunks; ++slot) push(slot, 0.5F);
+  std::vector<std::vector<float>> expected;
+  for (std::uint32_t slot = 0; slot < chunks; ++slot) expected.push_back(rig.result(slot));
+  push(0, 3.0F);  // chunk 0 has left round 2 behind
+
+  const auto copy_at = [&](std::uint64_t round) {
+    auto copy = std::move(*JobCopy::create(rig.shape.plan->arena_elements, true));
+    copy->round = round;
+    return copy;
+  };
+  CHECK(rig.shard->rounds_max() == 3);
+  CHECK_FALSE(rig.shard->begin_copy(copy_at(2)));
+  const auto copy = copy_at(3);
+  REQUIRE(rig.shard->begin_copy(copy));
+  CHECK(rig.shard->copy_some(100) == chunks - 1);  // chunk 0 rests at round 3
+  std::vector<std::vector<float>> at_three = {rig.result(0)};
+  for (std::uint32_t slot = 1; slot < chunks; ++slot) {
+    push(slot, 3.0F);
+    at_three.push_back(rig.result(slot));
+    push(slot, 9.0F);  // and on
+  }
+  CHECK(rig.shard->copy_some(100) == 0);
+  rig.shard->end_copy();
+  for (std::uint32_t slot = 0; slot < chunks; ++slot) {
+    const std::uint64_t offset = rig.shard->reply_offset(slot) / sizeof(float);
+    for (std::size_t i = 0; i < at_three[slot].size(); ++i) {
+      REQUIRE(copy->parameters_at(offset)[i] == at_three[slot][i]);
+    }
+  }
+
+  // A shard that starts from the copy answers its first round with it, and goes on alike.
+  Rig second(RuleKind::kMomentum, 1, DataType::kFloat32, true);
+  second.shape.initial = copy;
+  second.shard =
+      std::move(*Shard::create(second.shape, 0, std::move(*JobMemory::create(second.shape))));
+  const auto push_second = [&](std::uint32_t slot, float value) {
+    return second.push(
+        0, slot, false, [value](std::size_t) { return value; }, keep);
+  };
+  for (std::uint32_t slot = 0; slot < chunks; ++slot) {
+    push_second(slot, 123.0F);  // what a worker believes the initial values to be
+    CHECK(second.result(slot) == at_three[slot]);
+  }
+  for (std::uint32_t slot = 1; slot < chunks; ++slot) {
+    push_second(slot, 9.0F);
+    CHECK(second.result(slot) == rig.result(slot));
+  }
+}
+
+TEST_CASE("a chunk that rests is copied before its next update") {
+  Rig rig(RuleKind::kNesterov, 1, DataType::kFloat32, true);
+  std::vector<std::vector<float>> keep;
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    rig.push(
+        0, slot, false, [](std::size_t) { return 2.0F; }, keep);
+  }
+  auto copy = std::move(*JobCopy::create(rig.shape.plan->arena_elements, true));
+  copy->round = 1;
+  REQUIRE(rig.shard->begin_copy(copy));
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    rig.push(
+        0, slot, false, [](std::size_t) { return 7.0F; }, keep);
+  }
+  CHECK(rig.shard->copy_some(0) == 0);
+  CHECK(*copy->parameters_at(0) == 2.0F);
+  CHECK(rig.result(0)[0] != 2.0F);
+}
+
 }  // namespace phub::server

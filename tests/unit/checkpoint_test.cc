@@ -6,7 +6,7 @@
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/models.h"
 #include "worker/nn/onednn.h"
-#include "worker/train/safetensors.h"
+#include "common/safetensors.h"
 
 namespace phub::train {
 namespace {

@@ -255,6 +255,27 @@ TEST_CASE("no core is loaded beyond 4/3 - 1/(3m) of the optimum found by exhaust
   }
 }
 
+TEST_CASE("chunks go where other jobs have least, on any server") {
+  const PlanInput base = {.key_elements = {1000}, .cores_per_server = {2, 2}};
+  const auto place_with = [&](std::vector<std::uint64_t> load) {
+    PlanInput input = base;
+    input.core_load_bytes = std::move(load);
+    const Chunk chunk = make_plan(input).value().chunks[0];
+    return std::pair(chunk.server, chunk.core);
+  };
+  CHECK(place_with({}) == std::pair(0U, 0U));
+  CHECK(place_with({1, 0, 1, 1}) == std::pair(0U, 1U));
+  CHECK(place_with({9, 9, 9, 8}) == std::pair(1U, 1U));
+  PlanInput input = {.key_elements = Sizes(4, 8192), .cores_per_server = {2}};
+  input.core_load_bytes = {2 * 32768, 0};
+  const Plan plan = make_plan(input).value();
+  CHECK(plan.core_chunks[0][0].size() == 1);  // evens the cores out
+  CHECK(plan.core_chunks[0][1].size() == 3);
+  input.core_load_bytes = {0, 0};
+  CHECK(make_plan(input)->hash ==
+        make_plan({.key_elements = Sizes(4, 8192), .cores_per_server = {2}})->hash);
+}
+
 TEST_CASE("ResNet-50 spreads over the cores within one chunk of even") {
   const Sizes sizes = resnet50();
   REQUIRE(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}) == 25'557'032);
@@ -320,6 +341,10 @@ TEST_CASE("a plan that cannot be made names the field") {
   check_refused({.key_elements = {1}, .cores_per_server = {}}, "cores_per_server");
   check_refused({.key_elements = {1}, .cores_per_server = {1, 0}}, "cores_per_server[1]");
   check_refused({.key_elements = {1}, .cores_per_server = {kMaxCores, 1}}, "cores_per_server");
+  check_refused({.key_elements = {1}, .cores_per_server = {2}, .core_load_bytes = {1}},
+                "core_load_bytes");
+  check_refused({.key_elements = {1}, .cores_per_server = {1}, .core_load_bytes = {~0ULL}},
+                "core_load_bytes");
 }
 
 TEST_CASE("sizes that would overflow or exhaust memory are refused before anything is allocated") {

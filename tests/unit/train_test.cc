@@ -5,7 +5,7 @@
 #include "tests/unit/temporary_directory.h"
 #include "worker/train/console.h"
 #include "worker/train/exchanger.h"
-#include "worker/train/safetensors.h"
+#include "common/safetensors.h"
 #include "worker/train/session.h"
 
 namespace phub::train {
@@ -206,7 +206,7 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
   }
   SECTION("a checkpoint that is not there") {
     options.resume = directory.path / "none";
-    expected = "cannot open checkpoint";
+    expected = "cannot open";
   }
   const auto result = run(options);
   REQUIRE_FALSE(result);

@@ -110,8 +110,9 @@ Status check_options(const ClientOptions& options) {
                                         " is not below workers, " +
                                         std::to_string(options.workers)};
   }
-  for (const std::string& server : options.servers) {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto parsed, Rendezvous::create(server));
+  for (std::size_t s = 0; s < options.servers.size(); ++s) {
+    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto parsed,
+                          Rendezvous::create(options.servers[s], options.security, s));
   }
   return {};
 }
@@ -148,12 +149,15 @@ Status ClientImpl::make_plan_with_servers() {
   for (const KeySpec& key : keys_) input.key_elements.push_back(key.elements);
   for (const JoinInfo& joined : membership_.joined) {
     input.cores_per_server.push_back(joined.cores);
+    const auto& load = joined.core_load_bytes;
+    input.core_load_bytes.insert(input.core_load_bytes.end(), load.begin(), load.end());
   }
   cores_ = input.cores_per_server;
   PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
   plan_ = std::make_shared<const Plan>(std::move(plan));
   for (std::uint32_t s = 0; s < cores_.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, s, plan_->hash, options_.timeout));
+    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, input.core_load_bytes, s,
+                                                       plan_->hash, options_.timeout));
   }
   return {};
 }
@@ -238,8 +242,8 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   if (plan_ || heartbeat_) return {Code::kFailedPrecondition, "keys are registered already"};
   if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
   keys_ = keys;
-  PHUB_ASSIGN_OR_RETURN(
-      membership_, join_all(options_.servers, describe_job(options_, keys_), options_.timeout));
+  PHUB_ASSIGN_OR_RETURN(membership_, join_all(options_.servers, describe_job(options_, keys_),
+                                              options_.timeout, options_.security));
   heartbeat_ = std::make_unique<Heartbeat>(membership_, kServerDeadline);
   PHUB_RETURN_IF_ERROR(choose_transports());
   PHUB_RETURN_IF_ERROR(make_plan_with_servers());

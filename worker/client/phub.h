@@ -26,6 +26,7 @@
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/tls_files.h"
 
 namespace phub {
 
@@ -35,6 +36,16 @@ struct KeySpec {
   std::string name;            // unique in the job
   std::uint64_t elements = 0;  // > 0
   float weight_decay = 0.0F;   // for the rules that decay
+};
+
+// How a worker proves who it is. A token or nonce goes to another host over TLS only, unless
+// allow_plaintext says otherwise.
+struct ClientSecurity {
+  TlsFiles tls = {};            // no certificate and key: the server is verified, we are not
+  std::string token_file = {};  // the token of the job's tenant, in the first line
+  std::string nonce_file = {};  // instead, for one job: "JOB_ID:NONCE", a line for each server
+  std::string tenant = {};      // whose job, where the credentials leave the choice
+  bool allow_plaintext = false;
 };
 
 struct ClientOptions {
@@ -55,6 +66,7 @@ struct ClientOptions {
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
   std::uint32_t chunk_bytes = 32 * 1024;
   std::chrono::milliseconds timeout{30'000};  // of every wait
+  ClientSecurity security = {};
 };
 
 struct ClientStatistics {

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "common/credentials_folder.h"
 #include "worker/client/phub.h"
 
 struct phub_client {
@@ -59,6 +60,14 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
                   .gradient_scale = options.gradient_scale};
   result.deterministic = options.arrival_order == 0;
   if (options.chunk_bytes > 0) result.chunk_bytes = options.chunk_bytes;
+  if (options.credentials != nullptr) {
+    PHUB_ASSIGN_OR_RETURN(const phub::CredentialFiles files,
+                          phub::find_credentials(options.credentials));
+    result.security.tls = {.ca = files.ca, .certificate = files.certificate, .key = files.key};
+    result.security.token_file = files.token;
+    if (files.token.empty()) result.security.nonce_file = files.nonce;
+  }
+  if (options.tenant != nullptr) result.security.tenant = options.tenant;
   if (options.timeout_ms > 0) result.timeout = std::chrono::milliseconds(options.timeout_ms);
   return result;
 }

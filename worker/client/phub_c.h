@@ -28,6 +28,8 @@ typedef struct {
   uint32_t chunk_bytes;               /* 0: 32 KiB */
   uint32_t timeout_ms;                /* of every wait; 0: 30 s */
   const char* tcp_congestion_control; /* NULL: "auto"; "system", or a name of the kernel's */
+  const char* credentials; /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
+  const char* tenant;      /* whose job, where the credentials leave the choice; NULL: theirs */
 } phub_options;
 
 typedef struct {

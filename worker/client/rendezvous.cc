@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <utility>
 
 #include "common/address.h"
+#include "common/credentials_folder.h"
+#include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
 
@@ -96,11 +99,51 @@ std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
   return port;
 }
 
+// What a join shows.
+struct Proof {
+  std::string tenant;
+  std::string token;
+  std::uint64_t job_id = 0;
+  std::string nonce;
+};
+
+Status read_nonce(const std::string& path, std::size_t server, Proof& proof) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(path));
+  if (server >= lines.size()) {
+    return {
+        Code::kInvalidArgument,
+        fmt::format("nonce_file: {} has {} lines; give one for each server", path, lines.size())};
+  }
+  const std::string& line = lines[server];
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), proof.job_id);
+  if (error != std::errc() || *end != ':') {
+    return {Code::kInvalidArgument,
+            fmt::format("nonce_file: line {} of {} is not JOB_ID:NONCE, as `phubctl job create` "
+                        "prints it",
+                        server + 1, path)};
+  }
+  proof.nonce = line.substr(static_cast<std::size_t>(end - line.data()) + 1);
+  return {};
+}
+
+Result<Proof> proof_from(const ClientSecurity& security, std::size_t server) {
+  Proof proof{.tenant = security.tenant, .token = {}, .nonce = {}};
+  if (!security.token_file.empty()) {
+    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(security.token_file));
+    proof.token = lines.front();
+  } else if (!security.nonce_file.empty()) {
+    PHUB_RETURN_IF_ERROR(read_nonce(security.nonce_file, server, proof));
+  }
+  return proof;
+}
+
 class GrpcRendezvous final : public Rendezvous {
  public:
-  GrpcRendezvous(Address address, std::string text, const std::shared_ptr<grpc::Channel>& channel)
+  GrpcRendezvous(Address address, std::string text, Proof proof,
+                 const std::shared_ptr<grpc::Channel>& channel)
       : address_(std::move(address)),
         text_(std::move(text)),
+        proof_(std::move(proof)),
         channel_(channel),
         stub_(control::Rendezvous::NewStub(channel)) {}
 
@@ -110,22 +153,27 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_worker_index(job.worker_index);
     request.set_host(host_name());
     request.set_process_id(static_cast<std::uint32_t>(getpid()));
+    request.set_tenant(proof_.tenant);
+    request.set_job_id(proof_.job_id);
+    request.set_nonce(proof_.nonce);
     control::JoinReply reply;
     PHUB_RETURN_IF_ERROR(call(&control::Rendezvous::Stub::Join, request, reply, timeout));
-    JoinInfo info{.job_id = reply.job_id(),
-                  .epoch = reply.epoch(),
-                  .worker_index = reply.worker_index(),
-                  .secret = {},
-                  .cores = reply.cores(),
-                  .host = address_.host,
-                  .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
-                  .shm_socket = reply.shm_socket(),
-                  .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
-                  .rdma = {},
-                  .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
+    JoinInfo info{
+        .job_id = reply.job_id(),
+        .epoch = reply.epoch(),
+        .worker_index = reply.worker_index(),
+        .secret = {},
+        .cores = reply.cores(),
+        .host = address_.host,
+        .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
+        .shm_socket = reply.shm_socket(),
+        .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
+        .rdma = {},
+        .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
+        .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
     if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
         reply.tcp_port() > UINT16_MAX || info.worker_index >= job.workers ||
-        info.heartbeat_interval.count() == 0) {
+        info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores) {
       return Status(Code::kInternal, text_ + " sent a join reply that makes no sense");
     }
     std::copy(reply.secret().begin(), reply.secret().end(), info.secret.begin());
@@ -140,10 +188,12 @@ class GrpcRendezvous final : public Rendezvous {
     return info;
   }
 
-  Status ready(const std::vector<std::uint32_t>& cores_per_server, std::uint32_t server_index,
+  Status ready(const std::vector<std::uint32_t>& cores_per_server,
+               const std::vector<std::uint64_t>& core_load_bytes, std::uint32_t server_index,
                std::uint64_t plan_hash, milliseconds timeout) override {
     control::ReadyRequest request = identified<control::ReadyRequest>();
     request.mutable_cores_per_server()->Add(cores_per_server.begin(), cores_per_server.end());
+    request.mutable_core_load_bytes()->Add(core_load_bytes.begin(), core_load_bytes.end());
     request.set_server_index(server_index);
     request.set_plan_hash(plan_hash);
     control::ReadyReply reply;
@@ -196,20 +246,24 @@ class GrpcRendezvous final : public Rendezvous {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout);
     context.set_wait_for_ready(true);  // the server may still be starting
+    if (!proof_.token.empty()) context.AddMetadata("authorization", "Bearer " + proof_.token);
     const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
     if (status.ok()) return {};
     const bool no_answer = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
                            channel_->GetState(false) != GRPC_CHANNEL_READY;
     if (no_answer) {
-      return {Code::kUnavailable, fmt::format("no phub-server answers at {} within {} ms; is it "
-                                              "running, and is this its control address?",
-                                              text_, timeout.count())};
+      return {Code::kUnavailable,
+              fmt::format("no phub-server answers at {} within {} ms; is it running, is this its "
+                          "control address, and do both ends use TLS with certificates of one CA, "
+                          "or neither (security, --credentials)?",
+                          text_, timeout.count())};
     }
     return from_grpc(status).with_context("phub-server at " + text_);
   }
 
   const Address address_;
   const std::string text_;
+  const Proof proof_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Rendezvous::Stub> stub_;
   JoinInfo joined_;
@@ -237,7 +291,9 @@ JobDescription describe_job(const ClientOptions& options, const std::vector<KeyS
           .keys = keys};
 }
 
-Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& address) {
+Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& address,
+                                                       const ClientSecurity& security,
+                                                       std::size_t server) {
   Result<Address> parsed = parse_address(address);
   if (!parsed) return parsed.error().with_context("server address");
   if (parsed->port == 0) {
@@ -246,6 +302,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
                               "printed when it started",
                               address));
   }
+  PHUB_ASSIGN_OR_RETURN(Proof proof, proof_from(security, server));
+  PHUB_RETURN_IF_ERROR(check_secrecy(!proof.token.empty() || !proof.nonce.empty(),
+                                     security.tls.empty() && !security.allow_plaintext,
+                                     parsed->host));
+  PHUB_ASSIGN_OR_RETURN(const auto credentials, channel_credentials(security.tls));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
@@ -256,14 +317,13 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto channel =
-      grpc::CreateCustomChannel(to_string(*parsed), grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = grpc::CreateCustomChannel(to_string(*parsed), credentials, arguments);
   return std::unique_ptr<Rendezvous>(
-      std::make_unique<GrpcRendezvous>(std::move(*parsed), address, channel));
+      std::make_unique<GrpcRendezvous>(std::move(*parsed), address, std::move(proof), channel));
 }
 
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
-                            milliseconds timeout) {
+                            milliseconds timeout, const ClientSecurity& security) {
   if (addresses.empty()) {
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
@@ -271,7 +331,8 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   Membership membership;
   JobDescription mine = job;
   const auto join_next = [&](const std::string& address) -> Status {
-    PHUB_ASSIGN_OR_RETURN(auto rendezvous, Rendezvous::create(address));
+    PHUB_ASSIGN_OR_RETURN(auto rendezvous,
+                          Rendezvous::create(address, security, membership.servers.size()));
     PHUB_ASSIGN_OR_RETURN(JoinInfo info, rendezvous->join(mine, remaining(start, timeout)));
     mine.worker_index = static_cast<std::int32_t>(info.worker_index);
     membership.servers.push_back(std::move(rendezvous));

@@ -57,6 +57,7 @@ struct JoinInfo {
   std::string shm_socket;      // abstract name without the leading NUL; empty: no shm
   bool same_host = false;      // same boot id: shm is possible
   std::vector<RdmaPort> rdma;  // by core: the NIC that serves it; empty: no verbs
+  std::vector<std::uint64_t> core_load_bytes;  // by core: what other jobs have there, for the plan
   std::chrono::milliseconds heartbeat_interval{0};
 };
 
@@ -69,8 +70,11 @@ struct Beat {
 class Rendezvous {
  public:
   // `address` is the server's control address, "host:port" or "[::1]:port". Connects at the first
-  // call. Errors: kInvalidArgument for an address that does not parse.
-  static Result<std::unique_ptr<Rendezvous>> create(const std::string& address);
+  // call. `server` is its place in the job's list of servers. Errors: kInvalidArgument for an
+  // address that does not parse, for files of `security` that are wrong.
+  static Result<std::unique_ptr<Rendezvous>> create(const std::string& address,
+                                                    const ClientSecurity& security = {},
+                                                    std::size_t server = 0);
 
   virtual ~Rendezvous() = default;  // does not leave
   Rendezvous() = default;
@@ -78,15 +82,18 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Becomes a member. Keeps trying until `timeout` while no server answers. Called once.
-  // Errors: kUnavailable (no server answers; the server is draining), kAlreadyExists (index taken,
-  // job full), kInvalidArgument (a field that differs from the job's, with both values).
+  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server answers;
+  // the server is draining), kAlreadyExists (index taken, job full), kInvalidArgument (a field that
+  // differs from the job's, with both values).
   virtual Result<JoinInfo> join(const JobDescription& job, std::chrono::milliseconds timeout) = 0;
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
-  // each server, `server_index` says which of them this server is.
+  // each server, `server_index` says which of them this server is; `core_load_bytes` is what their
+  // joins said, one after another (empty: nothing anywhere).
   // Errors: kFailedPrecondition (plan or topology differ, both are printed), kResourceExhausted.
   virtual Status ready(const std::vector<std::uint32_t>& cores_per_server,
+                       const std::vector<std::uint64_t>& core_load_bytes,
                        std::uint32_t server_index, std::uint64_t plan_hash,
                        std::chrono::milliseconds timeout) = 0;
 
@@ -112,6 +119,6 @@ struct Membership {
 // Joins server 0 first, which gives the worker its index, then the others with that index.
 // Everything happens within `timeout`; after an error the servers joined so far are left again.
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
-                            std::chrono::milliseconds timeout);
+                            std::chrono::milliseconds timeout, const ClientSecurity& security = {});
 
 }  // namespace phub::client

@@ -12,7 +12,7 @@
 #include "common/base/status.h"
 #include "worker/nn/network.h"
 #include "worker/train/exchanger.h"
-#include "worker/train/safetensors.h"
+#include "common/safetensors.h"
 
 namespace phub::train {
 

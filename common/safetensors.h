@@ -13,7 +13,7 @@
 
 #include "common/base/status.h"
 
-namespace phub::train {
+namespace phub {
 
 struct NamedTensor {
   std::string name;
@@ -37,4 +37,4 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
 // safetensors file of F32 tensors, saying what is wrong.
 Result<TensorFile> read_safetensors(const std::filesystem::path& path);
 
-}  // namespace phub::train
+}  // namespace phub

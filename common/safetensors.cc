@@ -1,4 +1,4 @@
-#include "worker/train/safetensors.h"
+#include "common/safetensors.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-namespace phub::train {
+namespace phub {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -23,7 +23,7 @@ constexpr std::uint64_t kMaxHeaderBytes = 16ULL << 20U;
 static_assert(std::numeric_limits<float>::is_iec559, "F32 is the machine's float");
 
 Status damaged(const std::filesystem::path& path, const std::string& what) {
-  return {Code::kDataLoss, path.string() + " is no valid checkpoint: " + what};
+  return {Code::kDataLoss, path.string() + " is no valid safetensors file: " + what};
 }
 
 std::string header_of(const TensorFile& file) {
@@ -160,7 +160,7 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
   const std::string temporary = path.string() + ".tmp." + std::to_string(::getpid());
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return errno_status("cannot create " + temporary + " (does the directory exist?)");
-  Status status = write_contents(fd, file).with_context("checkpoint " + path.string());
+  Status status = write_contents(fd, file).with_context(path.string());
   if (::close(fd) != 0 && status.ok()) status = errno_status("cannot close " + temporary);
   if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
     status = errno_status("cannot rename " + temporary + " to " + path.string());
@@ -171,7 +171,7 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
 
 Result<TensorFile> read_safetensors(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return errno_status("cannot open checkpoint " + path.string(), Code::kNotFound);
+  if (!stream) return errno_status("cannot open " + path.string(), Code::kNotFound);
   std::string bytes(std::istreambuf_iterator<char>(stream), {});
   if (bytes.size() < kLengthBytes) return damaged(path, "it is shorter than 8 bytes");
   std::uint64_t length = 0;
@@ -190,4 +190,4 @@ Result<TensorFile> read_safetensors(const std::filesystem::path& path) {
   return file;
 }
 
-}  // namespace phub::train
+}  // namespace phub

@@ -1,0 +1,57 @@
+#include "common/credentials_folder.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+namespace phub {
+
+Result<CredentialFiles> find_credentials(const std::string& folder) {
+  CredentialFiles found;
+  const std::array<std::pair<const char*, std::string*>, 5> names = {
+      {{"ca.pem", &found.ca},
+       {"cert.pem", &found.certificate},
+       {"key.pem", &found.key},
+       {"token", &found.token},
+       {"nonce", &found.nonce}}};
+  bool has_any = false;
+  for (const auto& [name, path] : names) {
+    const std::filesystem::path candidate = std::filesystem::path(folder) / name;
+    std::error_code error;
+    if (!std::filesystem::exists(candidate, error)) continue;
+    *path = candidate.string();
+    has_any = true;
+  }
+  if (has_any) return found;
+  return Status(Code::kNotFound, "credentials: " + folder +
+                                     " has none of ca.pem, cert.pem, key.pem, token, nonce; "
+                                     "`phubctl pki init` makes such folders");
+}
+
+Result<std::vector<std::string>> secret_lines(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return errno_status("cannot read " + path, Code::kNotFound);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    const auto first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos) continue;
+    lines.push_back(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
+  }
+  if (lines.empty()) return Status(Code::kInvalidArgument, path + " is empty");
+  return lines;
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+Status check_secrecy(bool has_secret, bool is_plaintext, std::string_view host) {
+  if (!has_secret || !is_plaintext || is_loopback(host)) return {};
+  return {Code::kInvalidArgument, "security.ca: is missing: without TLS everybody on the way to " +
+                                      std::string(host) +
+                                      " could read the token or nonce; give the CA's certificate "
+                                      "(ca.pem in the credentials' folder), or allow_plaintext"};
+}
+
+}  // namespace phub

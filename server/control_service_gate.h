@@ -1,0 +1,48 @@
+// Who a gRPC call comes from, and whether it may: the first line of every call of Admin, and of
+// Join.
+//
+// Owned by the ControlService; gRPC's threads.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/rpc_status.h"
+#include "server/tenants/tenancy.h"
+
+namespace phub::server {
+
+class Gate {
+ public:
+  // `tenancy` null: everybody may do everything, and nothing is audited.
+  explicit Gate(Tenancy* tenancy) : tenancy_(tenancy) {}
+
+  // Errors: kUnauthenticated, kPermissionDenied. A change that is denied is audited as `action`.
+  Result<Principal> admit(const grpc::ServerContextBase* context, Right right,
+                          std::string_view action = {}) const;
+
+  // The outcome of a change, for the caller and for the audit log.
+  grpc::Status audited(const Principal& caller, std::string_view action, std::string_view object,
+                       const Status& outcome) const;
+
+  // A secret that is no token was wrong.
+  void count_refusal(const grpc::ServerContextBase* context, const std::string& what) const;
+
+ private:
+  Tenancy* const tenancy_;
+};
+
+}  // namespace phub::server
+
+// `declaration` = the caller that the Result `expression` lets in, or return its error.
+#define PHUB_CALLER_OR_RETURN(declaration, expression)                   \
+  auto PHUB_CONCAT(phub_caller_, __LINE__) = (expression);               \
+  if (!PHUB_CONCAT(phub_caller_, __LINE__)) {                            \
+    return ::phub::to_grpc(PHUB_CONCAT(phub_caller_, __LINE__).error()); \
+  }                                                                      \
+  declaration = std::move(*PHUB_CONCAT(phub_caller_, __LINE__))

@@ -1,0 +1,36 @@
+// What of the job table must outlive the process: the jobs that administrators made, and which ids
+// were given out.
+//
+// Owned by the daemon, called by the job table's callers: any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/job_spec.h"
+#include "server/tenants/secret.h"
+
+namespace phub::server {
+
+struct SavedJob {
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 1;
+  std::string tenant;
+  JobSpec spec;
+  std::optional<Digest> nonce_hash = {};  // of the nonce that lets a worker join it
+};
+
+class JobJournal {
+ public:
+  virtual ~JobJournal() = default;
+  // An error says why nothing was written; the job must not exist then.
+  virtual Status created(const SavedJob& job) = 0;
+  // It ended by itself or was closed: it must not come back.
+  virtual void ended(std::uint64_t job_id) = 0;
+  // The first of `count` ids that no job has ever had.
+  virtual Result<std::uint64_t> reserve_ids(std::uint64_t count) = 0;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,78 @@
+// What jobs take: quotas of their tenants, memory, and the load of the cores.
+#include <algorithm>
+#include <numeric>
+
+#include "server/core_load.h"
+#include "server/job_memory.h"
+#include "server/job_table.h"
+
+namespace phub::server {
+
+Result<Tenant> JobTable::admit_to_tenant(const std::string& tenant, std::uint32_t workers) const {
+  if (options_.tenants == nullptr) return Tenant{};
+  PHUB_ASSIGN_OR_RETURN(Tenant owner, options_.tenants->find(tenant));
+  const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
+  PHUB_RETURN_IF_ERROR(admit_job(owner, usage_without(tenant, nullptr), workers * cores));
+  return owner;
+}
+
+Usage JobTable::usage_without(const std::string& tenant, const Job* left_out) const {
+  Usage usage;
+  const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
+  for (const auto& [id, job] : jobs_) {
+    if (job->tenant.name != tenant || job.get() == left_out) continue;
+    usage.memory_bytes += job->memory_bytes;  // until it is released, also of ended ones
+    if (!is_live(*job)) continue;
+    ++usage.jobs;
+    usage.connections += job->spec->workers * cores;
+  }
+  return usage;
+}
+
+Usage JobTable::usage_of(const std::string& tenant) const {
+  const Lock lock(mutex_);
+  return usage_without(tenant, nullptr);
+}
+
+// REQUIRES: job.plan. Its bytes count from now on, also for jobs that are made at the same time.
+Status JobTable::admit_memory_of(Job& job) {
+  const std::uint64_t bytes = bytes_pinned(shape_of(job), !data_plane_->verbs_ports().empty());
+  Tenant tenant = job.tenant;
+  if (options_.tenants != nullptr) {
+    PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));
+  }
+  PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes));
+  job.memory_bytes = bytes;
+  return {};
+}
+
+std::vector<std::uint64_t> JobTable::core_load_without(const Job& job) const {
+  CoreLoad load(data_plane_ == nullptr ? 0 : data_plane_->cores(), 0);
+  for (const auto& [name, id] : live_by_name_) {
+    const Job& other = *jobs_.at(id);
+    if (&other == &job || other.members.empty()) continue;
+    for (std::size_t core = 0; core < other.placed_bytes.size(); ++core) {
+      load[core] += other.placed_bytes[core];
+    }
+  }
+  return load;
+}
+
+// Jobs that have joined but are not planned yet count with a guess: otherwise jobs that start at
+// the same moment would all choose the same core.
+void JobTable::fix_core_load(Job& job) const {
+  if (job.memory != Memory::kNone) return;
+  job.core_load_bytes = core_load_without(job);
+  std::uint64_t elements = 0;
+  for (const JobKey& key : job.spec->keys) elements += key.elements;
+  job.placed_bytes = expected_load(job.core_load_bytes, elements * size_of(job.spec->wire_type),
+                                   job.spec->chunk_bytes);
+}
+
+std::vector<std::uint64_t> JobTable::core_load_bytes(std::uint64_t job_id) const {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  return found == jobs_.end() ? CoreLoad() : found->second->core_load_bytes;
+}
+
+}  // namespace phub::server

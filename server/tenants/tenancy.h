@@ -1,0 +1,45 @@
+// All that a daemon knows of its tenants and their credentials, in one place.
+//
+// Owned by the daemon; see the parts for who may call.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/state/store.h"
+#include "server/tenants/access.h"
+#include "server/tenants/audit.h"
+#include "server/tenants/directory.h"
+#include "server/tenants/tokens.h"
+
+namespace phub::server {
+
+struct TenancyOptions {
+  std::string state_folder = {};  // empty: nothing survives the process
+  bool tokens_required = false;
+};
+
+class Tenancy {
+ public:
+  // Where tokens are required and no administrator has one, writes one to state_folder/admin.token.
+  // Errors: those of Store::open; kInvalidArgument where that token would have no place.
+  static Result<std::unique_ptr<Tenancy>> open(const TenancyOptions& options);
+
+  const std::unique_ptr<Store> store;
+  TenantDirectory directory;
+  Tokens tokens;
+  AuditLog audit;
+  Access access;
+
+ private:
+  Tenancy(std::unique_ptr<Store> opened, bool tokens_required)
+      : store(std::move(opened)),
+        directory(store.get()),
+        tokens(*store),
+        audit(*store),
+        access(tokens_required, tokens, audit) {}
+  Status make_first_token(const std::string& folder);
+};
+
+}  // namespace phub::server

@@ -1,0 +1,59 @@
+// The tokens that people and workers show: "phub-ID-SECRET". Only a hash of the secret is kept.
+//
+// Owned by the daemon; any control thread. Look-ups never wait for the store.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+#include "server/state/store.h"
+
+namespace phub::server {
+
+struct NewToken {
+  Token token;
+  std::string text;  // told once, to whoever asked for it
+};
+
+class Tokens {
+ public:
+  using UnixSeconds = std::function<std::int64_t()>;
+
+  // `store` outlives the tokens.
+  explicit Tokens(Store& store, UnixSeconds clock = unix_seconds);
+
+  // What the store has. REQUIRES: before any other call.
+  Status load();
+
+  // `lifetime_s` 0: for ever. `tenant` is of role kTenant only, and exists.
+  Result<NewToken> create(Role role, const std::string& tenant, const std::string& label,
+                          std::uint64_t lifetime_s);
+  // Errors: kNotFound.
+  Status revoke(std::uint64_t id);
+  void forget_tenant(const std::string& tenant);  // whose tokens are gone from the store
+
+  std::vector<Token> list() const;  // by id
+  bool has_live(Role role) const;
+  bool is_live(const Token& token) const;
+
+  // The token that `text` is, if it is one that is neither expired nor revoked. Takes as long
+  // whatever is wrong with the secret.
+  std::optional<Token> find(std::string_view text) const;
+
+  static std::int64_t unix_seconds();
+
+ private:
+  Store& store_;
+  const UnixSeconds clock_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Token> tokens_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,119 @@
+// Quotas and the host's memory: what does not fit is refused with the figures.
+#include <fstream>
+
+#include "server/core_load.h"
+#include "server/host_memory.h"
+#include "server/job_memory.h"
+#include "tests/support/job_table_fixture.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::uint64_t kMebibyte = 1024 * 1024;
+
+JobSpec large(const std::string& name, std::uint64_t mebibytes) {
+  return {.name = name,
+          .workers = 1,
+          .rule = RuleKind::kMomentum,
+          .keys = {{.name = "w", .elements = mebibytes * kMebibyte / 4}}};
+}
+
+TEST_CASE("the quota of live jobs is that of one tenant") {
+  TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {.jobs = 2}));
+  JobTableFixture f(&tenants);
+  REQUIRE(f.join(spec_of(1, "a"), -1, "red"));
+  REQUIRE(f.table.create(spec_of(1, "b"), "red"));
+  for (const Status& refused : {f.join(spec_of(1, "c"), -1, "red").error(),
+                                f.table.create(spec_of(1, "c"), "red").error()}) {
+    CHECK(refused.code() == Code::kResourceExhausted);
+    CHECK_THAT(refused.message(), Contains("\"red\" has 2 live jobs and its quota is 2"));
+  }
+  CHECK(f.join(spec_of(1, "c")));
+  REQUIRE(f.table.close({"red", "a"}).ok());
+  CHECK(f.join(spec_of(1, "c"), -1, "red"));
+  REQUIRE(tenants.set("red", {.jobs = 3}));
+  CHECK(f.join(spec_of(1, "d"), -1, "red"));
+}
+
+TEST_CASE("connections are workers times cores of all live jobs") {
+  TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {.connections = 5}));
+  JobTableFixture f(&tenants);
+  REQUIRE(f.join(spec_of(1, "a"), -1, "red"));
+  const Status refused = f.join(spec_of(2, "b"), -1, "red").error();
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(),
+             Contains("needs 4 connections") && Contains("has 2 of its quota of 5"));
+  CHECK(f.table.usage_of("red").connections == 2);
+}
+
+TEST_CASE("memory counts parameters and optimizer state until the job is released") {
+  TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {.memory_mib = 30}));
+  JobTableFixture f(&tenants);
+  const JobSpec first = large("a", 10);
+  REQUIRE(f.ready(f.join(first, -1, "red").value(), first).ok());
+  CHECK(f.table.usage_of("red").memory_bytes == 20 * kMebibyte);
+  const JobSpec second = large("b", 6);
+  const Identity member = f.join(second, -1, "red").value();
+  const Status refused = f.ready(member, second);
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(), Contains("job \"red/b\"") && Contains("needs 12 MiB") &&
+                                    Contains("has 20 MiB of its quota of 30 MiB"));
+  CHECK(f.table.usage_of("red").memory_bytes == 20 * kMebibyte);
+  REQUIRE(f.table.close({"red", "a"}).ok());
+  CHECK(f.ready(member, second).ok());
+}
+
+TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies everywhere") {
+  JobShape shape;
+  shape.workers = 3;
+  shape.wire_type = DataType::kFloat16;
+  shape.rule = RuleKind::kMomentum;
+  shape.plan = std::make_shared<const Plan>(
+      make_plan(
+          {.key_elements = {1 << 20}, .wire_type = DataType::kFloat16, .cores_per_server = {1}})
+          .value());
+  CHECK(bytes_pinned(shape, false) == 10 * kMebibyte);  // 2 + 4 + 4 bytes an element
+  CHECK(bytes_pinned(shape, true) == 16 * kMebibyte);
+}
+
+TEST_CASE("the server's limit and the host's memory refuse with what there is") {
+  CHECK(admit(5 * kMebibyte, {.available_bytes = 5 * kMebibyte}).ok());
+  const Status limit = admit(
+      5 * kMebibyte,
+      {.limit_bytes = 10 * kMebibyte, .admitted_bytes = 6 * kMebibyte, .available_bytes = ~0ULL});
+  CHECK(limit.code() == Code::kResourceExhausted);
+  CHECK_THAT(limit.message(),
+             Contains("needs 5 MiB") && Contains("6 MiB of memory_limit_mib 10 are taken"));
+  const Status host = admit(5 * kMebibyte, {.admitted_bytes = 8 * kMebibyte,
+                                            .untouched_bytes = 2 * kMebibyte,
+                                            .available_bytes = 6 * kMebibyte});
+  CHECK_THAT(host.message(), Contains("this host has 4 MiB left (6 MiB available, 2 MiB of them"));
+}
+
+TEST_CASE("what the kernel says is available is read, with the pool where it is used") {
+  const TemporaryDirectory folder;
+  const std::string path = folder.path / "meminfo";
+  std::ofstream(path) << "MemTotal:  100 kB\nMemAvailable:   50 kB\nHugePages_Free:   3\n"
+                         "Hugepagesize:  2048 kB\n";
+  CHECK(available_bytes(false, path) == 50 * 1024);
+  CHECK(available_bytes(true, path) == (50 + 3 * 2048) * 1024);
+  CHECK(available_bytes(false, folder.path / "none") == ~0ULL);
+  CHECK(available_bytes(false) > kMebibyte);
+}
+
+TEST_CASE("a job that is not planned yet counts where its chunks will go") {
+  CHECK(expected_load({0, 0}, 1000, 32768) == CoreLoad{1000, 0});
+  CHECK(expected_load({100, 0}, 1000, 32768) == CoreLoad{0, 1000});
+  CHECK(expected_load({}, 1000, 32768).empty());
+  const CoreLoad large_job = expected_load({0, 0, 0}, 300'000'000, 32768);
+  for (const std::uint64_t bytes : large_job) CHECK(bytes == Approx(1e8).epsilon(0.01));
+}
+
+}  // namespace
+}  // namespace phub::testing
