@@ -63,7 +63,7 @@ class AdminService final : public control::Admin::Service {
   grpc::Status ListAudit(grpc::ServerContext* context, const control::ListAuditRequest* request,
                          control::ListAuditReply* reply) override;
 
-  // What Statistics answers, and what ListJobs adds to a job. Any thread.
+  // What Statistics answers to an observer, and what ListJobs adds to a job. Any thread.
   void fill_server(control::ServerInfo& server);
   void fill_timing(const JobView& view, control::JobInfo& message) const;
 

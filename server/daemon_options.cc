@@ -44,7 +44,8 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .memory_limit_bytes = config.memory_limit_mib() * kMebibyte},
           .control_address = config.control_address(),
           .http = {.address = config.http_address(),
-                   .allow_plaintext = config.http_allow_plaintext(),
+                   .allow_plaintext =
+                       config.http_allow_plaintext() || config.security().allow_plaintext(),
                    .certificate_file = config.security().certificate(),
                    .key_file = config.security().key()},
           .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),

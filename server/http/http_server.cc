@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -54,10 +55,19 @@ Result<std::unique_ptr<asio::ssl::context>> tls_from(const HttpOptions& options)
   return tls;
 }
 
+using FileTimes = std::pair<std::filesystem::file_time_type, std::filesystem::file_time_type>;
+
+FileTimes times_of(const HttpOptions& options) {
+  std::error_code ignored;
+  return {std::filesystem::last_write_time(options.certificate_file, ignored),
+          std::filesystem::last_write_time(options.key_file, ignored)};
+}
+
 class BeastServer final : public HttpServer {
  public:
   BeastServer(const HttpOptions& options, HttpHandler handler)
-      : connections_max_(options.connections_max),
+      : options_(options),
+        connections_max_(options.connections_max),
         sessions_{.handler = std::move(handler), .deadline = options.deadline, .connections = {}} {}
 
   ~BeastServer() override {
@@ -76,6 +86,7 @@ class BeastServer final : public HttpServer {
                           address.host)};
     }
     if (!options.certificate_file.empty()) {
+      tls_read_ = times_of(options);
       PHUB_ASSIGN_OR_RETURN(tls_, tls_from(options));
     } else if (!ip.is_loopback() && !options.allow_plaintext) {
       return {Code::kInvalidArgument,
@@ -106,6 +117,7 @@ class BeastServer final : public HttpServer {
   void accept() {
     acceptor_.async_accept([this](const Error& error, tcp::socket socket) {
       if (error) return accept_later();
+      renew_tls();
       if (make_room()) {
         start_session(sessions_, boost::beast::tcp_stream(std::move(socket)), tls_.get());
       }
@@ -120,6 +132,17 @@ class BeastServer final : public HttpServer {
     });
   }
 
+  // Connections that are open keep what they have. Files that do not fit together yet are tried
+  // again with the next connection.
+  void renew_tls() {
+    if (tls_ == nullptr || times_of(options_) == tls_read_) return;
+    const FileTimes times = times_of(options_);
+    Result<std::unique_ptr<asio::ssl::context>> fresh = tls_from(options_);
+    if (!fresh) return;
+    tls_ = std::move(*fresh);
+    tls_read_ = times;
+  }
+
   // A closed connection is counted until its callbacks have run: hence room for as many again.
   bool make_room() {
     const auto& open = sessions_.connections;
@@ -132,9 +155,11 @@ class BeastServer final : public HttpServer {
     return true;
   }
 
+  const HttpOptions options_;
   const std::size_t connections_max_;
   SessionContext sessions_;
   std::unique_ptr<asio::ssl::context> tls_;
+  FileTimes tls_read_;           // when its files were written
   asio::io_context context_{1};  // its callbacks hold the sessions: it goes before what they use
   tcp::acceptor acceptor_{context_};
   asio::steady_timer timer_{context_};

@@ -19,9 +19,10 @@
 namespace phub::server {
 
 struct HttpOptions {
-  std::string address = {};           // "IP:port"; port 0: a free one
-  bool allow_plaintext = false;       // without TLS beyond the loopback interface too
-  std::string certificate_file = {};  // PEM, the chain; with key_file: TLS, and only TLS
+  std::string address = {};      // "IP:port"; port 0: a free one
+  bool allow_plaintext = false;  // without TLS beyond the loopback interface too
+  // PEM, the chain; with key_file: TLS, and only TLS. Read again when one of them changes.
+  std::string certificate_file = {};
   std::string key_file = {};
   std::size_t connections_max = 64;
   std::chrono::milliseconds deadline{10'000};  // of a handshake, of a request's head, of a reply

@@ -20,8 +20,8 @@ std::string_view token_of(std::string_view authorization) {
 HttpReply not_authorized() {
   return {.status = 401,
           .body =
-              "This needs a token: send `Authorization: Bearer TOKEN`. Whoever administers the "
-              "server issues one.\n"};
+              "This needs the token of an observer or an administrator, as `Authorization: "
+              "Bearer TOKEN`. Whoever administers the server issues one.\n"};
 }
 
 }  // namespace

@@ -25,11 +25,9 @@ bool is_live(const JobView& job) {
   return job.state == JobState::kWaiting || job.state == JobState::kRunning;
 }
 
-std::string tenant_of(const JobView& /*job*/) { return "default"; }
-
 // Not "job": Prometheus gives that label to its own jobs.
 Labels labels_of(const JobView& job) {
-  return {{"phub_job", job.spec->name}, {"tenant", tenant_of(job)}};
+  return {{"phub_job", job.spec->name}, {"tenant", job.tenant}};
 }
 
 Labels with(Labels labels, Labels more) {
@@ -170,7 +168,7 @@ void add_job(const JobView& job, const DataPlane& data_plane, Families& families
 void add_tenants(const std::map<std::uint64_t, JobView>& jobs, Families& families) {
   std::map<std::string, TenantSums> tenants;
   for (const auto& [id, job] : jobs) {
-    TenantSums& sums = tenants[tenant_of(job)];
+    TenantSums& sums = tenants[job.tenant];
     sums.jobs += 1;
     sums.members += job.members.size();
     sums.memory_bytes += job.counters.memory_bytes;

@@ -70,11 +70,14 @@ std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
              .cure = "ask again in a moment; if it stays so, the workers are still in their first "
                      "step, or hang: look at `phubctl job inspect`"}};
   }
+  const auto saturation = core_saturation(job, server);
+  const auto transport = slow_transport(job);
+  const bool push_is_compute = !saturation && !transport;
   std::vector<Finding> findings;
   for (const std::optional<Finding>& finding :
-       {straggler(job), uneven_work(job), core_saturation(job, server),
-        fair_share_queue(job, server.now), slow_transport(job), network_port(job, server.now),
-        sleeping_cores(job, server.now), compute_bound(job)}) {
+       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
+        network_port(job, server.now), sleeping_cores(job, server.now),
+        compute_bound(job, push_is_compute)}) {
     if (finding) findings.push_back(*finding);
   }
   if (findings.empty()) findings.push_back(nothing_stands_out(job));

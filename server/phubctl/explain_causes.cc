@@ -262,18 +262,22 @@ std::optional<Finding> sleeping_cores(const control::JobInfo& job,
       .seconds = server_seconds(timing)};
 }
 
-std::optional<Finding> compute_bound(const control::JobInfo& job) {
+std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_compute) {
   const control::JobTiming& timing = job.timing();
-  const double share = share_of_round(timing, timing.compute_seconds());
-  if (share < kComputeShareMin) return {};
-  return Finding{
-      .topic = "compute",
-      .what = fmt::format("The workers compute for {} of a round ({}): the server is not the "
-                          "bottleneck. A server that took no time would make a round {} faster.",
-                          human_time(timing.compute_seconds()), human_share(share),
-                          human_share(share_of_round(timing, server_seconds(timing)))),
-      .cure = "faster or more workers, a smaller model or batch; not the server",
-      .seconds = timing.compute_seconds()};
+  const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
+  const double share = share_of_round(timing, seconds);
+  const double answer = timing.aggregate_seconds() + timing.reply_seconds();
+  if (share < kComputeShareMin || share_of_round(timing, answer) >= kServerShareMin) return {};
+  return Finding{.topic = "compute",
+                 .what = fmt::format(
+                     "The workers compute for {} of a round ({}{}): the server is not the "
+                     "bottleneck. It answers {} after the last push; at once would make a "
+                     "round {} shorter.",
+                     human_time(seconds), human_share(share),
+                     push_is_compute ? ", with the pushes, which the backward pass overlaps" : "",
+                     human_time(answer), human_share(share_of_round(timing, answer))),
+                 .cure = "faster or more workers, a smaller model or batch; not the server",
+                 .seconds = seconds};
 }
 
 }  // namespace phub::phubctl

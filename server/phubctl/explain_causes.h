@@ -32,7 +32,8 @@ std::optional<Finding> network_port(const control::JobInfo& job, const control::
 std::optional<Finding> sleeping_cores(const control::JobInfo& job,
                                       const control::ServerInfo& server);
 
-// The workers compute most of the time.
-std::optional<Finding> compute_bound(const control::JobInfo& job);
+// The workers compute most of the time. The backward pass overlaps the pushes: where nothing else
+// explains these (`push_is_compute`), they are its.
+std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_compute);
 
 }  // namespace phub::phubctl

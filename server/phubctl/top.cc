@@ -120,7 +120,7 @@ std::string jobs_text(const Look& before, const Look& now) {
                fmt::format("{}/{}", job.members_size(), job.spec().workers()),
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
-               job.has_timing() ? human_time(job.timing().round_seconds()) : "-",
+               job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
                longest_part(job)});
   }
   return has_jobs ? table.to_string() : "no live jobs\n";

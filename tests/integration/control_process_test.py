@@ -7,9 +7,11 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import urllib.request
 
@@ -110,10 +112,27 @@ class ServerTest(unittest.TestCase):
                 text = reply.read().decode()
             self.assertIn('phub_job_workers{phub_job="vision",tenant="default"} 3\n', text)
             self.assertIn('phub_core_connections{core="0"} 0\n', text)
+            with urllib.request.urlopen(f"http://{daemon.http}/", timeout=DEADLINE_SECONDS) as reply:
+                self.assertIn("default-src 'self'", reply.headers["Content-Security-Policy"])
+                self.assertIn("<title>PHub</title>", reply.read().decode())
             error = self.refused(1, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
                                  "--cores", "1", "--http", daemon.http)
             self.assertIn("http_address", error)
         self.assertIn("http_address", self.refused(2, "--http", "9107"))
+        self.assertIn("http_allow_plaintext", self.refused(
+            2, "--control", "127.0.0.1:0", "--data", "127.0.0.1:0", "--cores", "1", "--http", "0.0.0.0:0"))
+
+    def test_readers_that_stay_connected_do_not_hold_up_the_end(self):
+        with Daemon("127.0.0.1:0", "--http", "127.0.0.1:0") as daemon:
+            host, port = daemon.http.rsplit(":", 1)
+            with socket.create_connection((host, int(port))) as reader, \
+                    socket.create_connection((host, int(port))):
+                reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                self.assertIn(b"200", reader.recv(64))
+                start = time.monotonic()
+                self.assertEqual(daemon.stop(signal.SIGTERM), 0)
+                # prometheus-cpp's exposer took up to two seconds.
+                self.assertLess(time.monotonic() - start, 1.5)
 
 
 class PhubctlTest(unittest.TestCase):

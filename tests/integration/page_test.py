@@ -9,7 +9,10 @@ import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
@@ -142,6 +145,34 @@ class PageTest(processes.JobTest):
         self.assertEqual(self.browser.run("document.activeElement.innerText"), "second")
         self.assertEqual(self.browser.run(
             "document.querySelector('tr[aria-current] a').innerText"), "second")
+
+    def test_a_server_with_tokens_asks_for_one_and_shows_nothing_before(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = pathlib.Path(folder.name) / "server.textproto"
+        config.write_text(f'state_folder: "{folder.name}/state"\nsecurity {{ tokens: "required" }}\n')
+        self.server.close()
+        self.server = processes.Server("--config", config, "--http", "127.0.0.1:0")
+        self.addCleanup(self.server.close)
+        address = f"http://{self.server.http}"
+        for path in ("/api/state", "/metrics"):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address + path, timeout=processes.DEADLINE)
+            self.assertEqual(refused.exception.code, 401)
+            self.assertIn("Bearer", refused.exception.headers["WWW-Authenticate"])
+            refused.exception.close()
+        self.browser.driver.get(address)
+        field = self.browser.driver.find_element(By.ID, "token")
+        until(field.is_displayed, "a token is asked for")
+        self.assertEqual(self.browser.text("#cores"), "")
+        field.send_keys("wrong", Keys.ENTER)
+        until(lambda: self.browser.run("document.getElementById('token').value") == "", "it is sent")
+        self.assertTrue(field.is_displayed())
+        token = (pathlib.Path(folder.name) / "state" / "admin.token").read_text().strip()
+        field.send_keys(token, Keys.ENTER)
+        until(lambda: "Core 0" in self.browser.text("#cores"), "the figures are shown")
+        self.assertFalse(field.is_displayed())
+        self.assertIsNone(self.browser.run("localStorage.getItem('phub-token')"))
 
     def test_a_server_that_goes_away_is_told_and_its_return_too(self):
         self.open()

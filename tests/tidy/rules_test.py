@@ -64,6 +64,8 @@ class RulesTest(unittest.TestCase):
                 ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
                 ("google/protobuf/text_format.h", "common/config_check.h", "worker/train/a.cc"),
                 ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
+                ("prometheus/registry.h", "server/metrics/a.cc", "server/http/a.cc"),
+                ("boost/beast/http.hpp", "server/http/a.cc", "server/metrics/a.cc"),
                 ("oneapi/dnnl/dnnl.hpp", "worker/nn/onednn/a.h", "worker/train/a.cc"),
                 ("cuda_runtime.h", "kernels/cuda/reduce.cu", "kernels/cpu/reduce.cc"),
                 ("cudnn.h", "worker/nn/cuda/a.cc", "worker/nn/layers.cc"),

@@ -104,6 +104,21 @@ TEST_CASE("a peer without TLS gets nothing and holds up nobody") {
   CHECK_THAT(ask(*server, identity), Contains("over TLS"));
 }
 
+TEST_CASE("a certificate that is replaced is taken for new connections") {
+  const Identity first;
+  const Identity second;
+  const auto server = serve(first);
+  CHECK_THAT(ask(*server, first), Contains("over TLS"));
+  std::filesystem::copy_file(second.certificate, first.certificate,
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(second.key, first.key,
+                             std::filesystem::copy_options::overwrite_existing);
+  // Not by the clock: all this happens within one of its ticks.
+  std::filesystem::last_write_time(
+      first.key, std::filesystem::last_write_time(first.key) + std::chrono::seconds(1));
+  CHECK_THAT(ask(*server, second), Contains("over TLS"));
+}
+
 TEST_CASE("a key that is not the certificate's is refused with the field") {
   const Identity one;
   const Identity other;

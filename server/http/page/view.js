@@ -9,7 +9,7 @@ const isLive = (job) => job.state === "running" || job.state === "waiting";
 // In the order of a step. The explanations stand in the legend.
 const parts = [
   ["compute", "Compute", "the workers compute, the server is idle for this job"],
-  ["push", "Push", "from the first push until the median worker has pushed all"],
+  ["push", "Push", "from the first push until the median worker has pushed all; the backward pass overlaps it"],
   ["wait", "Wait for the slowest", "from there until the slowest worker has pushed all"],
   ["aggregate", "Aggregate", "from there until the last chunk is summed and updated"],
   ["reply", "Reply", "from there until the last answer is sent"],
