@@ -78,14 +78,14 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   ConfigCheck check(file, tree, config);
   check.address("control_address", config.control_address(), 0);
   check.address("data_address", config.data_address(), 0);
-  if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
-  check.unused_unless(config.has_http_address(), "http_allow_plaintext",
-                      "because there is no http_address");
   if (config.has_security()) {
     check_security(config, check.nested("security", config.security()), check);
   }
   check_plaintext(config, check);
   check.in_range("join_secret_lifetime_ms", config.join_secret_lifetime_ms(), 1000U, kHourMs);
+  if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
+  check.unused_unless(config.has_http_address(), "http_allow_plaintext",
+                      "because there is no http_address");
   check_cores(config, check);
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {
@@ -106,6 +106,9 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
                       "because transports has no \"tcp\"");
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
+  check.unused_unless(!config.state_folder().empty(), "snapshots_kept", "without state_folder");
+  check.require(!config.drain_snapshots() || !config.state_folder().empty(), "drain_snapshots",
+                "snapshots need a state_folder");
   check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);
   check.in_range("drain_timeout_ms", config.drain_timeout_ms(), 0U, 24 * kHourMs);
   check.log_level("log_level", config.log_level());

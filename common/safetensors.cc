@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -110,16 +111,22 @@ Status parse_tensor(const Json& entry, const Extent& extent, NamedTensor& tensor
   return {};
 }
 
+Status parse_metadata(const Json& entry, TensorFile& file) {
+  if (!entry.is_object()) return {Code::kDataLoss, "metadata is no object"};
+  for (const auto& [key, value] : entry.items()) {
+    if (!value.is_string()) return {Code::kDataLoss, "metadata is no text"};
+    file.metadata[key] = value.get<std::string>();
+  }
+  return {};
+}
+
 Result<TensorFile> parse(const Json& header, std::span<const char> data) {
   TensorFile file;
   std::vector<std::pair<Extent, NamedTensor>> found;
   for (const auto& [name, entry] : header.items()) {
     if (!entry.is_object()) return Status(Code::kDataLoss, "entry \"" + name + "\" is no object");
     if (name == "__metadata__") {
-      for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) return Status(Code::kDataLoss, "metadata is no text");
-        file.metadata[key] = value.get<std::string>();
-      }
+      PHUB_RETURN_IF_ERROR(parse_metadata(entry, file));
       continue;
     }
     NamedTensor tensor{.name = name, .shape = {}, .values = {}};
@@ -148,6 +155,29 @@ Result<TensorFile> parse(const Json& header, std::span<const char> data) {
   return file;
 }
 
+// Leaves the stream where the data begins.
+Result<Json> read_header(std::ifstream& stream, const std::filesystem::path& path) {
+  if (!stream) return errno_status("cannot open " + path.string(), Code::kNotFound);
+  std::array<char, kLengthBytes> bytes = {};
+  if (!stream.read(bytes.data(), bytes.size())) return damaged(path, "it is shorter than 8 bytes");
+  std::uint64_t length = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;) {
+    length = (length << 8U) | static_cast<unsigned char>(bytes[i]);
+  }
+  std::error_code error;
+  const std::uint64_t size = std::filesystem::file_size(path, error);
+  if (error || length > size - kLengthBytes || length > kMaxHeaderBytes) {
+    return damaged(path, "its header claims " + std::to_string(length) + " bytes");
+  }
+  std::string text(length, ' ');
+  if (!stream.read(text.data(), static_cast<std::streamsize>(length))) {
+    return damaged(path, "it ends within its header");
+  }
+  Json header = Json::parse(text, nullptr, false);
+  if (!header.is_object()) return damaged(path, "its header is no JSON object");
+  return header;
+}
+
 }  // namespace
 
 const NamedTensor* TensorFile::find(const std::string& name) const {
@@ -171,23 +201,23 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
 
 Result<TensorFile> read_safetensors(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
-  if (!stream) return errno_status("cannot open " + path.string(), Code::kNotFound);
-  std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  if (bytes.size() < kLengthBytes) return damaged(path, "it is shorter than 8 bytes");
-  std::uint64_t length = 0;
-  for (std::size_t i = kLengthBytes; i-- > 0;) {
-    length = (length << 8U) | static_cast<unsigned char>(bytes[i]);
-  }
-  if (length > bytes.size() - kLengthBytes || length > kMaxHeaderBytes) {
-    return damaged(path, "its header claims " + std::to_string(length) + " bytes");
-  }
-  const auto header_begin = bytes.begin() + kLengthBytes;
-  const auto header_end = header_begin + static_cast<std::ptrdiff_t>(length);
-  const Json header = Json::parse(header_begin, header_end, nullptr, false);
-  if (!header.is_object()) return damaged(path, "its header is no JSON object");
-  auto file = parse(header, std::span(bytes).subspan(kLengthBytes + length));
+  PHUB_ASSIGN_OR_RETURN(const Json header, read_header(stream, path));
+  const std::string data(std::istreambuf_iterator<char>(stream), {});
+  auto file = parse(header, data);
   if (!file) return damaged(path, file.error().message());
   return file;
+}
+
+Result<std::map<std::string, std::string>> read_safetensors_metadata(
+    const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  PHUB_ASSIGN_OR_RETURN(const Json header, read_header(stream, path));
+  const auto metadata = header.find("__metadata__");
+  TensorFile file;
+  if (metadata == header.end()) return file.metadata;
+  const Status parsed = parse_metadata(*metadata, file);
+  if (!parsed.ok()) return damaged(path, parsed.message());
+  return file.metadata;
 }
 
 }  // namespace phub

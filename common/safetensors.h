@@ -37,4 +37,8 @@ Status write_safetensors(const std::filesystem::path& path, const TensorFile& fi
 // safetensors file of F32 tensors, saying what is wrong.
 Result<TensorFile> read_safetensors(const std::filesystem::path& path);
 
+// The header's metadata alone, without reading the data.
+Result<std::map<std::string, std::string>> read_safetensors_metadata(
+    const std::filesystem::path& path);
+
 }  // namespace phub

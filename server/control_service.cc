@@ -17,6 +17,7 @@
 #include "common/rpc_status.h"
 #include "server/control_service_admin.h"
 #include "server/control_service_rendezvous.h"
+#include "server/control_service_snapshots.h"
 #include "server/control_service_state.h"
 
 namespace phub::server {
@@ -75,7 +76,8 @@ class GrpcControlService final : public ControlService {
                      DataPlane& data_plane)
       : table_(table),
         rendezvous_(table, offer, options.tenancy),
-        admin_(table, data_plane, options.waiting, options.tenancy) {}
+        admin_(table, data_plane, options.waiting, options.tenancy),
+        snapshots_(table, options.snapshotter, options.tenancy) {}
 
   ~GrpcControlService() override {
     if (server_ == nullptr) return;
@@ -99,6 +101,7 @@ class GrpcControlService final : public ControlService {
     builder.SetResourceQuota(quota);
     builder.RegisterService(&rendezvous_);
     builder.RegisterService(&admin_);
+    builder.RegisterService(&snapshots_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port <= 0) return explain_bind_failure(address);
     address.port = static_cast<std::uint16_t>(port);
@@ -114,6 +117,7 @@ class GrpcControlService final : public ControlService {
   const JobTable& table_;
   RendezvousService rendezvous_;
   AdminService admin_;
+  SnapshotService snapshots_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };

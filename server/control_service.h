@@ -12,6 +12,7 @@
 #include "common/tls_files.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/snapshot/snapshotter.h"
 #include "server/tenants/tenancy.h"
 
 namespace phub::server {
@@ -22,7 +23,8 @@ struct ControlServiceOptions {
   std::string waiting = {};  // how cores wait, for people
   TlsFiles tls = {};         // none: plaintext
   bool require_client_certificates = true;
-  Tenancy* tenancy = nullptr;  // null: everybody may do everything; outlives the service
+  Tenancy* tenancy = nullptr;          // null: everybody may do everything; outlives the service
+  Snapshotter* snapshotter = nullptr;  // null: no snapshots; outlives the service
 };
 
 class ControlService {

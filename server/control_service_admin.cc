@@ -216,7 +216,8 @@ void AdminService::fill_server(control::ServerInfo& server) {
 grpc::Status AdminService::Drain(grpc::ServerContext* context, const control::DrainRequest* request,
                                  control::DrainReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
-  const std::size_t jobs = table_.drain(std::chrono::milliseconds(request->timeout_ms()));
+  const std::size_t jobs =
+      table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());
   reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
   return gate_.audited(caller, "drain", "", {});
 }

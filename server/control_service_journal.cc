@@ -15,7 +15,8 @@ Status StoredJobs::created(const SavedJob& job) {
                          .epoch = job.epoch,
                          .tenant = job.tenant,
                          .spec = message.SerializeAsString(),
-                         .nonce_hash = job.nonce_hash});
+                         .nonce_hash = job.nonce_hash,
+                         .snapshot = job.snapshot});
 }
 
 void StoredJobs::ended(std::uint64_t job_id) {
@@ -44,7 +45,8 @@ Result<std::vector<SavedJob>> StoredJobs::take() {
                     .epoch = job.epoch,
                     .tenant = std::move(job.tenant),
                     .spec = std::move(*spec),
-                    .nonce_hash = job.nonce_hash});
+                    .nonce_hash = job.nonce_hash,
+                    .snapshot = std::move(job.snapshot)});
   }
   return jobs;
 }

@@ -88,7 +88,8 @@ control::JobState message_of(JobState state) {
 }
 
 void fill(const JobCounters& counters, control::JobStatistics& message) {
-  message.set_rounds(counters.chunks == 0 ? 0 : counters.chunks_completed / counters.chunks);
+  message.set_rounds(counters.rounds_before +
+                     (counters.chunks == 0 ? 0 : counters.chunks_completed / counters.chunks));
   message.set_chunks_completed(counters.chunks_completed);
   message.set_bytes_received(counters.bytes_received);
   message.set_bytes_sent(counters.bytes_sent);

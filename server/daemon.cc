@@ -1,8 +1,11 @@
 #include "server/daemon.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+
+#include "server/token_readers.h"
 
 namespace phub::server {
 namespace {
@@ -11,22 +14,8 @@ using std::chrono::milliseconds;
 
 constexpr int kHeartbeatsPerDeadline = 5;
 constexpr milliseconds kReapIntervalMin{10};
+constexpr milliseconds kSnapshotBeforeEnd{10'000};
 constexpr milliseconds kReapIntervalMax{250};
-
-// Tokens of those who see every tenant's jobs.
-class ObserversOnly final : public Authorizer {
- public:
-  explicit ObserversOnly(Access& access) : access_(access) {}
-
-  bool may_read(std::string_view bearer_token) override {
-    const Result<Principal> reader =
-        access_.authenticate({.token = std::string(bearer_token), .peer = "http"});
-    return reader && (reader->role == Role::kAdmin || reader->role == Role::kObserver);
-  }
-
- private:
-  Access& access_;
-};
 
 std::string describe(const Waiting& waiting) {
   if (!waiting.sleep) return "poll";
@@ -36,20 +25,33 @@ std::string describe(const Waiting& waiting) {
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy)
+Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
+               std::unique_ptr<SnapshotStore> snapshots)
     : options_(options),
       tenancy_(std::move(tenancy)),
       journal_(*tenancy_->store),
+      snapshots_(std::move(snapshots)),
       table_({.heartbeat_deadline = options.heartbeat_deadline,
               .join_secret_lifetime = options.join_secret_lifetime,
               .tenants = &tenancy_->directory,
-              .journal = &journal_}) {}
+              .journal = &journal_,
+              .snapshots = snapshots_.get(),
+              .before_drain_ends = [this](const JobView& job) { snapshot_before_end(job); }}) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
   PHUB_ASSIGN_OR_RETURN(auto tenancy, Tenancy::open(options.tenancy));
-  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy)));
+  std::unique_ptr<SnapshotStore> snapshots;
+  if (!options.tenancy.state_folder.empty()) {
+    PHUB_ASSIGN_OR_RETURN(
+        snapshots,
+        SnapshotStore::create(options.tenancy.state_folder + "/snapshots", options.snapshots_kept));
+  }
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
   daemon->table_.attach(*daemon->data_plane_);
+  if (daemon->snapshots_) {
+    daemon->snapshotter_ = std::make_unique<Snapshotter>(*daemon->data_plane_, *daemon->snapshots_);
+  }
   PHUB_ASSIGN_OR_RETURN(const std::vector<SavedJob> saved, daemon->journal_.take());
   daemon->table_.restore(saved);
   const ControlServiceOptions service{
@@ -58,7 +60,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .waiting = describe(options.data_plane.waiting),
       .tls = options.tls,
       .require_client_certificates = options.require_client_certificates,
-      .tenancy = daemon->tenancy_.get()};
+      .tenancy = daemon->tenancy_.get(),
+      .snapshotter = daemon->snapshotter_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
   if (!options.http.address.empty()) PHUB_RETURN_IF_ERROR(daemon->serve_http());
@@ -68,7 +71,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 
 Status Daemon::serve_http() {
   metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
-  readers_ = std::make_unique<ObserversOnly>(tenancy_->access);
+  readers_ = std::make_unique<TokenReaders>(tenancy_->access);
   site_ =
       std::make_unique<Site>(SiteSources{.state_json = [this] { return service_->state_json(); },
                                          .metrics_text = [this] { return metrics_->text(); }},
@@ -100,7 +103,17 @@ void Daemon::reap_until_stopped() {
 }
 
 // A timeout of 0 would let jobs run for ever: the least is a millisecond.
-void Daemon::drain() { table_.drain(std::max(milliseconds(1), options_.drain_timeout)); }
+void Daemon::drain() {
+  table_.drain(std::max(milliseconds(1), options_.drain_timeout), options_.drain_snapshots);
+}
+
+void Daemon::snapshot_before_end(const JobView& job) {
+  if (!snapshotter_) return;
+  const auto taken =
+      snapshotter_->take(job.id, to_string(name_of(job)), *job.spec, 0, kSnapshotBeforeEnd);
+  if (!taken)
+    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.error().message());
+}
 
 bool Daemon::wait_until_drained(milliseconds timeout) {
   if (!table_.wait_until_idle(timeout)) return false;

@@ -31,12 +31,14 @@ struct DaemonOptions {
   TlsFiles tls = {};  // of the control plane; none: plaintext
   bool require_client_certificates = true;
   TenancyOptions tenancy = {};
+  std::uint32_t snapshots_kept = 3;  // of a job; 0: all. Without a state folder there are none
+  bool drain_snapshots = false;      // of what still runs when the drain timeout is over
 };
 
 class Daemon {
  public:
-  // Serves when it returns. Errors: those of Tenancy::open, DataPlane::create,
-  // ControlService::create and HttpServer::create.
+  // Serves when it returns. Errors: those of Tenancy::open, SnapshotStore::create,
+  // DataPlane::create, ControlService::create and HttpServer::create.
   static Result<std::unique_ptr<Daemon>> create(const DaemonOptions& options);
 
   ~Daemon();
@@ -58,7 +60,9 @@ class Daemon {
   void fail_all(const std::string& reason) { table_.fail_all(reason); }
 
  private:
-  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy);
+  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
+         std::unique_ptr<SnapshotStore> snapshots);
+  void snapshot_before_end(const JobView& job);
   Status serve_http();
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
@@ -66,8 +70,10 @@ class Daemon {
   const DaemonOptions options_;
   const std::unique_ptr<Tenancy> tenancy_;
   StoredJobs journal_;
+  const std::unique_ptr<SnapshotStore> snapshots_;  // null: no state folder
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
+  std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
   std::unique_ptr<MetricsCollector> metrics_;
   std::unique_ptr<Authorizer> readers_;  // of the page's data and the metrics

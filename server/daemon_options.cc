@@ -57,7 +57,9 @@ DaemonOptions options_from(const ServerConfig& config) {
           .require_client_certificates = config.security().client_certificates() == "require",
           .tenancy = {.state_folder = config.state_folder(),
                       .tokens_required =
-                          config.has_security() && config.security().tokens() == "required"}};
+                          config.has_security() && config.security().tokens() == "required"},
+          .snapshots_kept = config.snapshots_kept(),
+          .drain_snapshots = config.drain_snapshots()};
 }
 
 }  // namespace phub::server

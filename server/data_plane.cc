@@ -213,6 +213,7 @@ Status DataPlaneImpl::create_job(const JobShape& shape) {
     PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(shape, core, job.memory));
     job.shards.push_back(std::move(shard));
   }
+  job.shape.initial = nullptr;  // the shards have it
   jobs_.emplace(shape.job_id, std::move(job));
   return {};
 }
@@ -355,6 +356,7 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end()) return std::nullopt;
   JobCounters counters;
+  counters.rounds_before = found->second.shape.rounds_before;
   for (const auto& shard : found->second.shards) add_counters(*shard, counters);
   for (const auto& [device, memory] : found->second.verbs) {
     counters.staging_bytes += memory->window_bytes();

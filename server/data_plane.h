@@ -95,6 +95,7 @@ struct JobShape {
   std::shared_ptr<const Plan> plan;
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
   std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
+  std::uint64_t rounds_before = 0;                   // that a restored job had behind it
 };
 
 // A copy of a running job, and what it cost the job.
@@ -111,7 +112,8 @@ struct WorkerTraffic {
 };
 
 struct JobCounters {
-  std::uint64_t chunks = 0;  // of this job on this server
+  std::uint64_t chunks = 0;         // of this job on this server
+  std::uint64_t rounds_before = 0;  // that a restored job had behind it
   std::uint64_t chunks_completed = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t bytes_sent = 0;

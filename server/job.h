@@ -85,6 +85,7 @@ struct Job {
   std::shared_ptr<const JobSpec> spec;
   bool by_admin = false;             // lives without members until it is closed
   std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
+  std::string snapshot;              // that it starts from; empty: none
   JobState state = JobState::kWaiting;
   std::string reason;
   bool ended_by_daemon = false;  // by fail_all: the daemon waits until its workers know

@@ -20,6 +20,7 @@ struct SavedJob {
   std::string tenant;
   JobSpec spec;
   std::optional<Digest> nonce_hash = {};  // of the nonce that lets a worker join it
+  std::string snapshot = {};              // that it starts from; empty: none
 };
 
 class JobJournal {

@@ -27,6 +27,7 @@
 #include "server/job.h"
 #include "server/job_journal.h"
 #include "server/job_spec.h"
+#include "server/snapshot/snapshot_store.h"
 #include "server/tenants/directory.h"
 
 namespace phub::server {
@@ -39,6 +40,9 @@ struct JobTableOptions {
   std::chrono::milliseconds join_secret_lifetime{60'000};
   const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
   JobJournal* journal = nullptr;             // null: nothing outlives the process
+  const SnapshotStore* snapshots = nullptr;  // null: no job starts from a snapshot
+  // Called by reap for each job that runs when a drain with snapshots ends it.
+  std::function<void(const struct JobView&)> before_drain_ends = {};
   std::function<TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };
 };
 
@@ -143,9 +147,11 @@ class JobTable final : public Membership {
 
   // ---- Administration ----------------------------------------------------------------------
 
+  // `snapshot`: a file of options.snapshots that the job starts from; empty: none.
   Result<std::uint64_t> create(const JobSpec& spec,
                                const std::string& tenant = std::string(kDefaultTenant),
-                               const std::optional<Digest>& nonce_hash = std::nullopt);
+                               const std::optional<Digest>& nonce_hash = std::nullopt,
+                               const std::string& snapshot = {});
   Status close(const JobName& name);
   void close_all_of(const std::string& tenant);
   // Jobs of an earlier process, which wait again. REQUIRES: before any other call but attach.
@@ -158,7 +164,8 @@ class JobTable final : public Membership {
 
   // Refuses new jobs from now on, ends those that nobody has joined, and after `timeout` (0: never)
   // those that still live. Returns how many live now.
-  std::size_t drain(std::chrono::milliseconds timeout);
+  // `snapshots`: of what is ended so, before it is.
+  std::size_t drain(std::chrono::milliseconds timeout, bool snapshots = false);
   bool is_draining() const;
   std::size_t live_jobs() const;
   void fail_all(const std::string& reason);
@@ -209,6 +216,7 @@ class JobTable final : public Membership {
   void fix_core_load(Job& job) const;
   std::vector<std::uint64_t> core_load_without(const Job& job) const;
   void tell_journal(Lock& lock);
+  Status create_job(JobShape shape, const std::string& snapshot);
   Status release_before_creating(Lock& lock);
   void release_finished(Lock& lock);
   void lose(Job& job, Member& member, std::string_view reason);
@@ -231,6 +239,7 @@ class JobTable final : public Membership {
   std::uint64_t ids_end_ = 1;                // from next_id_ up to here are this process's to give
   std::vector<std::uint64_t> journal_ends_;  // jobs that the journal has to forget
   bool is_draining_ = false;
+  bool drain_snapshots_ = false;
   std::optional<TimePoint> drain_deadline_;
 };
 

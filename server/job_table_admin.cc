@@ -19,7 +19,8 @@ Status no_live_job(const JobName& name) {
 }
 
 Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
-                                       const std::optional<Digest>& nonce_hash) {
+                                       const std::optional<Digest>& nonce_hash,
+                                       const std::string& snapshot) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
   Lock lock(mutex_);
@@ -31,9 +32,14 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
                         add_job(tenant, std::move(shared), /*by_admin=*/true));
   job->nonce_hash = nonce_hash;
+  job->snapshot = snapshot;
   if (options_.journal == nullptr) return job->id;
-  const SavedJob saved{
-      .id = job->id, .epoch = job->epoch, .tenant = tenant, .spec = spec, .nonce_hash = nonce_hash};
+  const SavedJob saved{.id = job->id,
+                       .epoch = job->epoch,
+                       .tenant = tenant,
+                       .spec = spec,
+                       .nonce_hash = nonce_hash,
+                       .snapshot = snapshot};
   lock.unlock();
   const Status written = options_.journal->created(saved);
   lock.lock();
@@ -59,6 +65,7 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
     job->spec = std::make_shared<const JobSpec>(saved.spec);
     job->by_admin = true;
     job->nonce_hash = saved.nonce_hash;
+    job->snapshot = saved.snapshot;
     live_by_name_[name_of(*job)] = job->id;
     jobs_[job->id] = job;
     spdlog::info("event=job_restored job=\"{}\" id={} epoch={}", label(*job), job->id, job->epoch);

@@ -75,6 +75,13 @@ void JobTable::reap() {
   const TimePoint time = now();
   for (const std::shared_ptr<Job>& job : all_live()) {
     if (drain_deadline_ && time >= *drain_deadline_) {
+      if (drain_snapshots_ && job->state == JobState::kRunning && options_.before_drain_ends) {
+        const JobView view = view_of(*job);
+        lock.unlock();
+        options_.before_drain_ends(view);
+        lock.lock();
+        if (!is_live(*job)) continue;
+      }
       job->ended_by_daemon = true;
       finish(*job, JobState::kFailed, "the server was drained and did not wait any longer for it");
       continue;
@@ -133,9 +140,10 @@ void JobTable::wait_for_work(std::chrono::milliseconds interval) {
                     [this] { return has_memory(Memory::kToRelease) || !journal_ends_.empty(); });
 }
 
-std::size_t JobTable::drain(std::chrono::milliseconds timeout) {
+std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
   const Lock lock(mutex_);
   is_draining_ = true;
+  drain_snapshots_ = snapshots;
   if (timeout.count() > 0) drain_deadline_ = now() + timeout;
   for (const std::shared_ptr<Job>& job : all_live()) {
     if (!job->members.empty()) continue;

@@ -151,8 +151,9 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     PHUB_RETURN_IF_ERROR(admit_memory_of(job));
     job.placed_bytes = load_of(*job.plan, spec->wire_type, topology.server_index);
     const JobShape shape = shape_of(job);
+    const std::string snapshot = job.snapshot;
     lock.unlock();
-    Status created = data_plane_->create_job(shape);
+    Status created = create_job(shape, snapshot);
     lock.lock();
     return created;
   };
@@ -169,6 +170,20 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
   spdlog::info("event=job_planned job=\"{}\" id={} chunks={} plan_hash={:016x}", label(job), job.id,
                job.plan->chunks.size(), job.plan->hash);
   return {};
+}
+
+// REQUIRES: the mutex is not held: a snapshot is read.
+Status JobTable::create_job(JobShape shape, const std::string& snapshot) {
+  if (!snapshot.empty()) {
+    if (options_.snapshots == nullptr) {
+      return {Code::kFailedPrecondition,
+              "it starts from a snapshot, but this server has no state folder any more"};
+    }
+    PHUB_ASSIGN_OR_RETURN(shape.initial,
+                          options_.snapshots->load(snapshot, *shape.plan, shape.server_index));
+    shape.rounds_before = shape.initial->round - 1;
+  }
+  return data_plane_->create_job(shape);
 }
 
 // The memory of finished jobs is given back first: a new job may need it.

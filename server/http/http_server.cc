@@ -148,8 +148,8 @@ class BeastServer final : public HttpServer {
     const auto& open = sessions_.connections;
     if (open.size() < connections_max_) return true;
     if (open.size() >= 2 * connections_max_) return false;
-    const auto waiting =
-        std::find_if(open.begin(), open.end(), [](const Connection* c) { return c->is_waiting(); });
+    const auto waiting = std::find_if(open.begin(), open.end(),
+                                      [](const HttpConnection* c) { return c->is_waiting(); });
     if (waiting == open.end()) return false;
     (*waiting)->close();
     return true;

@@ -38,7 +38,7 @@ std::optional<HttpReply> reply_to(const Error& error) {
 }
 
 template <typename Stream>
-class Session final : public Connection, public std::enable_shared_from_this<Session<Stream>> {
+class Session final : public HttpConnection, public std::enable_shared_from_this<Session<Stream>> {
  public:
   template <typename... Arguments>
   explicit Session(SessionContext& context, Arguments&&... arguments)
@@ -146,7 +146,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
 
   SessionContext& context_;
   Stream stream_;
-  std::list<Connection*>::iterator place_;
+  std::list<HttpConnection*>::iterator place_;
   bool is_waiting_ = true;
   beast::flat_buffer buffer_{2 * kHeadBytesMax};
   std::optional<http::request_parser<http::empty_body>> parser_;

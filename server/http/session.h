@@ -14,9 +14,9 @@
 namespace phub::server {
 
 // What the server knows of a connection.
-class Connection {
+class HttpConnection {
  public:
-  virtual ~Connection() = default;
+  virtual ~HttpConnection() = default;
   virtual bool is_waiting() const = 0;  // for a request, of which nothing is answered yet
   virtual void close() = 0;             // it then ends by itself
 };
@@ -24,7 +24,7 @@ class Connection {
 struct SessionContext {
   HttpHandler handler;
   std::chrono::milliseconds deadline;
-  std::list<Connection*> connections;  // that are open, oldest first
+  std::list<HttpConnection*> connections;  // that are open, oldest first
 };
 
 // `context` outlives the connection; without `tls` it is plain HTTP.

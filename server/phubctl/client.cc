@@ -5,27 +5,38 @@
 #include <grpcpp/create_channel.h>
 
 #include <cstdio>
+#include <vector>
 
 #include "common/address.h"
+#include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
 
 namespace phub::phubctl {
 
 Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& address,
-                                                         std::chrono::milliseconds timeout) {
+                                                         std::chrono::milliseconds timeout,
+                                                         const CredentialFiles& credentials) {
   const Result<Address> parsed = parse_address(address);
   if (!parsed) return parsed.error().with_context("--server");
-  return std::unique_ptr<AdminClient>(new AdminClient(to_string(*parsed), timeout));
-}
-
-AdminClient::AdminClient(std::string address, std::chrono::milliseconds timeout)
-    : address_(std::move(address)), timeout_(timeout) {
+  std::string token;
+  if (!credentials.token.empty()) {
+    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(credentials.token));
+    token = lines.front();
+  }
+  PHUB_RETURN_IF_ERROR(check_secrecy(!token.empty(), credentials.ca.empty(), parsed->host));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto channel_security,
+      channel_credentials(
+          {.ca = credentials.ca, .certificate = credentials.certificate, .key = credentials.key}));
+  std::unique_ptr<AdminClient> client(
+      new AdminClient(to_string(*parsed), timeout, std::move(token)));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  channel_ = grpc::CreateCustomChannel(address_, grpc::InsecureChannelCredentials(), arguments);
-  stub_ = control::Admin::NewStub(channel_);
+  client->channel_ = grpc::CreateCustomChannel(client->address_, channel_security, arguments);
+  client->stub_ = control::Admin::NewStub(client->channel_);
+  return client;
 }
 
 Status AdminClient::explain(const grpc::Status& status) const {
@@ -36,8 +47,9 @@ Status AdminClient::explain(const grpc::Status& status) const {
   if (!is_connected && did_not_answer) {
     return {Code::kUnavailable,
             fmt::format("no phub-server answers at {}: is it running? start it with "
-                        "`phub-server --control {}`, or give its address with --server",
-                        address_, address_)};
+                        "`phub-server --control {}`, or give its address with --server; one with "
+                        "TLS answers to --credentials of its CA only ({})",
+                        address_, address_, status.error_message())};
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return {Code::kDeadlineExceeded,

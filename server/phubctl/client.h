@@ -6,17 +6,21 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/status.h"
+#include "common/credentials_folder.h"
 #include "proto/control.grpc.pb.h"
 
 namespace phub::phubctl {
 
 class AdminClient {
  public:
-  // Errors: kInvalidArgument for an address that does not parse.
+  // Errors: kInvalidArgument for an address that does not parse, for credentials that are wrong or
+  // would go to another host in clear.
   static Result<std::unique_ptr<AdminClient>> create(const std::string& address,
-                                                     std::chrono::milliseconds timeout);
+                                                     std::chrono::milliseconds timeout,
+                                                     const CredentialFiles& credentials = {});
 
   // Calls `method` of the stub within the timeout. Errors: the server's, or kUnavailable with the
   // cure when none answers.
@@ -24,15 +28,18 @@ class AdminClient {
   Status call(Method method, const Request& request, Reply& reply) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + timeout_);
+    if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
     return explain((stub_.get()->*method)(&context, request, &reply));
   }
 
  private:
-  AdminClient(std::string address, std::chrono::milliseconds timeout);
+  AdminClient(std::string address, std::chrono::milliseconds timeout, std::string token)
+      : address_(std::move(address)), timeout_(timeout), token_(std::move(token)) {}
   Status explain(const grpc::Status& status) const;
 
   const std::string address_;
   const std::chrono::milliseconds timeout_;
+  const std::string token_;  // empty: none
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<control::Admin::Stub> stub_;
 };
@@ -40,6 +47,7 @@ class AdminClient {
 struct Session {
   AdminClient& client;
   bool as_json = false;
+  std::string tenant = {};  // whose jobs are meant; empty: the server decides
 };
 
 // Writes a line or several to standard output.

@@ -97,12 +97,15 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
 Status create_job(const Session& session, const JobOptions& options) {
   control::CreateJobRequest request;
   PHUB_RETURN_IF_ERROR(spec_from(options, *request.mutable_spec()));
+  request.set_tenant(session.tenant);
   control::CreateJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateJob, request, reply));
   print(session.as_json
             ? to_json(reply)
-            : fmt::format("job \"{}\" has id {} and waits for {} workers", request.spec().name(),
-                          reply.job_id(), request.spec().workers()));
+            : fmt::format("job \"{}\" has id {} and waits for {} workers\n"
+                          "nonce (lets a worker join it without a token, shown only now): {}:{}",
+                          request.spec().name(), reply.job_id(), request.spec().workers(),
+                          reply.job_id(), reply.nonce()));
   return {};
 }
 

@@ -41,6 +41,7 @@ void print_summary(const control::JobInfo& job) {
   std::uint64_t elements = 0;
   for (const control::Key& key : spec.keys()) elements += key.elements();
   Table table({{"job"}, {spec.name()}});
+  table.add({"tenant", job.tenant()});
   table.add({"id", fmt::format("{} (epoch {})", job.job_id(), job.epoch())});
   table.add({"state", state_of(job)});
   if (!job.reason().empty()) table.add({"reason", job.reason()});
@@ -89,9 +90,10 @@ void print_members(const control::JobInfo& job) {
 }  // namespace
 
 Status list_jobs(const Session& session) {
+  control::ListJobsRequest request;
+  request.set_tenant(session.tenant);
   control::ListJobsReply reply;
-  PHUB_RETURN_IF_ERROR(
-      session.client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), reply));
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListJobs, request, reply));
   if (session.as_json) {
     print(to_json(reply));
     return {};
@@ -101,6 +103,7 @@ Status list_jobs(const Session& session) {
     return {};
   }
   Table table({{"ID", Align::kRight},
+               {"TENANT"},
                {"NAME"},
                {"STATE"},
                {"WORKERS", Align::kRight},
@@ -113,10 +116,11 @@ Status list_jobs(const Session& session) {
                {"REASON"}});
   for (const control::JobInfo& job : reply.jobs()) {
     const control::JobStatistics& statistics = job.statistics();
-    table.add({std::to_string(job.job_id()), job.spec().name(), state_of(job), members_of(job),
-               rule_of(job.spec()), wire_type_of(job.spec()), human_count(statistics.rounds()),
-               human_bytes(statistics.bytes_received()), human_bytes(statistics.bytes_sent()),
-               human_bytes(statistics.memory_bytes()), job.reason()});
+    table.add({std::to_string(job.job_id()), job.tenant(), job.spec().name(), state_of(job),
+               members_of(job), rule_of(job.spec()), wire_type_of(job.spec()),
+               human_count(statistics.rounds()), human_bytes(statistics.bytes_received()),
+               human_bytes(statistics.bytes_sent()), human_bytes(statistics.memory_bytes()),
+               job.reason()});
   }
   print(table.to_string());
   return {};
@@ -126,6 +130,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   control::InspectJobRequest request;
   request.set_name(name);
   request.set_job_id(job_id);
+  request.set_tenant(session.tenant);
   control::InspectJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, reply));
   if (session.as_json) {
@@ -140,6 +145,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
 Status close_job(const Session& session, const std::string& name) {
   control::CloseJobRequest request;
   request.set_name(name);
+  request.set_tenant(session.tenant);
   control::CloseJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CloseJob, request, reply));
   print(session.as_json ? to_json(reply) : fmt::format("job \"{}\" is closed", name));

@@ -12,6 +12,8 @@
 #include "server/phubctl/client.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/main_doctor.h"
+#include "server/phubctl/main_pki.h"
+#include "server/phubctl/main_tenants.h"
 #include "server/phubctl/main_watch.h"
 
 namespace phub::phubctl {
@@ -23,6 +25,8 @@ constexpr int kExitUsage = 2;
 struct Options {
   std::string server = "127.0.0.1:7077";
   bool as_json = false;
+  std::string credentials;
+  std::string tenant;
   std::uint32_t timeout_ms = 5000;
   std::string name;
   std::uint64_t job_id = 0;
@@ -30,8 +34,6 @@ struct Options {
   std::uint32_t deadline_ms = 0;
   JobOptions job;
 };
-
-using Command = std::function<Status(const Session&)>;
 
 void declare_create(CLI::App& jobs, Options& options, Command& command) {
   CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
@@ -107,6 +109,7 @@ void declare(CLI::App& app, Options& options, Command& command) {
       "  phubctl job explain demo       why is a step slow?\n"
       "  phubctl top\n"
       "  phubctl --server 10.0.0.7:7077 --json server stats\n"
+      "  phubctl --credentials pki/admin tenant list\n"
       "  phubctl doctor\n\n"
       "Exit status: 0 done, 1 refused or no server answers, 2 bad usage.");
   app.require_subcommand(1);
@@ -114,6 +117,13 @@ void declare(CLI::App& app, Options& options, Command& command) {
   app.add_option("--server", options.server, "Control address of the server")
       ->type_name("HOST:PORT")
       ->capture_default_str();
+  app.add_option("--credentials", options.credentials,
+                 "Folder with ca.pem, cert.pem, key.pem, token: who you are")
+      ->envname("PHUB_CREDENTIALS")
+      ->type_name("FOLDER");
+  app.add_option("--tenant", options.tenant,
+                 "Whose jobs are meant; left out: the token's, or \"default\"")
+      ->type_name("NAME");
   app.add_flag("--json", options.as_json, "One JSON object on one line instead of tables");
   app.add_option("--timeout-ms", options.timeout_ms, "Deadline of the call, milliseconds")
       ->check(CLI::Range(1U, 3'600'000U))
@@ -134,10 +144,15 @@ void declare(CLI::App& app, Options& options, Command& command) {
 }
 
 Status ask_server(const Options& options, const Command& command) {
+  CredentialFiles credentials;
+  if (!options.credentials.empty()) {
+    PHUB_ASSIGN_OR_RETURN(credentials, find_credentials(options.credentials));
+  }
   PHUB_ASSIGN_OR_RETURN(
       const auto client,
-      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms)));
-  return command({.client = *client, .as_json = options.as_json});
+      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms),
+                          credentials));
+  return command({.client = *client, .as_json = options.as_json, .tenant = options.tenant});
 }
 
 int run(int argc, char** argv) {
@@ -146,8 +161,10 @@ int run(int argc, char** argv) {
   Command command;
   LocalCommand local_command;
   declare(app, options, command);
+  declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
+  declare_pki(app, options.as_json, local_command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

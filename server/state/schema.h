@@ -18,7 +18,7 @@ CREATE TABLE tokens (
   revoked INTEGER NOT NULL);
 CREATE TABLE jobs (
   id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, tenant TEXT NOT NULL, spec BLOB NOT NULL,
-  nonce_hash BLOB);
+  nonce_hash BLOB, snapshot TEXT NOT NULL);
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 INSERT INTO counters VALUES ('next_job_id', 1);
 CREATE TABLE audit (

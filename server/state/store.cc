@@ -147,7 +147,7 @@ Status Store::revoke_token(std::uint64_t id) {
 Result<std::vector<StoredJob>> Store::take_jobs() {
   const std::lock_guard lock(mutex_);
   PHUB_RETURN_IF_ERROR(database_->execute("UPDATE jobs SET epoch = epoch + 1"));
-  Statement query = database_->prepare("SELECT id, epoch, tenant, spec, nonce_hash FROM jobs");
+  Statement query = database_->prepare("SELECT id, epoch, tenant, spec, nonce_hash, snapshot FROM jobs");
   std::vector<StoredJob> jobs;
   while (true) {
     PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
@@ -157,13 +157,14 @@ Result<std::vector<StoredJob>> Store::take_jobs() {
                     .epoch = static_cast<std::uint32_t>(query.integer(1)),
                     .tenant = query.text(2),
                     .spec = {spec.begin(), spec.end()},
-                    .nonce_hash = digest_from(query.bytes(4))});
+                    .nonce_hash = digest_from(query.bytes(4)),
+                    .snapshot = query.text(5)});
   }
 }
 
 Status Store::add_job(const StoredJob& job) {
   const std::lock_guard lock(mutex_);
-  Statement insert = database_->prepare("INSERT INTO jobs VALUES (?, ?, ?, ?, ?)");
+  Statement insert = database_->prepare("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)");
   insert.bind(1, stored(job.id)).bind(2, std::int64_t{job.epoch}).bind(3, job.tenant);
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(job.spec.data());
   insert.bind(4, std::span(bytes, job.spec.size()));
@@ -172,6 +173,7 @@ Status Store::add_job(const StoredJob& job) {
   } else {
     insert.bind_null(5);
   }
+  insert.bind(6, job.snapshot);
   return insert.run();
 }
 

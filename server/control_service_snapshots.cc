@@ -1,0 +1,98 @@
+#include "server/control_service_snapshots.h"
+
+#include <chrono>
+
+#include "common/rpc_status.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint32_t kTimeoutMsDefault = 30'000;
+constexpr std::uint32_t kTimeoutMsMax = 3'600'000;
+
+Status no_folder() {
+  return {Code::kFailedPrecondition,
+          "this server keeps no state: start it with state_folder (--state FOLDER)"};
+}
+
+void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
+  message.set_file(info.file);
+  message.set_tenant(info.tenant);
+  message.set_job(info.job);
+  message.set_round(info.round);
+  message.set_bytes(info.bytes);
+  message.set_created(info.created);
+  message.set_sha256(info.sha256);
+}
+
+}  // namespace
+
+Status SnapshotService::take(const JobName& name, const control::TakeRequest& request,
+                             control::TakeReply& reply) {
+  if (snapshotter_ == nullptr) return no_folder();
+  if (request.timeout_ms() > kTimeoutMsMax) {
+    return {Code::kInvalidArgument,
+            "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
+  }
+  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
+  const std::uint32_t timeout_ms =
+      request.timeout_ms() == 0 ? kTimeoutMsDefault : request.timeout_ms();
+  PHUB_ASSIGN_OR_RETURN(const TakenSnapshot taken,
+                        snapshotter_->take(view.id, to_string(name), *view.spec, request.round(),
+                                           std::chrono::milliseconds(timeout_ms)));
+  fill(taken.info, *reply.mutable_snapshot());
+  reply.set_pause_seconds(taken.pause_seconds);
+  reply.set_seconds(taken.seconds);
+  return {};
+}
+
+Status SnapshotService::restore(const Principal& caller, const control::RestoreRequest& request,
+                                control::RestoreReply& reply) {
+  if (snapshotter_ == nullptr) return no_folder();
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, snapshotter_->store().verify(request.file()));
+  // Another tenant's is not there, as far as the caller can tell.
+  if (!can_see(caller, head.tenant)) return snapshotter_->store().verify("").error();
+  const std::string was = head.spec.name;
+  if (!request.name().empty()) head.spec.name = request.name();
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
+                        table_.create(head.spec, head.tenant, std::nullopt, request.file()));
+  reply.set_job_id(job_id);
+  fill({.file = request.file(),
+        .tenant = head.tenant,
+        .job = was,
+        .round = head.round,
+        .bytes = 0,
+        .created = head.created,
+        .sha256 = head.sha256},
+       *reply.mutable_snapshot());
+  return {};
+}
+
+grpc::Status SnapshotService::Take(grpc::ServerContext* context,
+                                   const control::TakeRequest* request, control::TakeReply* reply) {
+  constexpr std::string_view kAction = "snapshot take";
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  return gate_.audited(caller, kAction, to_string(name), take(name, *request, *reply));
+}
+
+grpc::Status SnapshotService::List(grpc::ServerContext* context,
+                                   const control::ListSnapshotsRequest* /*request*/,
+                                   control::ListSnapshotsReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  if (snapshotter_ == nullptr) return to_grpc(no_folder());
+  for (const SnapshotInfo& info : snapshotter_->store().list()) {
+    if (can_see(caller, info.tenant)) fill(info, *reply->add_snapshots());
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status SnapshotService::Restore(grpc::ServerContext* context,
+                                      const control::RestoreRequest* request,
+                                      control::RestoreReply* reply) {
+  constexpr std::string_view kAction = "snapshot restore";
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
+  return gate_.audited(caller, kAction, request->file(), restore(caller, *request, *reply));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,36 @@
+// The gRPC service Snapshots: takes, lists and restores snapshots of jobs.
+//
+// Owned by the ControlService; gRPC calls it from its own threads.
+#pragma once
+
+#include "proto/control.grpc.pb.h"
+#include "server/control_service_gate.h"
+#include "server/job_table.h"
+#include "server/snapshot/snapshotter.h"
+
+namespace phub::server {
+
+class SnapshotService final : public control::Snapshots::Service {
+ public:
+  // `snapshotter` null: the server has no state folder, and says so.
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy)
+      : table_(table), snapshotter_(snapshotter), gate_(tenancy) {}
+
+  grpc::Status Take(grpc::ServerContext* context, const control::TakeRequest* request,
+                    control::TakeReply* reply) override;
+  grpc::Status List(grpc::ServerContext* context, const control::ListSnapshotsRequest* request,
+                    control::ListSnapshotsReply* reply) override;
+  grpc::Status Restore(grpc::ServerContext* context, const control::RestoreRequest* request,
+                       control::RestoreReply* reply) override;
+
+ private:
+  Status take(const JobName& name, const control::TakeRequest& request, control::TakeReply& reply);
+  Status restore(const Principal& caller, const control::RestoreRequest& request,
+                 control::RestoreReply& reply);
+
+  JobTable& table_;
+  Snapshotter* const snapshotter_;
+  const Gate gate_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,128 @@
+#include "server/phubctl/main_tenants.h"
+
+#include <memory>
+#include <string>
+
+#include "server/phubctl/tenants.h"
+
+namespace phub::phubctl {
+namespace {
+
+struct Options {
+  TenantOptions tenant;
+  TokenOptions token;
+  std::uint32_t audit_count = 100;
+};
+
+void declare_quotas(CLI::App& command, TenantOptions& tenant) {
+  command.add_option("name", tenant.name, "Name of the tenant")->required();
+  command.add_option("--memory-mib", tenant.memory_mib, "That its live jobs may pin; 0: no bound")
+      ->type_name("MIB");
+  command
+      .add_option("--connections", tenant.connections, "Workers x cores of live jobs; 0: no bound")
+      ->type_name("N");
+  command.add_option("--jobs", tenant.jobs, "Live jobs; 0: no bound")->type_name("N");
+  command
+      .add_option("--weight", tenant.weight,
+                  "Its share of a core beside other tenants' (1 to 1000), for jobs from now on")
+      ->type_name("N");
+}
+
+void declare_changes(CLI::App& tenants, const std::shared_ptr<Options>& options, Command& command) {
+  CLI::App& create = *tenants.add_subcommand("create", "Make a tenant");
+  create.footer("Example:\n  phubctl tenant create vision --memory-mib 4096 --jobs 8 --weight 2");
+  declare_quotas(create, options->tenant);
+  create.callback([options, &command] {
+    command = [options](const Session& session) { return create_tenant(session, options->tenant); };
+  });
+  CLI::App& set = *tenants.add_subcommand("set", "Change quotas; what is left out stays");
+  set.footer("Example:\n  phubctl tenant set vision --jobs 16");
+  declare_quotas(set, options->tenant);
+  set.callback([options, &command] {
+    command = [options](const Session& session) { return set_tenant(session, options->tenant); };
+  });
+  CLI::App& remove = *tenants.add_subcommand("delete", "Delete a tenant and its tokens");
+  remove.footer("Example:\n  phubctl tenant delete vision --close-jobs");
+  remove.add_option("name", options->tenant.name, "Name of the tenant")->required();
+  remove.add_flag("--close-jobs", options->tenant.close_jobs, "End its live jobs too");
+  remove.callback([options, &command] {
+    command = [options](const Session& session) { return delete_tenant(session, options->tenant); };
+  });
+}
+
+void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, Command& command) {
+  CLI::App& tokens =
+      *tenants.add_subcommand("token", "What tenants, observers and administrators show");
+  tokens.require_subcommand(1);
+  TokenOptions& token = options->token;
+  CLI::App& create = *tokens.add_subcommand("create", "Make a token; it is shown only once");
+  create.footer(
+      "Examples:\n"
+      "  phubctl tenant token create vision --label ci --lifetime-hours 720\n"
+      "  phubctl tenant token create vision --save pki/worker/token\n"
+      "  phubctl tenant token create --role observer");
+  create.add_option("tenant", token.tenant, "Whose; none for the roles admin and observer");
+  create.add_option("--role", token.role, "tenant, admin or observer")->capture_default_str();
+  create.add_option("--label", token.label, "For people, in lists and in the audit log");
+  create.add_option("--lifetime-hours", token.lifetime_hours, "0: until it is revoked")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  create.add_option("--save", token.save, "Write it there, readable for you only")
+      ->type_name("FILE");
+  create.callback([options, &command] {
+    command = [options](const Session& session) { return create_token(session, options->token); };
+  });
+  CLI::App& list = *tokens.add_subcommand("list", "All tokens, or one tenant's");
+  list.footer("Example:\n  phubctl tenant token list vision");
+  list.add_option("tenant", token.tenant, "Whose");
+  list.callback([options, &command] {
+    command = [options](const Session& session) {
+      return list_tokens(session, options->token.tenant);
+    };
+  });
+  CLI::App& revoke = *tokens.add_subcommand("revoke", "Refuse a token from now on");
+  revoke.footer("Example:\n  phubctl tenant token revoke 7");
+  revoke.add_option("id", token.id, "As `token list` shows it")->required();
+  revoke.callback([options, &command] {
+    command = [options](const Session& session) {
+      return revoke_token(session, options->token.id);
+    };
+  });
+}
+
+}  // namespace
+
+void declare_tenants(CLI::App& app, Command& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App& tenants = *app.add_subcommand("tenant", "Tenants, their quotas and their tokens");
+  tenants.require_subcommand(1);
+  tenants.footer(
+      "Examples:\n"
+      "  phubctl tenant create vision --memory-mib 4096 --jobs 8\n"
+      "  phubctl tenant token create vision --save pki/worker/token\n"
+      "  phubctl tenant list");
+  declare_changes(tenants, options, command);
+  tenants.add_subcommand("list", "All tenants, and what they use of their quotas")
+      ->callback([&command] { command = list_tenants; });
+  CLI::App& inspect = *tenants.add_subcommand("inspect", "A tenant, its tokens and its jobs");
+  inspect.footer("Example:\n  phubctl tenant inspect vision");
+  inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();
+  inspect.callback([options, &command] {
+    command = [options](const Session& session) {
+      return inspect_tenant(session, options->tenant.name);
+    };
+  });
+  declare_tokens(tenants, options, command);
+  CLI::App& audit = *app.add_subcommand("audit", "Who changed what, and who was refused");
+  audit.footer("Example:\n  phubctl audit --count 20");
+  audit.add_option("--count", options->audit_count, "The last so many records, at most 10,000")
+      ->check(CLI::Range(1U, 10'000U))
+      ->capture_default_str();
+  audit.callback([options, &command] {
+    command = [options](const Session& session) {
+      return print_audit(session, options->audit_count);
+    };
+  });
+}
+
+}  // namespace phub::phubctl

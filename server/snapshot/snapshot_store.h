@@ -1,0 +1,59 @@
+// The snapshots of a server: files in one folder, TENANT/JOB.ROUND.safetensors.
+//
+// Owned by the daemon; any control thread. Files are written under another name and renamed, the
+// last few of each job are kept. What is read is verified before it is used.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "server/data_plane.h"
+#include "server/job_spec.h"
+#include "server/snapshot/snapshot_file.h"
+
+namespace phub::server {
+
+struct SnapshotInfo {
+  std::string file;  // below the folder: what `read` takes
+  std::string tenant;
+  std::string job;
+  std::uint64_t round = 0;
+  std::uint64_t bytes = 0;
+  std::string created;  // UTC
+  std::string sha256;
+};
+
+class SnapshotStore {
+ public:
+  // Makes the folder, for its owner only. `kept`: snapshots of a job, above that the oldest go;
+  // 0: all.
+  static Result<std::unique_ptr<SnapshotStore>> create(const std::string& folder,
+                                                       std::uint32_t kept);
+
+  Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied);
+
+  // Sorted by tenant, job and round. Files that are no snapshots are left out.
+  std::vector<SnapshotInfo> list() const;
+
+  // What the snapshot says of itself; its data is verified. Errors: kNotFound, kDataLoss.
+  Result<SnapshotHead> verify(const std::string& file) const;
+
+  // What a job with this plan starts from.
+  Result<std::shared_ptr<const JobCopy>> load(const std::string& file, const Plan& plan,
+                                              std::uint32_t server_index) const;
+
+ private:
+  SnapshotStore(std::string folder, std::uint32_t kept) : folder_(std::move(folder)), kept_(kept) {}
+  Result<TensorFile> read(const std::string& file) const;
+  void remove_oldest(const std::string& tenant, const std::string& job) const;
+
+  const std::string folder_;
+  const std::uint32_t kept_;
+  std::mutex mutex_;  // one writer at a time
+};
+
+}  // namespace phub::server

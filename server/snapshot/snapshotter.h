@@ -1,0 +1,40 @@
+// Takes snapshots: copies a running job and writes the copy down.
+//
+// Owned by the daemon; any control thread, which it blocks until the job's round is over.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "server/data_plane.h"
+#include "server/job_spec.h"
+#include "server/snapshot/snapshot_store.h"
+
+namespace phub::server {
+
+struct TakenSnapshot {
+  SnapshotInfo info;
+  double pause_seconds = 0;  // that the busiest core spent on copying: what the job felt of it
+  double seconds = 0;        // all in all
+};
+
+class Snapshotter {
+ public:
+  // Both outlive this.
+  Snapshotter(DataPlane& data_plane, SnapshotStore& store)
+      : data_plane_(data_plane), store_(store) {}
+
+  // When round `round` is over; 0: as soon as possible. `label` names the job in messages.
+  Result<TakenSnapshot> take(std::uint64_t job_id, const std::string& label, const JobSpec& spec,
+                             std::uint64_t round, std::chrono::milliseconds timeout);
+
+  const SnapshotStore& store() const { return store_; }
+
+ private:
+  DataPlane& data_plane_;
+  SnapshotStore& store_;
+};
+
+}  // namespace phub::server
