@@ -31,12 +31,13 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
  public:
   Session(Acceptor& acceptor, UniqueFd socket, bool shm)
       : acceptor_(acceptor),
+        handshakes_(acceptor.handshakes_),
         shm_(shm),
         stream_(acceptor.context_, socket.release()),
         timer_(acceptor.context_, acceptor.options_.deadline) {
-    ++acceptor_.handshakes_;
+    ++*handshakes_;
   }
-  ~Session() { --acceptor_.handshakes_; }
+  ~Session() { --*handshakes_; }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -152,7 +153,8 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     timer_.cancel();
   }
 
-  Acceptor& acceptor_;
+  Acceptor& acceptor_;  // gone when the io_context destroys what still waits
+  const std::shared_ptr<std::uint32_t> handshakes_;
   bool shm_;
   asio::posix::stream_descriptor stream_;
   asio::steady_timer timer_;
@@ -226,7 +228,7 @@ void Acceptor::accept(asio::posix::stream_descriptor& listener, bool shm) {
                         if (error) return;
                         UniqueFd socket(::accept4(listener.native_handle(), nullptr, nullptr,
                                                   SOCK_CLOEXEC | SOCK_NONBLOCK));
-                        if (socket && handshakes_ < options_.max_handshakes) {
+                        if (socket && *handshakes_ < options_.max_handshakes) {
                           std::make_shared<Session>(*this, std::move(socket), shm)->start();
                         } else if (socket) {
                           drops_.count(Drop::kRefusedConnection);

@@ -76,7 +76,9 @@ class Acceptor {
   Admission& admission_;
   DropCounters drops_;
   std::uint16_t tcp_port_ = 0;
-  std::uint32_t handshakes_ = 0;
+  // In progress. Sessions share it: the io_context keeps some of them longer than the acceptor
+  // lives.
+  std::shared_ptr<std::uint32_t> handshakes_ = std::make_shared<std::uint32_t>(0);
   std::optional<boost::asio::posix::stream_descriptor> tcp_;
   std::optional<boost::asio::posix::stream_descriptor> unix_;
 };
