@@ -10,7 +10,8 @@
 
 #include <array>
 #include <cstdio>
-#include <ctime>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 namespace phub {
@@ -38,6 +39,12 @@ Result<std::unique_ptr<std::FILE, Free>> open_file(const std::string& field,
   std::unique_ptr<std::FILE, Free> file(std::fopen(path.c_str(), "re"));
   if (file) return file;
   return errno_status("security." + field + ": cannot read " + path, Code::kInvalidArgument);
+}
+
+Result<std::string> read_text(const std::string& field, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return errno_status("security." + field + ": cannot read " + path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 Result<Certificate> read_certificate(const std::string& field, const std::string& path) {
@@ -100,13 +107,14 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(const TlsF
     return invalid("ca", "is missing: without it the server cannot be told from another");
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Certificate ca, read_certificate("ca", files.ca));
-  if (!files.key.empty()) PHUB_RETURN_IF_ERROR(check_pair(files));
-  grpc::experimental::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(std::make_shared<FileWatcherCertificateProvider>(
-      files.key, files.certificate, files.ca, kReloadSeconds));
-  options.watch_root_certs();
-  if (!files.key.empty()) options.watch_identity_key_cert_pairs();
-  return grpc::experimental::TlsCredentials(options);
+  grpc::SslCredentialsOptions options;
+  PHUB_ASSIGN_OR_RETURN(options.pem_root_certs, read_text("ca", files.ca));
+  if (!files.key.empty()) {
+    PHUB_RETURN_IF_ERROR(check_pair(files));
+    PHUB_ASSIGN_OR_RETURN(options.pem_cert_chain, read_text("certificate", files.certificate));
+    PHUB_ASSIGN_OR_RETURN(options.pem_private_key, read_text("key", files.key));
+  }
+  return grpc::SslCredentials(options);
 }
 
 std::optional<PeerCertificate> peer_certificate(const grpc::ServerContextBase& context) {

@@ -1,7 +1,9 @@
 // TLS for gRPC, from PEM files, at both ends; and who the other end's certificate names.
 //
-// Any thread. The files are read again every few seconds: new connections use what they hold then.
-// gRPC's security headers are included here only.
+// Any thread. A server reads the files again every second: new connections use what they hold then.
+// A client, which has one connection for its life, reads them once: gRPC 1.51 never gives back what
+// a watching client has allocated, its thread included. gRPC's security headers are included here
+// only.
 #pragma once
 
 #include <grpcpp/security/credentials.h>

@@ -39,6 +39,7 @@ void FairShare::add(Flow& flow, std::uint64_t tenant_id, std::uint32_t weight) {
   }
   Tenant& tenant = **found;
   tenant.weight = weight;
+  weigh();
   ++tenant.flows;
   tenant.awake.reserve(tenant.flows);
   flow.tenant_ = &tenant;
@@ -51,6 +52,19 @@ void FairShare::remove(Flow& flow) {
   flow = Flow{};
   if (--tenant->flows > 0) return;
   std::erase_if(tenants_, [&](const auto& other) { return other.get() == tenant; });
+  weigh();
+}
+
+void FairShare::weigh() {
+  heaviest_ = 1;
+  for (const auto& tenant : tenants_) {
+    heaviest_ = std::max(heaviest_, std::int64_t{tenant->weight});
+  }
+}
+
+std::int64_t FairShare::turn_of(const Tenant& tenant) const {
+  const std::int64_t turn = quantum_ * tenant.weight;
+  return heaviest_ <= kTurnMax ? turn : std::max<std::int64_t>(1, turn * kTurnMax / heaviest_);
 }
 
 void FairShare::wake(Flow& flow) {
@@ -79,7 +93,7 @@ FairShare::Flow* FairShare::next() {
   if (awake_ == 0) return nullptr;
   if (awake_ == 1) return turns_.front()->awake.front();
   while (turns_[turn_]->credit <= 0) {
-    turns_[turn_]->credit += quantum_ * turns_[turn_]->weight;
+    turns_[turn_]->credit += turn_of(*turns_[turn_]);
     turn_ = (turn_ + 1) % turns_.size();
   }
   Tenant& tenant = *turns_[turn_];
@@ -93,7 +107,7 @@ FairShare::Flow* FairShare::next() {
 void FairShare::charge(Flow& flow, std::uint64_t cost) {
   if (awake_ <= 1) return;  // nobody is kept waiting
   pay(flow.credit_, quantum_, cost);
-  pay(flow.tenant_->credit, quantum_ * flow.tenant_->weight, cost);
+  pay(flow.tenant_->credit, std::max(quantum_, turn_of(*flow.tenant_)), cost);
 }
 
 }  // namespace phub::server

@@ -30,7 +30,8 @@ class FairShare {
     bool awake_ = false;
   };
 
-  // `quantum`: cost that a tenant of weight 1 may run up in a turn.
+  // `quantum`: cost that a tenant of weight 1 may run up in a turn. The heaviest tenant gets at
+  // most kTurnMax of them, and the others less than one, when weights are far apart.
   explicit FairShare(std::uint64_t quantum) : quantum_(static_cast<std::int64_t>(quantum)) {}
 
   // REQUIRES: weight > 0; the flow is in no FairShare. The weight is the tenant's: the last one
@@ -51,6 +52,8 @@ class FairShare {
 
   std::size_t awake() const { return awake_; }
 
+  static constexpr std::int64_t kTurnMax = 16;
+
  private:
   struct Tenant {
     std::uint64_t id = 0;
@@ -61,7 +64,11 @@ class FairShare {
     std::vector<Flow*> awake;  // in the order of their turns
   };
 
+  std::int64_t turn_of(const Tenant& tenant) const;
+  void weigh();
+
   std::int64_t quantum_;
+  std::int64_t heaviest_ = 1;
   std::vector<std::unique_ptr<Tenant>> tenants_;
   std::vector<Tenant*> turns_;  // tenants with flows that are awake
   std::size_t turn_ = 0;

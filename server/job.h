@@ -39,7 +39,7 @@ struct JobName {
   JobName(const char* of) : name(of) {}             // NOLINT(google-explicit-constructor)
   JobName(std::string of) : name(std::move(of)) {}  // NOLINT(google-explicit-constructor)
   JobName(std::string whose, std::string of) : tenant(std::move(whose)), name(std::move(of)) {}
-  auto operator<=>(const JobName&) const = default;
+  auto operator<=>(const JobName&) const = default;  // NOLINT(modernize-use-nullptr): tidy's error
 
   std::string tenant = std::string(kDefaultTenant);
   std::string name;

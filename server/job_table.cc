@@ -98,6 +98,7 @@ Result<std::shared_ptr<Job>> JobTable::job_of(const Ticket& ticket) const {
                 "prints them");
 }
 
+// Writes to the journal under the mutex, but only for every 64th job.
 Result<std::uint64_t> JobTable::take_id() {
   if (next_id_ == ids_end_) {
     if (options_.journal != nullptr) {

@@ -32,10 +32,10 @@ struct Overrides {
   std::string config_path;
   std::optional<std::string> control;
   std::optional<std::string> data;
+  std::optional<std::string> http;
   std::optional<std::string> state;
   std::optional<std::string> credentials;
   bool allow_plaintext = false;
-  std::optional<std::string> http;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;

@@ -16,8 +16,7 @@ class TokenReaders final : public Authorizer {
   explicit TokenReaders(Access& access) : access_(access) {}
 
   bool may_read(std::string_view bearer_token) override {
-    const auto caller =
-        access_.authenticate({.token = std::string(bearer_token), .peer = "the web page"});
+    const auto caller = access_.authenticate({.token = std::string(bearer_token), .peer = "http"});
     return caller && (caller->role == Role::kAdmin || caller->role == Role::kObserver);
   }
 

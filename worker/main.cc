@@ -1,5 +1,6 @@
 // phub-worker: trains a network, alone or with others through PHub servers.
 #include <fmt/core.h>
+#include <grpc/support/log.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -246,6 +247,9 @@ int train_command(const Overrides& overrides) {
   const auto config = load(overrides);
   if (!config) return fail(config.error(), kExitUsage);
   spdlog::set_level(spdlog::level::from_str(config->log_level()));
+  gpr_set_log_function([](gpr_log_func_args* arguments) {
+    spdlog::debug("grpc: {}", arguments->message);  // what matters comes back as a Status
+  });
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   const auto result = train::run_session(

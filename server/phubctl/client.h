@@ -4,8 +4,10 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "common/base/status.h"
@@ -24,13 +26,22 @@ class AdminClient {
 
   // Calls `method` of the stub within the timeout. Errors: the server's, or kUnavailable with the
   // cure when none answers.
-  template <typename Method, typename Request, typename Reply>
-  Status call(Method method, const Request& request, Reply& reply) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout_);
-    if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
-    return explain((stub_.get()->*method)(&context, request, &reply));
+  template <typename Stub, typename Request, typename Reply>
+  Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+              const Request& request, Reply& reply) {
+    return call(method, request, reply, timeout_);
   }
+  template <typename Stub, typename Request, typename Reply>
+  Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+              const Request& request, Reply& reply, std::chrono::milliseconds timeout) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
+    return explain(
+        (std::get<std::unique_ptr<Stub>>(stubs_).get()->*method)(&context, request, &reply));
+  }
+
+  const std::string& address() const { return address_; }
 
  private:
   AdminClient(std::string address, std::chrono::milliseconds timeout, std::string token)
@@ -41,13 +52,16 @@ class AdminClient {
   const std::chrono::milliseconds timeout_;
   const std::string token_;  // empty: none
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<control::Admin::Stub> stub_;
+  std::tuple<std::unique_ptr<control::Admin::Stub>, std::unique_ptr<control::Snapshots::Stub>>
+      stubs_;
 };
 
 struct Session {
   AdminClient& client;
   bool as_json = false;
   std::string tenant = {};  // whose jobs are meant; empty: the server decides
+  // Another server, with the same credentials.
+  std::function<Result<std::unique_ptr<AdminClient>>(const std::string& address)> connect = {};
 };
 
 // Writes a line or several to standard output.

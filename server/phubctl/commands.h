@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "server/phubctl/client.h"
 
 namespace phub::phubctl {
+
+// What a command line asks for, to be run when a server is connected.
+using Command = std::function<Status(const Session&)>;
 
 // What `job create` is given: a file, or the fields.
 struct JobOptions {
@@ -44,7 +48,7 @@ Status create_job(const Session& session, const JobOptions& options);
 Status close_job(const Session& session, const std::string& name);
 Status print_plan(const Session& session, const std::string& name, bool with_chunks);
 Status print_statistics(const Session& session);
-Status drain(const Session& session, std::uint32_t deadline_ms);
+Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
 Status explain_job(const Session& session, const std::string& name);
 Status trace_job(const Session& session, const TraceOptions& options);

@@ -1,5 +1,6 @@
 // phubctl: looks at and administers a phub-server.
 #include <fmt/format.h>
+#include <grpc/support/log.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "server/phubctl/commands.h"
 #include "server/phubctl/main_doctor.h"
 #include "server/phubctl/main_pki.h"
+#include "server/phubctl/main_snapshots.h"
 #include "server/phubctl/main_tenants.h"
 #include "server/phubctl/main_watch.h"
 
@@ -32,6 +34,7 @@ struct Options {
   std::uint64_t job_id = 0;
   bool with_chunks = false;
   std::uint32_t deadline_ms = 0;
+  bool snapshots = false;
   JobOptions job;
 };
 
@@ -138,8 +141,12 @@ void declare(CLI::App& app, Options& options, Command& command) {
       .add_option("--deadline-ms", options.deadline_ms,
                   "End jobs that still run then, milliseconds; 0: let them finish")
       ->capture_default_str();
+  drain_command.add_flag("--snapshots", options.snapshots,
+                         "Take a snapshot of each job that the deadline ends");
   drain_command.callback([&] {
-    command = [&](const Session& session) { return drain(session, options.deadline_ms); };
+    command = [&](const Session& session) {
+      return drain(session, options.deadline_ms, options.snapshots);
+    };
   });
 }
 
@@ -148,11 +155,14 @@ Status ask_server(const Options& options, const Command& command) {
   if (!options.credentials.empty()) {
     PHUB_ASSIGN_OR_RETURN(credentials, find_credentials(options.credentials));
   }
-  PHUB_ASSIGN_OR_RETURN(
-      const auto client,
-      AdminClient::create(options.server, std::chrono::milliseconds(options.timeout_ms),
-                          credentials));
-  return command({.client = *client, .as_json = options.as_json, .tenant = options.tenant});
+  const auto connect = [&](const std::string& address) {
+    return AdminClient::create(address, std::chrono::milliseconds(options.timeout_ms), credentials);
+  };
+  PHUB_ASSIGN_OR_RETURN(const auto client, connect(options.server));
+  return command({.client = *client,
+                  .as_json = options.as_json,
+                  .tenant = options.tenant,
+                  .connect = connect});
 }
 
 int run(int argc, char** argv) {
@@ -161,10 +171,12 @@ int run(int argc, char** argv) {
   Command command;
   LocalCommand local_command;
   declare(app, options, command);
+  declare_snapshots(app, command);
   declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   declare_pki(app, options.as_json, local_command);
+  gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

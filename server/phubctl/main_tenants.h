@@ -4,14 +4,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 
-#include "common/base/status.h"
-#include "server/phubctl/client.h"
+#include "server/phubctl/commands.h"
 
 namespace phub::phubctl {
-
-using Command = std::function<Status(const Session&)>;
 
 void declare_tenants(CLI::App& app, Command& command);
 

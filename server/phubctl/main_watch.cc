@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint32_t kRoundsMax = 256;  // that a core's log holds
 
-void declare_top(CLI::App& app, ServerCommand& command) {
+void declare_top(CLI::App& app, Command& command) {
   CLI::App& sub = *app.add_subcommand("top", "Cores and jobs with live rates");
   sub.footer(
       "Examples:\n"
@@ -24,7 +24,7 @@ void declare_top(CLI::App& app, ServerCommand& command) {
   });
 }
 
-void declare_explain(CLI::App& jobs, ServerCommand& command) {
+void declare_explain(CLI::App& jobs, Command& command) {
   CLI::App& sub = *jobs.add_subcommand("explain", "Why is a step of the job slow?");
   sub.footer(
       "Examples:\n"
@@ -39,7 +39,7 @@ void declare_explain(CLI::App& jobs, ServerCommand& command) {
   });
 }
 
-void declare_trace(CLI::App& app, ServerCommand& command) {
+void declare_trace(CLI::App& app, Command& command) {
   CLI::App& sub = *app.add_subcommand("trace", "The last rounds of a job as a Chrome trace");
   sub.footer(
       "Examples:\n"
@@ -60,7 +60,7 @@ void declare_trace(CLI::App& app, ServerCommand& command) {
 
 }  // namespace
 
-void declare_watch(CLI::App& app, CLI::App& jobs, ServerCommand& command) {
+void declare_watch(CLI::App& app, CLI::App& jobs, Command& command) {
   declare_top(app, command);
   declare_explain(jobs, command);
   declare_trace(app, command);

@@ -4,15 +4,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <functional>
 
 #include "server/phubctl/commands.h"
 
 namespace phub::phubctl {
 
-using ServerCommand = std::function<Status(const Session&)>;
-
 // `jobs` is the subcommand `job` of `app`; `command` outlives both.
-void declare_watch(CLI::App& app, CLI::App& jobs, ServerCommand& command);
+void declare_watch(CLI::App& app, CLI::App& jobs, Command& command);
 
 }  // namespace phub::phubctl

@@ -101,9 +101,10 @@ Status print_statistics(const Session& session) {
   return {};
 }
 
-Status drain(const Session& session, std::uint32_t deadline_ms) {
+Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots) {
   control::DrainRequest request;
   request.set_timeout_ms(deadline_ms);
+  request.set_snapshots(snapshots);
   control::DrainReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Drain, request, reply));
   if (session.as_json) {

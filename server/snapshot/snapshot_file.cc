@@ -7,7 +7,7 @@
 #include <charconv>
 #include <unordered_map>
 
-#include "server/snapshot/spec_text.h"
+#include "server/control_service_spec.h"
 
 namespace phub::server {
 namespace {

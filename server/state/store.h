@@ -37,7 +37,7 @@ struct StoredJob {
   std::string tenant;
   std::string spec;  // as the caller writes it
   std::optional<Digest> nonce_hash;
-  std::string snapshot;  // that it starts from; empty: none
+  std::string snapshot = {};  // that it starts from; empty: none
 };
 
 struct AuditRecord {

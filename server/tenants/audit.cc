@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <chrono>
 
 namespace phub::server {
@@ -12,9 +11,10 @@ constexpr std::size_t kCharsMax = 512;  // of each word: they may be a caller's
 
 std::string bounded(std::string_view text) {
   std::string shown(text.substr(0, kCharsMax));
-  std::replace_if(
-      shown.begin(), shown.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F || c == '"'; }, '?');
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+    if (c == '"') c = '\'';
+  }
   return shown;
 }
 

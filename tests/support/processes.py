@@ -28,9 +28,9 @@ def until(condition, what):
 
 
 class Server:
-    def __init__(self, *more):
+    def __init__(self, *more, control="127.0.0.1:0"):
         self.process = subprocess.Popen(
-            [BIN / "phub-server", "--control", "127.0.0.1:0", "--data", "127.0.0.1:0",
+            [BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
              "--cores", "2", "--log-level", "warn", *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()

@@ -184,6 +184,40 @@ TEST_CASE("a configuration changed after loading is checked without a place") {
   CHECK_THAT(validate(worker).message(), StartsWith("data.path: is missing"));
 }
 
+TEST_CASE("what is wrong with security is named, with the cure") {
+  struct Case {
+    const char* text;
+    const char* start;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"control_address: \"0.0.0.0:1\"", "control_address: 0.0.0.0:1", "phubctl pki init"},
+      {"control_address: \"rack1:1\"", "control_address: rack1:1", "allow_plaintext"},
+      {"security { tokens: \"off\" ca: \"a\" }", "security.certificate:", "is missing"},
+      {"security { tokens: \"on\" }", "security.tokens: \"on\"", "required, off"},
+      {"security { allow_plaintext: true }", "security.tokens:", "needs state_folder"},
+      {"security { tokens: \"off\" client_certificates: \"none\" }",
+       "security.client_certificates:", "no effect"},
+      {"join_secret_lifetime_ms: 1", "join_secret_lifetime_ms: 1", "1000 to 3600000"},
+  };
+  for (const Case& c : cases) {
+    const auto config = parse_server_config(c.text, "s.textproto");
+    REQUIRE_FALSE(config);
+    CHECK_THAT(config.error().message(), Contains(c.start) && Contains(c.part));
+  }
+  for (const char* const right :
+       {"control_address: \"[::1]:1\"", "control_address: \"localhost:1\"",
+        "control_address: \"0.0.0.0:1\" security { tokens: \"off\" allow_plaintext: true }",
+        "control_address: \"0.0.0.0:1\" state_folder: \"s\" security { ca: \"a\" certificate: "
+        "\"b\" key: \"c\" }"}) {
+    const auto config = parse_server_config(right, "s.textproto");
+    INFO((config ? "" : config.error().message()));
+    CHECK(config.has_value());
+  }
+  CHECK_THAT(worker_error("data { path: \"x\" } security { certificate: \"a\" }"),
+             Contains("security.certificate:"));
+}
+
 TEST_CASE("a file that is not there or is a directory is named") {
   const auto missing = load_server_config("no/such/file.textproto");
   REQUIRE_FALSE(missing);

@@ -1,5 +1,6 @@
 #include "server/fair_share.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -46,6 +47,33 @@ TEST_CASE("Tenants that always want the core get it by weight, whatever their pi
   });
   CHECK(ratio(got.at(&two), got.at(&one)) == Approx(2.0).epsilon(0.01));
   CHECK(ratio(got.at(&four), got.at(&one)) == Approx(4.0).epsilon(0.01));
+}
+
+TEST_CASE("Weights far apart hold too") {
+  FairShare share(kQuantum);
+  FairShare::Flow light;
+  FairShare::Flow heavy;
+  share.add(light, 1, 1);
+  share.add(heavy, 2, 1000);
+  share.wake(light);
+  share.wake(heavy);
+  const auto got = serve(share, 1'000'000, [](const FairShare::Flow&) { return 400ULL; });
+  CHECK(ratio(got.at(&heavy), got.at(&light)) == Approx(1000.0).epsilon(0.05));
+}
+
+TEST_CASE("The turns of heavy tenants are no longer than the longest turn") {
+  FairShare share(kQuantum);
+  std::array<FairShare::Flow, 2> flows;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    share.add(flows[i], i, 1000);
+    share.wake(flows[i]);
+  }
+  for (int i = 0; i < 100; ++i) {
+    FairShare::Flow* const flow = share.next();
+    std::uint64_t turn = 0;
+    for (; share.next() == flow; turn += 400) share.charge(*flow, 400);
+    CHECK(turn <= FairShare::kTurnMax * kQuantum + 400);
+  }
 }
 
 TEST_CASE("A tenant's share does not grow with its jobs, which share it equally") {

@@ -1,4 +1,4 @@
-#include "server/snapshot/spec_text.h"
+#include "server/control_service_spec.h"
 
 #include <google/protobuf/util/json_util.h>
 

@@ -1,0 +1,47 @@
+#include "server/phubctl/main_snapshots.h"
+
+#include <memory>
+
+#include "server/phubctl/snapshots.h"
+
+namespace phub::phubctl {
+
+void declare_snapshots(CLI::App& app, Command& command) {
+  const auto snapshot = std::make_shared<SnapshotOptions>();
+  CLI::App& take = *app.add_subcommand("snapshot", "Write a running job's parameters and state");
+  take.footer(
+      "Examples:\n"
+      "  phubctl snapshot demo\n"
+      "  phubctl --server 10.0.0.1:7077 snapshot demo --also 10.0.0.2:7077\n"
+      "                                 a job of two servers, both at the same round\n\n"
+      "Training goes on; the pause is what the busiest core spent on copying. Each server writes "
+      "a\n"
+      "safetensors file with checksums into its state_folder and keeps the last few of a job.");
+  take.add_option("job", snapshot->job, "Name of the job")->required();
+  take.add_option("--round", snapshot->round, "When this round is over; 0: as soon as possible")
+      ->capture_default_str();
+  take.add_option("--wait-ms", snapshot->wait_ms, "How long to wait for the round, milliseconds")
+      ->check(CLI::Range(1U, 3'600'000U))
+      ->capture_default_str();
+  take.add_option("--also", snapshot->also, "The job's other servers")->type_name("HOST:PORT");
+  take.callback([snapshot, &command] {
+    command = [snapshot](const Session& session) { return take_snapshot(session, *snapshot); };
+  });
+  app.add_subcommand("snapshots", "List the server's snapshots")->callback([&command] {
+    command = list_snapshots;
+  });
+  const auto restore = std::make_shared<RestoreOptions>();
+  CLI::App& again = *app.add_subcommand("restore", "Make a job that starts from a snapshot");
+  again.footer(
+      "Example:\n"
+      "  phubctl restore default/demo.000000001200.safetensors --as demo\n\n"
+      "The job waits for its workers, which join as they join any other. Its first round, which\n"
+      "otherwise takes worker 0's parameters, answers with the snapshot's.");
+  again.add_option("file", restore->file, "As `phubctl snapshots` lists it")->required();
+  again.add_option("--as", restore->name, "Name of the new job; left out: as it was");
+  again.callback([restore, &command] {
+    command = [restore](const Session& session) { return restore_snapshot(session, *restore); };
+  });
+}
+
+}  // namespace phub::phubctl

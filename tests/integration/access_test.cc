@@ -1,0 +1,306 @@
+// Who may do what, over real gRPC: tokens, roles, namespaces, tickets.
+#include <algorithm>
+#include <functional>
+
+#include "tests/support/lab.h"
+#include "worker/client/rendezvous.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+using client::Rendezvous;
+using control::Admin;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{20'000};
+
+client::JobDescription job_of(const std::string& name, std::uint32_t workers = 1) {
+  return {.name = name, .workers = workers, .keys = {{.name = "w", .elements = 1000}}};
+}
+
+struct Tenants : Lab {
+  Tenants() : Lab(/*with_tls=*/false) {
+    red = token_for("red");
+    blue = token_for("blue");
+    observer = new_token("observer", "");
+  }
+  std::string new_token(const std::string& role, const std::string& tenant) {
+    control::CreateTokenRequest request;
+    request.set_role(role);
+    request.set_tenant(tenant);
+    control::CreateTokenReply reply;
+    REQUIRE(ask(*stub, admin_token(), &Admin::Stub::CreateToken, request, reply).ok());
+    last_token_id = reply.info().token_id();
+    return reply.token();
+  }
+  std::string token_for(const std::string& tenant) {
+    control::CreateTenantRequest request;
+    request.set_name(tenant);
+    control::CreateTenantReply reply;
+    REQUIRE(ask(*stub, admin_token(), &Admin::Stub::CreateTenant, request, reply).ok());
+    return new_token("tenant", tenant);
+  }
+  grpc::Status create(const std::string& token, const std::string& name,
+                      const std::string& tenant = "") {
+    control::CreateJobRequest request;
+    request.mutable_spec()->set_name(name);
+    request.mutable_spec()->set_workers(2);
+    request.set_tenant(tenant);
+    return ask(*stub, token, &Admin::Stub::CreateJob, request, created);
+  }
+  Result<client::JoinInfo> join(const std::string& token, const std::string& name,
+                                const std::string& tenant = "") {
+    ClientSecurity shown = security("", token);
+    shown.tenant = tenant;
+    members.push_back(std::move(*Rendezvous::create(address(), shown)));
+    return members.back()->join(job_of(name), kLong);
+  }
+  std::unique_ptr<Admin::Stub> stub = admin_stub("");
+  std::string red, blue, observer;
+  std::uint64_t last_token_id = 0;
+  control::CreateJobReply created;
+  std::vector<std::unique_ptr<Rendezvous>> members;
+};
+
+// Trace.
+constexpr std::size_t kNotImplemented = 1;
+
+// Every call of Admin, by name, with a harmless request.
+using Call = std::function<grpc::StatusCode(Admin::Stub&, const std::string&)>;
+template <typename Request, typename Reply, typename Method>
+Call call_of(Method method) {
+  return [method](Admin::Stub& stub, const std::string& token) {
+    Reply reply;
+    return ask(stub, token, method, Request(), reply).error_code();
+  };
+}
+
+TEST_CASE("every call of Admin asks who calls, and each role has its own") {
+  using Stub = Admin::Stub;
+  Tenants f;
+  struct Row {
+    const char* name;
+    Call call;
+    bool tenant, observer;
+  };
+  const Row rows[] = {
+      {"CreateJob", call_of<control::CreateJobRequest, control::CreateJobReply>(&Stub::CreateJob),
+       true, false},
+      {"ListJobs", call_of<control::ListJobsRequest, control::ListJobsReply>(&Stub::ListJobs), true,
+       true},
+      {"InspectJob",
+       call_of<control::InspectJobRequest, control::InspectJobReply>(&Stub::InspectJob), true,
+       true},
+      {"CloseJob", call_of<control::CloseJobRequest, control::CloseJobReply>(&Stub::CloseJob), true,
+       false},
+      {"Plan", call_of<control::PlanRequest, control::PlanReply>(&Stub::Plan), true, true},
+      {"Statistics",
+       call_of<control::StatisticsRequest, control::StatisticsReply>(&Stub::Statistics), true,
+       true},
+      {"CreateTenant",
+       call_of<control::CreateTenantRequest, control::CreateTenantReply>(&Stub::CreateTenant),
+       false, false},
+      {"ListTenants",
+       call_of<control::ListTenantsRequest, control::ListTenantsReply>(&Stub::ListTenants), true,
+       true},
+      {"InspectTenant",
+       call_of<control::InspectTenantRequest, control::InspectTenantReply>(&Stub::InspectTenant),
+       true, true},
+      {"SetTenant", call_of<control::SetTenantRequest, control::SetTenantReply>(&Stub::SetTenant),
+       false, false},
+      {"DeleteTenant",
+       call_of<control::DeleteTenantRequest, control::DeleteTenantReply>(&Stub::DeleteTenant),
+       false, false},
+      {"CreateToken",
+       call_of<control::CreateTokenRequest, control::CreateTokenReply>(&Stub::CreateToken), false,
+       false},
+      {"ListTokens",
+       call_of<control::ListTokensRequest, control::ListTokensReply>(&Stub::ListTokens), false,
+       false},
+      {"RevokeToken",
+       call_of<control::RevokeTokenRequest, control::RevokeTokenReply>(&Stub::RevokeToken), false,
+       false},
+      {"ListAudit", call_of<control::ListAuditRequest, control::ListAuditReply>(&Stub::ListAudit),
+       false, false},
+      {"Drain", call_of<control::DrainRequest, control::DrainReply>(&Stub::Drain), false, false},
+  };
+  const auto is_let_in = [](grpc::StatusCode code) {
+    return code != grpc::StatusCode::UNAUTHENTICATED && code != grpc::StatusCode::PERMISSION_DENIED;
+  };
+  for (const Row& row : rows) {
+    INFO(row.name);
+    for (const std::string& token : {std::string(), std::string("phub-1-wrong")}) {
+      CHECK(row.call(*f.stub, token) == grpc::StatusCode::UNAUTHENTICATED);
+    }
+    CHECK(is_let_in(row.call(*f.stub, f.red)) == row.tenant);
+    CHECK(is_let_in(row.call(*f.stub, f.observer)) == row.observer);
+    CHECK(is_let_in(row.call(*f.stub, f.admin_token())));
+  }
+  const auto* const file = control::DrainRequest::descriptor()->file();
+  CHECK(file->FindServiceByName("Admin")->method_count() == std::size(rows) + kNotImplemented);
+}
+
+TEST_CASE("another tenant's job answers as if it did not exist") {
+  Tenants f;
+  REQUIRE(f.create(f.red, "secret").ok());
+  const std::uint64_t id = f.created.job_id();
+  const auto inspect = [&](const std::string& token, const std::string& tenant,
+                           const std::string& name, std::uint64_t job_id) {
+    control::InspectJobRequest request;
+    request.set_name(name);
+    request.set_tenant(tenant);
+    request.set_job_id(job_id);
+    control::InspectJobReply reply;
+    return ask(*f.stub, token, &Admin::Stub::InspectJob, request, reply);
+  };
+  CHECK(inspect(f.red, "", "secret", 0).ok());
+  CHECK(inspect(f.observer, "red", "secret", 0).ok());
+  const auto is_same_as_missing = [](grpc::Status there, grpc::Status missing,
+                                     const std::string& word, const std::string& instead) {
+    std::string message = missing.error_message();
+    for (std::size_t at = 0; (at = message.find(instead)) != std::string::npos;) {
+      message.replace(at, instead.size(), word);
+    }
+    CHECK(there.error_code() == grpc::StatusCode::NOT_FOUND);
+    CHECK(missing.error_code() == grpc::StatusCode::NOT_FOUND);
+    CHECK(there.error_message() == message);
+  };
+  is_same_as_missing(inspect(f.blue, "red", "secret", 0), inspect(f.blue, "red", "nosuch", 0),
+                     "secret", "nosuch");
+  is_same_as_missing(inspect(f.blue, "", "", id), inspect(f.blue, "", "", 4711), std::to_string(id),
+                     "4711");
+  const auto close = [&](const std::string& token, const std::string& name) {
+    control::CloseJobRequest request;
+    request.set_name(name);
+    request.set_tenant("red");
+    control::CloseJobReply reply;
+    return ask(*f.stub, token, &Admin::Stub::CloseJob, request, reply);
+  };
+  is_same_as_missing(close(f.blue, "secret"), close(f.blue, "nosuch"), "secret", "nosuch");
+  const auto plan = [&](const std::string& token, const std::string& name) {
+    control::PlanRequest request;
+    request.set_name(name);
+    request.set_tenant("red");
+    control::PlanReply reply;
+    return ask(*f.stub, token, &Admin::Stub::Plan, request, reply);
+  };
+  is_same_as_missing(plan(f.blue, "secret"), plan(f.blue, "nosuch"), "secret", "nosuch");
+  is_same_as_missing(f.create(f.blue, "x", "red"), f.create(f.blue, "x", "nosuch"), "red",
+                     "nosuch");
+
+  control::ListJobsReply listed;
+  REQUIRE(ask(*f.stub, f.blue, &Admin::Stub::ListJobs, control::ListJobsRequest(), listed).ok());
+  CHECK(listed.jobs_size() == 0);
+  REQUIRE(
+      ask(*f.stub, f.observer, &Admin::Stub::ListJobs, control::ListJobsRequest(), listed).ok());
+  CHECK(listed.jobs_size() == 1);
+  CHECK(f.create(f.blue, "secret").ok());
+  control::ListTenantsReply tenants;
+  REQUIRE(
+      ask(*f.stub, f.blue, &Admin::Stub::ListTenants, control::ListTenantsRequest(), tenants).ok());
+  CHECK(tenants.tenants_size() == 1);
+}
+
+TEST_CASE("a worker joins with its tenant's token, in that tenant's namespace only") {
+  Tenants f;
+  REQUIRE(f.join(f.red, "demo"));
+  REQUIRE(f.join(f.blue, "demo"));
+  control::ListJobsReply listed;
+  REQUIRE(
+      ask(*f.stub, f.observer, &Admin::Stub::ListJobs, control::ListJobsRequest(), listed).ok());
+  REQUIRE(listed.jobs_size() == 2);
+  CHECK(listed.jobs(0).tenant() == "red");
+  CHECK(listed.jobs(1).tenant() == "blue");
+  CHECK(f.join(f.red, "other", "blue").error().code() == Code::kPermissionDenied);
+  CHECK(f.join(f.observer, "other").error().code() == Code::kPermissionDenied);
+  CHECK(f.join("", "other").error().code() == Code::kUnauthenticated);
+  CHECK(f.join("phub-2-wrong", "other").error().code() == Code::kUnauthenticated);
+  CHECK(f.join(f.admin_token(), "other", "blue"));
+  control::RevokeTokenRequest revoke;
+  revoke.set_token_id(2);
+  control::RevokeTokenReply revoked;
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::RevokeToken, revoke, revoked).ok());
+  CHECK(f.join(f.red, "later").error().code() == Code::kUnauthenticated);
+  CHECK(f.members[0]->heartbeat(kLong)->running);  // what has joined goes on
+}
+
+TEST_CASE("a job's nonce lets a worker join that job, and nothing else") {
+  Tenants f;
+  REQUIRE(f.create(f.red, "demo").ok());
+  const std::string line = std::to_string(f.created.job_id()) + ":" + f.created.nonce();
+  const auto join_with = [&](const std::string& text, const std::string& name) {
+    const ClientSecurity shown{.nonce_file = f.write("nonce", text)};
+    return Rendezvous::create(f.address(), shown).value()->join(job_of(name, 2), kLong);
+  };
+  CHECK(join_with(line, "demo")->job_id == f.created.job_id());
+  CHECK(join_with(line, "other").error().code() == Code::kInvalidArgument);
+  CHECK(join_with(line + "x", "demo").error().code() == Code::kUnauthenticated);
+  CHECK(join_with("999:" + f.created.nonce(), "demo").error().code() == Code::kUnauthenticated);
+  CHECK_THAT(
+      Rendezvous::create(f.address(), {.nonce_file = f.write("nonce", "what")}).error().message(),
+      Contains("JOB_ID:NONCE"));
+  control::StatisticsReply statistics;
+  REQUIRE(
+      ask(*f.stub, f.observer, &Admin::Stub::Statistics, control::StatisticsRequest(), statistics)
+          .ok());
+  const auto& drops = statistics.server().drops();
+  CHECK(std::any_of(drops.begin(), drops.end(), [](const control::Drop& drop) {
+    return drop.cause() == "refused credentials" && drop.count() == 2;
+  }));
+}
+
+TEST_CASE("tenants, tokens and jobs are there after a restart, and changes are audited") {
+  Tenants f;
+  REQUIRE(f.create(f.red, "kept").ok());
+  const std::string nonce = std::to_string(f.created.job_id()) + ":" + f.created.nonce();
+  CHECK(f.create(f.observer, "not").error_code() == grpc::StatusCode::PERMISSION_DENIED);
+  f.restart();
+  const auto stub = f.admin_stub("");
+  control::InspectTenantRequest request;
+  request.set_name("red");
+  control::InspectTenantReply reply;
+  REQUIRE(ask(*stub, f.observer, &Admin::Stub::InspectTenant, request, reply).ok());
+  CHECK(reply.tenant().tokens() == 1);
+  REQUIRE(reply.jobs_size() == 1);
+  CHECK(reply.jobs(0).spec().name() == "kept");
+  CHECK(reply.jobs(0).epoch() == 2);
+  const ClientSecurity shown{.nonce_file = f.write("nonce", nonce)};
+  CHECK(Rendezvous::create(f.address(), shown).value()->join(job_of("kept", 2), kLong));
+
+  control::ListAuditReply audit;
+  REQUIRE(ask(*stub, f.admin_token(), &Admin::Stub::ListAudit, control::ListAuditRequest(), audit)
+              .ok());
+  const auto has = [&](const std::string& action, const std::string& object,
+                       const std::string& outcome) {
+    const auto& entries = audit.entries();
+    return std::any_of(entries.begin(), entries.end(), [&](const control::AuditEntry& entry) {
+      return entry.action() == action && entry.object() == object &&
+             entry.outcome().starts_with(outcome);
+    });
+  };
+  CHECK(has("tenant create", "red", "done"));
+  CHECK(has("token create", "red token 2", "done"));
+  CHECK(has("job create", "red/kept", "done"));
+  CHECK(has("job create", "", "token 4 has the role observer"));
+}
+
+TEST_CASE("a tenant that is deleted takes its tokens and, when asked, its jobs with it") {
+  Tenants f;
+  REQUIRE(f.join(f.red, "demo"));
+  control::DeleteTenantRequest request;
+  request.set_name("red");
+  control::DeleteTenantReply reply;
+  const auto refused = ask(*f.stub, f.admin_token(), &Admin::Stub::DeleteTenant, request, reply);
+  CHECK(refused.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
+  CHECK_THAT(refused.error_message(), Contains("1 live jobs"));
+  request.set_close_jobs(true);
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::DeleteTenant, request, reply).ok());
+  const auto beat = f.members[0]->heartbeat(kLong).value();
+  CHECK_FALSE(beat.running);
+  CHECK(beat.reason == "its tenant was deleted");
+  CHECK(f.join(f.red, "again").error().code() == Code::kUnauthenticated);
+}
+
+}  // namespace
+}  // namespace phub::testing

@@ -1,0 +1,179 @@
+"""Tenants with real processes: mutual TLS, tokens, quotas, two jobs of one name, restarts.
+
+Usage: tenants_test.py BIN
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import processes  # noqa: E402
+from processes import DEADLINE, Server, until  # noqa: E402
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+
+
+class TenantsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.pki = self.folder / "pki"
+        made = run(processes.BIN / "phubctl", "pki", "init", self.pki, "--host", "localhost")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.processes = []
+        self.addCleanup(self.end)
+        self.server = self.start_server()
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.server.close()
+
+    def start_server(self, control="127.0.0.1:0"):
+        return Server("--credentials", self.pki / "server", "--state", self.folder / "state",
+                      control=control)
+
+    def ctl(self, credentials, *words):
+        return run(processes.BIN / "phubctl", "--server", self.server.control, "--credentials",
+                   credentials, *words)
+
+    def admin(self, *words):
+        done = self.ctl(self.pki / "admin", *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def tenant(self, name, *quotas):
+        """A tenant, and a worker's credentials for it."""
+        self.admin("tenant", "create", name, *quotas)
+        issued = run(processes.BIN / "phubctl", "pki", "issue", self.pki, name, "--role", "worker")
+        self.assertEqual(issued.returncode, 0, issued.stderr)
+        self.admin("tenant", "token", "create", name, "--save", self.pki / name / "token")
+        return self.pki / name
+
+    def worker(self, credentials, index, workers, transport, *more):
+        process = processes.worker(self.server, index, workers, transport, "--credentials",
+                                   credentials, *more)
+        self.processes.append(process)
+        return process
+
+    def state(self, credentials, name):
+        done = self.ctl(credentials, "job", "inspect", name)
+        return done.stdout if done.returncode == 0 else ""
+
+    def is_running(self, credentials, name):
+        return "running" in self.state(credentials, name)
+
+    def test_two_tenants_train_jobs_of_one_name_over_shm_and_tcp(self):
+        red, blue = self.tenant("red"), self.tenant("blue")
+        for credentials, transport in ((red, "shm"), (blue, "tcp")):
+            for index in range(2):
+                self.worker(credentials, index, 2, transport, "--max-steps", "30", "--job", "demo")
+        for process in self.processes:
+            _, error = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 0, error)
+        jobs = self.admin("job", "list")
+        self.assertEqual(jobs.count(" demo "), 2, jobs)
+        self.assertIn("shm", self.state(red, "demo"))
+        self.assertIn("tcp", self.state(blue, "demo"))
+
+    def test_one_tenants_worker_dies_and_the_other_tenant_trains_on(self):
+        red, blue = self.tenant("red"), self.tenant("blue")
+        for credentials in (red, blue):
+            for index in range(2):
+                self.worker(credentials, index, 2, "shm", "--job", "demo")
+        until(lambda: self.is_running(red, "demo") and self.is_running(blue, "demo"), "both run")
+        self.processes[0].kill()
+        until(lambda: "failed" in self.state(red, "demo"), "red's job fails")
+        before = processes.find(processes.json.loads(
+            self.ctl(blue, "--json", "job", "inspect", "demo").stdout), "rounds")
+        until(lambda: processes.find(processes.json.loads(
+            self.ctl(blue, "--json", "job", "inspect", "demo").stdout), "rounds") > before + 10,
+            "blue's rounds go on")
+
+    def test_workers_without_the_right_credentials_are_turned_away_with_the_cure(self):
+        red = self.tenant("red")
+        bare = self.worker(self.pki / "worker", 0, 1, "shm")
+        self.assertIn("show a token too", bare.communicate(timeout=DEADLINE)[1])
+        self.assertEqual(bare.returncode, 1)
+        (red / "token").write_text("phub-2-wrong\n", encoding="utf-8")
+        wrong = self.worker(red, 0, 1, "shm")
+        self.assertIn("the token is not accepted", wrong.communicate(timeout=DEADLINE)[1])
+        spied = self.ctl(self.pki / "observer", "job", "create", "mine")
+        self.assertEqual(spied.returncode, 1)
+        self.assertIn("role observer", spied.stderr)
+        audit = self.admin("audit")
+        self.assertIn("authenticate", audit)
+        self.assertIn("tenant create", audit)
+
+    def test_quotas_refuse_with_their_figures(self):
+        red = self.tenant("red", "--jobs", "1", "--connections", "3", "--memory-mib", "1")
+        wide = self.worker(red, 0, 2, "shm")
+        self.assertIn("needs 4 connections", wide.communicate(timeout=DEADLINE)[1])
+        self.admin("tenant", "set", "red", "--connections", "8")
+        large = self.worker(red, 0, 1, "shm")
+        error = large.communicate(timeout=DEADLINE)[1]
+        self.assertRegex(error, r"needs \d+ MiB, tenant \"red\" has 0 MiB of its quota of 1 MiB")
+        self.admin("tenant", "set", "red", "--memory-mib", "0")
+        self.worker(red, 0, 1, "shm")
+        until(lambda: self.is_running(red, "mnist"), "the job runs")
+        second = self.worker(red, 0, 1, "shm", "--job", "second")
+        self.assertIn("has 1 live jobs and its quota is 1", second.communicate(timeout=DEADLINE)[1])
+
+    def test_a_nonce_lets_a_worker_join_one_job(self):
+        red = self.tenant("red")
+        made = self.ctl(red, "--json", "job", "create", "demo", "--workers", "1", "--rule",
+                        "momentum", "--learning-rate", "0.015", "--momentum", "0.9")
+        job = processes.json.loads(made.stdout)
+        (self.pki / "worker" / "nonce").write_text(f"{job['job_id']}:{job['nonce']}\n",
+                                                   encoding="utf-8")
+        trained = self.worker(self.pki / "worker", 0, 1, "shm", "--job", "demo", "--max-steps", "5")
+        error = trained.communicate(timeout=DEADLINE)[1]
+        self.assertEqual(trained.returncode, 0, error)
+        self.assertIn("red", self.state(red, "demo"))
+
+    def test_state_survives_kill_and_sigterm(self):
+        red = self.tenant("red", "--jobs", "5")
+        self.assertEqual(self.ctl(red, "job", "create", "kept").returncode, 0)
+        self.assertEqual(self.ctl(red, "job", "create", "closed").returncode, 0)
+        self.assertEqual(self.ctl(red, "job", "close", "closed").returncode, 0)
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            control = self.server.control
+            self.server.process.send_signal(number)
+            self.server.process.wait(timeout=DEADLINE)
+            self.server.close()
+            self.server = self.start_server(control)
+            self.assertIn("waiting", self.state(red, "kept"))
+            self.assertIn("of 5", self.admin("tenant", "list"))
+        self.assertIn("tenant create", self.admin("audit"))
+
+    def test_a_second_server_on_the_same_state_is_refused(self):
+        done = run(processes.BIN / "phub-server", "--control", "127.0.0.1:0", "--data",
+                   "127.0.0.1:0", "--cores", "1", "--state", self.folder / "state")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("in use by another phub-server", done.stderr)
+
+    def test_other_hosts_need_tls_or_an_explicit_word(self):
+        def start(*options):
+            return run("timeout", "-s", "TERM", "3", processes.BIN / "phub-server", "--control",
+                       "0.0.0.0:0", "--data", "127.0.0.1:0", "--cores", "1", *options)
+        refused = start()
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("allow_plaintext", refused.stderr)
+        self.assertIn("pki init", refused.stderr)
+        self.assertIn("ready", start("--allow-plaintext").stdout)
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv[1])
+    os.environ.pop("PHUB_CREDENTIALS", None)
+    unittest.main(argv=sys.argv[:1])
