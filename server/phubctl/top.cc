@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -56,7 +57,7 @@ std::string heading(const control::ServerInfo& server) {
 // "#######---": how busy a core is, for the eye.
 std::string bar_of(double share) {
   constexpr std::size_t kWidth = 20;
-  const auto full = static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * kWidth + 0.5);
+  const auto full = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kWidth));
   return std::string(full, '#') + std::string(kWidth - full, '-');
 }
 

@@ -28,8 +28,9 @@ Result<control::ServerInfo> server_of(const Session& session) {
 Result<Look> look_at(const Session& session) {
   Look look;
   PHUB_ASSIGN_OR_RETURN(look.server, server_of(session));
-  PHUB_RETURN_IF_ERROR(
-      session.client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), look.jobs));
+  control::ListJobsRequest jobs;
+  jobs.set_tenant(session.tenant);
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListJobs, jobs, look.jobs));
   look.at = std::chrono::steady_clock::now();
   return look;
 }
@@ -73,6 +74,7 @@ Status top(const Session& session, const TopOptions& options) {
 Status explain_job(const Session& session, const std::string& name) {
   control::InspectJobRequest request;
   request.set_name(name);
+  request.set_tenant(session.tenant);
   control::InspectJobReply job;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
   // Busy shares are of the time since somebody last asked: twice, for a share of now.
@@ -87,6 +89,7 @@ Status explain_job(const Session& session, const std::string& name) {
 Status trace_job(const Session& session, const TraceOptions& options) {
   control::TraceRequest request;
   request.set_name(options.name);
+  request.set_tenant(session.tenant);
   request.set_rounds(options.rounds);
   control::TraceReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Trace, request, reply));

@@ -67,8 +67,9 @@ class WatchTest(processes.JobTest):
         spans = [event for event in events if event["ph"] == "X"]
         self.assertEqual([span["ts"] for span in spans], sorted(span["ts"] for span in spans))
         self.assertTrue(all(span["dur"] >= 0 for span in spans))
-        rounds = {span["args"]["round"] for span in spans}
-        self.assertEqual(len(rounds), 5)
+        for core in (1, 2):  # each has its own last rounds: one may be ahead
+            rounds = {span["args"]["round"] for span in spans if span["pid"] == core}
+            self.assertEqual(len(rounds), 5)
         # Two cores and two workers; push, wait, aggregate and reply each.
         self.assertEqual({event["pid"] for event in events}, {1, 2, 100001, 100002})
         self.assertLessEqual({"push", "wait", "aggregate", "reply"}, {span["name"] for span in spans})
