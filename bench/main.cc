@@ -29,7 +29,9 @@ int run_command_line(int argc, char** argv) {
   add_aggregate(app, run);
   add_bars(app, run);
   add_transport(app, run);
+  add_tenants(app, run);
   add_workers(app, run);
+  add_tenant_workers(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

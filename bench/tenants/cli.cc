@@ -1,0 +1,79 @@
+#include "bench/cli.h"
+
+#include <memory>
+
+#include "bench/commands.h"
+#include "bench/tenants/worker.h"
+#include "common/base/rule.h"
+
+namespace phub::bench {
+
+void add_tenants(CLI::App& app, Run& run) {
+  auto options = std::make_shared<TenantsOptions>();
+  CLI::App* command = app.add_subcommand("tenants", "what tenants do to each other on one server");
+  command->footer(
+      "A server with one pinned core, workers on the other CPUs; rates are the server's count of\n"
+      "exchanges over --seconds. Below capacity: 8 training jobs (LeNet's and ResNet-20's size)\n"
+      "together against each alone. Saturation: jobs that push a key again as soon as it is\n"
+      "answered, of tenants with the weights 1:2:4. Flood: a tenant with six such jobs beside two\n"
+      "with one, then garbage on the data port.\n\n"
+      "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
+  command->add_option("--transport", options->transports, "shm, tcp or both")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "of each measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--blocks", options->blocks, "repetitions of each scenario")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--workers,-N", options->workers, "workers of a saturating job")
+      ->check(CLI::Range(1U, 64U))
+      ->capture_default_str();
+  command->add_option("--elements,-E", options->elements, "elements of a saturating job")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--compute-us", options->compute_us,
+                   "what a worker below capacity does between two exchanges, microseconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "one JSON object a line instead of a table");
+  command->callback([options, &run] { run = [options] { return run_tenants(*options); }; });
+}
+
+void add_tenant_workers(CLI::App& app, Run& run) {
+  struct Words {
+    TenantWorkerOptions options;
+    std::string rule;
+    std::uint16_t port = 0;
+  };
+  auto words = std::make_shared<Words>();
+  CLI::App* worker = app.add_subcommand("tenant-worker")->group("");
+  worker->add_option("--server", words->options.server)->required();
+  worker->add_option("--tenant", words->options.load.tenant)->required();
+  worker->add_option("--job", words->options.load.job)->required();
+  worker->add_option("--workers", words->options.load.workers)->required();
+  worker->add_option("--index", words->options.index)->required();
+  worker->add_option("--elements", words->options.load.elements)->required();
+  worker->add_option("--keys", words->options.load.keys)->required();
+  worker->add_option("--rule", words->rule)->required();
+  worker->add_option("--transport", words->options.load.transport)->required();
+  worker->add_option("--compute-us", words->options.load.compute_us)->required();
+  worker->add_option("--spare-cpus", words->options.spare_cpus)->required();
+  worker->callback([words, &run] {
+    run = [words] {
+      words->options.load.rule = parse_rule_kind(words->rule).value_or(RuleKind::kNesterov);
+      return run_tenant_worker(words->options);
+    };
+  });
+  CLI::App* garbage = app.add_subcommand("garbage-worker")->group("");
+  garbage->add_option("--port", words->port)->required();
+  garbage->add_option("--spare-cpus", words->options.spare_cpus)->required();
+  garbage->callback([words, &run] {
+    run = [words] { return run_garbage_worker(words->port, words->options.spare_cpus); };
+  });
+}
+
+}  // namespace phub::bench

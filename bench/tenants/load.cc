@@ -1,0 +1,164 @@
+#include "bench/tenants/load.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "common/base/affinity.h"
+#include "proto/control.grpc.pb.h"
+
+namespace phub::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kStartTimeout{30};
+constexpr std::chrono::seconds kStopTimeout{5};
+constexpr std::chrono::seconds kCallTimeout{10};
+
+template <typename Method, typename Request, typename Reply>
+Status call(const std::string& address, Method method, const Request& request, Reply& reply) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+  const auto stub =
+      control::Admin::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
+  if (status.ok()) return {};
+  return {Code::kUnavailable, fmt::format("asking {}: {}", address, status.error_message())};
+}
+
+std::string field(const std::string& line, const std::string& name) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TenantServer>> TenantServer::start(std::uint32_t cores, Places& places) {
+  std::unique_ptr<TenantServer> server(new TenantServer(cores, places));
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
+  const std::string path = places.fresh_path("phub-server.textproto");
+  std::ofstream file(path);
+  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n";
+  for (std::uint32_t core = 0; core < cores; ++core) file << "cpus: " << cpus.at(core) << "\n";
+  if (!file.flush()) return errno_status(path);
+  PHUB_ASSIGN_OR_RETURN(server->server_,
+                        ChildProcess::start({.name = "phub-server",
+                                             .command = {program, "--config", path},
+                                             .log_path = places.fresh_path("phub-server.log")}));
+  PHUB_ASSIGN_OR_RETURN(const std::string line,
+                        server->server_->read_output_line(Clock::now() + kStartTimeout));
+  server->address_ = field(line, "control");
+  server->data_port_ = field(line, "data");
+  return server;
+}
+
+Status TenantServer::create_tenant(const std::string& name, std::uint32_t weight) {
+  control::CreateTenantRequest request;
+  request.set_name(name);
+  request.mutable_quotas()->set_weight(weight);
+  control::CreateTenantReply reply;
+  return call(address_, &control::Admin::Stub::CreateTenant, request, reply);
+}
+
+Status TenantServer::start(const Load& load) {
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
+  std::vector<ChildProcess*> started;
+  for (std::uint32_t index = 0; index < load.workers; ++index) {
+    PHUB_ASSIGN_OR_RETURN(
+        auto worker, ChildProcess::start(
+                         {.name = fmt::format("worker {} of {}/{}", index, load.tenant, load.job),
+                          .command = {program,        "tenant-worker",
+                                      "--server",     address_,
+                                      "--tenant",     load.tenant,
+                                      "--job",        load.job,
+                                      "--workers",    std::to_string(load.workers),
+                                      "--index",      std::to_string(index),
+                                      "--elements",   std::to_string(load.elements),
+                                      "--keys",       load.keys,
+                                      "--rule",       std::string(name_of(load.rule)),
+                                      "--transport",  load.transport,
+                                      "--compute-us", std::to_string(load.compute_us),
+                                      "--spare-cpus", std::to_string(cores_)},
+                          .log_path = places_.fresh_path("tenant-worker.log")}));
+    started.push_back(worker.get());
+    workers_.push_back(std::move(worker));
+  }
+  for (ChildProcess* const worker : started) {
+    const auto line = worker->read_output_line(Clock::now() + kStartTimeout);
+    if (!line) return line.error();
+  }
+  loads_.push_back(load);
+  return {};
+}
+
+Status TenantServer::start_garbage() {
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
+  PHUB_ASSIGN_OR_RETURN(
+      auto process,
+      ChildProcess::start({.name = "garbage",
+                           .command = {program, "garbage-worker", "--port", data_port_,
+                                       "--spare-cpus", std::to_string(cores_)},
+                           .log_path = places_.fresh_path("garbage.log")}));
+  workers_.push_back(std::move(process));
+  return {};
+}
+
+void TenantServer::stop_jobs() {
+  const Deadline deadline = Clock::now() + kStopTimeout;
+  for (const auto& worker : workers_) worker->stop(SIGKILL, deadline);
+  workers_.clear();
+  loads_.clear();
+}
+
+// Exchanges so far of each running job.
+Result<std::vector<double>> TenantServer::progress() const {
+  control::ListJobsReply reply;
+  PHUB_RETURN_IF_ERROR(
+      call(address_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), reply));
+  std::vector<double> exchanges;
+  for (const Load& load : loads_) {
+    const auto found = std::find_if(reply.jobs().begin(), reply.jobs().end(), [&](const auto& job) {
+      return job.state() == control::JOB_STATE_RUNNING && job.tenant() == load.tenant &&
+             job.spec().name() == load.job;
+    });
+    if (found == reply.jobs().end()) {
+      return Status(Code::kAborted, fmt::format("job {}/{} does not run", load.tenant, load.job));
+    }
+    const control::JobStatistics& statistics = found->statistics();
+    exchanges.push_back(static_cast<double>(statistics.chunks_completed()) /
+                        static_cast<double>(std::max<std::uint64_t>(1, statistics.chunks())));
+  }
+  return exchanges;
+}
+
+Result<std::vector<double>> TenantServer::measure(double seconds) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<double> before, progress());
+  const auto start = Clock::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  PHUB_ASSIGN_OR_RETURN(std::vector<double> rates, progress());
+  const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = (rates[i] - before[i]) / passed;
+  return rates;
+}
+
+Result<std::uint64_t> TenantServer::drops() const {
+  control::StatisticsReply reply;
+  PHUB_RETURN_IF_ERROR(
+      call(address_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), reply));
+  std::uint64_t count = 0;
+  for (const control::Drop& drop : reply.server().drops()) count += drop.count();
+  return count;
+}
+
+}  // namespace phub::bench

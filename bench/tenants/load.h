@@ -1,0 +1,64 @@
+// The jobs of a tenancy measurement: worker processes that exchange for ever, and how many
+// exchanges the server counts.
+//
+// Main thread of the bench.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/child_process.h"
+#include "bench/work.h"
+#include "common/base/rule.h"
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+// One job of one tenant.
+struct Load {
+  std::string tenant = "default";
+  std::string job;
+  std::uint32_t workers = 1;
+  std::uint64_t elements = 0;
+  std::string keys = "64";  // see keys.h
+  RuleKind rule = RuleKind::kNesterov;
+  std::string transport = "shm";
+  // 0: pushes a key again as soon as it is answered. Else a step: sleeps so long, then exchanges
+  // all keys.
+  std::uint32_t compute_us = 0;
+};
+
+// A server on its first `cores` CPUs, workers on the others (on all, if there are no others).
+class TenantServer {
+ public:
+  static Result<std::unique_ptr<TenantServer>> start(std::uint32_t cores, Places& places);
+
+  Status create_tenant(const std::string& name, std::uint32_t weight);
+
+  // Starts the workers of a job and waits until it runs.
+  Status start(const Load& load);
+  // Starts a process that sends garbage to the data port until the server ends.
+  Status start_garbage();
+  void stop_jobs();
+
+  // Exchanges a second of each running job, in the order in which they were started.
+  Result<std::vector<double>> measure(double seconds);
+  // Times that the server refused something, of any cause.
+  Result<std::uint64_t> drops() const;
+
+ private:
+  TenantServer(std::uint32_t cores, Places& places) : cores_(cores), places_(places) {}
+  Result<std::vector<double>> progress() const;
+
+  std::uint32_t cores_;
+  Places& places_;
+  std::string address_;
+  std::string data_port_;
+  std::vector<Load> loads_;
+  std::unique_ptr<ChildProcess> server_;
+  std::vector<std::unique_ptr<ChildProcess>> workers_;
+};
+
+}  // namespace phub::bench

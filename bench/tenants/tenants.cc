@@ -1,0 +1,230 @@
+// "phub-bench tenants": what tenants cost and do to each other on one server.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "bench/commands.h"
+#include "bench/statistics.h"
+#include "bench/tenants/load.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr std::uint64_t kLenetElements = 431'080;
+constexpr std::uint64_t kResnet20Elements = 272'474;
+constexpr std::chrono::milliseconds kSettle{500};
+
+struct Row {
+  std::string measure;
+  std::string transport;
+  std::string bar;
+  Spread value;
+  bool met = false;
+};
+
+// The worst of several figures, over the blocks.
+struct Collected {
+  std::vector<double> values;
+  void add(double value) { values.push_back(value); }
+  Spread spread() const { return spread_of(values); }
+};
+
+class Tenants {
+ public:
+  Tenants(const TenantsOptions& options, Places& places) : options_(options), places_(places) {}
+
+  Status run(const std::string& transport);
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  Status below_capacity(const std::string& transport);
+  Status saturation(const std::string& transport);
+  Status flood(const std::string& transport);
+
+  // A fresh server with these tenants and jobs, measured when all run.
+  Result<std::vector<double>> measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
+                                      const std::vector<Load>& loads, bool garbage = false);
+  Load saturating(const std::string& tenant, const std::string& job,
+                  const std::string& transport) const;
+  void progress(const std::string& text) const;
+  void add(std::string measure, const std::string& transport, std::string bar, const Collected& of,
+           bool met) {
+    rows_.push_back({std::move(measure), transport, std::move(bar), of.spread(), met});
+  }
+
+  const TenantsOptions& options_;
+  Places& places_;
+  std::vector<Row> rows_;
+  std::uint64_t drops_ = 0;
+};
+
+void Tenants::progress(const std::string& text) const {
+  if (!options_.json) fmt::print(stderr, "{}\n", text);
+}
+
+Result<std::vector<double>> Tenants::measure(
+    const std::vector<std::pair<std::string, std::uint32_t>>& who, const std::vector<Load>& loads,
+    bool garbage) {
+  PHUB_ASSIGN_OR_RETURN(const auto server, TenantServer::start(1, places_));
+  for (const auto& [name, weight] : who) {
+    PHUB_RETURN_IF_ERROR(server->create_tenant(name, weight));
+  }
+  for (const Load& load : loads) PHUB_RETURN_IF_ERROR(server->start(load));
+  if (garbage) PHUB_RETURN_IF_ERROR(server->start_garbage());
+  std::this_thread::sleep_for(kSettle);
+  Result<std::vector<double>> rates = server->measure(options_.seconds);
+  PHUB_ASSIGN_OR_RETURN(drops_, server->drops());
+  server->stop_jobs();
+  return rates;
+}
+
+Load Tenants::saturating(const std::string& tenant, const std::string& job,
+                         const std::string& transport) const {
+  return {.tenant = tenant,
+          .job = job,
+          .workers = options_.workers,
+          .elements = options_.elements,
+          .transport = transport};
+}
+
+// Eight training jobs that leave the server room: each beside the others against each alone.
+Status Tenants::below_capacity(const std::string& transport) {
+  std::vector<Load> loads;
+  for (int i = 0; i < 8; ++i) {
+    loads.push_back({.job = fmt::format("job{}", i),
+                     .workers = 2,
+                     .elements = i % 2 == 0 ? kLenetElements : kResnet20Elements,
+                     .keys = i % 2 == 0 ? "8" : "62",
+                     .transport = transport,
+                     .compute_us = options_.compute_us});
+  }
+  Collected worst;
+  Collected mean;
+  for (unsigned block = 0; block < options_.blocks; ++block) {
+    progress(fmt::format("{}: 8 jobs below capacity, block {}", transport, block + 1));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> together, measure({}, loads));
+    // Jobs of one size are alike: one of each is enough alone.
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> lenet, measure({}, {loads[0]}));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> resnet, measure({}, {loads[1]}));
+    double lowest = 1.0;
+    double sum = 0.0;
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      const double kept = together[i] / (i % 2 == 0 ? lenet[0] : resnet[0]);
+      lowest = std::min(lowest, kept);
+      sum += kept;
+    }
+    worst.add(100 * (1 - lowest));
+    mean.add(100 * (1 - sum / static_cast<double>(together.size())));
+  }
+  add("8 jobs below capacity, loss of the worst, %", transport, "<= 5", worst,
+      worst.spread().median <= 5);
+  add("8 jobs below capacity, mean loss, %", transport, "", mean, true);
+  return {};
+}
+
+Status Tenants::saturation(const std::string& transport) {
+  Collected farthest;
+  Collected sum;
+  for (unsigned block = 0; block < options_.blocks; ++block) {
+    progress(fmt::format("{}: saturation with weights 1:2:4, block {}", transport, block + 1));
+    PHUB_ASSIGN_OR_RETURN(
+        const std::vector<double> rates,
+        measure({{"one", 1}, {"two", 2}, {"four", 4}},
+                {saturating("one", "a", transport), saturating("two", "b", transport),
+                 saturating("four", "c", transport)}));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> alone,
+                          measure({}, {saturating("default", "alone", transport)}));
+    const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
+    double most = 0.0;
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const double share = static_cast<double>(1U << i) / 7.0;
+      most = std::max(most, 100 * std::abs(rates[i] / total / share - 1));
+    }
+    farthest.add(most);
+    sum.add(100 * (1 - total / alone[0]));
+  }
+  add("weights 1:2:4, farthest from its share, %", transport, "<= 5", farthest,
+      farthest.spread().median <= 5);
+  add("their sum below one job's alone, %", transport, "<= 5", sum, sum.spread().median <= 5);
+  return {};
+}
+
+// Two tenants beside a third of the same weight, which has six times the jobs and then garbage.
+Status Tenants::flood(const std::string& transport) {
+  const std::vector<std::pair<std::string, std::uint32_t>> who = {
+      {"calm", 1}, {"quiet", 1}, {"flood", 1}};
+  std::vector<Load> fair = {saturating("calm", "a", transport), saturating("quiet", "b", transport),
+                            saturating("flood", "c0", transport)};
+  std::vector<Load> flooded = fair;
+  for (int i = 1; i < 6; ++i) {
+    flooded.push_back(saturating("flood", fmt::format("c{}", i), transport));
+  }
+  Collected loss;
+  Collected garbage_loss;
+  for (unsigned block = 0; block < options_.blocks; ++block) {
+    progress(fmt::format("{}: a tenant floods, block {}", transport, block + 1));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> before, measure(who, fair));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> valid, measure(who, flooded));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<double> garbage, measure(who, fair, true));
+    const auto lost = [&](const std::vector<double>& now) {
+      return 100 * (1 - std::min(now[0] / before[0], now[1] / before[1]));
+    };
+    loss.add(lost(valid));
+    garbage_loss.add(lost(garbage));
+  }
+  add("a tenant floods with 6 jobs, others' worst loss, %", transport, "<= 10", loss,
+      loss.spread().median <= 10);
+  add(fmt::format("garbage on the data port ({} refused), loss, %", drops_), transport, "<= 10",
+      garbage_loss, garbage_loss.spread().median <= 10);
+  return {};
+}
+
+Status Tenants::run(const std::string& transport) {
+  PHUB_RETURN_IF_ERROR(below_capacity(transport));
+  PHUB_RETURN_IF_ERROR(saturation(transport));
+  return flood(transport);
+}
+
+void print(const std::vector<Row>& rows, bool json) {
+  if (!json) {
+    fmt::print("{:<58} {:>9} {:>6} {:>8} {:>18}\n", "MEASURE", "TRANSPORT", "BAR", "MEDIAN",
+               "[MIN .. MAX]");
+  }
+  for (const Row& row : rows) {
+    if (json) {
+      const nlohmann::ordered_json line = {{"bench", "tenants"},         {"measure", row.measure},
+                                           {"transport", row.transport}, {"bar", row.bar},
+                                           {"median", row.value.median}, {"min", row.value.min},
+                                           {"max", row.value.max},       {"met", row.met}};
+      fmt::print("{}\n", line.dump());
+    } else {
+      fmt::print("{:<58} {:>9} {:>6} {:>8.1f} {:>18}{}\n", row.measure, row.transport, row.bar,
+                 row.value.median, fmt::format("[{:.1f} .. {:.1f}]", row.value.min, row.value.max),
+                 row.met ? "" : "  NOT MET");
+    }
+  }
+}
+
+}  // namespace
+
+int run_tenants(const TenantsOptions& options) {
+  const auto places = Places::create();
+  Status status = places ? Status() : places.error();
+  if (status.ok()) {
+    Tenants tenants(options, **places);
+    for (const std::string& transport : options.transports) {
+      if (status.ok()) status = tenants.run(transport);
+    }
+    print(tenants.rows(), options.json);
+  }
+  if (status.ok()) return 0;
+  fmt::print(stderr, "phub-bench: {}\n", status.message());
+  return 1;
+}
+
+}  // namespace phub::bench

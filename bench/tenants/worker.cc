@@ -1,0 +1,117 @@
+#include "bench/tenants/worker.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "bench/keys.h"
+#include "bench/worker_loop.h"
+#include "common/base/affinity.h"
+#include "common/base/unique_fd.h"
+#include "worker/client/phub.h"
+
+namespace phub::bench {
+namespace {
+
+// Leaves the first `spared` CPUs alone, if there are others.
+void spare_cpus(std::uint32_t spared) {
+  const auto cpus = usable_cpus();
+  if (!cpus || cpus->size() <= spared) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (std::size_t i = spared; i < cpus->size(); ++i) CPU_SET((*cpus)[i], &set);
+  sched_setaffinity(0, sizeof(set), &set);  // a hint: without it the figures are worse, not wrong
+}
+
+Result<std::unique_ptr<Client>> connect(const TenantWorkerOptions& options) {
+  const Load& load = options.load;
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes,
+                        make_keys(load.keys, load.elements));
+  ClientOptions client_options{.servers = {options.server},
+                               .job = load.job,
+                               .workers = load.workers,
+                               .worker_index = options.index,
+                               .transport = load.transport,
+                               .rule = load.rule,
+                               .hyper = {.learning_rate = 1e-6F, .momentum = 0.9F},
+                               .timeout = std::chrono::seconds(60)};
+  client_options.security.tenant = load.tenant;
+  PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(client_options));
+  std::vector<KeySpec> keys;
+  for (std::size_t i = 0; i < sizes.size(); ++i) keys.push_back({fmt::format("k{}", i), sizes[i]});
+  PHUB_RETURN_IF_ERROR(client->register_keys(keys));
+  if (has_parameters(load.rule)) {
+    PHUB_RETURN_IF_ERROR(client->initialise());
+    PHUB_RETURN_IF_ERROR(client->wait_all());
+  }
+  return client;
+}
+
+// A step's exchange: all keys, last first.
+Status step(Client& client, KeyId keys, std::chrono::microseconds compute) {
+  std::this_thread::sleep_for(compute);
+  for (KeyId key = keys; key-- > 0;) PHUB_RETURN_IF_ERROR(client.push(key));
+  return client.wait_all();
+}
+
+Status exchange_for_ever(Client& client, KeyId keys, std::chrono::microseconds compute) {
+  if (compute.count() > 0) {
+    while (true) PHUB_RETURN_IF_ERROR(step(client, keys, compute));
+  }
+  for (KeyId key = 0; key < keys; ++key) PHUB_RETURN_IF_ERROR(client.push(key));
+  while (true) {
+    for (KeyId key = 0; key < keys; ++key) {
+      PHUB_RETURN_IF_ERROR(client.wait(key));
+      PHUB_RETURN_IF_ERROR(client.push(key));
+    }
+  }
+}
+
+}  // namespace
+
+int run_tenant_worker(const TenantWorkerOptions& options) {
+  end_with_parent();
+  spare_cpus(options.spare_cpus);
+  const auto client = connect(options);
+  if (!client) {
+    fmt::print(stderr, "{}\n", client.error().message());
+    return 1;
+  }
+  fmt::print("running\n");
+  std::fflush(stdout);
+  const auto keys = static_cast<KeyId>(make_keys(options.load.keys, options.load.elements)->size());
+  const Status status =
+      exchange_for_ever(**client, keys, std::chrono::microseconds(options.load.compute_us));
+  fmt::print(stderr, "{}\n", status.message());
+  return 1;
+}
+
+int run_garbage_worker(std::uint16_t port, std::uint32_t spared) {
+  end_with_parent();
+  spare_cpus(spared);
+  std::mt19937 random(1);
+  std::array<char, 4096> garbage = {};
+  for (char& byte : garbage) byte = static_cast<char>(random());
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  while (true) {
+    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return 1;
+    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      return 1;
+    }
+    while (::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0) {
+    }
+  }
+}
+
+}  // namespace phub::bench
