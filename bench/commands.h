@@ -60,9 +60,9 @@ struct TenantsOptions {
   std::vector<std::string> transports = {"shm", "tcp"};
   double seconds = 10;
   unsigned blocks = 3;
-  std::uint32_t workers = 2;           // of a job that saturates the server
-  std::uint64_t elements = 2'097'152;  // of it
-  std::uint32_t compute_us = 50'000;   // of a worker below capacity, for each exchange
+  std::uint32_t workers = 1;            // of a job that saturates the server
+  std::uint64_t elements = 12'582'912;  // of it: beyond the cache, and always some on its way
+  std::uint32_t compute_us = 50'000;    // of a worker below capacity, for each exchange
   bool json = false;
 };
 int run_tenants(const TenantsOptions& options);

@@ -34,6 +34,7 @@ struct Connection {
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn
   bool dirty = false;                // in the core's list of connections with answers
+  std::uint32_t gathered = 0;        // times that its answers were kept back to be more
   bool lost = false;
 };
 

@@ -16,8 +16,9 @@ using transport::Write;
 namespace {
 constexpr std::size_t kAnswersPerPost = 16;
 constexpr std::size_t kAnswersGathered = 8;
+constexpr std::uint32_t kTimesGathered = 4;  // other jobs may keep the core at work for ever
 constexpr std::uint64_t kTurnsBetweenPolls = 4;
-constexpr std::size_t kArrivalsWhileOthersWait = 32;
+constexpr std::size_t kReadsInATurn = 4;
 constexpr std::chrono::milliseconds kLongestSleep{500};
 
 Drop drop_of(transport::Loss loss) {
@@ -104,8 +105,8 @@ bool Core::run_once() {
   const bool shm = drain(*shm_, shm_connections_);
   const bool tcp = drain(*tcp_, tcp_connections_);
   const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
-  serve();
-  const bool any = shm || tcp || verbs || shares_.awake() > 0;
+  const bool more = serve();
+  const bool any = shm || tcp || verbs || more;
   // While there is work, answers are gathered: a few in one call wake a worker once.
   answer(!any);
   if (!held_.empty()) release_held();
@@ -115,6 +116,7 @@ bool Core::run_once() {
 bool Core::drain(transport::Endpoint& endpoint,
                  std::vector<std::unique_ptr<Connection>>& connections) {
   const bool reads = &endpoint == tcp_.get();  // the others' payloads are there already
+  if (reads) ++tcp_polls_;
   const std::uint64_t start = reads && shares_.awake() > 1 ? ticks() : 0;
   const std::size_t count = endpoint.poll(completions_);
   if (count == 0) return false;
@@ -169,20 +171,28 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   hold_back(connection);
 }
 
-// Takes what waits, turn by turn. While several jobs want the core, it looks for arrivals again
-// before long, or the turns would follow what happened to come in first.
-void Core::serve() {
+// Takes what waits, turn by turn; true if some of it still does. While several jobs want the core,
+// it looks for arrivals again before long, or the turns would follow what happened to come in
+// first. A job whose turn it is and that has nothing here but something to be read is read next.
+bool Core::serve() {
   std::uint64_t now = ticks();
   const std::uint64_t end = now + kTurnsBetweenPolls * turn_ticks_;
   while (FairShare::Flow* flow = shares_.next()) {
     Shard& shard = static_cast<Shard&>(*flow);
+    const bool is_readable = shard.readable_at_poll == tcp_polls_;
+    if (shard.arrivals->empty()) {
+      if (is_readable) return false;
+      shares_.rest(*flow);
+      continue;
+    }
     serve(shard.arrivals->pop());
     const std::uint64_t then = ticks();
     spend(shard, then - now);
-    if (shard.arrivals->empty()) shares_.rest(*flow);
-    if (then > end && shares_.awake() > 1) return;
+    if (shard.arrivals->empty() && !is_readable) shares_.rest(*flow);
+    if (then > end && shares_.awake() > 1) return true;
     now = then;
   }
+  return false;
 }
 
 void Core::serve(const Arrival& arrival) {
@@ -240,13 +250,11 @@ void Core::on_chunk(const Arrival& arrival) {
   }
 }
 
-// Whether what a worker sends is to be left in its buffers. Staging beyond the budget means that
-// some workers are far ahead of others: those wait until the slowest, which never does, has caught
-// up. And a job whose pushes wait for their turn while others want the core too gets no more
-// reading than serving, for reading costs the core's time.
+// Whether what a worker sends is to be left in its buffers: staging beyond the budget means that
+// some workers are far ahead of others. Those wait until the slowest, which never does, has caught
+// up.
 bool Core::is_to_wait(const Connection& connection) const {
   const Shard& shard = *connection.shard;
-  if (shares_.awake() > 1 && shard.arrivals->size() > kArrivalsWhileOthersWait) return true;
   return shard.staging_is_full() && shard.is_ahead(connection);
 }
 
@@ -286,9 +294,16 @@ void Core::mark_dirty(Connection& connection) {
 
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
-    const bool gathers = !all && dirty_[i]->answers.size() < kAnswersGathered && !dirty_[i]->lost;
-    if (!gathers && answer(*dirty_[i])) {
-      dirty_[i]->dirty = false;
+    Connection& connection = *dirty_[i];
+    const bool gathers = !all && connection.answers.size() < kAnswersGathered &&
+                         connection.gathered++ < kTimesGathered && !connection.lost;
+    if (gathers) {
+      ++i;
+      continue;
+    }
+    connection.gathered = 0;
+    if (answer(connection)) {
+      connection.dirty = false;
       dirty_[i] = dirty_.back();
       dirty_.pop_back();
     } else {
@@ -338,6 +353,17 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
   connections_.fetch_sub(1, std::memory_order_relaxed);
   connection.endpoint->remove(connection.peer);
   if (options_.on_event) options_.on_event();
+}
+
+// Reading is work for the job that is read from: while others want the core, in its turns only, and
+// no more than is served.
+std::size_t Core::reads_now(transport::PeerId peer) {
+  Shard& shard = *tcp_connections_[peer]->shard;
+  shard.readable_at_poll = tcp_polls_;
+  shares_.wake(shard);
+  if (shares_.awake() == 1) return SIZE_MAX;
+  const bool is_behind = shard.arrivals->size() >= kReadsInATurn;
+  return shares_.is_owed(shard) && !is_behind ? kReadsInATurn : 0;
 }
 
 std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {

@@ -91,7 +91,7 @@ class Core final : private transport::Placement {
   bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
   void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
-  void serve();
+  bool serve();
   void serve(const Arrival& arrival);
   void spend(Shard& shard, std::uint64_t spent);
   void on_chunk(const Arrival& arrival);
@@ -105,6 +105,7 @@ class Core final : private transport::Placement {
   bool answer(Connection& connection);
   void mark_dirty(Connection& connection);
 
+  std::size_t reads_now(transport::PeerId peer) override;
   std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void abandon(transport::PeerId peer, std::byte* data) override;
 
@@ -123,6 +124,7 @@ class Core final : private transport::Placement {
   TickRate rate_ = TickRate::measure();
   std::uint64_t turn_ticks_ = rate_.ticks_of(kTurn);
   FairShare shares_{turn_ticks_};
+  std::uint64_t tcp_polls_ = 1;
   std::unique_ptr<transport::Waiter> waiter_;
   Counter chunks_completed_;
   Counter bytes_received_;

@@ -47,6 +47,11 @@ class FairShare {
   // awake.
   Flow* next();
 
+  // Whether its turn is not over, or has not come yet. REQUIRES: it is awake.
+  bool is_owed(const Flow& flow) const {
+    return awake_ == 1 || (flow.credit_ > 0 && flow.tenant_->credit > 0);
+  }
+
   // What serving the flow has cost.
   void charge(Flow& flow, std::uint64_t cost);
 

@@ -100,6 +100,7 @@ class Shard : public FairShare::Flow {
   // The core's: what waits for a turn, and the job's times.
   std::unique_ptr<ArrivalQueue> arrivals;
   std::unique_ptr<RoundTimes> times;
+  std::uint64_t readable_at_poll = 0;  // the core's last poll that found something to be read
 
   Counter chunks_completed;
   std::vector<WorkerCounters> worker_counters;  // by worker

@@ -49,6 +49,9 @@ class Placement {
   virtual ~Placement() = default;
   // Room for `bytes`, or null to refuse the write (the peer is then lost).
   virtual std::byte* place(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
+  // The peer has sent something: how many of its writes may be read now. 0: they stay where they
+  // are, and poll asks again.
+  virtual std::size_t reads_now(PeerId /*peer*/) { return SIZE_MAX; }
   // A place that was given and will not be completed: the peer is gone.
   virtual void abandon(PeerId peer, std::byte* data) = 0;
 };

@@ -78,6 +78,15 @@ class CoreRig {
   }
   // The same as workers of another epoch would; nobody waits for answers.
   void stale_round() { push_all(shape_.epoch + 1); }
+  // Every worker pushes one chunk; the core does not run.
+  void push_chunk(std::uint32_t slot) {
+    for (auto& worker : workers_) push_one(*worker, slot, shape_.epoch);
+  }
+  // The core's loop once, with something else to do: a write of another epoch has come.
+  void busy_turn() {
+    push_one(*workers_.front(), 0, shape_.epoch + 1);
+    PHUB_CHECK(core_->run_once(), "there was something to do");
+  }
   // Answers that are there now.
   std::size_t waiting_answers() const {
     std::size_t count = 0;
@@ -142,6 +151,13 @@ class CoreRig {
                                    memory_->landing(0))
                    .ok(),
                "verbs");
+  }
+
+  static void push_one(RigWorker& worker, std::uint32_t slot, std::uint32_t epoch) {
+    const Write write{.data = worker.gradients->data() + slot * kChunkBytes,
+                      .bytes = kChunkBytes,
+                      .immediate = wire::immediate(slot, epoch)};
+    PHUB_CHECK(worker.endpoint->post(worker.peer, {&write, 1}) == 1, "room for a write");
   }
 
   static void push(RigWorker& worker, std::uint32_t epoch) {

@@ -21,4 +21,20 @@ TEST_CASE("pushes of another epoch are dropped and counted, and the round goes o
   }
 }
 
+TEST_CASE("a few answers do not wait for ever while the core has other work") {
+  constexpr int kTurns = 16;
+  for (const std::string transport : {"shm", "verbs"}) {
+    INFO(transport);
+    CoreRig rig(transport);
+    rig.round();
+    rig.push_chunk(5);  // complete, and nothing else will be
+    std::size_t answers = 0;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      rig.busy_turn();
+      answers += rig.waiting_answers();
+    }
+    CHECK(answers == CoreRig::kWorkers);
+  }
+}
+
 }  // namespace phub::testing

@@ -192,9 +192,10 @@ std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
     const auto& event = events[static_cast<std::size_t>(i)];
     Peer& peer = peers_[event.data.u32];
     if ((event.events & EPOLLOUT) != 0U) send(event.data.u32, peer);
-    if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0U && count < completions.size()) {
-      count += receive(event.data.u32, peer, completions.subspan(count));
-    }
+    if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0U || peer.lost) continue;
+    const std::size_t room = std::min(completions.size() - count, kReadsPerPoll);
+    const std::size_t reads = std::min(room, placement_.reads_now(event.data.u32));
+    if (reads > 0) count += receive(event.data.u32, peer, completions.subspan(count, reads));
   }
   return count + drain_reports(completions.subspan(count));
 }
@@ -230,9 +231,8 @@ bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
 }
 
 std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> completions) {
-  const std::size_t limit = std::min(completions.size(), kReadsPerPoll);
   std::size_t count = 0;
-  while (!peer.lost && count < limit) {
+  while (!peer.lost && count < completions.size()) {
     FrameHeader next = {};
     std::array<iovec, 2> vectors = {};
     std::size_t parts = 1;
