@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -31,6 +32,22 @@ std::string file_name_of(const std::string& job) {
     const auto byte = static_cast<unsigned char>(c);
     const bool is_plain = std::isalnum(byte) != 0 || c == '-' || c == '_';
     name += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return name;
+}
+
+// The reverse; empty for what is no such name.
+std::string name_of_file(const std::string& file) {
+  std::string name;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    unsigned char byte = static_cast<unsigned char>(file[i]);
+    if (byte == '%') {
+      const char* const end = file.data() + std::min(i + 3, file.size());
+      const auto parsed = std::from_chars(file.data() + i + 1, end, byte, 16);
+      if (parsed.ec != std::errc() || parsed.ptr != file.data() + i + 3) return "";
+      i += 2;
+    }
+    name += static_cast<char>(byte);
   }
   return name;
 }
@@ -123,8 +140,17 @@ Result<TensorFile> SnapshotStore::read(const std::string& file) const {
       return read_safetensors(fs::path(folder_) / file);
     }
   }
-  return Status(Code::kNotFound,
-                fmt::format("there is no snapshot \"{}\"; `phubctl snapshots` lists them", file));
+  return no_snapshot(file);
+}
+
+Status SnapshotStore::no_snapshot(const std::string& file) {
+  return {Code::kNotFound,
+          fmt::format("there is no snapshot \"{}\"; `phubctl snapshots` lists them", file)};
+}
+
+std::string SnapshotStore::tenant_of(const std::string& file) {
+  const std::size_t slash = file.find('/');
+  return slash == std::string::npos ? "" : name_of_file(file.substr(0, slash));
 }
 
 Result<SnapshotHead> SnapshotStore::verify(const std::string& file) const {
