@@ -116,6 +116,7 @@ grpc::Status AdminService::Trace(grpc::ServerContext* context, const control::Tr
         {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
   }
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  if (!can_see(caller, name.tenant)) return to_grpc(unknown_job(to_string(name)));
   const Result<JobView> view = table_.inspect(name, 0);
   if (!view) return to_grpc(view.error());
   server::fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);

@@ -27,8 +27,9 @@ void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
 
 }  // namespace
 
-Status SnapshotService::take(const JobName& name, const control::TakeRequest& request,
-                             control::TakeReply& reply) {
+Status SnapshotService::take(const Principal& caller, const JobName& name,
+                             const control::TakeRequest& request, control::TakeReply& reply) {
+  if (!can_see(caller, name.tenant)) return unknown_job(to_string(name));
   if (snapshotter_ == nullptr) return no_folder();
   if (request.timeout_ms() > kTimeoutMsMax) {
     return {Code::kInvalidArgument,
@@ -49,9 +50,11 @@ Status SnapshotService::take(const JobName& name, const control::TakeRequest& re
 Status SnapshotService::restore(const Principal& caller, const control::RestoreRequest& request,
                                 control::RestoreReply& reply) {
   if (snapshotter_ == nullptr) return no_folder();
+  // Another tenant's is not there, as far as the caller can tell, damaged or not.
+  const Status missing = SnapshotStore::no_snapshot(request.file());
+  if (!can_see(caller, SnapshotStore::tenant_of(request.file()))) return missing;
   PHUB_ASSIGN_OR_RETURN(SnapshotHead head, snapshotter_->store().verify(request.file()));
-  // Another tenant's is not there, as far as the caller can tell.
-  if (!can_see(caller, head.tenant)) return snapshotter_->store().verify("").error();
+  if (!can_see(caller, head.tenant)) return missing;
   const std::string was = head.spec.name;
   if (!request.name().empty()) head.spec.name = request.name();
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
@@ -73,7 +76,7 @@ grpc::Status SnapshotService::Take(grpc::ServerContext* context,
   constexpr std::string_view kAction = "snapshot take";
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  return gate_.audited(caller, kAction, to_string(name), take(name, *request, *reply));
+  return gate_.audited(caller, kAction, to_string(name), take(caller, name, *request, *reply));
 }
 
 grpc::Status SnapshotService::List(grpc::ServerContext* context,

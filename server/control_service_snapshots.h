@@ -24,7 +24,8 @@ class SnapshotService final : public control::Snapshots::Service {
                        control::RestoreReply* reply) override;
 
  private:
-  Status take(const JobName& name, const control::TakeRequest& request, control::TakeReply& reply);
+  Status take(const Principal& caller, const JobName& name, const control::TakeRequest& request,
+              control::TakeReply& reply);
   Status restore(const Principal& caller, const control::RestoreRequest& request,
                  control::RestoreReply& reply);
 

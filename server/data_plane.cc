@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "common/base/affinity.h"
@@ -91,6 +92,8 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
   Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
                              std::chrono::milliseconds timeout) override;
+  Result<CopiedJob> copy_alone(std::uint64_t job_id, std::uint64_t round,
+                               std::chrono::milliseconds timeout);
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -117,10 +120,10 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::vector<std::unique_ptr<Core>> cores_;
   std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
   std::unique_ptr<Acceptor> acceptor_;
-  std::mutex copy_mutex_;     // copy_job; taken before mutex_
-  mutable std::mutex mutex_;  // jobs_
+  mutable std::mutex mutex_;  // jobs_, copying_
   std::map<std::uint64_t, Job> jobs_;
-  std::thread thread_;  // runs context_
+  std::set<std::uint64_t> copying_;  // jobs that a copy_job copies: a shard makes one at a time
+  std::thread thread_;               // runs context_
 };
 
 Status DataPlaneImpl::open() {
@@ -367,17 +370,38 @@ std::optional<JobCounters> DataPlaneImpl::job_counters(std::uint64_t job_id) con
   return counters;
 }
 
+// Jobs are copied beside each other: one that stands still must not hold up another tenant's.
 Result<CopiedJob> DataPlaneImpl::copy_job(std::uint64_t job_id, std::uint64_t round,
                                           std::chrono::milliseconds timeout) {
-  const Status gone(Code::kNotFound, "it is not running here");
-  const std::lock_guard one_at_a_time(copy_mutex_);
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (copying_.insert(job_id).second) break;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return Status(Code::kDeadlineExceeded, "another snapshot of it is still under way");
+    }
+    std::this_thread::sleep_for(JobCopying::kRest);
+  }
+  const auto left = deadline - std::chrono::steady_clock::now();
+  Result<CopiedJob> copied =
+      copy_alone(job_id, round, std::chrono::ceil<std::chrono::milliseconds>(left));
+  const std::lock_guard lock(mutex_);
+  copying_.erase(job_id);
+  return copied;
+}
+
+// REQUIRES: the job is in copying_.
+Result<CopiedJob> DataPlaneImpl::copy_alone(std::uint64_t job_id, std::uint64_t round,
+                                            std::chrono::milliseconds timeout) {
   std::unique_ptr<JobCopying> copying;
   while (true) {
     std::optional<JobShape> shape;
     {
       const std::lock_guard lock(mutex_);
       const auto found = jobs_.find(job_id);
-      if (found == jobs_.end()) return gone;
+      if (found == jobs_.end()) return Status(Code::kNotFound, "it is not running here");
       if (copying) {
         PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second.shards));
         if (done) return copying->result();

@@ -54,10 +54,13 @@ Result<bool> JobCopying::step(const std::vector<std::unique_ptr<Core>>& cores,
 // some chunks are beyond that before all cores know, and a round that comes is taken.
 Result<bool> JobCopying::begin(const std::vector<std::unique_ptr<Core>>& cores,
                                const std::vector<std::unique_ptr<Shard>>& shards) {
+  // What a restored job had behind it is the snapshot's round but one, and is not there any more.
+  const std::uint64_t first = shape_.rounds_before + 1;
   const std::uint64_t furthest = rounds_max(cores, shards);
-  copy_->round = asked_round_ != 0 ? asked_round_ : std::max<std::uint64_t>(1, furthest + margin_);
+  copy_->round = asked_round_ != 0 ? asked_round_ : std::max(first, furthest + margin_);
   std::vector<char> accepted(cores.size(), 0);
   for (std::size_t i = 0; i < cores.size(); ++i) {
+    if (copy_->round < first) break;
     cores[i]->call([&] { accepted[i] = shards[i]->begin_copy(copy_) ? 1 : 0; });
   }
   if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores.size())) {

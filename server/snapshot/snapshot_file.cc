@@ -124,8 +124,10 @@ Result<SnapshotHead> head_of(const TensorFile& file) {
                               format, version, kFormat, kVersion));
   }
   SnapshotHead head;
-  PHUB_ASSIGN_OR_RETURN(const std::string spec, metadata_of(file, "job"));
-  PHUB_ASSIGN_OR_RETURN(head.spec, spec_from_text(spec));
+  PHUB_ASSIGN_OR_RETURN(const std::string text, metadata_of(file, "job"));
+  Result<JobSpec> spec = spec_from_text(text);
+  if (!spec) return Status(Code::kDataLoss, "its job: " + spec.error().message());
+  head.spec = std::move(*spec);
   PHUB_ASSIGN_OR_RETURN(head.tenant, metadata_of(file, "tenant"));
   PHUB_ASSIGN_OR_RETURN(head.created, metadata_of(file, "created"));
   PHUB_ASSIGN_OR_RETURN(head.sha256, metadata_of(file, "sha256"));

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <set>
 #include <tuple>
 
 #include "common/base/folder.h"
@@ -31,6 +33,45 @@ std::string file_name_of(const std::string& job) {
     const auto byte = static_cast<unsigned char>(c);
     const bool is_plain = std::isalnum(byte) != 0 || c == '-' || c == '_';
     name += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return name;
+}
+
+// A job's file: what is too long for a file system is cut, and told apart by a hash of the whole.
+std::string file_name_of_job(const std::string& job) {
+  constexpr std::size_t kCharactersMax = 160;
+  const std::string name = file_name_of(job);
+  if (name.size() <= kCharactersMax) return name;
+  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return fmt::format("{}~{:016x}", name.substr(0, kCharactersMax), hash);
+}
+
+// Of tensors of one name a file could hold only one.
+Status check_names(const TensorFile& file) {
+  std::set<std::string> names{"__metadata__"};
+  for (const NamedTensor& tensor : file.tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return {Code::kFailedPrecondition,
+            fmt::format("its keys cannot be told apart in a file: two tensors would have the name "
+                        "\"{}\"; rename a key",
+                        tensor.name)};
+  }
+  return {};
+}
+
+// The reverse of file_name_of; empty for what is no such name.
+std::string name_of_file(const std::string& file) {
+  std::string name;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    unsigned char byte = static_cast<unsigned char>(file[i]);
+    if (byte == '%') {
+      const char* const end = file.data() + std::min(i + 3, file.size());
+      const auto parsed = std::from_chars(file.data() + i + 1, end, byte, 16);
+      if (parsed.ec != std::errc() || parsed.ptr != file.data() + i + 3) return "";
+      i += 2;
+    }
+    name += static_cast<char>(byte);
   }
   return name;
 }
@@ -68,9 +109,10 @@ Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& 
                           .sha256 = {}};
   const TensorFile tensors =
       snapshot_file(head, *copied.copy, *copied.shape.plan, copied.shape.server_index);
+  PHUB_RETURN_IF_ERROR(check_names(tensors));
   const std::string tenant = file_name_of(head.tenant);
   const std::string file =
-      fmt::format("{}/{}.{:012}{}", tenant, file_name_of(spec.name), head.round, kSuffix);
+      fmt::format("{}/{}.{:012}{}", tenant, file_name_of_job(spec.name), head.round, kSuffix);
   const std::lock_guard lock(mutex_);
   std::error_code error;
   fs::create_directories(fs::path(folder_) / tenant, error);
@@ -83,13 +125,16 @@ Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& 
 void SnapshotStore::remove_oldest(const std::string& tenant, const std::string& job) const {
   if (kept_ == 0) return;
   const fs::path folder = fs::path(folder_) / file_name_of(tenant);
-  const std::string prefix = file_name_of(job) + ".";
-  std::vector<std::string> mine;
-  for (const std::string& name : names_in(folder)) {
-    if (name.starts_with(prefix) && name.ends_with(kSuffix)) mine.push_back(name);
-  }
+  const std::string prefix = file_name_of_job(job) + ".";
   std::error_code error;
-  for (std::size_t i = 0; i + kept_ < mine.size(); ++i) fs::remove(folder / mine[i], error);
+  // By when they were written: a job that starts anew under its name has small round numbers again.
+  std::vector<std::pair<fs::file_time_type, std::string>> mine;
+  for (const std::string& name : names_in(folder)) {
+    if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) continue;
+    mine.emplace_back(fs::last_write_time(folder / name, error), name);
+  }
+  std::sort(mine.begin(), mine.end());
+  for (std::size_t i = 0; i + kept_ < mine.size(); ++i) fs::remove(folder / mine[i].second, error);
 }
 
 std::vector<SnapshotInfo> SnapshotStore::list() const {
@@ -123,8 +168,17 @@ Result<TensorFile> SnapshotStore::read(const std::string& file) const {
       return read_safetensors(fs::path(folder_) / file);
     }
   }
-  return Status(Code::kNotFound,
-                fmt::format("there is no snapshot \"{}\"; `phubctl snapshots` lists them", file));
+  return no_snapshot(file);
+}
+
+Status SnapshotStore::no_snapshot(const std::string& file) {
+  return {Code::kNotFound,
+          fmt::format("there is no snapshot \"{}\"; `phubctl snapshots` lists them", file)};
+}
+
+std::string SnapshotStore::tenant_of(const std::string& file) {
+  const std::size_t slash = file.find('/');
+  return slash == std::string::npos ? "" : name_of_file(file.substr(0, slash));
 }
 
 Result<SnapshotHead> SnapshotStore::verify(const std::string& file) const {

@@ -39,6 +39,10 @@ class SnapshotStore {
   // Sorted by tenant, job and round. Files that are no snapshots are left out.
   std::vector<SnapshotInfo> list() const;
 
+  // Whose folder a file is in, whether it is there or not; empty: in none.
+  static std::string tenant_of(const std::string& file);
+  static Status no_snapshot(const std::string& file);
+
   // What the snapshot says of itself; its data is verified. Errors: kNotFound, kDataLoss.
   Result<SnapshotHead> verify(const std::string& file) const;
 

@@ -11,6 +11,7 @@ namespace {
 using Catch::Matchers::Contains;
 using client::Rendezvous;
 using control::Admin;
+using control::Snapshots;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{20'000};
@@ -63,82 +64,91 @@ struct Tenants : Lab {
   std::vector<std::unique_ptr<Rendezvous>> members;
 };
 
-// Trace.
-constexpr std::size_t kNotImplemented = 1;
+// A call with a harmless request, and who may make it beside administrators.
+struct Row {
+  std::string service;
+  std::string name;
+  std::function<grpc::StatusCode(const std::shared_ptr<grpc::Channel>&, const std::string&)> call;
+  bool tenant, observer;
+};
 
-// Every call of Admin, by name, with a harmless request.
-using Call = std::function<grpc::StatusCode(Admin::Stub&, const std::string&)>;
-template <typename Request, typename Reply, typename Method>
-Call call_of(Method method) {
-  return [method](Admin::Stub& stub, const std::string& token) {
+template <typename Service, typename Stub, typename Request, typename Reply>
+Row row_of(const char* name,
+           grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), bool tenant,
+           bool observer) {
+  const auto call = [method](const std::shared_ptr<grpc::Channel>& channel,
+                             const std::string& token) {
     Reply reply;
-    return ask(stub, token, method, Request(), reply).error_code();
+    return ask(*Service::NewStub(channel), token, method, Request(), reply).error_code();
+  };
+  return {Service::service_full_name(), name, call, tenant, observer};
+}
+
+std::vector<Row> all_calls() {
+  using A = Admin::Stub;
+  using S = Snapshots::Stub;
+  return {
+      row_of<Admin>("CreateJob", &A::CreateJob, true, false),
+      row_of<Admin>("ListJobs", &A::ListJobs, true, true),
+      row_of<Admin>("InspectJob", &A::InspectJob, true, true),
+      row_of<Admin>("CloseJob", &A::CloseJob, true, false),
+      row_of<Admin>("Plan", &A::Plan, true, true),
+      row_of<Admin>("Statistics", &A::Statistics, true, true),
+      row_of<Admin>("Trace", &A::Trace, true, true),
+      row_of<Admin>("CreateTenant", &A::CreateTenant, false, false),
+      row_of<Admin>("ListTenants", &A::ListTenants, true, true),
+      row_of<Admin>("InspectTenant", &A::InspectTenant, true, true),
+      row_of<Admin>("SetTenant", &A::SetTenant, false, false),
+      row_of<Admin>("DeleteTenant", &A::DeleteTenant, false, false),
+      row_of<Admin>("CreateToken", &A::CreateToken, false, false),
+      row_of<Admin>("ListTokens", &A::ListTokens, false, false),
+      row_of<Admin>("RevokeToken", &A::RevokeToken, false, false),
+      row_of<Admin>("ListAudit", &A::ListAudit, false, false),
+      row_of<Admin>("Drain", &A::Drain, false, false),
+      row_of<Snapshots>("Take", &S::Take, true, false),
+      row_of<Snapshots>("List", &S::List, true, true),
+      row_of<Snapshots>("Restore", &S::Restore, true, false),
   };
 }
 
-TEST_CASE("every call of Admin asks who calls, and each role has its own") {
-  using Stub = Admin::Stub;
+// An answer about what another tenant has is the one about what nobody has, but for the name.
+void is_same_as_missing(const grpc::Status& there, const grpc::Status& missing,
+                        const std::string& word, const std::string& instead) {
+  std::string message = missing.error_message();
+  for (std::size_t at = 0; (at = message.find(instead)) != std::string::npos;) {
+    message.replace(at, instead.size(), word);
+  }
+  CHECK(there.error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(missing.error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(there.error_message() == message);
+}
+
+TEST_CASE("every call of Admin and Snapshots asks who calls, and each role has its own") {
   Tenants f;
-  struct Row {
-    const char* name;
-    Call call;
-    bool tenant, observer;
-  };
-  const Row rows[] = {
-      {"CreateJob", call_of<control::CreateJobRequest, control::CreateJobReply>(&Stub::CreateJob),
-       true, false},
-      {"ListJobs", call_of<control::ListJobsRequest, control::ListJobsReply>(&Stub::ListJobs), true,
-       true},
-      {"InspectJob",
-       call_of<control::InspectJobRequest, control::InspectJobReply>(&Stub::InspectJob), true,
-       true},
-      {"CloseJob", call_of<control::CloseJobRequest, control::CloseJobReply>(&Stub::CloseJob), true,
-       false},
-      {"Plan", call_of<control::PlanRequest, control::PlanReply>(&Stub::Plan), true, true},
-      {"Statistics",
-       call_of<control::StatisticsRequest, control::StatisticsReply>(&Stub::Statistics), true,
-       true},
-      {"CreateTenant",
-       call_of<control::CreateTenantRequest, control::CreateTenantReply>(&Stub::CreateTenant),
-       false, false},
-      {"ListTenants",
-       call_of<control::ListTenantsRequest, control::ListTenantsReply>(&Stub::ListTenants), true,
-       true},
-      {"InspectTenant",
-       call_of<control::InspectTenantRequest, control::InspectTenantReply>(&Stub::InspectTenant),
-       true, true},
-      {"SetTenant", call_of<control::SetTenantRequest, control::SetTenantReply>(&Stub::SetTenant),
-       false, false},
-      {"DeleteTenant",
-       call_of<control::DeleteTenantRequest, control::DeleteTenantReply>(&Stub::DeleteTenant),
-       false, false},
-      {"CreateToken",
-       call_of<control::CreateTokenRequest, control::CreateTokenReply>(&Stub::CreateToken), false,
-       false},
-      {"ListTokens",
-       call_of<control::ListTokensRequest, control::ListTokensReply>(&Stub::ListTokens), false,
-       false},
-      {"RevokeToken",
-       call_of<control::RevokeTokenRequest, control::RevokeTokenReply>(&Stub::RevokeToken), false,
-       false},
-      {"ListAudit", call_of<control::ListAuditRequest, control::ListAuditReply>(&Stub::ListAudit),
-       false, false},
-      {"Drain", call_of<control::DrainRequest, control::DrainReply>(&Stub::Drain), false, false},
-  };
+  const std::vector<Row> rows = all_calls();
   const auto is_let_in = [](grpc::StatusCode code) {
     return code != grpc::StatusCode::UNAUTHENTICATED && code != grpc::StatusCode::PERMISSION_DENIED;
   };
+  const auto channel = f.channel("");
   for (const Row& row : rows) {
-    INFO(row.name);
+    INFO(row.service << "." << row.name);
     for (const std::string& token : {std::string(), std::string("phub-1-wrong")}) {
-      CHECK(row.call(*f.stub, token) == grpc::StatusCode::UNAUTHENTICATED);
+      CHECK(row.call(channel, token) == grpc::StatusCode::UNAUTHENTICATED);
     }
-    CHECK(is_let_in(row.call(*f.stub, f.red)) == row.tenant);
-    CHECK(is_let_in(row.call(*f.stub, f.observer)) == row.observer);
-    CHECK(is_let_in(row.call(*f.stub, f.admin_token())));
+    CHECK(is_let_in(row.call(channel, f.red)) == row.tenant);
+    CHECK(is_let_in(row.call(channel, f.observer)) == row.observer);
+    CHECK(is_let_in(row.call(channel, f.admin_token())));
   }
   const auto* const file = control::DrainRequest::descriptor()->file();
-  CHECK(file->FindServiceByName("Admin")->method_count() == std::size(rows) + kNotImplemented);
+  for (const char* const service : {"Admin", "Snapshots"}) {
+    const auto* const calls = file->FindServiceByName(service);
+    for (int i = 0; i < calls->method_count(); ++i) {
+      INFO(calls->method(i)->full_name());
+      CHECK(std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+        return row.service == calls->full_name() && row.name == calls->method(i)->name();
+      }));
+    }
+  }
 }
 
 TEST_CASE("another tenant's job answers as if it did not exist") {
@@ -156,16 +166,6 @@ TEST_CASE("another tenant's job answers as if it did not exist") {
   };
   CHECK(inspect(f.red, "", "secret", 0).ok());
   CHECK(inspect(f.observer, "red", "secret", 0).ok());
-  const auto is_same_as_missing = [](grpc::Status there, grpc::Status missing,
-                                     const std::string& word, const std::string& instead) {
-    std::string message = missing.error_message();
-    for (std::size_t at = 0; (at = message.find(instead)) != std::string::npos;) {
-      message.replace(at, instead.size(), word);
-    }
-    CHECK(there.error_code() == grpc::StatusCode::NOT_FOUND);
-    CHECK(missing.error_code() == grpc::StatusCode::NOT_FOUND);
-    CHECK(there.error_message() == message);
-  };
   is_same_as_missing(inspect(f.blue, "red", "secret", 0), inspect(f.blue, "red", "nosuch", 0),
                      "secret", "nosuch");
   is_same_as_missing(inspect(f.blue, "", "", id), inspect(f.blue, "", "", 4711), std::to_string(id),
@@ -178,6 +178,16 @@ TEST_CASE("another tenant's job answers as if it did not exist") {
     return ask(*f.stub, token, &Admin::Stub::CloseJob, request, reply);
   };
   is_same_as_missing(close(f.blue, "secret"), close(f.blue, "nosuch"), "secret", "nosuch");
+  const auto trace = [&](const std::string& token, const std::string& name) {
+    control::TraceRequest request;
+    request.set_name(name);
+    request.set_tenant("red");
+    request.set_rounds(1);
+    control::TraceReply reply;
+    return ask(*f.stub, token, &Admin::Stub::Trace, request, reply);
+  };
+  CHECK(trace(f.red, "secret").ok());
+  is_same_as_missing(trace(f.blue, "secret"), trace(f.blue, "nosuch"), "secret", "nosuch");
   const auto plan = [&](const std::string& token, const std::string& name) {
     control::PlanRequest request;
     request.set_name(name);
@@ -200,6 +210,54 @@ TEST_CASE("another tenant's job answers as if it did not exist") {
   REQUIRE(
       ask(*f.stub, f.blue, &Admin::Stub::ListTenants, control::ListTenantsRequest(), tenants).ok());
   CHECK(tenants.tenants_size() == 1);
+}
+
+TEST_CASE("another tenant's snapshot is not listed and answers as if it did not exist") {
+  Tenants f;
+  const auto snapshots = Snapshots::NewStub(f.channel(""));
+  const auto client = std::move(*Client::connect({.servers = {f.address()},
+                                                  .job = "demo",
+                                                  .workers = 1,
+                                                  .transport = "shm",
+                                                  .rule = RuleKind::kSgd,
+                                                  .timeout = kLong,
+                                                  .security = f.security("", f.red)}));
+  REQUIRE(client->register_keys({{"w", 1000}}).ok());
+  REQUIRE(client->initialise().ok());
+  control::TakeRequest take;
+  take.set_name("demo");
+  control::TakeReply taken;
+  const auto take_as = [&](const std::string& token, const std::string& name) {
+    take.set_tenant("red");
+    take.set_name(name);
+    return ask(*snapshots, token, &Snapshots::Stub::Take, take, taken);
+  };
+  is_same_as_missing(take_as(f.blue, "demo"), take_as(f.blue, "nosuch"), "demo", "nosuch");
+  REQUIRE(take_as(f.red, "demo").ok());
+  const std::string file = taken.snapshot().file();
+
+  const auto listed_by = [&](const std::string& token) {
+    control::ListSnapshotsReply listed;
+    REQUIRE(ask(*snapshots, token, &Snapshots::Stub::List, control::ListSnapshotsRequest(), listed)
+                .ok());
+    return listed.snapshots_size();
+  };
+  CHECK(listed_by(f.blue) == 0);
+  for (const std::string& token : {f.red, f.observer, f.admin_token()})
+    CHECK(listed_by(token) == 1);
+
+  const auto restore_as = [&](const std::string& token, const std::string& name) {
+    control::RestoreRequest request;
+    request.set_file(name);
+    request.set_name("again");
+    control::RestoreReply reply;
+    return ask(*snapshots, token, &Snapshots::Stub::Restore, request, reply);
+  };
+  const std::string missing = "red/nosuch.safetensors";
+  is_same_as_missing(restore_as(f.blue, file), restore_as(f.blue, missing), file, missing);
+  std::filesystem::resize_file(f.folder() / "state" / "snapshots" / file, 5000);
+  is_same_as_missing(restore_as(f.blue, file), restore_as(f.blue, missing), file, missing);
+  CHECK(restore_as(f.red, file).error_code() == grpc::StatusCode::DATA_LOSS);
 }
 
 TEST_CASE("a worker joins with its tenant's token, in that tenant's namespace only") {

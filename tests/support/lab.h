@@ -109,9 +109,9 @@ class Lab {
 };
 
 // One call with a token; its code and message.
-template <typename Method, typename Request, typename Reply>
-grpc::Status ask(control::Admin::Stub& stub, const std::string& token, Method method,
-                 const Request& request, Reply& reply) {
+template <typename Stub, typename Method, typename Request, typename Reply>
+grpc::Status ask(Stub& stub, const std::string& token, Method method, const Request& request,
+                 Reply& reply) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);

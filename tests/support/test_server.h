@@ -16,11 +16,17 @@ class TestServer {
       std::uint32_t cores, const std::string& address = "127.0.0.1",
       std::chrono::milliseconds heartbeat_deadline = std::chrono::milliseconds(5000)) {
     server::DaemonOptions options;
+    options.data_plane.cores = cores;
+    options.heartbeat_deadline = heartbeat_deadline;
+    return start(std::move(options), address);
+  }
+
+  // With these options but for the addresses.
+  static Result<std::unique_ptr<TestServer>> start(server::DaemonOptions options,
+                                                   const std::string& address = "127.0.0.1") {
     options.control_address = address + ":0";
     options.data_plane.tcp_address = address + ":0";
-    options.data_plane.cores = cores;
     options.data_plane.allow_oversubscription = true;
-    options.heartbeat_deadline = heartbeat_deadline;
     auto server = std::unique_ptr<TestServer>(new TestServer());
     PHUB_ASSIGN_OR_RETURN(server->daemon_, server::Daemon::create(options));
     return server;
