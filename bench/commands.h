@@ -58,6 +58,7 @@ int run_transport(const TransportOptions& options);
 
 struct TenantsOptions {
   std::vector<std::string> transports = {"shm", "tcp"};
+  std::vector<std::string> scenarios = {"below", "saturation", "flood"};
   double seconds = 10;
   unsigned blocks = 3;
   std::uint32_t workers = 1;            // of a job that saturates the server

@@ -22,6 +22,10 @@ void add_tenants(CLI::App& app, Run& run) {
       ->delimiter(',')
       ->check(CLI::IsMember({"shm", "tcp"}))
       ->capture_default_str();
+  command->add_option("--scenarios", options->scenarios, "below, saturation, flood or several")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"below", "saturation", "flood"}))
+      ->capture_default_str();
   command->add_option("--seconds", options->seconds, "of each measurement")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

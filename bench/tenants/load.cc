@@ -121,34 +121,46 @@ void TenantServer::stop_jobs() {
   loads_.clear();
 }
 
-// Exchanges so far of each running job.
-Result<std::vector<double>> TenantServer::progress() const {
-  control::ListJobsReply reply;
+// So far.
+Result<Rates> TenantServer::progress() const {
+  control::ListJobsReply listed;
+  control::StatisticsReply statistics;
   PHUB_RETURN_IF_ERROR(
-      call(address_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), reply));
-  std::vector<double> exchanges;
+      call(address_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), listed));
+  PHUB_RETURN_IF_ERROR(
+      call(address_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), statistics));
+  Rates sums;
   for (const Load& load : loads_) {
-    const auto found = std::find_if(reply.jobs().begin(), reply.jobs().end(), [&](const auto& job) {
-      return job.state() == control::JOB_STATE_RUNNING && job.tenant() == load.tenant &&
-             job.spec().name() == load.job;
+    const auto job = std::find_if(listed.jobs().begin(), listed.jobs().end(), [&](const auto& j) {
+      return j.state() == control::JOB_STATE_RUNNING && j.tenant() == load.tenant &&
+             j.spec().name() == load.job;
     });
-    if (found == reply.jobs().end()) {
+    if (job == listed.jobs().end()) {
       return Status(Code::kAborted, fmt::format("job {}/{} does not run", load.tenant, load.job));
     }
-    const control::JobStatistics& statistics = found->statistics();
-    exchanges.push_back(static_cast<double>(statistics.chunks_completed()) /
-                        static_cast<double>(std::max<std::uint64_t>(1, statistics.chunks())));
+    const control::JobStatistics& counted = job->statistics();
+    sums.exchanges.push_back(static_cast<double>(counted.chunks_completed()) /
+                             static_cast<double>(std::max<std::uint64_t>(1, counted.chunks())));
+    sums.core_seconds.push_back(0);
+    for (const control::CoreInfo& core : statistics.server().cores()) {
+      for (const control::CoreJob& entry : core.jobs()) {
+        if (entry.job_id() == job->job_id()) sums.core_seconds.back() += entry.busy_seconds();
+      }
+    }
   }
-  return exchanges;
+  return sums;
 }
 
-Result<std::vector<double>> TenantServer::measure(double seconds) {
-  PHUB_ASSIGN_OR_RETURN(const std::vector<double> before, progress());
+Result<Rates> TenantServer::measure(double seconds) {
+  PHUB_ASSIGN_OR_RETURN(const Rates before, progress());
   const auto start = Clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  PHUB_ASSIGN_OR_RETURN(std::vector<double> rates, progress());
+  PHUB_ASSIGN_OR_RETURN(Rates rates, progress());
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
-  for (std::size_t i = 0; i < rates.size(); ++i) rates[i] = (rates[i] - before[i]) / passed;
+  for (std::size_t i = 0; i < rates.exchanges.size(); ++i) {
+    rates.exchanges[i] = (rates.exchanges[i] - before.exchanges[i]) / passed;
+    rates.core_seconds[i] = (rates.core_seconds[i] - before.core_seconds[i]) / passed;
+  }
   return rates;
 }
 

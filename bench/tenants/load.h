@@ -30,6 +30,12 @@ struct Load {
   std::uint32_t compute_us = 0;
 };
 
+// What jobs got, a second.
+struct Rates {
+  std::vector<double> exchanges;
+  std::vector<double> core_seconds;  // of work for the job
+};
+
 // A server on its first `cores` CPUs, workers on the others (on all, if there are no others).
 class TenantServer {
  public:
@@ -43,14 +49,14 @@ class TenantServer {
   Status start_garbage();
   void stop_jobs();
 
-  // Exchanges a second of each running job, in the order in which they were started.
-  Result<std::vector<double>> measure(double seconds);
+  // Of each running job, in the order in which they were started.
+  Result<Rates> measure(double seconds);
   // Times that the server refused something, of any cause.
   Result<std::uint64_t> drops() const;
 
  private:
   TenantServer(std::uint32_t cores, Places& places) : cores_(cores), places_(places) {}
-  Result<std::vector<double>> progress() const;
+  Result<Rates> progress() const;
 
   std::uint32_t cores_;
   Places& places_;

@@ -48,8 +48,8 @@ class Tenants {
   Status flood(const std::string& transport);
 
   // A fresh server with these tenants and jobs, measured when all run.
-  Result<std::vector<double>> measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
-                                      const std::vector<Load>& loads, bool garbage = false);
+  Result<Rates> measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
+                        const std::vector<Load>& loads, bool garbage = false);
   Load saturating(const std::string& tenant, const std::string& job,
                   const std::string& transport) const;
   void progress(const std::string& text) const;
@@ -68,9 +68,8 @@ void Tenants::progress(const std::string& text) const {
   if (!options_.json) fmt::print(stderr, "{}\n", text);
 }
 
-Result<std::vector<double>> Tenants::measure(
-    const std::vector<std::pair<std::string, std::uint32_t>>& who, const std::vector<Load>& loads,
-    bool garbage) {
+Result<Rates> Tenants::measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
+                               const std::vector<Load>& loads, bool garbage) {
   PHUB_ASSIGN_OR_RETURN(const auto server, TenantServer::start(1, places_));
   for (const auto& [name, weight] : who) {
     PHUB_RETURN_IF_ERROR(server->create_tenant(name, weight));
@@ -78,9 +77,9 @@ Result<std::vector<double>> Tenants::measure(
   for (const Load& load : loads) PHUB_RETURN_IF_ERROR(server->start(load));
   if (garbage) PHUB_RETURN_IF_ERROR(server->start_garbage());
   std::this_thread::sleep_for(kSettle);
-  Result<std::vector<double>> rates = server->measure(options_.seconds);
+  Result<Rates> rates = server->measure(options_.seconds);
   PHUB_ASSIGN_OR_RETURN(drops_, server->drops());
-  if (rates) progress(fmt::format("  {:.1f} exchanges/s", fmt::join(*rates, ", ")));
+  if (rates) progress(fmt::format("  {:.1f} exchanges/s", fmt::join(rates->exchanges, ", ")));
   server->stop_jobs();
   return rates;
 }
@@ -109,14 +108,15 @@ Status Tenants::below_capacity(const std::string& transport) {
   Collected mean;
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: 8 jobs below capacity, block {}", transport, block + 1));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> together, measure({}, loads));
+    PHUB_ASSIGN_OR_RETURN(const Rates all, measure({}, loads));
+    const std::vector<double>& together = all.exchanges;
     // Jobs of one size are alike: one of each is enough alone.
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> lenet, measure({}, {loads[0]}));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> resnet, measure({}, {loads[1]}));
+    PHUB_ASSIGN_OR_RETURN(const Rates lenet, measure({}, {loads[0]}));
+    PHUB_ASSIGN_OR_RETURN(const Rates resnet, measure({}, {loads[1]}));
     double lowest = 1.0;
     double sum = 0.0;
     for (std::size_t i = 0; i < together.size(); ++i) {
-      const double kept = together[i] / (i % 2 == 0 ? lenet[0] : resnet[0]);
+      const double kept = together[i] / (i % 2 == 0 ? lenet : resnet).exchanges[0];
       lowest = std::min(lowest, kept);
       sum += kept;
     }
@@ -129,32 +129,40 @@ Status Tenants::below_capacity(const std::string& transport) {
   return {};
 }
 
+// How far the tenant that is farthest from its share of 1:2:4 is from it, in per cent.
+double farthest_from_weights(const std::vector<double>& got) {
+  const double total = std::accumulate(got.begin(), got.end(), 0.0);
+  double most = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double share = static_cast<double>(1U << i) / 7.0;
+    most = std::max(most, 100 * std::abs(got[i] / total / share - 1));
+  }
+  return most;
+}
+
 Status Tenants::saturation(const std::string& transport) {
-  Collected farthest;
+  Collected exchanges;
+  Collected core_time;
   Collected sum;
+  const std::vector<Load> alone = {saturating("default", "alone", transport)};
+  const std::vector<Load> loads = {saturating("one", "a", transport),
+                                   saturating("two", "b", transport),
+                                   saturating("four", "c", transport)};
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: saturation with weights 1:2:4, block {}", transport, block + 1));
     // Before and after: the machine's speed drifts.
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> before,
-                          measure({}, {saturating("default", "alone", transport)}));
-    PHUB_ASSIGN_OR_RETURN(
-        const std::vector<double> rates,
-        measure({{"one", 1}, {"two", 2}, {"four", 4}},
-                {saturating("one", "a", transport), saturating("two", "b", transport),
-                 saturating("four", "c", transport)}));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> after,
-                          measure({}, {saturating("default", "alone", transport)}));
-    const double total = std::accumulate(rates.begin(), rates.end(), 0.0);
-    double most = 0.0;
-    for (std::size_t i = 0; i < rates.size(); ++i) {
-      const double share = static_cast<double>(1U << i) / 7.0;
-      most = std::max(most, 100 * std::abs(rates[i] / total / share - 1));
-    }
-    farthest.add(most);
-    sum.add(100 * (1 - 2 * total / (before[0] + after[0])));
+    PHUB_ASSIGN_OR_RETURN(const Rates before, measure({}, alone));
+    PHUB_ASSIGN_OR_RETURN(const Rates rates, measure({{"one", 1}, {"two", 2}, {"four", 4}}, loads));
+    PHUB_ASSIGN_OR_RETURN(const Rates after, measure({}, alone));
+    const double total = std::accumulate(rates.exchanges.begin(), rates.exchanges.end(), 0.0);
+    exchanges.add(farthest_from_weights(rates.exchanges));
+    core_time.add(farthest_from_weights(rates.core_seconds));
+    sum.add(100 * (1 - 2 * total / (before.exchanges[0] + after.exchanges[0])));
   }
-  add("weights 1:2:4, farthest from its share, %", transport, "<= 5", farthest,
-      farthest.spread().median <= 5);
+  add("weights 1:2:4, farthest from its share of exchanges, %", transport, "<= 5", exchanges,
+      exchanges.spread().median <= 5);
+  add("weights 1:2:4, farthest from its share of core time, %", transport, "<= 5", core_time,
+      core_time.spread().median <= 5);
   add("their sum below one job's alone, %", transport, "<= 5", sum, sum.spread().median <= 5);
   return {};
 }
@@ -173,11 +181,12 @@ Status Tenants::flood(const std::string& transport) {
   Collected garbage_loss;
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: a tenant floods, block {}", transport, block + 1));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> before, measure(who, fair));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> valid, measure(who, flooded));
-    PHUB_ASSIGN_OR_RETURN(const std::vector<double> garbage, measure(who, fair, true));
-    const auto lost = [&](const std::vector<double>& now) {
-      return 100 * (1 - std::min(now[0] / before[0], now[1] / before[1]));
+    PHUB_ASSIGN_OR_RETURN(const Rates before, measure(who, fair));
+    PHUB_ASSIGN_OR_RETURN(const Rates valid, measure(who, flooded));
+    PHUB_ASSIGN_OR_RETURN(const Rates garbage, measure(who, fair, true));
+    const auto lost = [&](const Rates& now) {
+      return 100 * (1 - std::min(now.exchanges[0] / before.exchanges[0],
+                                 now.exchanges[1] / before.exchanges[1]));
     };
     loss.add(lost(valid));
     garbage_loss.add(lost(garbage));
@@ -190,9 +199,12 @@ Status Tenants::flood(const std::string& transport) {
 }
 
 Status Tenants::run(const std::string& transport) {
-  PHUB_RETURN_IF_ERROR(below_capacity(transport));
-  PHUB_RETURN_IF_ERROR(saturation(transport));
-  return flood(transport);
+  for (const std::string& scenario : options_.scenarios) {
+    if (scenario == "below") PHUB_RETURN_IF_ERROR(below_capacity(transport));
+    if (scenario == "saturation") PHUB_RETURN_IF_ERROR(saturation(transport));
+    if (scenario == "flood") PHUB_RETURN_IF_ERROR(flood(transport));
+  }
+  return {};
 }
 
 void print(const std::vector<Row>& rows, bool json) {
