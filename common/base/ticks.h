@@ -42,8 +42,8 @@ class TickRate {
   }
   explicit TickRate(double per_nanosecond)
       : per_nanosecond_(per_nanosecond),
-        nanoseconds_(static_cast<std::uint64_t>(static_cast<double>(1ULL << kFraction) /
-                                                per_nanosecond)) {}
+        nanoseconds_(
+            static_cast<std::uint64_t>(static_cast<double>(1ULL << kFraction) / per_nanosecond)) {}
 
   std::uint64_t ticks_of(std::chrono::nanoseconds time) const {
     return static_cast<std::uint64_t>(static_cast<double>(time.count()) * per_nanosecond_);

@@ -147,7 +147,8 @@ Status Store::revoke_token(std::uint64_t id) {
 Result<std::vector<StoredJob>> Store::take_jobs() {
   const std::lock_guard lock(mutex_);
   PHUB_RETURN_IF_ERROR(database_->execute("UPDATE jobs SET epoch = epoch + 1"));
-  Statement query = database_->prepare("SELECT id, epoch, tenant, spec, nonce_hash, snapshot FROM jobs");
+  Statement query =
+      database_->prepare("SELECT id, epoch, tenant, spec, nonce_hash, snapshot FROM jobs");
   std::vector<StoredJob> jobs;
   while (true) {
     PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());

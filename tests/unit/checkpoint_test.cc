@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "common/safetensors.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/models.h"
 #include "worker/nn/onednn.h"
-#include "common/safetensors.h"
 
 namespace phub::train {
 namespace {

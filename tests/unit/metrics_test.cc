@@ -67,12 +67,13 @@ TEST_CASE("members are told with host and transport, what they moved and how lat
   f.data_plane.rounds = {rounds};
   f.running(2, "resnet");
   const std::string text = text_of(f);
-  CHECK_THAT(text,
-             Contains("phub_member_pushes_total{phub_job=\"resnet\",tenant=\"default\",worker=\"1\","
-                      "host=\"") &&
-                 Contains("} 12\n"));
+  CHECK_THAT(
+      text, Contains("phub_member_pushes_total{phub_job=\"resnet\",tenant=\"default\",worker=\"1\","
+                     "host=\"") &&
+                Contains("} 12\n"));
   for (const char* line :
-       {"phub_job_round_part_seconds{phub_job=\"resnet\",tenant=\"default\",part=\"compute\"} 0.0003",
+       {"phub_job_round_part_seconds{phub_job=\"resnet\",tenant=\"default\",part=\"compute\"} "
+        "0.0003",
         "phub_job_round_seconds{phub_job=\"resnet\"", "phub_member_last_share{phub_job=\"resnet\"",
         "worker=\"1\",host=\"host-1\",transport=\"shm\"} 0.0002"}) {
     CHECK_THAT(text, Contains(line));

@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "common/safetensors.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/train/console.h"
 #include "worker/train/exchanger.h"
-#include "common/safetensors.h"
 #include "worker/train/session.h"
 
 namespace phub::train {

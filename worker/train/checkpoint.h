@@ -10,9 +10,9 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/safetensors.h"
 #include "worker/nn/network.h"
 #include "worker/train/exchanger.h"
-#include "common/safetensors.h"
 
 namespace phub::train {
 
