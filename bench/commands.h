@@ -63,7 +63,9 @@ struct TenantsOptions {
   unsigned blocks = 3;
   std::uint32_t workers = 1;            // of a job that saturates the server
   std::uint64_t elements = 12'582'912;  // of it: beyond the cache, and always some on its way
-  std::uint32_t compute_us = 50'000;    // of a worker below capacity, for each exchange
+  DataType dtype =
+      DataType::kFloat16;             // of its wire: one CPU of workers can saturate one of server
+  std::uint32_t compute_us = 50'000;  // of a worker below capacity, for each exchange
   bool json = false;
 };
 int run_tenants(const TenantsOptions& options);

@@ -7,6 +7,7 @@
 #include "common/landing.h"
 #include "common/priority_set.h"
 #include "common/transport/transport.h"
+#include "server/price_list.h"
 #include "server/shard.h"
 
 namespace phub::server {
@@ -27,6 +28,7 @@ struct Connection {
   std::shared_ptr<const Landing> landing;
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
+  Prices* prices = nullptr;          // of its pushes
   Hyper hyper;                       // for the pushes that follow
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   PrioritySet answers;               // slots that are complete and not answered yet

@@ -15,10 +15,17 @@ using transport::Write;
 
 namespace {
 constexpr std::size_t kAnswersPerPost = 16;
-constexpr std::size_t kAnswersGathered = 8;
-constexpr std::uint32_t kTimesGathered = 4;  // other jobs may keep the core at work for ever
-constexpr std::uint64_t kTurnsBetweenPolls = 4;
-constexpr std::size_t kReadsInATurn = 4;
+
+// Answers are kept back to be so many, but not for more rounds of the core than that: other jobs
+// may keep it at work for ever.
+struct Gathering {
+  std::size_t answers;
+  std::uint32_t times;
+};
+constexpr Gathering kGathering = {8, 4};
+constexpr Gathering kGatheringInTurns = {32, 16};  // of a job whose pushes wait for their turn
+constexpr std::uint64_t kTurnsBetweenPolls = 2;
+constexpr std::size_t kReadsInATurn = 16;
 constexpr std::chrono::milliseconds kLongestSleep{500};
 
 Drop drop_of(transport::Loss loss) {
@@ -117,11 +124,11 @@ bool Core::drain(transport::Endpoint& endpoint,
                  std::vector<std::unique_ptr<Connection>>& connections) {
   const bool reads = &endpoint == tcp_.get();  // the others' payloads are there already
   if (reads) ++tcp_polls_;
-  const std::uint64_t start = reads && shares_.awake() > 1 ? ticks() : 0;
+  const std::uint64_t start = reads ? ticks() : 0;
   const std::size_t count = endpoint.poll(completions_);
   if (count == 0) return false;
   const std::uint64_t now = ticks();
-  if (start != 0) attribute_reading({completions_.data(), count}, now - start);
+  if (reads) attribute_reading({completions_.data(), count}, now - start);
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
     Connection* connection = connections[completion.peer].get();
@@ -143,9 +150,9 @@ void Core::attribute_reading(std::span<const Completion> arrived, std::uint64_t 
   for (const Completion& completion : arrived) bytes += completion.bytes;
   if (bytes == 0) return;
   for (const Completion& completion : arrived) {
-    const Connection* connection = tcp_connections_[completion.peer].get();
+    Connection* connection = tcp_connections_[completion.peer].get();
     if (connection == nullptr || connection->lost) continue;
-    spend(*connection->shard, spent * completion.bytes / bytes);
+    spend(*connection, completion.bytes, spent * completion.bytes / bytes);
   }
 }
 
@@ -156,6 +163,7 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
     drops_.count(Drop::kStaleEpoch);
     const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
     if (!connection.in_place && !hyper) shard.give_buffer(arrived.data);
+    shares_.charge(shard, connection.prices->charge(arrived.bytes));
     return;
   }
   if (connection.queued > shard.chunks()) {  // each chunk once, and a Hyper
@@ -175,6 +183,10 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
 // it looks for arrivals again before long, or the turns would follow what happened to come in
 // first. A job whose turn it is and that has nothing here but something to be read is read next.
 bool Core::serve() {
+  if (shares_.awake() == 1) {
+    serve_alone(static_cast<Shard&>(*shares_.next()));
+    return false;
+  }
   std::uint64_t now = ticks();
   const std::uint64_t end = now + kTurnsBetweenPolls * turn_ticks_;
   while (FairShare::Flow* flow = shares_.next()) {
@@ -185,14 +197,24 @@ bool Core::serve() {
       shares_.rest(*flow);
       continue;
     }
-    serve(shard.arrivals->pop());
+    const Arrival arrival = shard.arrivals->pop();
+    serve(arrival);
     const std::uint64_t then = ticks();
-    spend(shard, then - now);
+    spend(*arrival.connection, arrival.bytes, then - now);
+    shares_.charge(shard, arrival.connection->prices->charge(arrival.bytes));
     if (shard.arrivals->empty() && !is_readable) shares_.rest(*flow);
     if (then > end && shares_.awake() > 1) return true;
     now = then;
   }
   return false;
+}
+
+// Nobody else wants the core: no turns, and one stamp for all that waits.
+void Core::serve_alone(Shard& shard) {
+  const std::uint64_t start = ticks();
+  while (!shard.arrivals->empty()) serve(shard.arrivals->pop());
+  shard.times->worked(ticks() - start);
+  if (shard.readable_at_poll != tcp_polls_) shares_.rest(shard);
 }
 
 void Core::serve(const Arrival& arrival) {
@@ -208,9 +230,10 @@ void Core::serve(const Arrival& arrival) {
   }
 }
 
-void Core::spend(Shard& shard, std::uint64_t spent) {
-  shard.times->worked(spent);
-  shares_.charge(shard, spent);
+// Core time that pushes of about this size took, of whichever of their parts.
+void Core::spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent) {
+  connection.shard->times->worked(spent);
+  if (shares_.awake() > 1) connection.prices->spent(bytes, spent);
 }
 
 void Core::on_hyper(const Arrival& arrival) {
@@ -295,8 +318,10 @@ void Core::mark_dirty(Connection& connection) {
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    const bool gathers = !all && connection.answers.size() < kAnswersGathered &&
-                         connection.gathered++ < kTimesGathered && !connection.lost;
+    const bool waits_for_turn = shares_.awake() > 1 && connection.shard->is_awake();
+    const Gathering& gathering = waits_for_turn ? kGatheringInTurns : kGathering;
+    const bool gathers = !all && connection.answers.size() < gathering.answers &&
+                         connection.gathered++ < gathering.times && !connection.lost;
     if (gathers) {
       ++i;
       continue;
@@ -322,20 +347,22 @@ bool Core::answer(Connection& connection) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
     if (room == 0) return false;
     std::size_t count = 0;
+    std::size_t bytes = 0;
     while (count < room && !connection.answers.empty()) {
       const std::uint32_t slot = connection.answers.pop_min();
       const auto payload = shard.reply(slot);
-      bytes_sent_.add(payload.size());
-      counters.bytes_sent.add(payload.size());
+      bytes += payload.size();
       shard.times->answering(slot, now, rate_);
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
                          .immediate = wire::immediate(slot, shard.epoch())};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
+    bytes_sent_.add(bytes);
+    counters.bytes_sent.add(bytes);
     const std::uint64_t then = ticks();
     shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
-    spend(shard, then - now);
+    spend(connection, static_cast<std::uint32_t>(bytes / count), then - now);
     now = then;
   }
   return true;
@@ -358,12 +385,15 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
 // Reading is work for the job that is read from: while others want the core, in its turns only, and
 // no more than is served.
 std::size_t Core::reads_now(transport::PeerId peer) {
-  Shard& shard = *tcp_connections_[peer]->shard;
+  const Connection& connection = *tcp_connections_[peer];
+  Shard& shard = *connection.shard;
   shard.readable_at_poll = tcp_polls_;
   shares_.wake(shard);
   if (shares_.awake() == 1) return SIZE_MAX;
-  const bool is_behind = shard.arrivals->size() >= kReadsInATurn;
-  return shares_.is_owed(shard) && !is_behind ? kReadsInATurn : 0;
+  const std::uint64_t owed = shares_.owed(shard);
+  if (owed == 0 || shard.arrivals->size() >= kReadsInATurn) return 0;
+  const std::uint64_t pushes = owed / connection.prices->cost(shard.push_bytes(0));
+  return std::clamp<std::uint64_t>(pushes / shard.workers(), 1, kReadsInATurn);
 }
 
 std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {

@@ -23,6 +23,7 @@
 #include "server/connection.h"
 #include "server/drops.h"
 #include "server/fair_share.h"
+#include "server/price_list.h"
 #include "server/shard.h"
 #include "server/verbs_places.h"
 
@@ -80,7 +81,7 @@ class Core final : private transport::Placement {
   };
 
   // A tenant's turn at weight 1, when others wait: some ten chunks.
-  static constexpr std::chrono::microseconds kTurn{20};
+  static constexpr std::chrono::microseconds kTurn{40};
 
   Core(const CoreOptions& options, std::uint32_t max_connections);
   template <typename Add>
@@ -93,7 +94,8 @@ class Core final : private transport::Placement {
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
   void serve(const Arrival& arrival);
-  void spend(Shard& shard, std::uint64_t spent);
+  void serve_alone(Shard& shard);
+  void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent);
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
   void on_complete(Shard& shard, std::uint32_t slot);
@@ -124,6 +126,7 @@ class Core final : private transport::Placement {
   TickRate rate_ = TickRate::measure();
   std::uint64_t turn_ticks_ = rate_.ticks_of(kTurn);
   FairShare shares_{turn_ticks_};
+  PriceList prices_;
   std::uint64_t tcp_polls_ = 1;
   std::unique_ptr<transport::Waiter> waiter_;
   Counter chunks_completed_;

@@ -45,6 +45,10 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     connection->endpoint = &endpoint;
     connection->peer = *peer;
     Shard& shard = *connection->shard;
+    connection->prices = &prices_.of({.rule = shard.rule(),
+                                      .wire_type = shard.wire_type(),
+                                      .workers = shard.workers(),
+                                      .transport = &endpoint});
     if (!shard.is_added()) shares_.add(shard, shard.tenant_id(), shard.weight());
     shard.connections[connection->worker] = connection.get();
     connections[*peer] = std::move(connection);

@@ -1,12 +1,12 @@
 // Whose turn it is on a core: deficit round-robin over the tenants that have pushes waiting, by
 // weight, and within a tenant over its jobs, equally (Shreedhar and Varghese, 1995, with the cost
-// charged after the service, for it is measured: a cost is core time, whatever a chunk's rule, wire
-// type and transport make of it).
+// charged after the service: the price of such a push in core time, see price_list.h).
 //
 // Nobody waits while others have nothing to do: a turn passes on as soon as a queue is empty.
 // Belongs to a core's thread. next, charge, wake and rest allocate nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -47,9 +47,12 @@ class FairShare {
   // awake.
   Flow* next();
 
-  // Whether its turn is not over, or has not come yet. REQUIRES: it is awake.
-  bool is_owed(const Flow& flow) const {
-    return awake_ == 1 || (flow.credit_ > 0 && flow.tenant_->credit > 0);
+  // The cost that its turn still has room for: none if the turn is over or has not come yet.
+  // REQUIRES: it is awake.
+  std::uint64_t owed(const Flow& flow) const {
+    if (awake_ == 1) return UINT64_MAX;
+    return static_cast<std::uint64_t>(
+        std::max<std::int64_t>(0, std::min(flow.credit_, flow.tenant_->credit)));
   }
 
   // What serving the flow has cost.

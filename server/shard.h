@@ -94,6 +94,8 @@ class Shard : public FairShare::Flow {
   std::uint64_t tenant_id() const { return tenant_id_; }
   std::uint32_t weight() const { return weight_; }
   std::uint32_t epoch() const { return epoch_; }
+  DataType wire_type() const { return wire_type_; }
+  RuleKind rule() const { return rule_; }
 
   // The core's list of this job's connections, by worker; null where there is none.
   std::vector<Connection*> connections;

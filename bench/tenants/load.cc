@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/tenants/cpu_time.h"
 #include "common/base/affinity.h"
 #include "proto/control.grpc.pb.h"
 
@@ -87,6 +88,7 @@ Status TenantServer::start(const Load& load) {
                                       "--elements",   std::to_string(load.elements),
                                       "--keys",       load.keys,
                                       "--rule",       std::string(name_of(load.rule)),
+                                      "--dtype",      std::string(name_of(load.dtype)),
                                       "--transport",  load.transport,
                                       "--compute-us", std::to_string(load.compute_us),
                                       "--spare-cpus", std::to_string(cores_)},
@@ -152,10 +154,16 @@ Result<Rates> TenantServer::progress() const {
 }
 
 Result<Rates> TenantServer::measure(double seconds) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
+  const std::span<const std::uint32_t> workers =
+      std::span(cpus).subspan(cpus.size() > cores_ ? cores_ : 0);
   PHUB_ASSIGN_OR_RETURN(const Rates before, progress());
+  PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_before, cpu_time(workers));
   const auto start = Clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   PHUB_ASSIGN_OR_RETURN(Rates rates, progress());
+  PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_after, cpu_time(workers));
+  rates.workers_busy = cpu_after.busy_since(cpu_before);
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
   for (std::size_t i = 0; i < rates.exchanges.size(); ++i) {
     rates.exchanges[i] = (rates.exchanges[i] - before.exchanges[i]) / passed;

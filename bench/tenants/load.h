@@ -11,6 +11,7 @@
 
 #include "bench/child_process.h"
 #include "bench/work.h"
+#include "common/base/dtype.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 
@@ -24,6 +25,7 @@ struct Load {
   std::uint64_t elements = 0;
   std::string keys = "64";  // see keys.h
   RuleKind rule = RuleKind::kNesterov;
+  DataType dtype = DataType::kFloat32;  // on the wire
   std::string transport = "shm";
   // 0: pushes a key again as soon as it is answered. Else a step: sleeps so long, then exchanges
   // all keys.
@@ -34,6 +36,7 @@ struct Load {
 struct Rates {
   std::vector<double> exchanges;
   std::vector<double> core_seconds;  // of work for the job
+  double workers_busy = 0;           // share of the time in which the workers' CPUs worked
 };
 
 // A server on its first `cores` CPUs, workers on the others (on all, if there are no others).

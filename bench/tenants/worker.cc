@@ -39,6 +39,7 @@ Result<std::unique_ptr<Client>> connect(const TenantWorkerOptions& options) {
                                .workers = load.workers,
                                .worker_index = options.index,
                                .transport = load.transport,
+                               .wire_type = load.dtype,
                                .rule = load.rule,
                                .hyper = {.learning_rate = 1e-6F, .momentum = 0.9F},
                                .timeout = std::chrono::seconds(60)};

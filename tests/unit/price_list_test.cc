@@ -1,0 +1,88 @@
+#include "server/price_list.h"
+
+#include <catch2/catch.hpp>
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint32_t kChunk = 32 * 1024;
+constexpr int kSample = 64;  // pushes that make a price
+
+// One sample of pushes that took so many ticks each.
+void sample(Prices& prices, std::uint32_t bytes, std::uint64_t ticks) {
+  for (int i = 0; i < kSample; ++i) {
+    prices.spent(bytes, ticks);
+    prices.charge(bytes);
+  }
+}
+
+TEST_CASE("a push costs what such pushes took", "[price_list]") {
+  Prices prices;
+  sample(prices, kChunk, 10'000);
+  const std::uint64_t cost = prices.charge(kChunk);
+  CHECK(cost >= 9'990);
+  CHECK(cost <= 10'000);
+}
+
+TEST_CASE("the parts of a push's work add up", "[price_list]") {
+  Prices prices;
+  for (int i = 0; i < kSample; ++i) {
+    prices.spent(kChunk, 3'000);  // reading
+    prices.spent(kChunk, 5'000);  // service
+    prices.charge(kChunk);
+  }
+  for (int i = 0; i < kSample / 8; ++i) prices.spent(kChunk, 16'000);  // eight answers at once
+  const std::uint64_t before = prices.charge(kChunk);
+  CHECK(before >= 7'990);
+  CHECK(before <= 8'000);
+}
+
+TEST_CASE("sizes have prices of their own", "[price_list]") {
+  Prices prices;
+  sample(prices, kChunk, 10'000);
+  sample(prices, 64, 300);
+  CHECK(prices.charge(64) >= 299);
+  CHECK(prices.charge(64) <= 300);
+  CHECK(prices.charge(kChunk) > 9'900);
+}
+
+TEST_CASE("a core that was taken off its CPU makes pushes dear for a short time only",
+          "[price_list]") {
+  Prices prices;
+  sample(prices, kChunk, 10'000);
+  sample(prices, kChunk, 100'000'000);
+  CHECK(prices.charge(kChunk) < 12'600);
+  for (int i = 0; i < 16; ++i) sample(prices, kChunk, 10'000);
+  CHECK(prices.charge(kChunk) < 10'200);
+}
+
+TEST_CASE("nothing is free, not even what took no time", "[price_list]") {
+  Prices prices;
+  CHECK(prices.charge(0) == 1);
+  for (int i = 0; i < 4; ++i) sample(prices, 4, 0);
+  CHECK(prices.charge(4) == 1);
+}
+
+TEST_CASE("a kind is its rule, wire type, workers and transport", "[price_list]") {
+  PriceList list;
+  int tcp = 0;
+  int shm = 0;
+  const PriceList::Kind kind = {.rule = RuleKind::kNesterov,
+                                .wire_type = DataType::kFloat16,
+                                .workers = 4,
+                                .transport = &tcp};
+  Prices& prices = list.of(kind);
+  CHECK(&list.of(kind) == &prices);
+  const auto other = [&](auto change) {
+    PriceList::Kind changed = kind;
+    change(changed);
+    return &list.of(changed) != &prices;
+  };
+  CHECK(other([](auto& changed) { changed.rule = RuleKind::kSum; }));
+  CHECK(other([](auto& changed) { changed.wire_type = DataType::kFloat32; }));
+  CHECK(other([](auto& changed) { changed.workers = 3; }));
+  CHECK(other([&](auto& changed) { changed.transport = &shm; }));
+}
+
+}  // namespace
+}  // namespace phub::server
