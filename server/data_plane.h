@@ -96,6 +96,7 @@ struct JobShape {
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
   std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
   std::uint64_t rounds_before = 0;                   // that a restored job had behind it
+  std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
 };
 
 // A copy of a running job, and what it cost the job.
@@ -103,6 +104,7 @@ struct CopiedJob {
   std::shared_ptr<const JobCopy> copy;
   JobShape shape;
   double pause_seconds = 0;  // the time that the busiest core spent on copying
+  std::shared_ptr<const std::uint64_t> counted_bytes = nullptr;  // of memory, while it is there
 };
 
 struct WorkerTraffic {
@@ -178,7 +180,7 @@ class DataPlane {
   // Copies the job's parameters and state as they are when round `round` is over on every chunk
   // (0: as soon as possible), while the rounds go on. Blocks for at most `timeout`. Errors:
   // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;
-  // kDeadlineExceeded: the workers did not finish the round.
+  // kDeadlineExceeded: the workers did not finish the round; kResourceExhausted with the figures.
   virtual Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
                                      std::chrono::milliseconds timeout) = 0;
   // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that
