@@ -29,13 +29,19 @@ namespace phub::server {
 
 using Secret = std::array<std::uint8_t, 32>;
 
+struct IssuedSecret {
+  Secret secret{};
+  bool has_expired = false;
+  bool operator==(const IssuedSecret&) const = default;
+};
+
 // What the data plane asks the control plane. Must not call back into DataPlane from within.
 class Membership {
  public:
   virtual ~Membership() = default;
   // The secret that was issued to a live member, or nothing.
-  virtual std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
-                                          std::uint32_t worker) = 0;
+  virtual std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                                std::uint32_t worker) = 0;
   // A worker's connection to one core is up.
   virtual void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                             std::string_view transport) = 0;

@@ -191,8 +191,8 @@ class JobTable final : public Membership {
 
   // ---- Membership: called by the data plane ------------------------------------------------
 
-  std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
-                                  std::uint32_t worker) override;
+  std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                        std::uint32_t worker) override;
   void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                     std::string_view transport) override;
   void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;

@@ -64,7 +64,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
     std::vector<bool> connected;                 // [worker * cores + core]
   };
 
-  std::optional<Secret> secret_of(const transport::Hello& hello) override {
+  std::optional<IssuedSecret> secret_of(const transport::Hello& hello) override {
     return membership_.secret_of(hello.job_id, hello.epoch, hello.worker);
   }
   Result<Admitted> admit(Candidate candidate) override;
