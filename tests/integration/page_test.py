@@ -6,6 +6,7 @@ Usage: page_test.py BIN SCREENSHOTS; exits 77 (skipped) without chromium, chrome
 import base64
 import json
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -216,6 +217,7 @@ class PageTest(processes.JobTest):
         self.enter(tokens["red"])
         until(lambda: "job-of-red" in self.browser.text("#job-table"), "red's job is shown")
         until(lambda: "other tenants" in self.browser.text("#cores"), "the others are one part of a core")
+        until(lambda: re.search(r"in [1-9]", self.browser.text("#cores")), "red's rates are shown")
         self.assertIn("red", self.browser.text("#summary"))
         self.assertNotIn("Memory", self.browser.text("#summary"))
         self.assertNotIn("blue", self.browser.text("body"))

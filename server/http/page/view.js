@@ -37,7 +37,7 @@ function bar(segments, label) {
 }
 
 // What of a core's time is no shown job's; a tenant is not told more of the others.
-const restOf = (tenant) => (tenant ? "polling, transfer, other tenants" : "polling, transfer");
+const restOf = (tenant) => (tenant ? "other tenants, polling" : "polling, transfer");
 
 function coreView(core, rates, tenant) {
   const jobs = core.jobs.map((job) => ({...job, busy: Math.min(1, rates.jobs.get(job.job_id) ?? 0)}));
