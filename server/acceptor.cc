@@ -91,15 +91,20 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
   void on_proof() {
     Proof proof;
     std::memcpy(&proof, buffer_.data(), sizeof(proof));
-    const auto secret = acceptor_.admission_.secret_of(hello_);
-    // A stranger and a member with a wrong secret get the same answer.
-    if (!secret ||
+    const auto issued = acceptor_.admission_.secret_of(hello_);
+    // A stranger and a member with a wrong secret get the same answer. Who proved an expired one is
+    // refused with our proof: it learns that it was this secret's server that refused it.
+    if (!issued ||
         !transport::equal_constant_time(
-            proof.digest, transport::proof_of(Role::kWorker, *secret, hello_, challenge_))) {
-      refuse(VerdictCode::kRefused);
+            proof.digest, transport::proof_of(Role::kWorker, issued->secret, hello_, challenge_))) {
+      refuse({});
       return give_up(Drop::kWrongSecret);
     }
-    secret_ = *secret;
+    if (issued->has_expired) {
+      refuse(transport::proof_of(Role::kServer, issued->secret, hello_, challenge_));
+      return give_up(Drop::kExpiredSecret);
+    }
+    secret_ = issued->secret;
     if (hello_.kind != Kind::kVerbs) return admit({});
     expect(sizeof(Introduction), &Session::on_introduction);
   }
@@ -141,8 +146,8 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
            static_cast<ssize_t>(bytes);
   }
 
-  void refuse(VerdictCode code) {
-    const Verdict verdict{.code = code};
+  void refuse(const transport::Digest& digest) {
+    const Verdict verdict{.code = VerdictCode::kRefused, .digest = digest};
     send(&verdict, sizeof(verdict));
   }
 

@@ -40,7 +40,7 @@ class Admission {
  public:
   virtual ~Admission() = default;
   // The secret of a member, or nothing.
-  virtual std::optional<Secret> secret_of(const transport::Hello& hello) = 0;
+  virtual std::optional<IssuedSecret> secret_of(const transport::Hello& hello) = 0;
   // Attaches the connection to its core.
   virtual Result<Admitted> admit(Candidate candidate) = 0;
 };

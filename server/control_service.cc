@@ -111,7 +111,9 @@ class GrpcControlService final : public ControlService {
 
   std::string address() const override { return address_; }
 
-  std::string state_json() override { return server::state_json(admin_, table_); }
+  std::string state_json(const std::string& tenant) override {
+    return server::state_json(admin_, table_, tenant);
+  }
 
  private:
   const JobTable& table_;

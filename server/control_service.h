@@ -44,8 +44,9 @@ class ControlService {
 
   virtual std::string address() const = 0;  // with the port that was picked
 
-  // PageState of proto/page.proto: what a page can show. Any thread.
-  virtual std::string state_json() = 0;
+  // PageState of proto/page.proto: what a page can show, of one tenant, or with "" of all. Any
+  // thread.
+  virtual std::string state_json(const std::string& tenant) = 0;
 };
 
 }  // namespace phub::server

@@ -14,6 +14,7 @@
 #include "server/control_service_messages.h"
 #include "server/control_service_ports.h"
 #include "server/control_service_times.h"
+#include "server/control_service_view.h"
 
 namespace phub::server {
 namespace {
@@ -27,17 +28,6 @@ std::uint64_t resident_bytes() {
   std::uint64_t resident_pages = 0;
   file >> total_pages >> resident_pages;
   return file ? resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
-}
-
-// Other tenants' jobs on the cores.
-void leave_out_unseen(const Principal& caller, control::ServerInfo& server) {
-  for (control::CoreInfo& core : *server.mutable_cores()) {
-    auto& jobs = *core.mutable_jobs();
-    jobs.erase(
-        std::remove_if(jobs.begin(), jobs.end(),
-                       [&](const control::CoreJob& job) { return !can_see(caller, job.tenant()); }),
-        jobs.end());
-  }
 }
 
 }  // namespace
@@ -172,7 +162,9 @@ grpc::Status AdminService::Statistics(grpc::ServerContext* context,
                                       control::StatisticsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   fill_server(*reply->mutable_server());
-  leave_out_unseen(caller, *reply->mutable_server());
+  if (caller.role == Role::kTenant) {
+    leave_out_others(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
+  }
   return grpc::Status::OK;
 }
 

@@ -81,8 +81,8 @@ Status RendezvousService::ready(const control::ReadyRequest& request) {
   return table_.ready(identity, topology, request.plan_hash());
 }
 
-Status RendezvousService::start(grpc::ServerContext& context,
-                                const control::StartRequest& request) {
+Status RendezvousService::start(grpc::ServerContext& context, const control::StartRequest& request,
+                                control::StartReply& reply) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
   if (request.timeout_ms() == 0 || request.timeout_ms() > kStartTimeoutMsMax) {
     return {Code::kInvalidArgument,
@@ -90,8 +90,10 @@ Status RendezvousService::start(grpc::ServerContext& context,
   }
   PHUB_RETURN_IF_ERROR(
       table_.note_transport(identity, printable(request.transport_reason(), kReasonCharsMax)));
-  return table_.start(identity, std::chrono::milliseconds(request.timeout_ms()),
-                      [&context] { return context.IsCancelled(); });
+  PHUB_RETURN_IF_ERROR(table_.start(identity, std::chrono::milliseconds(request.timeout_ms()),
+                                    [&context] { return context.IsCancelled(); }));
+  reply.set_rounds_before(table_.rounds_before(identity.job_id));
+  return {};
 }
 
 Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
@@ -123,8 +125,8 @@ grpc::Status RendezvousService::Ready(grpc::ServerContext* /*context*/,
 
 grpc::Status RendezvousService::Start(grpc::ServerContext* context,
                                       const control::StartRequest* request,
-                                      control::StartReply* /*reply*/) {
-  return to_grpc(start(*context, *request));
+                                      control::StartReply* reply) {
+  return to_grpc(start(*context, *request, *reply));
 }
 
 grpc::Status RendezvousService::Heartbeat(grpc::ServerContext* /*context*/,

@@ -45,7 +45,8 @@ class RendezvousService final : public control::Rendezvous::Service {
   Status admit(const grpc::ServerContext* context, const control::JoinRequest& request,
                JoinArguments& arguments);
   Status ready(const control::ReadyRequest& request);
-  Status start(grpc::ServerContext& context, const control::StartRequest& request);
+  Status start(grpc::ServerContext& context, const control::StartRequest& request,
+               control::StartReply& reply);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   Status leave(const control::LeaveRequest& request);
 

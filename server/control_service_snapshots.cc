@@ -36,6 +36,7 @@ Status SnapshotService::take(const Principal& caller, const JobName& name,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
   }
   PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
+  PHUB_ASSIGN_OR_RETURN(const auto counted, table_.admit_copy_of(view.id));
   const std::uint32_t timeout_ms =
       request.timeout_ms() == 0 ? kTimeoutMsDefault : request.timeout_ms();
   PHUB_ASSIGN_OR_RETURN(const TakenSnapshot taken,

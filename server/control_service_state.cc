@@ -2,14 +2,18 @@
 
 #include "proto/page.pb.h"
 #include "server/control_service_messages.h"
+#include "server/control_service_view.h"
 #include "server/phubctl/json.h"
 
 namespace phub::server {
 
-std::string state_json(AdminService& admin, const JobTable& table) {
+std::string state_json(AdminService& admin, const JobTable& table, const std::string& tenant) {
   page::PageState state;
+  state.set_tenant(tenant);
   admin.fill_server(*state.mutable_server());
+  if (!tenant.empty()) leave_out_others(tenant, table.usage_of(tenant), *state.mutable_server());
   for (const JobView& view : table.list()) {
+    if (!tenant.empty() && view.tenant != tenant) continue;
     control::JobInfo& job = *state.add_jobs();
     fill(view, Keys::kLeftOut, job);
     admin.fill_timing(view, job);

@@ -10,7 +10,7 @@
 
 namespace phub::server {
 
-// PageState of proto/page.proto.
-std::string state_json(AdminService& admin, const JobTable& table);
+// PageState of proto/page.proto; of one tenant, or with "" of all.
+std::string state_json(AdminService& admin, const JobTable& table, const std::string& tenant);
 
 }  // namespace phub::server

@@ -72,10 +72,11 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 Status Daemon::serve_http() {
   metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
   readers_ = std::make_unique<TokenReaders>(tenancy_->access);
-  site_ =
-      std::make_unique<Site>(SiteSources{.state_json = [this] { return service_->state_json(); },
-                                         .metrics_text = [this] { return metrics_->text(); }},
-                             *readers_);
+  site_ = std::make_unique<Site>(
+      SiteSources{
+          .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
+          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); }},
+      *readers_);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
                           return site_->answer(request);

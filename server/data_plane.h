@@ -29,13 +29,19 @@ namespace phub::server {
 
 using Secret = std::array<std::uint8_t, 32>;
 
+struct IssuedSecret {
+  Secret secret{};
+  bool has_expired = false;
+  bool operator==(const IssuedSecret&) const = default;
+};
+
 // What the data plane asks the control plane. Must not call back into DataPlane from within.
 class Membership {
  public:
   virtual ~Membership() = default;
   // The secret that was issued to a live member, or nothing.
-  virtual std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
-                                          std::uint32_t worker) = 0;
+  virtual std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                                std::uint32_t worker) = 0;
   // A worker's connection to one core is up.
   virtual void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                             std::string_view transport) = 0;
@@ -96,6 +102,7 @@ struct JobShape {
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
   std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
   std::uint64_t rounds_before = 0;                   // that a restored job had behind it
+  std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
 };
 
 // A copy of a running job, and what it cost the job.
@@ -103,6 +110,7 @@ struct CopiedJob {
   std::shared_ptr<const JobCopy> copy;
   JobShape shape;
   double pause_seconds = 0;  // the time that the busiest core spent on copying
+  std::shared_ptr<const std::uint64_t> counted_bytes = nullptr;  // of memory, while it is there
 };
 
 struct WorkerTraffic {
@@ -178,7 +186,7 @@ class DataPlane {
   // Copies the job's parameters and state as they are when round `round` is over on every chunk
   // (0: as soon as possible), while the rounds go on. Blocks for at most `timeout`. Errors:
   // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;
-  // kDeadlineExceeded: the workers did not finish the round.
+  // kDeadlineExceeded: the workers did not finish the round; kResourceExhausted with the figures.
   virtual Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
                                      std::chrono::milliseconds timeout) = 0;
   // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that

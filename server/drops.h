@@ -13,6 +13,7 @@ enum class Drop : std::size_t {
   kBadHello,           // not our handshake, or another version
   kHandshakeTimeout,   // the handshake took too long or broke off
   kWrongSecret,        // wrong proof, or no such member
+  kExpiredSecret,      // a member's own secret, too long after its join
   kUnknownJob,         // the job is not here, or not ready
   kRefusedConnection,  // no such core, connected already, core full, bad shared memory
   kBadFrame,           // a stream that is out of step
@@ -26,9 +27,9 @@ enum class Drop : std::size_t {
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",          "handshake timeout", "wrong secret", "unknown job",
-    "refused connection", "bad frame",         "bad length",   "unknown chunk",
-    "duplicate push",     "stale epoch",       "bad memory",   "late write"};
+    "bad hello",          "handshake timeout", "wrong secret", "expired secret", "unknown job",
+    "refused connection", "bad frame",         "bad length",   "unknown chunk",  "duplicate push",
+    "stale epoch",        "bad memory",        "late write"};
 
 class DropCounters {
  public:

@@ -32,9 +32,9 @@ std::uint64_t available_bytes(bool reserved_pages, const std::string& meminfo) {
   return kibibytes * kKibibyte;
 }
 
-Status admit(std::uint64_t wanted_bytes, const Room& room) {
+Status admit(std::uint64_t wanted_bytes, const Room& room, const std::string& what) {
   if (room.limit_bytes > 0 && room.admitted_bytes + wanted_bytes > room.limit_bytes) {
-    return {Code::kResourceExhausted, "the job needs " + mebibytes(wanted_bytes) + ", " +
+    return {Code::kResourceExhausted, what + " needs " + mebibytes(wanted_bytes) + ", " +
                                           mebibytes(room.admitted_bytes) + " of memory_limit_mib " +
                                           std::to_string(room.limit_bytes / kMebibyte) +
                                           " are taken; end another job or raise memory_limit_mib"};
@@ -43,7 +43,7 @@ Status admit(std::uint64_t wanted_bytes, const Room& room) {
       room.available_bytes - std::min(room.available_bytes, room.untouched_bytes);
   if (wanted_bytes > free) {
     return {Code::kResourceExhausted,
-            "the job needs " + mebibytes(wanted_bytes) + ", this host has " + mebibytes(free) +
+            what + " needs " + mebibytes(wanted_bytes) + ", this host has " + mebibytes(free) +
                 " left (" + mebibytes(room.available_bytes) + " available, " +
                 mebibytes(room.untouched_bytes) +
                 " of them promised to other jobs); end another job or use a larger host"};

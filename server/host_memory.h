@@ -16,12 +16,13 @@ std::uint64_t available_bytes(bool reserved_pages, const std::string& meminfo = 
 
 struct Room {
   std::uint64_t limit_bytes = 0;      // memory_limit_mib; 0: none
-  std::uint64_t admitted_bytes = 0;   // the most that the jobs here pin
+  std::uint64_t admitted_bytes = 0;   // the most that the jobs here pin, and copies under way
   std::uint64_t untouched_bytes = 0;  // of them, what they have not taken from the machine yet
   std::uint64_t available_bytes = 0;
 };
 
 // Errors: kResourceExhausted with what is asked for, what is taken and what there is.
-Status admit(std::uint64_t wanted_bytes, const Room& room);
+// `what`: that wants them, for the message.
+Status admit(std::uint64_t wanted_bytes, const Room& room, const std::string& what = "the job");
 
 }  // namespace phub::server

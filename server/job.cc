@@ -86,7 +86,8 @@ JobShape shape_of(const Job& job) {
                  .deterministic = spec.deterministic,
                  .weight_decay = {},
                  .plan = job.plan,
-                 .server_index = job.topology.server_index};
+                 .server_index = job.topology.server_index,
+                 .core_load_bytes = job.core_load_bytes};
   shape.hyper.gradient_scale = gradient_scale_of(spec);
   shape.weight_decay.reserve(spec.keys.size());
   for (const JobKey& key : spec.keys) shape.weight_decay.push_back(key.weight_decay);

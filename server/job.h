@@ -97,7 +97,12 @@ struct Job {
   // What other jobs had on each core here when the first member joined: all members are told so.
   std::vector<std::uint64_t> core_load_bytes;
   std::vector<std::uint64_t> placed_bytes;  // of this job on each core here; a guess before kHeld
-  std::uint64_t memory_bytes = 0;           // the most that it pins here; since kCreating
+  // What its snapshot was planned with, when several servers wrote it: chunks must be where they
+  // were.
+  std::vector<std::uint64_t> snapshot_load_bytes;
+  std::uint64_t memory_bytes = 0;   // the most that it pins here; since kCreating
+  std::uint64_t copy_bytes = 0;     // of memory, that its snapshots under way take
+  std::uint64_t rounds_before = 0;  // that a restored job has behind it; since kHeld
 };
 
 inline bool is_live(const Job& job) {

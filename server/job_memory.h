@@ -13,25 +13,31 @@
 
 namespace phub::server {
 
-// Of one server's chunks: parameters and optimizer state, without staging.
-inline std::uint64_t bytes_needed(const JobShape& shape) {
+inline std::uint64_t elements_here(const JobShape& shape) {
   std::uint64_t elements = 0;
   for (const Chunk& chunk : shape.plan->chunks) {
     if (chunk.server == shape.server_index) elements += chunk.elements;
   }
+  return elements;
+}
+
+// Of one server's chunks: parameters and optimizer state, without staging.
+inline std::uint64_t bytes_needed(const JobShape& shape) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  return elements * (wire + master + state_arrays(shape.rule) * sizeof(float));
+  return elements_here(shape) * (wire + master + state_arrays(shape.rule) * sizeof(float));
+}
+
+// What a snapshot takes while it is made: the copy, and as much again for the tensors of its file.
+inline std::uint64_t bytes_copied(const JobShape& shape) {
+  return 2 * elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
 }
 
 // The most that the job pins here, which admission counts. `has_windows`: RDMA is offered, where
 // each worker may have a window of its chunks here, and the whole arena is registered.
 inline std::uint64_t bytes_pinned(const JobShape& shape, bool has_windows) {
   if (!has_windows) return bytes_needed(shape);
-  std::uint64_t elements = 0;
-  for (const Chunk& chunk : shape.plan->chunks) {
-    if (chunk.server == shape.server_index) elements += chunk.elements;
-  }
+  const std::uint64_t elements = elements_here(shape);
   const std::uint64_t elsewhere = shape.plan->arena_elements - elements;
   return bytes_needed(shape) + (elements * shape.workers + elsewhere) * size_of(shape.wire_type);
 }

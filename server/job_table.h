@@ -139,6 +139,9 @@ class JobTable final : public Membership {
   Status start(const Identity& identity, std::chrono::milliseconds timeout,
                const std::function<bool()>& is_cancelled);
 
+  // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
+  std::uint64_t rounds_before(std::uint64_t job_id) const;
+
   Result<Heartbeat> heartbeat(const Identity& identity);
 
   // While the job waits, a worker without connections makes room for another; one with connections
@@ -157,6 +160,9 @@ class JobTable final : public Membership {
   // Jobs of an earlier process, which wait again. REQUIRES: before any other call but attach.
   void restore(const std::vector<SavedJob>& jobs);
   Usage usage_of(const std::string& tenant) const;
+  // Counts what a snapshot of the job takes while it is made, as its tenant's memory, until the
+  // result is destroyed; that is before this. Errors: kResourceExhausted with the figures.
+  Result<std::shared_ptr<const void>> admit_copy_of(std::uint64_t job_id);
   std::vector<JobView> list() const;  // oldest first
   // `job_id` 0: the live job of that name, else the last one that had it.
   Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
@@ -185,8 +191,8 @@ class JobTable final : public Membership {
 
   // ---- Membership: called by the data plane ------------------------------------------------
 
-  std::optional<Secret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
-                                  std::uint32_t worker) override;
+  std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                        std::uint32_t worker) override;
   void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                     std::string_view transport) override;
   void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
@@ -214,9 +220,10 @@ class JobTable final : public Membership {
   Status admit_memory_of(Job& job);
   Usage usage_without(const std::string& tenant, const Job* left_out) const;
   void fix_core_load(Job& job) const;
+  Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
   std::vector<std::uint64_t> core_load_without(const Job& job) const;
   void tell_journal(Lock& lock);
-  Status create_job(JobShape shape, const std::string& snapshot);
+  Result<std::uint64_t> create_job(JobShape shape, const std::string& snapshot);
   Status release_before_creating(Lock& lock);
   void release_finished(Lock& lock);
   void lose(Job& job, Member& member, std::string_view reason);

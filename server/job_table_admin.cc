@@ -23,6 +23,7 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
                                        const std::string& snapshot) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
+  PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
   Lock lock(mutex_);
   if (live_job({tenant, spec.name}) != nullptr) {
     return Status(Code::kAlreadyExists,
@@ -33,6 +34,7 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
                         add_job(tenant, std::move(shared), /*by_admin=*/true));
   job->nonce_hash = nonce_hash;
   job->snapshot = snapshot;
+  job->snapshot_load_bytes = std::move(snapshot_load);
   if (options_.journal == nullptr) return job->id;
   const SavedJob saved{.id = job->id,
                        .epoch = job->epoch,
@@ -46,6 +48,12 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
   if (written.ok()) return job->id;
   if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");
   return written;
+}
+
+Result<std::vector<std::uint64_t>> JobTable::snapshot_load_bytes(const std::string& file) const {
+  if (file.empty() || options_.snapshots == nullptr) return std::vector<std::uint64_t>();
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, options_.snapshots->head(file));
+  return std::move(head.core_load_bytes);
 }
 
 void JobTable::restore(const std::vector<SavedJob>& jobs) {
@@ -66,6 +74,9 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
     job->by_admin = true;
     job->nonce_hash = saved.nonce_hash;
     job->snapshot = saved.snapshot;
+    // Without its snapshot the first worker that is ready is told so.
+    auto snapshot_load = snapshot_load_bytes(saved.snapshot);
+    if (snapshot_load) job->snapshot_load_bytes = std::move(*snapshot_load);
     live_by_name_[name_of(*job)] = job->id;
     jobs_[job->id] = job;
     spdlog::info("event=job_restored job=\"{}\" id={} epoch={}", label(*job), job->id, job->epoch);

@@ -9,8 +9,8 @@
 
 namespace phub::server {
 
-std::optional<Secret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t epoch,
-                                          std::uint32_t worker) {
+std::optional<IssuedSecret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                                std::uint32_t worker) {
   const Lock lock(mutex_);
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end() || !is_live(*found->second)) return std::nullopt;
@@ -18,8 +18,9 @@ std::optional<Secret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t ep
   const auto member = job.members.find(worker);
   if (job.epoch != epoch || member == job.members.end()) return std::nullopt;
   if (!member->second->is_ready || member->second->has_left) return std::nullopt;
-  if (now() - member->second->secret_issued > options_.join_secret_lifetime) return std::nullopt;
-  return member->second->secret;
+  const auto age = now() - member->second->secret_issued;
+  return IssuedSecret{.secret = member->second->secret,
+                      .has_expired = age > options_.join_secret_lifetime};
 }
 
 void JobTable::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {

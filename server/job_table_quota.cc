@@ -21,7 +21,8 @@ Usage JobTable::usage_without(const std::string& tenant, const Job* left_out) co
   const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
   for (const auto& [id, job] : jobs_) {
     if (job->tenant.name != tenant || job.get() == left_out) continue;
-    usage.memory_bytes += job->memory_bytes;  // until it is released, also of ended ones
+    // Until it is released, also of ended ones.
+    usage.memory_bytes += job->memory_bytes + job->copy_bytes;
     if (!is_live(*job)) continue;
     ++usage.jobs;
     usage.connections += job->spec->workers * cores;
@@ -46,6 +47,25 @@ Status JobTable::admit_memory_of(Job& job) {
   return {};
 }
 
+Result<std::shared_ptr<const void>> JobTable::admit_copy_of(std::uint64_t job_id) {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  const bool has_quotas = options_.tenants != nullptr;
+  if (!has_quotas || found == jobs_.end() || !found->second->plan) {
+    return std::shared_ptr<const void>();
+  }
+  const std::shared_ptr<Job> job = found->second;
+  const std::uint64_t bytes = bytes_copied(shape_of(*job));
+  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, options_.tenants->find(job->tenant.name));
+  PHUB_RETURN_IF_ERROR(
+      admit_memory(tenant, usage_without(tenant.name, nullptr), bytes, "the snapshot"));
+  job->copy_bytes += bytes;
+  return std::shared_ptr<const void>(job.get(), [this, job, bytes](const void* /*job*/) {
+    const Lock ended(mutex_);
+    job->copy_bytes -= bytes;
+  });
+}
+
 std::vector<std::uint64_t> JobTable::core_load_without(const Job& job) const {
   CoreLoad load(data_plane_ == nullptr ? 0 : data_plane_->cores(), 0);
   for (const auto& [name, id] : live_by_name_) {
@@ -63,6 +83,9 @@ std::vector<std::uint64_t> JobTable::core_load_without(const Job& job) const {
 void JobTable::fix_core_load(Job& job) const {
   if (job.memory != Memory::kNone) return;
   job.core_load_bytes = core_load_without(job);
+  if (job.snapshot_load_bytes.size() == job.core_load_bytes.size()) {
+    job.core_load_bytes = job.snapshot_load_bytes;
+  }
   std::uint64_t elements = 0;
   for (const JobKey& key : job.spec->keys) elements += key.elements;
   job.placed_bytes = expected_load(job.core_load_bytes, elements * size_of(job.spec->wire_type),

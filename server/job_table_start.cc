@@ -153,9 +153,11 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     const JobShape shape = shape_of(job);
     const std::string snapshot = job.snapshot;
     lock.unlock();
-    Status created = create_job(shape, snapshot);
+    const Result<std::uint64_t> rounds_before = create_job(shape, snapshot);
     lock.lock();
-    return created;
+    if (!rounds_before) return rounds_before.error();
+    job.rounds_before = *rounds_before;
+    return {};
   };
   const Status made = make();
   if (!made.ok()) {
@@ -172,18 +174,25 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
   return {};
 }
 
-// REQUIRES: the mutex is not held: a snapshot is read.
-Status JobTable::create_job(JobShape shape, const std::string& snapshot) {
+// Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.
+Result<std::uint64_t> JobTable::create_job(JobShape shape, const std::string& snapshot) {
   if (!snapshot.empty()) {
     if (options_.snapshots == nullptr) {
-      return {Code::kFailedPrecondition,
-              "it starts from a snapshot, but this server has no state folder any more"};
+      return Status(Code::kFailedPrecondition,
+                    "it starts from a snapshot, but this server has no state folder any more");
     }
     PHUB_ASSIGN_OR_RETURN(shape.initial,
                           options_.snapshots->load(snapshot, *shape.plan, shape.server_index));
     shape.rounds_before = shape.initial->round - 1;
   }
-  return data_plane_->create_job(shape);
+  PHUB_RETURN_IF_ERROR(data_plane_->create_job(shape));
+  return shape.rounds_before;
+}
+
+std::uint64_t JobTable::rounds_before(std::uint64_t job_id) const {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  return found == jobs_.end() ? 0 : found->second->rounds_before;
 }
 
 // The memory of finished jobs is given back first: a new job may need it.

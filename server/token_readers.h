@@ -1,6 +1,5 @@
 // Who may read the page's data and the metrics: whom a token makes an administrator or an observer,
-// and everybody where no tokens are required. A tenant's token is not enough: both tell of all
-// tenants.
+// and everybody where no tokens are required; with a tenant's token what is its own.
 #pragma once
 
 #include <string>
@@ -15,9 +14,10 @@ class TokenReaders final : public Authorizer {
   // `access` outlives this.
   explicit TokenReaders(Access& access) : access_(access) {}
 
-  bool may_read(std::string_view bearer_token) override {
+  std::optional<Reader> reader_of(std::string_view bearer_token) override {
     const auto caller = access_.authenticate({.token = std::string(bearer_token), .peer = "http"});
-    return caller && (caller->role == Role::kAdmin || caller->role == Role::kObserver);
+    if (!caller || !has_right(caller->role, Right::kRead)) return std::nullopt;
+    return Reader{.tenant = caller->role == Role::kTenant ? caller->tenant : ""};
   }
 
  private:

@@ -20,8 +20,9 @@ std::string_view token_of(std::string_view authorization) {
 HttpReply not_authorized() {
   return {.status = 401,
           .body =
-              "This needs the token of an observer or an administrator, as `Authorization: "
-              "Bearer TOKEN`. Whoever administers the server issues one.\n"};
+              "This needs a token, as `Authorization: Bearer TOKEN`: an observer's or an "
+              "administrator's for everything, a tenant's for its own jobs. Whoever administers "
+              "the server issues one.\n"};
 }
 
 }  // namespace
@@ -30,10 +31,11 @@ HttpReply Site::answer(const HttpRequest& request) {
   const std::string_view path = request.target.substr(0, request.target.find('?'));
   const bool is_state = path == "/api/state";
   if (is_state || path == "/metrics") {
-    if (!authorizer_.may_read(token_of(request.authorization))) return not_authorized();
-    if (is_state) return {.content_type = "application/json", .body = state()};
+    const auto reader = authorizer_.reader_of(token_of(request.authorization));
+    if (!reader) return not_authorized();
+    if (is_state) return {.content_type = "application/json", .body = state(reader->tenant)};
     return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-            .body = sources_.metrics_text()};
+            .body = sources_.metrics_text(reader->tenant)};
   }
   const auto assets = page_assets();
   const auto found = std::find_if(assets.begin(), assets.end(),
@@ -44,13 +46,12 @@ HttpReply Site::answer(const HttpRequest& request) {
   return {.status = 404, .body = "There is / (the page), /api/state and /metrics.\n"};
 }
 
-const std::string& Site::state() {
+const std::string& Site::state(const std::string& tenant) {
   const auto now = std::chrono::steady_clock::now();
-  if (state_.empty() || now - state_made_ > kStateAgeMax) {
-    state_ = sources_.state_json();
-    state_made_ = now;
-  }
-  return state_;
+  std::erase_if(states_, [now](const auto& made) { return now - made.second.at > kStateAgeMax; });
+  const auto found = states_.find(tenant);
+  if (found != states_.end()) return found->second.state;
+  return states_.emplace(tenant, Made{sources_.state_json(tenant), now}).first->second.state;
 }
 
 }  // namespace phub::server

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "server/http/authorizer.h"
@@ -13,9 +14,10 @@
 
 namespace phub::server {
 
+// Each for one tenant's view, or with "" for everything.
 struct SiteSources {
-  std::function<std::string()> state_json;    // PageState of proto/page.proto
-  std::function<std::string()> metrics_text;  // Prometheus' text format
+  std::function<std::string(const std::string& tenant)> state_json;    // PageState of page.proto
+  std::function<std::string(const std::string& tenant)> metrics_text;  // Prometheus' text format
 };
 
 class Site {
@@ -28,12 +30,16 @@ class Site {
   HttpReply answer(const HttpRequest& request);
 
  private:
-  const std::string& state();
+  struct Made {
+    std::string state;
+    std::chrono::steady_clock::time_point at;
+  };
+
+  const std::string& state(const std::string& tenant);
 
   const SiteSources sources_;
   Authorizer& authorizer_;
-  std::string state_;  // as it was at state_made_
-  std::chrono::steady_clock::time_point state_made_;
+  std::map<std::string, Made> states_;  // by tenant, those that are not too old
 };
 
 }  // namespace phub::server

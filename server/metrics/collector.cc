@@ -85,9 +85,12 @@ const Metric<WorkerTraffic> kOfTraffic[] = {
      [](const WorkerTraffic& t) { return number(t.bytes_sent); }},
 };
 
-const Metric<CoreCounters> kOfCore[] = {
+const Metric<CoreCounters> kBusyOfCore[] = {
     {"phub_core_busy_seconds_total", "Time in which the core did not sleep", kCounter,
      [](const CoreCounters& c) { return seconds(c.busy_nanoseconds); }},
+};
+
+const Metric<CoreCounters> kOfCore[] = {
     {"phub_core_sleeps_total", "Times that the core slept for want of work", kCounter,
      [](const CoreCounters& c) { return number(c.sleeps); }},
     {"phub_core_chunks_completed_total", "Chunks that the core completed", kCounter,
@@ -178,19 +181,22 @@ void add_tenants(const std::map<std::uint64_t, JobView>& jobs, Families& familie
   }
 }
 
-void add_core(const std::string& index, const CoreCounters& core,
-              const std::map<std::uint64_t, JobView>& jobs, Families& families) {
-  const Labels labels = {{"core", index}};
+void add_core(const Labels& labels, const CoreCounters& core, Families& families) {
   add_all(kOfCore, core, labels, families);
   std::uint64_t queued = 0;
-  for (const CoreJobCounters& counters : core.jobs) {
-    queued += counters.queued_pushes;
-    const auto job = jobs.find(counters.job_id);
-    if (job == jobs.end()) continue;  // it has ended meanwhile
-    add_all(kOfCoreJob, counters, with(labels, labels_of(job->second)), families);
-  }
+  for (const CoreJobCounters& counters : core.jobs) queued += counters.queued_pushes;
   families.add("phub_core_queued_pushes", "Pushes that wait for their turn on the core", kGauge,
                labels, number(queued));
+}
+
+// Of the jobs that are shown.
+void add_core_jobs(const Labels& labels, const CoreCounters& core,
+                   const std::map<std::uint64_t, JobView>& jobs, Families& families) {
+  for (const CoreJobCounters& counters : core.jobs) {
+    const auto job = jobs.find(counters.job_id);
+    if (job == jobs.end()) continue;
+    add_all(kOfCoreJob, counters, with(labels, labels_of(job->second)), families);
+  }
 }
 
 void add_port(const PortStatus& status, Families& families) {
@@ -205,34 +211,45 @@ void add_port(const PortStatus& status, Families& families) {
   }
 }
 
+void add_server(const JobTable& table, const DataPlane& data_plane, Families& families) {
+  families.add("phub_jobs", "Live jobs", kGauge, {}, number(table.live_jobs()));
+  for (const PortStatus& status : data_plane.port_statuses()) add_port(status, families);
+  for (const DropCounter& drop : data_plane.drops()) {
+    families.add("phub_drops_total", "Data-plane input that was refused, by cause", kCounter,
+                 {{"cause", std::string(drop.cause)}}, number(drop.count));
+  }
+}
+
 }  // namespace
 
-std::vector<prometheus::MetricFamily> MetricsCollector::Collect() const {
+std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
+    const std::string& tenant) const {
   Families families;
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
                table_.is_draining() ? 1 : 0);
-  families.add("phub_jobs", "Live jobs", kGauge, {}, number(table_.live_jobs()));
   std::map<std::uint64_t, JobView> jobs;
   for (JobView& job : table_.list()) {
-    if (is_live(job)) jobs.emplace(job.id, std::move(job));
+    const bool is_shown = tenant.empty() || job.tenant == tenant;
+    if (is_shown && is_live(job)) jobs.emplace(job.id, std::move(job));
   }
   for (const auto& [id, job] : jobs) add_job(job, data_plane_, families);
   add_tenants(jobs, families);
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
   for (std::size_t i = 0; i < cores.size(); ++i) {
-    add_core(std::to_string(i), cores[i], jobs, families);
+    const Labels labels = {{"core", std::to_string(i)}};
+    add_all(kBusyOfCore, cores[i], labels, families);
+    if (tenant.empty()) add_core(labels, cores[i], families);
+    add_core_jobs(labels, cores[i], jobs, families);
   }
-  for (const PortStatus& status : data_plane_.port_statuses()) add_port(status, families);
-  for (const DropCounter& drop : data_plane_.drops()) {
-    families.add("phub_drops_total", "Data-plane input that was refused, by cause", kCounter,
-                 {{"cause", std::string(drop.cause)}}, number(drop.count));
-  }
+  if (tenant.empty()) add_server(table_, data_plane_, families);
   return families.take();
 }
 
-std::string MetricsCollector::text() const {
-  return prometheus::TextSerializer().Serialize(Collect());
+std::vector<prometheus::MetricFamily> MetricsCollector::Collect() const { return families_of({}); }
+
+std::string MetricsCollector::text(const std::string& tenant) const {
+  return prometheus::TextSerializer().Serialize(families_of(tenant));
 }
 
 }  // namespace phub::server

@@ -22,9 +22,12 @@ class MetricsCollector final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
-  std::string text() const;  // in Prometheus' text format
+  // In Prometheus' text format. With a tenant: its own jobs, and how busy the cores are.
+  std::string text(const std::string& tenant = {}) const;
 
  private:
+  std::vector<prometheus::MetricFamily> families_of(const std::string& tenant) const;
+
   JobTable& table_;
   const DataPlane& data_plane_;
 };

@@ -60,6 +60,14 @@ struct Session {
   AdminClient& client;
   bool as_json = false;
   std::string tenant = {};  // whose jobs are meant; empty: the server decides
+  // A request about the job of that name.
+  template <typename Request>
+  Request about(const std::string& job) const {
+    Request request;
+    request.set_name(job);
+    request.set_tenant(tenant);
+    return request;
+  }
   // Another server, with the same credentials.
   std::function<Result<std::unique_ptr<AdminClient>>(const std::string& address)> connect = {};
 };

@@ -127,10 +127,8 @@ Status list_jobs(const Session& session) {
 }
 
 Status inspect_job(const Session& session, const std::string& name, std::uint64_t job_id) {
-  control::InspectJobRequest request;
-  request.set_name(name);
+  auto request = session.about<control::InspectJobRequest>(name);
   request.set_job_id(job_id);
-  request.set_tenant(session.tenant);
   control::InspectJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, reply));
   if (session.as_json) {
@@ -143,9 +141,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
 }
 
 Status close_job(const Session& session, const std::string& name) {
-  control::CloseJobRequest request;
-  request.set_name(name);
-  request.set_tenant(session.tenant);
+  const auto request = session.about<control::CloseJobRequest>(name);
   control::CloseJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CloseJob, request, reply));
   print(session.as_json ? to_json(reply) : fmt::format("job \"{}\" is closed", name));

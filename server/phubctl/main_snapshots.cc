@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "server/phubctl/snapshots.h"
+#include "server/phubctl/subcommand.h"
 
 namespace phub::phubctl {
 
@@ -24,9 +25,7 @@ void declare_snapshots(CLI::App& app, Command& command) {
       ->check(CLI::Range(1U, 3'600'000U))
       ->capture_default_str();
   take.add_option("--also", snapshot->also, "The job's other servers")->type_name("HOST:PORT");
-  take.callback([snapshot, &command] {
-    command = [snapshot](const Session& session) { return take_snapshot(session, *snapshot); };
-  });
+  run_with(take, command, snapshot, take_snapshot);
   app.add_subcommand("snapshots", "List the server's snapshots")->callback([&command] {
     command = list_snapshots;
   });
@@ -39,9 +38,7 @@ void declare_snapshots(CLI::App& app, Command& command) {
       "otherwise takes worker 0's parameters, answers with the snapshot's.");
   again.add_option("file", restore->file, "As `phubctl snapshots` lists it")->required();
   again.add_option("--as", restore->name, "Name of the new job; left out: as it was");
-  again.callback([restore, &command] {
-    command = [restore](const Session& session) { return restore_snapshot(session, *restore); };
-  });
+  run_with(again, command, restore, restore_snapshot);
 }
 
 }  // namespace phub::phubctl

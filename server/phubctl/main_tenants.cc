@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "server/phubctl/subcommand.h"
 #include "server/phubctl/tenants.h"
 
 namespace phub::phubctl {
@@ -32,22 +33,16 @@ void declare_changes(CLI::App& tenants, const std::shared_ptr<Options>& options,
   CLI::App& create = *tenants.add_subcommand("create", "Make a tenant");
   create.footer("Example:\n  phubctl tenant create vision --memory-mib 4096 --jobs 8 --weight 2");
   declare_quotas(create, options->tenant);
-  create.callback([options, &command] {
-    command = [options](const Session& session) { return create_tenant(session, options->tenant); };
-  });
+  run_with(create, command, options, &Options::tenant, create_tenant);
   CLI::App& set = *tenants.add_subcommand("set", "Change quotas; what is left out stays");
   set.footer("Example:\n  phubctl tenant set vision --jobs 16");
   declare_quotas(set, options->tenant);
-  set.callback([options, &command] {
-    command = [options](const Session& session) { return set_tenant(session, options->tenant); };
-  });
+  run_with(set, command, options, &Options::tenant, set_tenant);
   CLI::App& remove = *tenants.add_subcommand("delete", "Delete a tenant and its tokens");
   remove.footer("Example:\n  phubctl tenant delete vision --close-jobs");
   remove.add_option("name", options->tenant.name, "Name of the tenant")->required();
   remove.add_flag("--close-jobs", options->tenant.close_jobs, "End its live jobs too");
-  remove.callback([options, &command] {
-    command = [options](const Session& session) { return delete_tenant(session, options->tenant); };
-  });
+  run_with(remove, command, options, &Options::tenant, delete_tenant);
 }
 
 void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, Command& command) {
@@ -69,24 +64,18 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, 
       ->capture_default_str();
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");
-  create.callback([options, &command] {
-    command = [options](const Session& session) { return create_token(session, options->token); };
-  });
+  run_with(create, command, options, &Options::token, create_token);
   CLI::App& list = *tokens.add_subcommand("list", "All tokens, or one tenant's");
   list.footer("Example:\n  phubctl tenant token list vision");
   list.add_option("tenant", token.tenant, "Whose");
-  list.callback([options, &command] {
-    command = [options](const Session& session) {
-      return list_tokens(session, options->token.tenant);
-    };
+  run_with(list, command, options, [](const Session& session, const Options& given) {
+    return list_tokens(session, given.token.tenant);
   });
   CLI::App& revoke = *tokens.add_subcommand("revoke", "Refuse a token from now on");
   revoke.footer("Example:\n  phubctl tenant token revoke 7");
   revoke.add_option("id", token.id, "As `token list` shows it")->required();
-  revoke.callback([options, &command] {
-    command = [options](const Session& session) {
-      return revoke_token(session, options->token.id);
-    };
+  run_with(revoke, command, options, [](const Session& session, const Options& given) {
+    return revoke_token(session, given.token.id);
   });
 }
 
@@ -107,10 +96,8 @@ void declare_tenants(CLI::App& app, Command& command) {
   CLI::App& inspect = *tenants.add_subcommand("inspect", "A tenant, its tokens and its jobs");
   inspect.footer("Example:\n  phubctl tenant inspect vision");
   inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();
-  inspect.callback([options, &command] {
-    command = [options](const Session& session) {
-      return inspect_tenant(session, options->tenant.name);
-    };
+  run_with(inspect, command, options, [](const Session& session, const Options& given) {
+    return inspect_tenant(session, given.tenant.name);
   });
   declare_tokens(tenants, options, command);
   CLI::App& audit = *app.add_subcommand("audit", "Who changed what, and who was refused");
@@ -118,11 +105,7 @@ void declare_tenants(CLI::App& app, Command& command) {
   audit.add_option("--count", options->audit_count, "The last so many records, at most 10,000")
       ->check(CLI::Range(1U, 10'000U))
       ->capture_default_str();
-  audit.callback([options, &command] {
-    command = [options](const Session& session) {
-      return print_audit(session, options->audit_count);
-    };
-  });
+  run_with(audit, command, options, &Options::audit_count, print_audit);
 }
 
 }  // namespace phub::phubctl

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "server/phubctl/subcommand.h"
+
 namespace phub::phubctl {
 namespace {
 
@@ -19,9 +21,7 @@ void declare_top(CLI::App& app, Command& command) {
   sub.add_option("--interval-ms", options->interval_ms, "Between two looks; rates are of this time")
       ->check(CLI::Range(100U, 60'000U))
       ->capture_default_str();
-  sub.callback([options, &command] {
-    command = [options](const Session& session) { return top(session, *options); };
-  });
+  run_with(sub, command, options, top);
 }
 
 void declare_explain(CLI::App& jobs, Command& command) {
@@ -34,9 +34,7 @@ void declare_explain(CLI::App& jobs, Command& command) {
       "queue of the fair share; or says that the workers compute and the server is not to blame.");
   auto name = std::make_shared<std::string>();
   sub.add_option("name", *name, "Name of the job")->required();
-  sub.callback([name, &command] {
-    command = [name](const Session& session) { return explain_job(session, *name); };
-  });
+  run_with(sub, command, name, explain_job);
 }
 
 void declare_trace(CLI::App& app, Command& command) {
@@ -53,9 +51,7 @@ void declare_trace(CLI::App& app, Command& command) {
       ->capture_default_str();
   sub.add_option("--output", options->output, "File to write; default: standard output")
       ->type_name("FILE");
-  sub.callback([options, &command] {
-    command = [options](const Session& session) { return trace_job(session, *options); };
-  });
+  run_with(sub, command, options, trace_job);
 }
 
 }  // namespace

@@ -60,9 +60,7 @@ void print_drops(const control::ServerInfo& server) {
 }  // namespace
 
 Status print_plan(const Session& session, const std::string& name, bool with_chunks) {
-  control::PlanRequest request;
-  request.set_name(name);
-  request.set_tenant(session.tenant);
+  const auto request = session.about<control::PlanRequest>(name);
   control::PlanReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Plan, request, reply));
   if (session.as_json) {

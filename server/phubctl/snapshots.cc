@@ -28,9 +28,7 @@ Result<std::uint64_t> common_round(const Session& session, const std::vector<Ser
                                    const std::string& job) {
   std::uint64_t round = 0;
   for (const Server& server : servers) {
-    control::InspectJobRequest request;
-    request.set_name(job);
-    request.set_tenant(session.tenant);
+    const auto request = session.about<control::InspectJobRequest>(job);
     control::InspectJobReply reply;
     const Status status = server.client->call(&control::Admin::Stub::InspectJob, request, reply);
     if (!status.ok()) return status.with_context("server " + server.address);
@@ -68,9 +66,7 @@ Status take_snapshot(const Session& session, const SnapshotOptions& options) {
     others.push_back(std::move(client));
     servers.push_back({address, others.back().get()});
   }
-  control::TakeRequest request;
-  request.set_name(options.job);
-  request.set_tenant(session.tenant);
+  auto request = session.about<control::TakeRequest>(options.job);
   request.set_round(options.round);
   request.set_timeout_ms(options.wait_ms);
   if (options.round == 0 && servers.size() > 1) {

@@ -72,9 +72,7 @@ Status top(const Session& session, const TopOptions& options) {
 }
 
 Status explain_job(const Session& session, const std::string& name) {
-  control::InspectJobRequest request;
-  request.set_name(name);
-  request.set_tenant(session.tenant);
+  const auto request = session.about<control::InspectJobRequest>(name);
   control::InspectJobReply job;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
   // Busy shares are of the time since somebody last asked: twice, for a share of now.
@@ -87,9 +85,7 @@ Status explain_job(const Session& session, const std::string& name) {
 }
 
 Status trace_job(const Session& session, const TraceOptions& options) {
-  control::TraceRequest request;
-  request.set_name(options.name);
-  request.set_tenant(session.tenant);
+  auto request = session.about<control::TraceRequest>(options.name);
   request.set_rounds(options.rounds);
   control::TraceReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Trace, request, reply));

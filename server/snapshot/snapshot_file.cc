@@ -1,6 +1,7 @@
 #include "server/snapshot/snapshot_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -77,6 +78,19 @@ Result<std::string> metadata_of(const TensorFile& file, const std::string& key) 
   return Status(Code::kDataLoss, "its metadata has no " + key + ": is it a snapshot?");
 }
 
+Result<std::vector<std::uint64_t>> numbers_of(const std::string& text) {
+  std::vector<std::uint64_t> numbers;
+  const char* const end = text.data() + text.size();
+  for (const char* next = text.data(); next < end;) {
+    const auto parsed = std::from_chars(next, end, numbers.emplace_back());
+    if (parsed.ec != std::errc() || (parsed.ptr != end && *parsed.ptr != ',')) {
+      return Status(Code::kDataLoss, "its core_load_bytes are \"" + text + "\", no numbers");
+    }
+    next = parsed.ptr + 1;
+  }
+  return numbers;
+}
+
 using Index = std::unordered_map<std::string, const NamedTensor*>;
 
 Status copy_run(const Index& tensors, const std::string& name, std::uint64_t elements, float* to) {
@@ -112,6 +126,9 @@ TensorFile snapshot_file(const SnapshotHead& head, const JobCopy& copy, const Pl
                    {"round", std::to_string(head.round)},
                    {"created", head.created},
                    {"sha256", digest_of(file)}};
+  if (plan.core_chunks.size() > 1) {
+    file.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
+  }
   return file;
 }
 
@@ -136,6 +153,9 @@ Result<SnapshotHead> head_of(const TensorFile& file) {
   const auto parsed = std::from_chars(round.data(), end, head.round);
   if (parsed.ec != std::errc() || parsed.ptr != end || head.round == 0) {
     return Status(Code::kDataLoss, "its round is \"" + round + "\", no number above 0");
+  }
+  if (const auto load = file.metadata.find("core_load_bytes"); load != file.metadata.end()) {
+    PHUB_ASSIGN_OR_RETURN(head.core_load_bytes, numbers_of(load->second));
   }
   return head;
 }

@@ -3,7 +3,8 @@
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
 // metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, sha256 (over
-// names, shapes and data in order), created (UTC). Pure functions but for reading; any thread.
+// names, shapes and data in order), created (UTC), and of several servers core_load_bytes. Pure
+// functions but for reading; any thread.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +23,9 @@ struct SnapshotHead {
   std::uint64_t round = 0;
   std::string created;
   std::string sha256;
+  // What this server's part of the plan was made with, by core, if there are other servers: a plan
+  // of the restored job that is made with it has the same chunks here. Else empty.
+  std::vector<std::uint64_t> core_load_bytes = {};
 };
 
 // `created`: now, as text.

@@ -106,7 +106,8 @@ Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& 
                           .tenant = copied.shape.tenant,
                           .round = copied.copy->round,
                           .created = now_utc(),
-                          .sha256 = {}};
+                          .sha256 = {},
+                          .core_load_bytes = copied.shape.core_load_bytes};
   const TensorFile tensors =
       snapshot_file(head, *copied.copy, *copied.shape.plan, copied.shape.server_index);
   PHUB_RETURN_IF_ERROR(check_names(tensors));
@@ -158,17 +159,28 @@ std::vector<SnapshotInfo> SnapshotStore::list() const {
 }
 
 // Only what the folder lists can be named: no path leads out of it.
-Result<TensorFile> SnapshotStore::read(const std::string& file) const {
+Result<fs::path> SnapshotStore::path_of(const std::string& file) const {
   const std::size_t slash = file.find('/');
   const std::string tenant = file.substr(0, slash);
   const auto tenants = names_in(folder_);
   if (slash != std::string::npos && std::binary_search(tenants.begin(), tenants.end(), tenant)) {
     const auto names = names_in((fs::path(folder_) / tenant).string());
     if (std::binary_search(names.begin(), names.end(), file.substr(slash + 1))) {
-      return read_safetensors(fs::path(folder_) / file);
+      return fs::path(folder_) / file;
     }
   }
   return no_snapshot(file);
+}
+
+Result<TensorFile> SnapshotStore::read(const std::string& file) const {
+  PHUB_ASSIGN_OR_RETURN(const fs::path path, path_of(file));
+  return read_safetensors(path);
+}
+
+Result<SnapshotHead> SnapshotStore::head(const std::string& file) const {
+  PHUB_ASSIGN_OR_RETURN(const fs::path path, path_of(file));
+  PHUB_ASSIGN_OR_RETURN(auto metadata, read_safetensors_metadata(path));
+  return head_of({.tensors = {}, .metadata = std::move(metadata)});
 }
 
 Status SnapshotStore::no_snapshot(const std::string& file) {

@@ -43,7 +43,9 @@ class SnapshotStore {
   static std::string tenant_of(const std::string& file);
   static Status no_snapshot(const std::string& file);
 
-  // What the snapshot says of itself; its data is verified. Errors: kNotFound, kDataLoss.
+  // What the snapshot says of itself. Errors: kNotFound, kDataLoss.
+  Result<SnapshotHead> head(const std::string& file) const;
+  // The same, and its data is verified.
   Result<SnapshotHead> verify(const std::string& file) const;
 
   // What a job with this plan starts from.
@@ -52,6 +54,7 @@ class SnapshotStore {
 
  private:
   SnapshotStore(std::string folder, std::uint32_t kept) : folder_(std::move(folder)), kept_(kept) {}
+  Result<std::filesystem::path> path_of(const std::string& file) const;
   Result<TensorFile> read(const std::string& file) const;
   void remove_oldest(const std::string& tenant, const std::string& job) const;
 

@@ -58,14 +58,15 @@ Status admit_job(const Tenant& tenant, const Usage& usage, std::uint64_t connect
   return {};
 }
 
-Status admit_memory(const Tenant& tenant, const Usage& usage, std::uint64_t bytes) {
+Status admit_memory(const Tenant& tenant, const Usage& usage, std::uint64_t bytes,
+                    std::string_view what) {
   const std::uint64_t allowed = tenant.quotas.memory_mib;
   if (allowed == 0 || usage.memory_bytes + bytes <= allowed * kMebibyte) return {};
   return {Code::kResourceExhausted,
-          fmt::format("the job needs {} MiB, tenant \"{}\" has {} MiB of its quota of {} MiB; end "
+          fmt::format("{} needs {} MiB, tenant \"{}\" has {} MiB of its quota of {} MiB; end "
                       "another job, or let an administrator raise it (`phubctl tenant set {} "
                       "--memory-mib N`)",
-                      mebibytes(bytes), tenant.name, mebibytes(usage.memory_bytes), allowed,
+                      what, mebibytes(bytes), tenant.name, mebibytes(usage.memory_bytes), allowed,
                       tenant.name)};
 }
 

@@ -44,6 +44,8 @@ Status validate(const Quotas& quotas);
 // Whether one more job with so many connections, or so many bytes, fits. Errors: kResourceExhausted
 // with what is asked for, what is taken and what is allowed.
 Status admit_job(const Tenant& tenant, const Usage& usage, std::uint64_t connections);
-Status admit_memory(const Tenant& tenant, const Usage& usage, std::uint64_t bytes);
+// `what`: that asks, for the message.
+Status admit_memory(const Tenant& tenant, const Usage& usage, std::uint64_t bytes,
+                    std::string_view what = "the job");
 
 }  // namespace phub::server

@@ -38,8 +38,9 @@ constexpr std::uint32_t kWorkers = 2;
 
 class OneSecret final : public server::Membership {
  public:
-  std::optional<server::Secret> secret_of(std::uint64_t, std::uint32_t, std::uint32_t) override {
-    return server::Secret{};
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{};
   }
   void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
   void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}

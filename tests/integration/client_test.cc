@@ -181,6 +181,22 @@ TEST_CASE("wrong options and wrong calls are refused with the field") {
   CHECK(status.ok());
 }
 
+TEST_CASE("a worker that connects too long after its join is told that its secret has expired") {
+  server::DaemonOptions with;
+  with.data_plane.cores = 1;
+  with.join_secret_lifetime = milliseconds(0);
+  const auto server = std::move(*TestServer::start(with));
+  for (const std::string& transport : tested_transports()) {
+    INFO(transport);
+    ClientOptions options = options_for(*server, transport, 1);
+    options.job = "late-" + transport;
+    const Status status = (*Client::connect(options))->register_keys(kKeys);
+    CHECK(status.code() == Code::kPermissionDenied);
+    CHECK(status.message().find("has expired") != std::string::npos);
+    CHECK(status.message().find("join_secret_lifetime_ms") != std::string::npos);
+  }
+}
+
 TEST_CASE("a missing worker is named when the start times out") {
   const auto server = std::move(*TestServer::start(1));
   ClientOptions options = options_for(*server, tested_transports().front(), 2);

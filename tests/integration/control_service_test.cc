@@ -114,7 +114,8 @@ TEST_CASE("two workers join, connect, start, beat and leave") {
   CHECK(first.info.shm_socket == "phub-fake");
   CHECK(first.info.same_host);
   CHECK(first.info.heartbeat_interval == milliseconds(1000));
-  CHECK(server.table.secret_of(first.info.job_id, first.info.epoch, 0) == first.info.secret);
+  CHECK(server.table.secret_of(first.info.job_id, first.info.epoch, 0) ==
+        server::IssuedSecret{first.info.secret});
 
   auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong, ""); });
   server.connect(first.info);

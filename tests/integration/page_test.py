@@ -6,6 +6,7 @@ Usage: page_test.py BIN SCREENSHOTS; exits 77 (skipped) without chromium, chrome
 import base64
 import json
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -107,6 +108,11 @@ class PageTest(processes.JobTest):
         until(lambda: "is the straggler" in self.browser.text(".straggler"), "the straggler is named")
         self.assertIn("Worker 1 (", self.browser.text(".straggler"))
         self.assertIn(f"pid {self.workers[1].pid}", self.browser.text(".straggler"))
+        self.look_at_all("page")
+        self.check_quiet()
+
+    def look_at_all(self, name):
+        """Screenshots in both widths and schemes, in none of which the page is wider than the screen."""
         for width, height in ((1280, 900), (400, 900)):
             for scheme in ("light", "dark"):
                 with self.subTest(width=width, scheme=scheme):
@@ -114,8 +120,7 @@ class PageTest(processes.JobTest):
                     until(lambda: self.browser.run("innerWidth") == width, "the width")
                     self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
                     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-                    self.screenshot(SCREENSHOTS / f"page-{width}-{scheme}.png")
-        self.check_quiet()
+                    self.screenshot(SCREENSHOTS / f"{name}-{width}-{scheme}.png")
 
     def screenshot(self, path):
         height = self.browser.run("document.documentElement.scrollHeight")
@@ -146,14 +151,81 @@ class PageTest(processes.JobTest):
         self.assertEqual(self.browser.run(
             "document.querySelector('tr[aria-current] a').innerText"), "second")
 
-    def test_a_server_with_tokens_asks_for_one_and_shows_nothing_before(self):
+    def start_with_tokens(self):
+        """A server that wants tokens; its folder, and the administrator's token."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        config = pathlib.Path(folder.name) / "server.textproto"
+        path = pathlib.Path(folder.name)
+        config = path / "server.textproto"
         config.write_text(f'state_folder: "{folder.name}/state"\nsecurity {{ tokens: "required" }}\n')
         self.server.close()
         self.server = processes.Server("--config", config, "--http", "127.0.0.1:0")
         self.addCleanup(self.server.close)
+        return path, (path / "state" / "admin.token").read_text().strip()
+
+    def enter(self, token):
+        self.browser.driver.get(f"http://{self.server.http}")
+        self.browser.run("sessionStorage.clear()")
+        self.browser.driver.refresh()
+        field = self.browser.driver.find_element(By.ID, "token")
+        until(field.is_displayed, "a token is asked for")
+        field.send_keys(token, Keys.ENTER)
+
+    def fetch(self, path, token):
+        request = urllib.request.Request(f"http://{self.server.http}{path}",
+                                         headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=processes.DEADLINE) as reply:
+            return reply.read().decode()
+
+    def test_a_tenants_token_shows_its_own_jobs_and_nothing_of_others(self):
+        folder, admin = self.start_with_tokens()
+        tokens = {}
+        credentials = {"admin": folder / "admin"}
+        credentials["admin"].mkdir()
+        (credentials["admin"] / "token").write_text(admin + "\n")
+        for tenant in ("red", "blue"):
+            credentials[tenant] = folder / tenant
+            credentials[tenant].mkdir()
+            for words in (("create", tenant),
+                          ("token", "create", tenant, "--save", credentials[tenant] / "token")):
+                self.server.ctl("--credentials", credentials["admin"], "tenant", *words)
+            tokens[tenant] = (credentials[tenant] / "token").read_text().strip()
+            self.workers += [processes.worker(
+                self.server, index, 2, "shm", "--batch", "16", "--job", f"job-of-{tenant}",
+                "--credentials", credentials[tenant]) for index in range(2)]
+
+        def trains(tenant):
+            jobs = json.loads(self.fetch("/api/state", tokens[tenant]))["jobs"]
+            return any(job["statistics"]["rounds"] > 2 for job in jobs)
+        until(lambda: trains("red") and trains("blue"), "both train")
+
+        state = json.loads(self.fetch("/api/state", tokens["red"]))
+        self.assertEqual(state["tenant"], "red")
+        self.assertEqual([job["spec"]["name"] for job in state["jobs"]], ["job-of-red"])
+        server = state["server"]
+        self.assertEqual((server["jobs"], server["resident_bytes"], server["drops"]), (1, 0, []))
+        for core in server["cores"]:
+            own = sum(job["chunks_completed"] for job in core["jobs"])
+            self.assertEqual((core["chunks_completed"], core["connections"]), (own, 0))
+        for path in ("/api/state", "/metrics"):
+            told = self.fetch(path, tokens["red"])
+            self.assertIn("job-of-red", told)
+            self.assertNotIn("blue", told)
+            self.assertIn("job-of-blue", self.fetch(path, admin))
+
+        self.browser.forget()
+        self.enter(tokens["red"])
+        until(lambda: "job-of-red" in self.browser.text("#job-table"), "red's job is shown")
+        until(lambda: "other tenants" in self.browser.text("#cores"), "the others are one part of a core")
+        until(lambda: re.search(r"in [1-9]", self.browser.text("#cores")), "red's rates are shown")
+        self.assertIn("red", self.browser.text("#summary"))
+        self.assertNotIn("Memory", self.browser.text("#summary"))
+        self.assertNotIn("blue", self.browser.text("body"))
+        self.look_at_all("tenant")
+        self.browser.run("sessionStorage.clear()")
+
+    def test_a_server_with_tokens_asks_for_one_and_shows_nothing_before(self):
+        _, token = self.start_with_tokens()
         address = f"http://{self.server.http}"
         for path in ("/api/state", "/metrics"):
             with self.assertRaises(urllib.error.HTTPError) as refused:
@@ -168,7 +240,6 @@ class PageTest(processes.JobTest):
         field.send_keys("wrong", Keys.ENTER)
         until(lambda: self.browser.run("document.getElementById('token').value") == "", "it is sent")
         self.assertTrue(field.is_displayed())
-        token = (pathlib.Path(folder.name) / "state" / "admin.token").read_text().strip()
         field.send_keys(token, Keys.ENTER)
         until(lambda: "Core 0" in self.browser.text("#cores"), "the figures are shown")
         self.assertFalse(field.is_displayed())

@@ -11,8 +11,8 @@ namespace phub::server {
 namespace {
 
 struct Nobody final : Membership {
-  std::optional<Secret> secret_of(std::uint64_t /*job_id*/, std::uint32_t /*epoch*/,
-                                  std::uint32_t /*worker*/) override {
+  std::optional<IssuedSecret> secret_of(std::uint64_t /*job_id*/, std::uint32_t /*epoch*/,
+                                        std::uint32_t /*worker*/) override {
     return std::nullopt;
   }
   void on_connected(std::uint64_t /*job_id*/, std::uint32_t /*worker*/, std::uint32_t /*core*/,

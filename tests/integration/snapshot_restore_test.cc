@@ -229,6 +229,31 @@ TEST_CASE("a job that keeps no parameters here is not snapshotted, and is told w
   CHECK(place.list().empty());
 }
 
+TEST_CASE("a snapshot that the server has no memory for is refused with the figures") {
+  constexpr std::uint64_t kMebibyte = 1U << 20;
+  // The job takes 0.5 MiB, a snapshot of it 1.1 MiB while it is made.
+  for (const std::uint64_t limit_mib : {1U, 2U}) {
+    server::DaemonOptions options;
+    options.data_plane.memory_limit_bytes = limit_mib * kMebibyte;
+    Place place(options);
+    grpc::Status taken;
+    const Status status = run_workers(place.job("shm"), kKeys, [&](Client& client) -> Status {
+      PHUB_RETURN_IF_ERROR(begin(client));
+      if (client.worker_index() != 0) return {};
+      taken = place.take(0);
+      if (taken.ok()) taken = place.take(0);  // the first one's memory is given back
+      return {};
+    });
+    INFO(status.message() << taken.error_message());
+    REQUIRE(status.ok());
+    CHECK(taken.ok() == (limit_mib == 2));
+    if (taken.ok()) continue;
+    CHECK(taken.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    CHECK_THAT(taken.error_message(), Contains("the snapshot needs 2 MiB") &&
+                                          Contains("1 MiB of memory_limit_mib 1 are taken"));
+  }
+}
+
 TEST_CASE("rounds that are over, and rounds that do not end, are refused by their number") {
   for (const char* const transport : {"shm", "tcp"}) {
     Place place;

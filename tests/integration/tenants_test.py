@@ -6,73 +6,16 @@ Usage: tenants_test.py BIN
 import os
 import pathlib
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
-from processes import DEADLINE, Server, until  # noqa: E402
+from processes import DEADLINE, until  # noqa: E402
+from secured import SecuredTest, run  # noqa: E402
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
-
-
-class TenantsTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.pki = self.folder / "pki"
-        made = run(processes.BIN / "phubctl", "pki", "init", self.pki, "--host", "localhost")
-        self.assertEqual(made.returncode, 0, made.stderr)
-        self.processes = []
-        self.addCleanup(self.end)
-        self.server = self.start_server()
-
-    def end(self):
-        for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
-        self.server.close()
-
-    def start_server(self, control="127.0.0.1:0"):
-        return Server("--credentials", self.pki / "server", "--state", self.folder / "state",
-                      control=control)
-
-    def ctl(self, credentials, *words):
-        return run(processes.BIN / "phubctl", "--server", self.server.control, "--credentials",
-                   credentials, *words)
-
-    def admin(self, *words):
-        done = self.ctl(self.pki / "admin", *words)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
-    def tenant(self, name, *quotas):
-        """A tenant, and a worker's credentials for it."""
-        self.admin("tenant", "create", name, *quotas)
-        issued = run(processes.BIN / "phubctl", "pki", "issue", self.pki, name, "--role", "worker")
-        self.assertEqual(issued.returncode, 0, issued.stderr)
-        self.admin("tenant", "token", "create", name, "--save", self.pki / name / "token")
-        return self.pki / name
-
-    def worker(self, credentials, index, workers, transport, *more):
-        process = processes.worker(self.server, index, workers, transport, "--credentials",
-                                   credentials, *more)
-        self.processes.append(process)
-        return process
-
-    def state(self, credentials, name):
-        done = self.ctl(credentials, "job", "inspect", name)
-        return done.stdout if done.returncode == 0 else ""
-
-    def is_running(self, credentials, name):
-        return "running" in self.state(credentials, name)
-
+class TenantsTest(SecuredTest):
     def test_two_tenants_train_jobs_of_one_name_over_shm_and_tcp(self):
         red, blue = self.tenant("red"), self.tenant("blue")
         for credentials, transport in ((red, "shm"), (blue, "tcp")):

@@ -89,10 +89,10 @@ def find(tree, name):
     return None
 
 
-def worker(server, index, workers, transport, *more, within=()):
-    """`within`: a command that runs the worker's."""
+def worker(server, index, workers, transport, *more, within=(), config=None):
+    """`within`: a command that runs the worker's. `config`: what to train, else CONFIG."""
     return subprocess.Popen(
-        [*within, BIN / "phub-worker", "train", CONFIG, "--server", server.control, "--workers", str(workers),
+        [*within, BIN / "phub-worker", "train", config or CONFIG, "--server", server.control, "--workers", str(workers),
          "--index", str(index), "--transport", transport, "--epochs", "1000", *more],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

@@ -78,19 +78,19 @@ struct Fixture {
                 .ok());
     return identity;
   }
-  std::uint64_t wrong_secrets() const {
+  std::uint64_t dropped(std::string_view cause) const {
     for (const DropCounter& drop : plane->drops()) {
-      if (drop.cause == "wrong secret") return drop.count;
+      if (drop.cause == cause) return drop.count;
     }
     return 0;
   }
   // The server answers first and counts then.
-  bool has_counted(std::uint64_t wrong) const {
+  bool has_counted(std::uint64_t count, std::string_view cause = "wrong secret") const {
     const auto deadline = std::chrono::steady_clock::now() + kLong;
-    while (wrong_secrets() != wrong && std::chrono::steady_clock::now() < deadline) {
+    while (dropped(cause) != count && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
-    return wrong_secrets() == wrong;
+    return dropped(cause) == count;
   }
   // What the server says to somebody who claims to be `who` and proves it with `secret`.
   VerdictCode knock(const Identity& who, const Secret& secret) const {
@@ -152,12 +152,14 @@ TEST_CASE("a secret opens its own job, epoch and worker only") {
   CHECK(f.knock(other, other.secret) == VerdictCode::kWelcome);
 }
 
-TEST_CASE("a secret that is too old opens nothing, and is counted") {
+TEST_CASE("a secret that is too old opens nothing, and is counted on its own") {
   Fixture f;
   const Identity member = f.member("a");
   f.time_ms += 60'001;
   CHECK(f.knock(member, member.secret) == VerdictCode::kRefused);
-  CHECK(f.has_counted(1));
+  CHECK(f.has_counted(1, "expired secret"));
+  CHECK(f.knock(member, Secret{}) == VerdictCode::kRefused);
+  CHECK(f.has_counted(1, "wrong secret"));
   CHECK(f.table.heartbeat(member)->is_live);
 }
 

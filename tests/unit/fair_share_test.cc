@@ -25,6 +25,12 @@ std::map<const FairShare::Flow*, std::uint64_t> serve(FairShare& share, int serv
   return got;
 }
 
+// A flow that wants the core.
+void enter(FairShare& share, FairShare::Flow& flow, std::uint64_t tenant, std::uint32_t weight) {
+  share.add(flow, tenant, weight);
+  share.wake(flow);
+}
+
 double ratio(std::uint64_t a, std::uint64_t b) {
   return static_cast<double>(a) / static_cast<double>(b);
 }
@@ -36,10 +42,9 @@ TEST_CASE("Tenants that always want the core get it by weight, whatever their pi
   FairShare::Flow one;
   FairShare::Flow two;
   FairShare::Flow four;
-  share.add(one, 1, 1);
-  share.add(two, 2, 2);
-  share.add(four, 3, 4);
-  for (FairShare::Flow* flow : {&one, &two, &four}) share.wake(*flow);
+  enter(share, one, 1, 1);
+  enter(share, two, 2, 2);
+  enter(share, four, 3, 4);
   std::mt19937 random(7);
   const auto got = serve(share, 100'000, [&](const FairShare::Flow& flow) {
     const std::uint64_t mean = &flow == &one ? 900 : 150;  // the light one has the large pieces
@@ -53,10 +58,8 @@ TEST_CASE("Weights far apart hold too") {
   FairShare share(kQuantum);
   FairShare::Flow light;
   FairShare::Flow heavy;
-  share.add(light, 1, 1);
-  share.add(heavy, 2, 1000);
-  share.wake(light);
-  share.wake(heavy);
+  enter(share, light, 1, 1);
+  enter(share, heavy, 2, 1000);
   const auto got = serve(share, 1'000'000, [](const FairShare::Flow&) { return 400ULL; });
   CHECK(ratio(got.at(&heavy), got.at(&light)) == Approx(1000.0).epsilon(0.05));
 }
@@ -64,10 +67,7 @@ TEST_CASE("Weights far apart hold too") {
 TEST_CASE("The turns of heavy tenants are no longer than the longest turn") {
   FairShare share(kQuantum);
   std::array<FairShare::Flow, 2> flows;
-  for (std::size_t i = 0; i < flows.size(); ++i) {
-    share.add(flows[i], i, 1000);
-    share.wake(flows[i]);
-  }
+  for (std::size_t i = 0; i < flows.size(); ++i) enter(share, flows[i], i, 1000);
   for (int i = 0; i < 100; ++i) {
     FairShare::Flow* const flow = share.next();
     std::uint64_t turn = 0;
@@ -80,12 +80,8 @@ TEST_CASE("A tenant's share does not grow with its jobs, which share it equally"
   FairShare share(kQuantum);
   FairShare::Flow alone;
   std::array<FairShare::Flow, 9> many;
-  share.add(alone, 1, 1);
-  share.wake(alone);
-  for (FairShare::Flow& flow : many) {
-    share.add(flow, 2, 1);
-    share.wake(flow);
-  }
+  enter(share, alone, 1, 1);
+  for (FairShare::Flow& flow : many) enter(share, flow, 2, 1);
   const auto got = serve(share, 100'000, [](const FairShare::Flow&) { return 300ULL; });
   std::uint64_t together = 0;
   for (const FairShare::Flow& flow : many) together += got.at(&flow);
@@ -127,10 +123,8 @@ TEST_CASE("One very long service does not silence a job for longer than some tur
   FairShare share(kQuantum);
   FairShare::Flow unlucky;
   FairShare::Flow other;
-  share.add(unlucky, 1, 1);
-  share.add(other, 2, 1);
-  share.wake(unlucky);
-  share.wake(other);
+  enter(share, unlucky, 1, 1);
+  enter(share, other, 2, 1);
   share.charge(unlucky, 1'000'000'000);  // its core was taken off the CPU
   const auto got = serve(share, 1000, [](const FairShare::Flow&) { return 100ULL; });
   CHECK(got.at(&unlucky) > 30'000);

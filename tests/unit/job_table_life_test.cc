@@ -162,7 +162,7 @@ TEST_CASE("the data plane gets secrets of live, ready members only") {
   const Identity member = f.join(spec).value();
   CHECK_FALSE(f.table.secret_of(member.job_id, 1, 0));
   REQUIRE(f.ready(member, spec).ok());
-  CHECK(f.table.secret_of(member.job_id, 1, 0) == member.secret);
+  CHECK(f.table.secret_of(member.job_id, 1, 0) == IssuedSecret{member.secret});
   CHECK_FALSE(f.table.secret_of(member.job_id, 2, 0));
   CHECK_FALSE(f.table.secret_of(member.job_id, 1, 1));
   CHECK_FALSE(f.table.secret_of(member.job_id + 1, 1, 0));

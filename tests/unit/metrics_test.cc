@@ -97,6 +97,33 @@ TEST_CASE("latencies are told as cumulative histograms in seconds") {
   }
 }
 
+TEST_CASE("a tenant is told of its own jobs and how busy the cores are, of others nothing") {
+  server::TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {}));
+  REQUIRE(tenants.create("blue", {}));
+  JobTableFixture f(&tenants);
+  f.data_plane.statuses = {{.identity = {.device = "mlx5_0", .port = 2, .gid = {}},
+                            .state = "active",
+                            .counters = {{"out_of_sequence", 5}}}};
+  for (const char* const tenant : {"red", "blue"}) {
+    const JobSpec spec = spec_of(1, std::string("job-of-") + tenant);
+    const Identity member = f.join(spec, -1, tenant).value();
+    REQUIRE(f.ready(member, spec).ok());
+    f.connect(member);
+  }
+  const std::string text = MetricsCollector(f.table, f.data_plane).text("red");
+  for (const char* line :
+       {"phub_job_running{phub_job=\"job-of-red\",tenant=\"red\"} 1\n",
+        "phub_core_job_busy_seconds_total{core=\"0\",phub_job=\"job-of-red\",tenant=\"red\"} 1.5\n",
+        "phub_core_busy_seconds_total{core=\"1\"}", "phub_tenant_jobs{tenant=\"red\"} 1\n"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+  for (const char* others : {"blue", "phub_core_chunks", "phub_core_queued",
+                             "phub_core_connections", "phub_drops", "phub_rdma", "phub_jobs "}) {
+    CHECK_THAT(text, !Contains(others));
+  }
+}
+
 TEST_CASE("a job that has ended leaves no series behind") {
   JobTableFixture f;
   f.running(1, "short");

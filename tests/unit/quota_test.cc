@@ -69,6 +69,30 @@ TEST_CASE("memory counts parameters and optimizer state until the job is release
   CHECK(f.ready(member, second).ok());
 }
 
+TEST_CASE(
+    "a snapshot under way counts as its tenant's memory, and is refused when it does not fit") {
+  TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {.memory_mib = 59}));
+  JobTableFixture f(&tenants);
+  const JobSpec spec = large("a", 10);
+  const Identity member = f.join(spec, -1, "red").value();
+  CHECK(f.table.admit_copy_of(member.job_id));  // nothing is there to be copied yet
+  REQUIRE(f.ready(member, spec).ok());
+  const auto refused = f.table.admit_copy_of(member.job_id);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.error().message(), Contains("the snapshot needs 40 MiB") &&
+                                            Contains("has 20 MiB of its quota of 59 MiB"));
+  REQUIRE(tenants.set("red", {.memory_mib = 60}));
+  {
+    const auto counted = f.table.admit_copy_of(member.job_id);
+    REQUIRE(counted);
+    CHECK(f.table.usage_of("red").memory_bytes == 60 * kMebibyte);
+    CHECK_FALSE(f.table.admit_copy_of(member.job_id));
+  }
+  CHECK(f.table.usage_of("red").memory_bytes == 20 * kMebibyte);
+}
+
 TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies everywhere") {
   JobShape shape;
   shape.workers = 3;

@@ -12,13 +12,18 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-class OneToken final : public Authorizer {
+class Tokens final : public Authorizer {
  public:
-  bool may_read(std::string_view bearer_token) override { return bearer_token == "right"; }
+  std::optional<Reader> reader_of(std::string_view bearer_token) override {
+    if (bearer_token == "right") return Reader{};
+    if (bearer_token == "red" || bearer_token == "blue") return Reader{std::string(bearer_token)};
+    return std::nullopt;
+  }
 };
 
 SiteSources sources() {
-  return {.state_json = [] { return "{}"; }, .metrics_text = [] { return "phub_jobs 0\n"; }};
+  return {.state_json = [](const std::string& tenant) { return "{" + tenant + "}"; },
+          .metrics_text = [](const std::string& tenant) { return "phub_jobs 0\n" + tenant; }};
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ TEST_CASE("the page, the state and the metrics each have their place and type") 
 }
 
 TEST_CASE("without the right token there are the page's files and nothing else") {
-  OneToken authorizer;
+  Tokens authorizer;
   Site site(sources(), authorizer);
   for (const char* target : {"/api/state", "/metrics"}) {
     for (const char* wrong :
@@ -54,12 +59,27 @@ TEST_CASE("many pages ask for the state once") {
   AllowAll everybody;
   int asked = 0;
   SiteSources counted = sources();
-  counted.state_json = [&asked] { return std::to_string(++asked); };
+  counted.state_json = [&asked](const std::string& /*tenant*/) { return std::to_string(++asked); };
   Site site(counted, everybody);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) site.answer({.target = "/api/state", .authorization = ""});
   const auto took = std::chrono::steady_clock::now() - start;
   CHECK(asked <= 1 + took / std::chrono::milliseconds(200));
+}
+
+TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
+  Tokens authorizer;
+  Site site(sources(), authorizer);
+  const auto body = [&](const char* target, const char* authorization) {
+    return site.answer({.target = target, .authorization = authorization}).body;
+  };
+  for (int i = 0; i < 3; ++i) {
+    CHECK(body("/api/state", "Bearer right") == "{}");
+    CHECK(body("/api/state", "Bearer red") == "{red}");
+    CHECK(body("/api/state", "Bearer blue") == "{blue}");
+    CHECK(body("/metrics", "Bearer right") == "phub_jobs 0\n");
+    CHECK(body("/metrics", "Bearer red") == "phub_jobs 0\nred");
+  }
 }
 
 TEST_CASE("every file that the page names is embedded, by its own path") {

@@ -104,6 +104,24 @@ TEST_CASE("two servers write their runs of a key, and one server says which tens
   }
 }
 
+TEST_CASE(
+    "the part of one of several servers says what its plan was made with, and a whole does not") {
+  SnapshotHead head{.spec = Example().spec,
+                    .tenant = "red",
+                    .round = 7,
+                    .created = "now",
+                    .sha256 = {},
+                    .core_load_bytes = {70'000, 0}};
+  const Example parts({1, 2});
+  TensorFile file = snapshot_file(head, *parts.copied.copy, parts.plan(), 1);
+  CHECK(checked(file)->core_load_bytes == head.core_load_bytes);
+  file.metadata["core_load_bytes"] = "70000,x";
+  CHECK_THAT(checked(file).error().message(), Contains("core_load_bytes are \"70000,x\""));
+  const Example whole({2});
+  const TensorFile alone = snapshot_file(head, *whole.copied.copy, whole.plan(), 0);
+  CHECK(checked(alone)->core_load_bytes.empty());
+}
+
 TEST_CASE("what is damaged, of another version, or no snapshot is refused with the reason") {
   const auto refused = [](const TensorFile& file, const std::string& reason) {
     const auto head = checked(file);

@@ -123,12 +123,12 @@ TEST_CASE("the data plane takes a secret for its lifetime after join or ready, b
   f.time_ms += 4000;
   REQUIRE(f.ready(member, spec_of(2)).ok());
   f.time_ms += 60'000;
-  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == member.secret);
+  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
   f.time_ms += 1;
-  CHECK_FALSE(f.table.secret_of(member.job_id, member.epoch, 0));
+  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret, true});
   CHECK(f.table.heartbeat(member)->is_live);
   REQUIRE(f.ready(member, spec_of(2)).ok());
-  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == member.secret);
+  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
 }
 
 struct Journal final : JobJournal {

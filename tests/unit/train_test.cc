@@ -214,6 +214,70 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
   REQUIRE(result.error().message().find(expected) != std::string::npos);
 }
 
+// A local exchange that says it was restored from a snapshot.
+class Restored final : public Exchanger {
+ public:
+  Restored(const std::vector<KeySpec>& keys, std::uint64_t steps)
+      : local_(make_local_exchanger(keys, RuleKind::kSgd)), steps_(steps) {}
+  std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
+  std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
+  Status initialise() override { return local_->initialise(); }
+  std::uint64_t steps_before() const override { return steps_; }
+  Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
+  Status push(KeyId key) override { return local_->push(key); }
+  Status wait(KeyId key) override { return local_->wait(key); }
+  std::uint32_t worker_index() const override { return 0; }
+  std::uint32_t workers() const override { return 1; }
+  std::string_view transport() const override { return "restored"; }
+  ExchangeStatistics statistics() const override { return {}; }
+
+ private:
+  std::unique_ptr<Exchanger> local_;
+  std::uint64_t steps_;
+};
+
+Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t steps) {
+  return run_session(
+      options,
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
+        return std::unique_ptr<Exchanger>(std::make_unique<Restored>(keys, steps));
+      },
+      [] { return false; });
+}
+
+TEST_CASE("A restored job goes on at its step: its learning rate, its images, its end") {
+  const TemporaryDirectory directory;
+  SessionOptions options = small_session();
+  options.schedule.kind = ScheduleKind::kCosine;
+  options.checkpoint = directory.path / "whole";
+  REQUIRE(run(options, RuleKind::kSgd));
+  options.checkpoint = directory.path / "half";
+  REQUIRE(run(options, RuleKind::kSgd, 11));
+  options.checkpoint = directory.path / "again";
+  SECTION("with a checkpoint of the same step") {
+    options.resume = directory.path / "half";
+    REQUIRE(run_restored(options, 11));
+    REQUIRE(directory.read("again") == directory.read("whole"));
+  }
+  SECTION("without one") {
+    const auto result = run_restored(options, 11);
+    REQUIRE(result);
+    REQUIRE(result->next_step == 16);
+  }
+  SECTION("a checkpoint of another step is refused") {
+    options.resume = directory.path / "half";
+    const auto result = run_restored(options, 12);
+    REQUIRE_FALSE(result);
+    REQUIRE_THAT(result.error().message(), Catch::Contains("at step 11") &&
+                                               Catch::Contains("at step 12: leave train.resume"));
+  }
+  SECTION("beyond the end there is nothing to do") {
+    const auto result = run_restored(options, 16);
+    REQUIRE_FALSE(result);
+    REQUIRE_THAT(result.error().message(), Catch::Contains("raise train.epochs"));
+  }
+}
+
 TEST_CASE("Metrics are JSON lines from start to end") {
   const TemporaryDirectory directory;
   SessionOptions options = small_session();

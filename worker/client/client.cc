@@ -31,6 +31,9 @@ class ClientImpl final : public Client {
   Status wait_all() override { return wait_for(std::nullopt); }
   Status initialise() override;
   Status set_hyper(const Hyper& hyper) override;
+  std::uint64_t rounds_before() const override {
+    return membership_.servers.empty() ? 0 : membership_.servers[0]->rounds_before();
+  }
   std::uint32_t worker_index() const override {
     return membership_.joined.empty() ? 0 : membership_.joined[0].worker_index;
   }
@@ -51,6 +54,7 @@ class ClientImpl final : public Client {
   Status connect_server(std::uint32_t server);
   Status connect_core(std::uint32_t server, std::uint32_t core);
   Status connect_verbs(std::uint32_t server, const DataTarget& target);
+  Status start();
   Status check_key(KeyId key) const;
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless() const;
@@ -238,6 +242,22 @@ Status ClientImpl::connect_server(std::uint32_t server) {
   return {};
 }
 
+// A job that only some of its servers restored, or of different rounds, would go on from parts that
+// do not belong together.
+Status ClientImpl::start() {
+  for (std::size_t s = 0; s < membership_.servers.size(); ++s) {
+    client::Rendezvous& server = *membership_.servers[s];
+    PHUB_RETURN_IF_ERROR(server.start(options_.timeout, choices_[s].reason));
+    if (server.rounds_before() == rounds_before()) continue;
+    return {Code::kFailedPrecondition,
+            "job " + options_.job + " has " + std::to_string(rounds_before()) +
+                " rounds behind it at server " + membership_.servers[0]->address() + " and " +
+                std::to_string(server.rounds_before()) + " at server " + server.address() +
+                ": restore the snapshots of one round on all of them (`phubctl snapshots`)"};
+  }
+  return {};
+}
+
 Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   if (plan_ || heartbeat_) return {Code::kFailedPrecondition, "keys are registered already"};
   if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
@@ -249,9 +269,7 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   PHUB_RETURN_IF_ERROR(make_plan_with_servers());
   PHUB_RETURN_IF_ERROR(allocate());
   for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
-  for (std::uint32_t s = 0; s < cores_.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership_.servers[s]->start(options_.timeout, choices_[s].reason));
-  }
+  PHUB_RETURN_IF_ERROR(start());
   PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), any_uses("tcp"),
                                                     [this] { return hopeless(); }));
   return {};

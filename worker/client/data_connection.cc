@@ -76,11 +76,15 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
         transport::send_with_descriptors(socket, std::as_bytes(std::span(introduction, 1)), {}));
   }
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
+  const bool is_proven = transport::equal_constant_time(
+      welcome.verdict.digest, transport::proof_of(Role::kServer, secret, hello, challenge));
   if (welcome.verdict.code == VerdictCode::kRefused) {
-    return Status(Code::kPermissionDenied, "the server refused this worker's secret");
+    return Status(Code::kPermissionDenied,
+                  is_proven ? "this worker's secret has expired: it connected too long after its "
+                              "join (join_secret_lifetime_ms of the server)"
+                            : "the server refused this worker's secret");
   }
-  if (!transport::equal_constant_time(
-          welcome.verdict.digest, transport::proof_of(Role::kServer, secret, hello, challenge))) {
+  if (!is_proven) {
     return Status(Code::kPermissionDenied, "the server does not know the secret: not our server?");
   }
   if (welcome.verdict.code != VerdictCode::kWelcome) {

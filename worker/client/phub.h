@@ -119,8 +119,13 @@ class Client {
 
   // For rules with parameters (sgd, momentum, nesterov): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
-  // gradient with the initial values, then call this once before the first push.
+  // gradient with the initial values, then call this once before the first push. Of a job that was
+  // restored from a snapshot everyone receives what the snapshot holds instead.
   virtual Status initialise() = 0;
+
+  // Rounds of gradients that a restored job has behind it: the next one is the first that is not in
+  // the snapshot. 0: a new job. REQUIRES: register_keys succeeded.
+  virtual std::uint64_t rounds_before() const = 0;
 
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. REQUIRES: every push
   // has been waited for.

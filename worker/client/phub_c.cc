@@ -136,6 +136,9 @@ int phub_push_pull(phub_client* client, uint32_t key) {
 int phub_initialise(phub_client* client) {
   return run(client, [](phub::Client& c) { return c.initialise(); });
 }
+uint64_t phub_rounds_before(const phub_client* client) {
+  return client->client ? client->client->rounds_before() : 0;
+}
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale) {
   const phub::Hyper hyper{
       .learning_rate = learning_rate, .momentum = momentum, .gradient_scale = gradient_scale};

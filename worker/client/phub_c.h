@@ -55,6 +55,8 @@ int phub_wait(phub_client* client, uint32_t key);
 int phub_wait_all(phub_client* client);
 int phub_push_pull(phub_client* client, uint32_t key);
 int phub_initialise(phub_client* client);
+/* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
+uint64_t phub_rounds_before(const phub_client* client);
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
 uint32_t phub_worker_index(const phub_client* client);
 uint32_t phub_workers(const phub_client* client);

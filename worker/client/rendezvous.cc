@@ -205,8 +205,13 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
     request.set_transport_reason(transport_reason);
     control::StartReply reply;
-    return call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartAnswerMargin);
+    PHUB_RETURN_IF_ERROR(
+        call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartAnswerMargin));
+    rounds_before_ = reply.rounds_before();
+    return {};
   }
+
+  std::uint64_t rounds_before() const override { return rounds_before_; }
 
   Result<Beat> heartbeat(milliseconds timeout) override {
     control::HeartbeatReply reply;
@@ -267,6 +272,7 @@ class GrpcRendezvous final : public Rendezvous {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<control::Rendezvous::Stub> stub_;
   JoinInfo joined_;
+  std::uint64_t rounds_before_ = 0;
 };
 
 // What is left of `timeout` since `start`; at least a millisecond, so that the call still says

@@ -102,6 +102,9 @@ class Rendezvous {
   // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
   virtual Status start(std::chrono::milliseconds timeout, const std::string& transport_reason) = 0;
 
+  // Rounds of gradients that a restored job has behind it. REQUIRES: start succeeded.
+  virtual std::uint64_t rounds_before() const = 0;
+
   // An error means that the server did not answer in time, not that the job has ended.
   virtual Result<Beat> heartbeat(std::chrono::milliseconds timeout) = 0;
 

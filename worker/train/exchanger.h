@@ -36,6 +36,9 @@ class Exchanger {
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;
 
+  // Steps whose gradients are in what initialise answers: of a job restored from a snapshot.
+  virtual std::uint64_t steps_before() const { return 0; }
+
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;
 

@@ -37,6 +37,8 @@ class RemoteExchanger : public Exchanger {
     return {};
   }
 
+  std::uint64_t steps_before() const override { return client_->rounds_before(); }
+
   Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
 
   Status push(KeyId key) override {

@@ -72,7 +72,9 @@ Status bind(nn::Network& network, Exchanger& exchanger) {
   return network.bind(bindings);
 }
 
-// Fills the gradient arrays with initial parameters, agrees on them, and returns the first step.
+// Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
+// job that was restored from a snapshot has parameters; what the network itself keeps (statistics
+// of batches) comes from a checkpoint of the same step, if there is one.
 Result<std::uint64_t> initialise(const SessionOptions& options, nn::Network& network,
                                  Exchanger& exchanger) {
   std::uint64_t first_step = 0;
@@ -91,8 +93,25 @@ Result<std::uint64_t> initialise(const SessionOptions& options, nn::Network& net
     }
     first_step = position.next_step;
   }
+  const std::uint64_t restored = exchanger.steps_before();
+  if (restored > 0 && !options.resume.empty() && restored != first_step) {
+    return Status(Code::kInvalidArgument,
+                  "checkpoint " + options.resume.string() + " is at step " +
+                      std::to_string(first_step) + " and the job was restored from a snapshot at " +
+                      "step " + std::to_string(restored) + ": leave train.resume out");
+  }
   PHUB_RETURN_IF_ERROR(exchanger.initialise());
-  return first_step;
+  return restored > 0 ? restored : first_step;
+}
+
+Status check_something_is_left(const SessionOptions& options, std::uint64_t first_step,
+                               std::uint64_t last_step) {
+  if (first_step == 0 || first_step < last_step) return {};
+  const std::string from = options.resume.empty() ? "the snapshot that the job was restored from"
+                                                  : "checkpoint " + options.resume.string();
+  return {Code::kInvalidArgument,
+          from + " is at step " + std::to_string(first_step) + " and the training ends at step " +
+              std::to_string(last_step) + ": raise train.epochs (and train.max_steps) to go on"};
 }
 
 Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_epoch) {
@@ -150,12 +169,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .schedule = make_schedule(options, steps_per_epoch),
                    .momentum = options.momentum,
                    .evaluate = options.evaluate});
-  if (first_step > 0 && first_step >= trainer.last_step()) {
-    return Status(Code::kInvalidArgument,
-                  "checkpoint " + options.resume.string() + " is at step " +
-                      std::to_string(first_step) + " and the training ends at step " +
-                      std::to_string(trainer.last_step()) + ": raise train.epochs to go on");
-  }
+  PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchanger.worker_index() == 0;
   const bool prints = options.print == SessionOptions::Print::kAlways ||
                       (options.print == SessionOptions::Print::kFirstWorker && first_worker);

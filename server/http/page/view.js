@@ -15,12 +15,13 @@ const parts = [
   ["reply", "Reply", "from there until the last answer is sent"],
 ];
 
-export function summaryView({server, jobs}) {
+export function summaryView({server, jobs, tenant}) {
   const facts = [
+    ...(tenant ? [["View of tenant", tenant]] : []),
     ["State", server.draining ? "draining: no new jobs" : "serving"],
     ["Version", server.version],
     ["Up for", format.span(server.uptime_seconds)],
-    ["Memory", format.bytes(server.resident_bytes)],
+    ...(tenant ? [] : [["Memory", format.bytes(server.resident_bytes)]]),
     ["Live jobs", format.count(server.jobs)],
     ["Workers", format.count(sum(jobs.filter(isLive).map((job) => job.members.filter((m) => !m.left).length)))],
   ];
@@ -35,7 +36,10 @@ function bar(segments, label) {
     h("span", {class: `segment ${kind}`, "data-key": key, title, style: {width: `${(100 * value).toFixed(2)}%`}})));
 }
 
-function coreView(core, rates) {
+// What of a core's time is no shown job's; a tenant is not told more of the others.
+const restOf = (tenant) => (tenant ? "other tenants, polling" : "polling, transfer");
+
+function coreView(core, rates, tenant) {
   const jobs = core.jobs.map((job) => ({...job, busy: Math.min(1, rates.jobs.get(job.job_id) ?? 0)}));
   const known = sum(jobs.map((job) => job.busy));
   const scale = known > core.busy_share && known > 0 ? core.busy_share / known : 1;
@@ -43,13 +47,13 @@ function coreView(core, rates) {
     key: String(job.job_id), kind: hue(job.job_id), value: job.busy * scale, title: `${job.name}: ${format.share(job.busy)}`,
   }));
   const rest = Math.max(0, core.busy_share - known * scale);
-  segments.push({key: "rest", kind: "other", value: rest, title: "polling, transfer"});
+  segments.push({key: "rest", kind: "other", value: rest, title: restOf(tenant)});
   const queued = sum(jobs.map((job) => job.queued_pushes));
   const names = jobs.map((job) => h("li", {"data-key": String(job.job_id)},
     h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}), `${job.name} ${format.share(job.busy)}`));
-  if (names.length > 0 && rest >= 0.005) {
+  if ((names.length > 0 || tenant) && rest >= 0.005) {
     names.push(h("li", {"data-key": "rest"}, h("span", {class: "swatch other", "aria-hidden": "true"}),
-      `polling, transfer ${format.share(rest)}`));
+      `${restOf(tenant)} ${format.share(rest)}`));
   }
   return h("li", {class: "core", "data-key": String(core.core)},
     h("div", {class: "line"},
@@ -57,12 +61,12 @@ function coreView(core, rates) {
       h("span", {class: "figure"}, `${format.share(core.busy_share)} busy`)),
     bar(segments, `Core ${core.core} is busy ${format.share(core.busy_share)} of the time`),
     h("div", {class: "line dim"}, `in ${format.byteRate(rates.received)}`, h("span", {}, `out ${format.byteRate(rates.sent)}`),
-      h("span", {}, `${core.connections} connections`), queued > 0 && h("span", {}, `${format.count(queued)} pushes queued`)),
+      !tenant && h("span", {}, `${core.connections} connections`), queued > 0 && h("span", {}, `${format.count(queued)} pushes queued`)),
     names.length > 0 && h("ul", {class: "names"}, names));
 }
 
 export function coresView(state, rates) {
-  return h("ul", {class: "cores"}, state.server.cores.map((core, index) => coreView(core, rates.cores[index])));
+  return h("ul", {class: "cores"}, state.server.cores.map((core, index) => coreView(core, rates.cores[index], state.tenant)));
 }
 
 function stateCell(job) {
@@ -215,7 +219,7 @@ export function jobView(job, state, rates) {
   ];
 }
 
-export function restView({server}) {
+export function restView({server, tenant}) {
   const drops = server.drops.filter((drop) => drop.count > 0);
   const ports = server.ports.map((port) => ({key: `${port.device}/${port.port}`, cells: [
     `${port.device}/${port.port}`, port.link_layer, port.state, format.bytes(port.mtu_bytes), port.cores.join(", "),
@@ -226,9 +230,9 @@ export function restView({server}) {
   return [
     ports.length > 0 ? table("RDMA ports", columns, ports)
       : h("p", {class: "note", "data-key": "no ports"}, "No RDMA port serves a core."),
-    drops.length === 0
+    !tenant && (drops.length === 0
       ? h("p", {class: "note", "data-key": "no drops"}, "No input was refused since the start.")
       : table("Refused input", [{title: "Refused input"}, {title: "Count", n: true}],
-        drops.map((drop) => ({key: drop.cause, cells: [drop.cause, format.count(drop.count)]}))),
+        drops.map((drop) => ({key: drop.cause, cells: [drop.cause, format.count(drop.count)]})))),
   ];
 }

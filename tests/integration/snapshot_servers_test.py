@@ -1,0 +1,123 @@
+"""A job across two servers: snapshots of both at one round, and training that goes on from them.
+
+Usage: snapshot_servers_test.py BIN
+"""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import processes  # noqa: E402
+from processes import DEADLINE, Server, find, until  # noqa: E402
+
+WORKERS = 2
+STEPS_MORE = 15
+
+
+class SnapshotServers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.servers = [Server("--state", self.folder / f"state{i}") for i in range(2)]
+        for server in self.servers:
+            self.addCleanup(server.close)
+        self.workers = []
+        self.addCleanup(self.end_workers)
+
+    def end_workers(self):
+        for process in self.workers:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+    def launch(self, job, *more, checkpoint=None):
+        started = [processes.worker(
+            self.servers[0], index, WORKERS, "auto", "--server", self.servers[1].control, "--job", job,
+            *more, *(("--checkpoint", checkpoint) if checkpoint and index == 0 else ()))
+            for index in range(WORKERS)]
+        self.workers += started
+        return started
+
+    def finish(self, workers):
+        for process in workers:
+            _, error = process.communicate(timeout=DEADLINE)
+            self.assertEqual(process.returncode, 0, error)
+
+    def rounds(self, server, job):
+        return int(find(server.ctl("job", "inspect", job), "rounds") or 0)
+
+    def ctl(self, server, *words):
+        return subprocess.run([processes.BIN / "phubctl", "--server", server.control, *words],
+                              capture_output=True, text=True, timeout=DEADLINE)
+
+    def snapshot(self, job):
+        """Takes one of both servers; the round, and the file of each server."""
+        done = self.ctl(self.servers[0], "--json", "snapshot", job, "--also", self.servers[1].control)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        decoder, text, replies = json.JSONDecoder(), done.stdout.strip(), []
+        while text:
+            reply, end = decoder.raw_decode(text)
+            replies.append(reply["snapshot"])
+            text = text[end:].lstrip()
+        rounds = {int(reply["round"]) for reply in replies}
+        self.assertEqual(len(rounds), 1, replies)
+        return rounds.pop(), [reply["file"] for reply in replies]
+
+    def restore(self, files, name):
+        for server, file in zip(self.servers, files):
+            done = self.ctl(server, "restore", file, "--as", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def trained(self, job):
+        """A job that trains, once it has some rounds behind it."""
+        workers = self.launch(job)
+        until(lambda: all(f'"{job}"' in server.text("job", "list") for server in self.servers), "it is there")
+        until(lambda: self.rounds(self.servers[1], job) > 5, "it trains")
+        return workers
+
+    def stop(self, workers):
+        for process in workers:
+            process.send_signal(signal.SIGTERM)
+        self.finish(workers)
+
+    def check_goes_on(self, files, first_round):
+        """A restored job ends with the bits of one that trained without a break."""
+        steps = str(first_round - 1 + STEPS_MORE)
+        again, whole = self.folder / "again.safetensors", self.folder / "whole.safetensors"
+        self.restore(files, "again")
+        self.finish(self.launch("again", "--max-steps", steps, checkpoint=again))
+        self.finish(self.launch("whole", "--max-steps", steps, checkpoint=whole))
+        self.assertEqual(again.read_bytes(), whole.read_bytes())
+
+    def test_a_job_of_two_servers_goes_on_from_its_snapshot_bit_by_bit(self):
+        workers = self.trained("demo")
+        taken, files = self.snapshot("demo")
+        self.stop(workers)
+        self.check_goes_on(files, taken)
+
+    def test_it_goes_on_beside_the_job_that_was_copied_and_on_servers_with_other_loads(self):
+        self.trained("demo")
+        taken, files = self.snapshot("demo")
+        self.check_goes_on(files, taken)
+
+    def test_snapshots_of_different_rounds_are_refused_by_their_rounds(self):
+        workers = self.trained("demo")
+        _, early = self.snapshot("demo")
+        _, late = self.snapshot("demo")
+        self.stop(workers)
+        self.restore([early[0], late[1]], "again")
+        errors = ""
+        for process in self.launch("again", "--max-steps", "1000"):
+            errors += process.communicate(timeout=DEADLINE)[1]
+            self.assertEqual(process.returncode, 1, errors)
+        self.assertRegex(errors, r"has \d+ rounds behind it at server \S+ and \d+ at server")
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv[1])
+    unittest.main(argv=sys.argv[:1], verbosity=2)
