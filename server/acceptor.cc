@@ -100,6 +100,11 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
       return give_up(Drop::kWrongSecret);
     }
     secret_ = *secret;
+    const bool is_encrypted = hello_.encrypted != 0;
+    if (!shm_ && is_encrypted != acceptor_.options_.encrypt_tcp) {
+      refuse(is_encrypted ? VerdictCode::kEncrypted : VerdictCode::kNotEncrypted);
+      return give_up(Drop::kWrongEncryption);
+    }
     if (hello_.kind != Kind::kVerbs) return admit({});
     expect(sizeof(Introduction), &Session::on_introduction);
   }
@@ -117,10 +122,14 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     if (!shm_) acceptor_.options_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
     const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    auto admitted = acceptor_.admission_.admit({.hello = hello_,
-                                                .socket = std::move(socket),
-                                                .descriptors = std::move(descriptors_),
-                                                .introduction = introduction});
+    Candidate candidate{.hello = hello_,
+                        .socket = std::move(socket),
+                        .descriptors = std::move(descriptors_),
+                        .introduction = introduction};
+    if (hello_.kind == Kind::kTcp && hello_.encrypted != 0) {
+      candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
+    }
+    auto admitted = acceptor_.admission_.admit(std::move(candidate));
     Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
     verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
     if (!admitted) acceptor_.drops_.count(Drop::kRefusedConnection);
@@ -142,7 +151,10 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
   }
 
   void refuse(VerdictCode code) {
-    const Verdict verdict{.code = code};
+    Verdict verdict{.code = code};
+    if (code != VerdictCode::kRefused) {  // said to a member
+      verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
+    }
     send(&verdict, sizeof(verdict));
   }
 

@@ -16,6 +16,7 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/tcp/stream_keys.h"
 #include "common/transport/verbs/introduction.h"
 #include "server/data_plane.h"
 #include "server/drops.h"
@@ -28,6 +29,7 @@ struct Candidate {
   UniqueFd socket;
   std::vector<UniqueFd> descriptors;                 // shm: channel, then the worker's memory
   transport::verbs::Introduction introduction = {};  // verbs: the worker's queue pair
+  std::optional<transport::StreamKeys> keys = {};    // tcp: of what follows, when it is encrypted
 };
 
 struct Admitted {
@@ -48,7 +50,8 @@ class Admission {
 struct AcceptorOptions {
   std::string tcp_address;  // empty: no tcp
   transport::CongestionControl congestion_control;
-  std::string shm_socket;  // abstract name; empty: no shm
+  bool encrypt_tcp = false;  // what is not shm has to be encrypted
+  std::string shm_socket;    // abstract name; empty: no shm
   std::chrono::milliseconds deadline{5000};
   std::uint32_t max_handshakes = 256;
 };

@@ -19,6 +19,7 @@
 #include "server/host_memory.h"
 #include "server/job_copying.h"
 #include "server/job_memory.h"
+#include "server/tcp_streams.h"
 #include "server/verbs_memory.h"
 
 namespace phub::server {
@@ -83,6 +84,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(cores_.size()); }
   std::uint16_t tcp_port() const override { return acceptor_->tcp_port(); }
+  bool encrypts_tcp() const override { return options_.encrypt_tcp; }
   std::string shm_socket() const override { return shm_socket_; }
   std::vector<CorePort> verbs_ports() const override;
   std::vector<PortStatus> port_statuses() const override {
@@ -119,6 +121,7 @@ class DataPlaneImpl final : public DataPlane, private Admission {
   std::vector<OpenPort> ports_;  // by core; empty: no RDMA
   std::vector<std::unique_ptr<Core>> cores_;
   std::optional<asio::posix::stream_descriptor> events_;  // an eventfd: a core reported a loss
+  std::optional<TcpStreams> streams_;
   std::unique_ptr<Acceptor> acceptor_;
   mutable std::mutex mutex_;  // jobs_, copying_
   std::map<std::uint64_t, Job> jobs_;
@@ -143,6 +146,7 @@ Status DataPlaneImpl::open() {
                                         .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
     cores_.push_back(std::move(core));
   }
+  streams_.emplace(cores());
   if (options_.shm) {
     const transport::Nonce nonce = transport::random_nonce();
     shm_socket_ = "phub-" + std::to_string(::getpid()) + "-";
@@ -153,6 +157,7 @@ Status DataPlaneImpl::open() {
   PHUB_ASSIGN_OR_RETURN(acceptor_,
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
                                           .congestion_control = congestion_control,
+                                          .encrypt_tcp = options_.encrypt_tcp,
                                           .shm_socket = shm_socket_},
                                          context_, *this));
   watch_events();
@@ -318,6 +323,7 @@ Result<Admitted> DataPlaneImpl::connect(Job& job, Candidate& candidate) {
     }
     case transport::Kind::kTcp:
       PHUB_RETURN_IF_ERROR(core.connect_tcp(shard, hello.worker, std::move(candidate.socket)));
+      PHUB_RETURN_IF_ERROR(streams_->begin(core, hello.core, *shard, hello.worker, candidate.keys));
       return admitted;
     case transport::Kind::kVerbs: {
       PHUB_ASSIGN_OR_RETURN(admitted.introduction, connect_verbs(job, candidate));
@@ -447,6 +453,7 @@ std::vector<DropCounter> DataPlaneImpl::drops() const {
   for (std::size_t i = 0; i < kDropNames.size(); ++i) {
     std::uint64_t count = acceptor_->drops().value(static_cast<Drop>(i));
     for (const auto& core : cores_) count += core->drops().value(static_cast<Drop>(i));
+    if (static_cast<Drop>(i) == Drop::kBadTag) count += streams_->bad_tags();
     result.push_back({kDropNames[i], count});
   }
   return result;

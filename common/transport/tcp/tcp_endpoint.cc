@@ -43,7 +43,8 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
 
 void TcpEndpoint::begin(PeerId id, std::unique_ptr<SealedStream> sealed) {
   Peer& peer = peers_[id];
-  PHUB_DCHECK(peer.held && !peer.lost, "begin is called once");
+  if (peer.lost) return;  // peer_lost is on its way
+  PHUB_DCHECK(peer.held, "begin is called once");
   peer.held = false;
   peer.sealed = std::move(sealed);
   watch(id, peer);

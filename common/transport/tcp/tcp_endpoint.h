@@ -50,7 +50,7 @@ class TcpEndpoint final : public Endpoint {
   // Takes one that is not to be read before `begin` says whether it is encrypted; until then
   // nothing may be posted to it either. One that ends meanwhile is lost.
   Result<PeerId> hold(UniqueFd socket);
-  // REQUIRES: the peer is held and not lost.
+  // REQUIRES: the peer is held, or lost since.
   void begin(PeerId peer, std::unique_ptr<SealedStream> sealed);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
