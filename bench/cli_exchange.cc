@@ -51,6 +51,13 @@ int run_words(const Words& words) {
     options.rules.push_back(parse_rule_kind(rule).value_or(RuleKind::kSum));
   }
   options.systems = chosen_systems(words);
+  const bool has_phub = std::find(options.systems.begin(), options.systems.end(),
+                                  SystemKind::kPhub) != options.systems.end();
+  if (options.encrypt && !(has_phub && contains(options.transports, "tcp"))) {
+    return finish(Status(Code::kInvalidArgument,
+                         "--encrypt: only phub's tcp is encrypted; add tcp to --transport, and "
+                         "phub to --systems if that is given"));
+  }
   return run_exchange(options);
 }
 
@@ -90,7 +97,8 @@ void add_exchange(CLI::App& app, Run& run) {
       "run every combination, all taking turns.\n\n"
       "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"
       "  phub-bench exchange --transport shm,tcp --elements 8192 --iterations 7000 --peers gloo\n"
-      "  phub-bench exchange --transport tcp --workers 4,8 --rule nesterov --json");
+      "  phub-bench exchange --transport tcp --workers 4,8 --rule nesterov --json\n"
+      "  phub-bench exchange --transport tcp --encrypt");
   command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
       ->delimiter(',')
       ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
@@ -103,6 +111,9 @@ void add_exchange(CLI::App& app, Run& run) {
       ->delimiter(',')
       ->check(rule_words())
       ->capture_default_str();
+  command->add_flag("--encrypt", words->options.encrypt,
+                    "also run phub over encrypted tcp (security.encrypt_data), taking turns with "
+                    "phub over plain tcp");
   add_work(*command, words->options.work, words->work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib))

@@ -44,6 +44,13 @@ Status add_comparison(const ExchangeOptions& options, const Work& work, Places& 
     comparison.rows.push_back(found->get());
     if (kind == SystemKind::kPhub) comparison.phub = found->get();
   }
+  if (options.encrypt && work.transport == "tcp" && comparison.phub != nullptr) {
+    Work encrypted = work;
+    encrypted.encrypt = true;
+    PHUB_ASSIGN_OR_RETURN(auto system, start_system(SystemKind::kPhub, encrypted, places));
+    comparison.rows.push_back(system.get());
+    lineup.systems.push_back(std::move(system));
+  }
   lineup.comparisons.push_back(std::move(comparison));
   return {};
 }

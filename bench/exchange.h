@@ -17,7 +17,8 @@ struct ExchangeOptions {
   std::vector<std::string> transports = {"shm"};
   std::vector<std::uint32_t> workers = {4};
   std::vector<RuleKind> rules = {RuleKind::kSum};
-  Work work;  // the rest of the configuration
+  bool encrypt = false;  // tcp is run twice, plain and encrypted
+  Work work;             // the rest of the configuration
   std::vector<SystemKind> systems = {SystemKind::kPhub};
   BlockPlan plan;
   bool json = false;

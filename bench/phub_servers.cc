@@ -72,6 +72,7 @@ Result<std::string> write_configuration(const Work& work, std::uint32_t server, 
   std::ofstream file(path);
   file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n";
   file << fmt::format("tcp_congestion_control: \"{}\"\n", work.congestion);
+  if (work.encrypt) file << "security { tokens: \"off\" encrypt_data: true }\n";
   for (std::uint32_t core = 0; core < work.server_cores; ++core) {
     file << fmt::format("cpus: {}\n", cpus[(server * work.server_cores + core) % cpus.size()]);
   }

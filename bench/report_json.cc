@@ -20,7 +20,8 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
   const Work& work = system.work;
   return {{"bench", bench},
           {"system", name_of(system.kind)},
-          {"transport", system.transport()},
+          {"transport", work.encrypt ? work.transport : system.transport()},
+          {"encrypted", work.encrypt},
           {"workers", work.workers},
           {"servers", work.servers},
           {"server_cores", work.server_cores},

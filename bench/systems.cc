@@ -115,7 +115,7 @@ std::string System::transport() const {
     case SystemKind::kGlooHalvingDoubling:
       return "tcp";
     default:
-      return work.transport;
+      return work.encrypt ? work.transport + ", encrypted" : work.transport;
   }
 }
 

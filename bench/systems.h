@@ -43,7 +43,8 @@ struct System {
   std::string failure;                      // why a verification failed; empty: all were right
   std::optional<ServerMemory> memory;
 
-  // What the system really moves its bytes by: "shm", "tcp", or "memory" for the roof.
+  // What the system really moves its bytes by: "shm", "tcp", "tcp, encrypted", or "memory" for the
+  // roof.
   std::string transport() const;
   // "openmpi shm x4", for messages and progress.
   std::string label() const;

@@ -54,6 +54,12 @@ void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& 
   check.unused_unless(has_tls, "client_certificates", "without ca, certificate and key");
   check.require(!has_tls || !security.allow_plaintext(), "allow_plaintext",
                 "contradicts ca, certificate and key; remove it");
+  const auto address = parse_address(config.control_address());
+  const bool is_secret = has_tls || !address || is_loopback(address->host);
+  check.require(
+      !security.encrypt_data() || is_secret, "encrypt_data",
+      "needs TLS: the keys come from what a join tells, which would be readable; give ca, "
+      "certificate and key (`phubctl pki init` makes them), or remove it");
   check.require(security.tokens() != "required" || !config.state_folder().empty(), "tokens",
                 "\"required\" needs state_folder: tokens are kept there, and the first admin token "
                 "is written to it; set state_folder, or tokens: \"off\"");
@@ -94,6 +100,12 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
     check.require(transports.insert(transport).second, "transports",
                   fmt::format("\"{}\" is listed twice", transport), i);
   }
+  const bool encrypts = config.security().encrypt_data();
+  check.require(!encrypts || transports.count("verbs") == 0, "transports",
+                "\"verbs\" cannot be encrypted; remove it, or security.encrypt_data");
+  check.require(!encrypts || transports.empty() || transports.count("tcp") != 0, "transports",
+                "has no \"tcp\", which is all that security.encrypt_data encrypts; add it, or "
+                "remove encrypt_data");
   const bool has_verbs = transports.empty() || transports.count("verbs") != 0;
   check.require(transports.empty() || !has_verbs || transports.count("tcp") != 0, "transports",
                 "\"verbs\" needs \"tcp\" beside it: its connections are set up over the data port");

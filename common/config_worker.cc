@@ -88,11 +88,15 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   parent.absorb(check);
 }
 
-void check_security(const ClientSecurityConfig& security, ConfigCheck check, ConfigCheck& parent) {
+void check_security(const WorkerConfig& config, ConfigCheck check, ConfigCheck& parent) {
+  const ClientSecurityConfig& security = config.security();
   check.require(security.certificate().empty() == security.key().empty(), "certificate",
                 "certificate and key go together: give both or none");
   check.require(security.certificate().empty() || !security.ca().empty(), "ca",
                 "is missing: a certificate is for TLS, which needs the CA that signs servers'");
+  check.require(
+      !security.require_encryption() || config.transport() != "verbs", "require_encryption",
+      "contradicts transport: \"verbs\", which cannot be encrypted; use tcp, or remove one");
   check.require(security.token_file().empty() || security.nonce_file().empty(), "nonce_file",
                 "is instead of token_file; give one of them");
   parent.absorb(check);
@@ -128,7 +132,7 @@ Status check(const WorkerConfig& config, const std::string& file, const ConfigCh
   ConfigCheck check(file, tree, config);
   check_job(config, check);
   if (config.has_security()) {
-    check_security(config.security(), check.nested("security", config.security()), check);
+    check_security(config, check.nested("security", config.security()), check);
   }
   // The parts are checked with their defaults too: data.path has none.
   check_model(config.model(), check.nested("model", config.model()), check);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/steady_timer.hpp>
 #include <cstring>
 
 #include "common/address.h"
@@ -26,13 +25,26 @@ using transport::Verdict;
 using transport::VerdictCode;
 using transport::verbs::Introduction;
 
+namespace {
+// Handshakes that may fail, a second and at once: beyond what a rack's workers could need.
+constexpr double kFailuresPerSecond = 500;
+constexpr double kFailuresAtOnce = 1000;
+}  // namespace
+
+Acceptor::Door::Door(asio::io_context& context, int socket, bool shm_)
+    : listener(context, socket),
+      pause(context),
+      failures(kFailuresPerSecond, kFailuresAtOnce, TokenBucket::Clock::now()),
+      shm(shm_) {}
+
 // One handshake. Owns itself through the callbacks that wait; ends by dropping the last of them.
 class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session> {
  public:
-  Session(Acceptor& acceptor, UniqueFd socket, bool shm)
+  Session(Acceptor& acceptor, Door& door, UniqueFd socket)
       : acceptor_(acceptor),
+        door_(door),
         handshakes_(acceptor.handshakes_),
-        shm_(shm),
+        shm_(door.shm),
         stream_(acceptor.context_, socket.release()),
         timer_(acceptor.context_, acceptor.options_.deadline) {
     ++*handshakes_;
@@ -97,14 +109,19 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     if (!issued ||
         !transport::equal_constant_time(
             proof.digest, transport::proof_of(Role::kWorker, issued->secret, hello_, challenge_))) {
-      refuse({});
+      refuse(VerdictCode::kRefused, false);
       return give_up(Drop::kWrongSecret);
     }
+    secret_ = issued->secret;
     if (issued->has_expired) {
-      refuse(transport::proof_of(Role::kServer, issued->secret, hello_, challenge_));
+      refuse(VerdictCode::kRefused, true);
       return give_up(Drop::kExpiredSecret);
     }
-    secret_ = issued->secret;
+    const bool is_encrypted = hello_.encrypted != 0;
+    if (!shm_ && is_encrypted != acceptor_.options_.encrypt_tcp) {
+      refuse(is_encrypted ? VerdictCode::kEncrypted : VerdictCode::kNotEncrypted, true);
+      return give_up(Drop::kWrongEncryption);
+    }
     if (hello_.kind != Kind::kVerbs) return admit({});
     expect(sizeof(Introduction), &Session::on_introduction);
   }
@@ -122,10 +139,14 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     if (!shm_) acceptor_.options_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
     const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-    auto admitted = acceptor_.admission_.admit({.hello = hello_,
-                                                .socket = std::move(socket),
-                                                .descriptors = std::move(descriptors_),
-                                                .introduction = introduction});
+    Candidate candidate{.hello = hello_,
+                        .socket = std::move(socket),
+                        .descriptors = std::move(descriptors_),
+                        .introduction = introduction};
+    if (hello_.kind == Kind::kTcp && hello_.encrypted != 0) {
+      candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
+    }
+    auto admitted = acceptor_.admission_.admit(std::move(candidate));
     Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
     verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
     if (!admitted) acceptor_.drops_.count(Drop::kRefusedConnection);
@@ -146,19 +167,23 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
            static_cast<ssize_t>(bytes);
   }
 
-  void refuse(const transport::Digest& digest) {
-    const Verdict verdict{.code = VerdictCode::kRefused, .digest = digest};
+  // `proves`: it is said to a member, which learns that it was this secret's server that refused.
+  void refuse(VerdictCode code, bool proves) {
+    Verdict verdict{.code = code};
+    if (proves) verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
     send(&verdict, sizeof(verdict));
   }
 
   void give_up(Drop cause) {
     if (!stream_.is_open()) return;
     acceptor_.drops_.count(cause);
+    door_.failures.take(TokenBucket::Clock::now());
     stream_.close();
     timer_.cancel();
   }
 
-  Acceptor& acceptor_;  // gone when the io_context destroys what still waits
+  Acceptor& acceptor_;  // gone when the io_context destroys what still waits, and so is the door
+  Door& door_;
   const std::shared_ptr<std::uint32_t> handshakes_;
   bool shm_;
   asio::posix::stream_descriptor stream_;
@@ -184,8 +209,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::create(const AcceptorOptions& option
   if (!options.tcp_address.empty()) PHUB_RETURN_IF_ERROR(acceptor->listen_tcp());
   if (!options.shm_socket.empty()) {
     PHUB_ASSIGN_OR_RETURN(UniqueFd listener, transport::listen_abstract(options.shm_socket));
-    acceptor->unix_.emplace(context, listener.release());
-    acceptor->accept(*acceptor->unix_, true);
+    acceptor->unix_.emplace(context, listener.release(), true);
+    acceptor->accept(*acceptor->unix_);
   }
   return acceptor;
 }
@@ -222,24 +247,36 @@ Status Acceptor::listen_tcp() {
   tcp_port_ =
       ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
                                         : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
-  tcp_.emplace(context_, socket.release());
-  accept(*tcp_, false);
+  tcp_.emplace(context_, socket.release(), false);
+  accept(*tcp_);
   return {};
 }
 
-void Acceptor::accept(asio::posix::stream_descriptor& listener, bool shm) {
-  listener.async_wait(asio::posix::stream_descriptor::wait_read,
-                      [this, &listener, shm](const boost::system::error_code& error) {
-                        if (error) return;
-                        UniqueFd socket(::accept4(listener.native_handle(), nullptr, nullptr,
-                                                  SOCK_CLOEXEC | SOCK_NONBLOCK));
-                        if (socket && *handshakes_ < options_.max_handshakes) {
-                          std::make_shared<Session>(*this, std::move(socket), shm)->start();
-                        } else if (socket) {
-                          drops_.count(Drop::kRefusedConnection);
-                        }
-                        accept(listener, shm);
-                      });
+void Acceptor::accept(Door& door) {
+  door.listener.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this, &door](const boost::system::error_code& error) {
+                             if (!error) accept_one(door);
+                           });
+}
+
+void Acceptor::accept_one(Door& door) {
+  const auto pause = door.failures.wait(TokenBucket::Clock::now());
+  if (pause > TokenBucket::Clock::duration::zero()) {
+    door.pause.expires_after(pause);
+    door.pause.async_wait([this, &door](const boost::system::error_code& error) {
+      if (!error) accept_one(door);
+    });
+    return;
+  }
+  UniqueFd socket(
+      ::accept4(door.listener.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket && *handshakes_ < options_.max_handshakes) {
+    std::make_shared<Session>(*this, door, std::move(socket))->start();
+  } else if (socket) {
+    drops_.count(Drop::kRefusedConnection);
+    door.failures.take(TokenBucket::Clock::now());
+  }
+  accept(door);
 }
 
 }  // namespace phub::server

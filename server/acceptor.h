@@ -8,6 +8,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,9 +17,11 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/tcp/stream_keys.h"
 #include "common/transport/verbs/introduction.h"
 #include "server/data_plane.h"
 #include "server/drops.h"
+#include "server/token_bucket.h"
 
 namespace phub::server {
 
@@ -28,6 +31,7 @@ struct Candidate {
   UniqueFd socket;
   std::vector<UniqueFd> descriptors;                 // shm: channel, then the worker's memory
   transport::verbs::Introduction introduction = {};  // verbs: the worker's queue pair
+  std::optional<transport::StreamKeys> keys = {};    // tcp: of what follows, when it is encrypted
 };
 
 struct Admitted {
@@ -48,7 +52,8 @@ class Admission {
 struct AcceptorOptions {
   std::string tcp_address;  // empty: no tcp
   transport::CongestionControl congestion_control;
-  std::string shm_socket;  // abstract name; empty: no shm
+  bool encrypt_tcp = false;  // what is not shm has to be encrypted
+  std::string shm_socket;    // abstract name; empty: no shm
   std::chrono::milliseconds deadline{5000};
   std::uint32_t max_handshakes = 256;
 };
@@ -67,9 +72,19 @@ class Acceptor {
 
  private:
   class Session;
+  // A listener. Strangers may fail at it as fast as its bucket says; while they do so faster, all
+  // who come wait in the system's queue: garbage takes a small part of a CPU, not what it can get.
+  struct Door {
+    Door(boost::asio::io_context& context, int socket, bool shm_);
+    boost::asio::posix::stream_descriptor listener;
+    boost::asio::steady_timer pause;
+    TokenBucket failures;
+    bool shm;
+  };
   Acceptor(const AcceptorOptions& options, boost::asio::io_context& context, Admission& admission);
   Status listen_tcp();
-  void accept(boost::asio::posix::stream_descriptor& listener, bool shm);
+  void accept(Door& door);
+  void accept_one(Door& door);
 
   AcceptorOptions options_;
   boost::asio::io_context& context_;
@@ -79,8 +94,8 @@ class Acceptor {
   // In progress. Sessions share it: the io_context keeps some of them longer than the acceptor
   // lives.
   std::shared_ptr<std::uint32_t> handshakes_ = std::make_shared<std::uint32_t>(0);
-  std::optional<boost::asio::posix::stream_descriptor> tcp_;
-  std::optional<boost::asio::posix::stream_descriptor> unix_;
+  std::optional<Door> tcp_;
+  std::optional<Door> unix_;
 };
 
 }  // namespace phub::server

@@ -137,7 +137,8 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .shm_socket = data_plane.shm_socket(),
       .rdma = data_plane.verbs_ports(),
       .boot_id = boot_id(),
-      .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count())};
+      .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
+      .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
   PHUB_ASSIGN_OR_RETURN(const auto credentials,
                         server_credentials(options.tls, options.require_client_certificates));

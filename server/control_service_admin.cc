@@ -176,6 +176,7 @@ void AdminService::fill_server(control::ServerInfo& server) {
   server.set_resident_bytes(resident_bytes());
   server.set_jobs(static_cast<std::uint32_t>(table_.live_jobs()));
   server.set_waiting(waiting_);
+  server.set_encrypts_data(data_plane_.encrypts_tcp());
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
   const std::vector<double> shares = busy_shares(cores);
   std::map<std::uint64_t, JobView> jobs;

@@ -67,6 +67,7 @@ Status RendezvousService::join(const grpc::ServerContext* context,
   }
   reply.set_boot_id(offer_.boot_id);
   reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
+  reply.set_encrypts_data(offer_.encrypts_data);
   const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
   reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
   return {};

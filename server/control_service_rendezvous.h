@@ -20,6 +20,7 @@ struct Offer {
   std::vector<CorePort> rdma;  // by core; empty: no verbs
   std::string boot_id;         // of this host
   std::uint32_t heartbeat_interval_ms = 0;
+  bool encrypts_data = false;  // the tcp streams
 };
 
 class RendezvousService final : public control::Rendezvous::Service {

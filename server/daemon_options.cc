@@ -14,7 +14,7 @@ bool offers(const ServerConfig& config, const std::string& transport) {
 }
 
 OfferVerbs offer_verbs(const ServerConfig& config) {
-  if (!offers(config, "verbs")) return OfferVerbs::kNo;
+  if (!offers(config, "verbs") || config.security().encrypt_data()) return OfferVerbs::kNo;
   return config.transports().empty() ? OfferVerbs::kIfPossible : OfferVerbs::kYes;
 }
 
@@ -34,6 +34,7 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .tcp = offers(config, "tcp"),
                          .tcp_address = config.data_address(),
                          .tcp_congestion_control = config.tcp_congestion_control(),
+                         .encrypt_tcp = config.security().encrypt_data(),
                          .verbs = offer_verbs(config),
                          .verbs_devices = {config.verbs_devices().begin(),
                                            config.verbs_devices().end()},

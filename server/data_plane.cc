@@ -37,6 +37,7 @@ Status PinnedDataPlane::open() {
                                         .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
     cores_.push_back(std::move(core));
   }
+  streams_.emplace(cores());
   if (options_.shm) {
     const transport::Nonce nonce = transport::random_nonce();
     shm_socket_ = "phub-" + std::to_string(::getpid()) + "-";
@@ -47,6 +48,7 @@ Status PinnedDataPlane::open() {
   PHUB_ASSIGN_OR_RETURN(acceptor_,
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
                                           .congestion_control = congestion_control,
+                                          .encrypt_tcp = options_.encrypt_tcp,
                                           .shm_socket = shm_socket_},
                                          context_, *this));
   watch_events();

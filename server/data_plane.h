@@ -78,6 +78,7 @@ struct DataPlaneOptions {
   bool tcp = true;
   std::string tcp_address = "127.0.0.1:0";
   std::string tcp_congestion_control = "auto";
+  bool encrypt_tcp = false;                    // then verbs, which is not, is refused
   OfferVerbs verbs = OfferVerbs::kIfPossible;  // set up over tcp's port: needs tcp too
   std::vector<std::string> verbs_devices;      // "mlx5_0" or "mlx5_0:2"; empty: all
   std::optional<std::uint32_t> verbs_gid_index;
@@ -176,7 +177,8 @@ class DataPlane {
   virtual void remove_job(std::uint64_t job_id) = 0;
 
   virtual std::uint32_t cores() const = 0;
-  virtual std::uint16_t tcp_port() const = 0;             // 0: not offered
+  virtual std::uint16_t tcp_port() const = 0;  // 0: not offered
+  virtual bool encrypts_tcp() const { return false; }
   virtual std::string shm_socket() const = 0;             // abstract name; empty: not offered
   virtual std::vector<CorePort> verbs_ports() const = 0;  // by core; empty: not offered
   // One for each port in use, in the order of their first cores. Asks the devices and reads their

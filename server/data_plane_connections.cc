@@ -90,6 +90,7 @@ Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
     }
     case transport::Kind::kTcp:
       PHUB_RETURN_IF_ERROR(core.connect_tcp(shard, hello.worker, std::move(candidate.socket)));
+      PHUB_RETURN_IF_ERROR(streams_->begin(core, hello.core, *shard, hello.worker, candidate.keys));
       return admitted;
     case transport::Kind::kVerbs: {
       PHUB_ASSIGN_OR_RETURN(admitted.introduction, connect_verbs(job, candidate));

@@ -16,6 +16,7 @@ enum class Drop : std::size_t {
   kExpiredSecret,      // a member's own secret, too long after its join
   kUnknownJob,         // the job is not here, or not ready
   kRefusedConnection,  // no such core, connected already, core full, bad shared memory
+  kWrongEncryption,    // plain where streams are encrypted, or the reverse
   kBadFrame,           // a stream that is out of step
   kBadLength,          // a length that is not the chunk's
   kUnknownChunk,
@@ -23,13 +24,14 @@ enum class Drop : std::size_t {
   kStaleEpoch,
   kBadMemory,  // a notice that points outside, or a broken ring
   kLateWrite,  // for a job that has stopped
+  kBadTag,     // an encrypted stream that was changed on the way, or repeated
   kCount,
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
     "bad hello",          "handshake timeout", "wrong secret", "expired secret", "unknown job",
-    "refused connection", "bad frame",         "bad length",   "unknown chunk",  "duplicate push",
-    "stale epoch",        "bad memory",        "late write"};
+    "refused connection", "wrong encryption",  "bad frame",    "bad length",     "unknown chunk",
+    "duplicate push",     "stale epoch",       "bad memory",   "late write",     "bad tag"};
 
 class DropCounters {
  public:

@@ -22,6 +22,7 @@
 #include "server/data_plane.h"
 #include "server/host_memory.h"
 #include "server/job_memory.h"
+#include "server/tcp_streams.h"
 #include "server/verbs_memory.h"
 
 namespace phub::server {
@@ -43,6 +44,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(cores_.size()); }
   std::uint16_t tcp_port() const override { return acceptor_->tcp_port(); }
+  bool encrypts_tcp() const override { return options_.encrypt_tcp; }
   std::string shm_socket() const override { return shm_socket_; }
   std::vector<CorePort> verbs_ports() const override;
   std::vector<PortStatus> port_statuses() const override {
@@ -91,6 +93,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::vector<std::unique_ptr<Core>> cores_;
   // An eventfd: a core reported a loss.
   std::optional<boost::asio::posix::stream_descriptor> events_;
+  std::optional<TcpStreams> streams_;
   std::unique_ptr<Acceptor> acceptor_;
   mutable std::mutex mutex_;  // jobs_, copying_, copies_
   std::map<std::uint64_t, Job> jobs_;

@@ -202,7 +202,8 @@ ClientSecurity security_of(const ClientSecurityConfig& security) {
       .token_file = security.token_file(),
       .nonce_file = security.nonce_file(),
       .tenant = security.tenant(),
-      .allow_plaintext = security.allow_plaintext()};
+      .allow_plaintext = security.allow_plaintext(),
+      .require_encryption = security.require_encryption()};
 }
 
 ClientOptions client_of(const WorkerConfig& config) {

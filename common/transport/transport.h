@@ -28,6 +28,7 @@ enum class Loss : std::uint8_t {
   kClosed,     // the peer closed or died
   kBadFrame,   // not our protocol
   kBadLength,  // a length that nobody agreed to
+  kBadTag,     // an encrypted stream: changed on the way, repeated, or not the peer's
   kBadMemory,  // outside the memory that the peer shares
   kRefused,    // Placement had no place for it
   kError,      // the operating system's word

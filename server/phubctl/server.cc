@@ -92,6 +92,8 @@ Status print_statistics(const Session& session) {
   table.add({"live jobs", std::to_string(server.jobs())});
   table.add({"resident memory", human_bytes(server.resident_bytes())});
   table.add({"waiting", server.waiting()});
+  table.add(
+      {"tcp data plane", server.encrypts_data() ? "encrypted (AES-128-GCM)" : "not encrypted"});
   print(table.to_string());
   print_cores(server);
   if (const std::string ports = ports_text(server); !ports.empty()) print("\n" + ports);

@@ -1,5 +1,7 @@
 // Nothing on the data path allocates between the first push and the last answer: a data plane and
 // two workers in one process, with a counting operator new.
+#include <openssl/crypto.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -15,6 +17,19 @@
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<std::uint64_t> allocations{0};
+
+// OpenSSL's own, which do not come through operator new.
+void* openssl_malloc(std::size_t bytes, const char*, int) {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+  return std::malloc(bytes);  // NOLINT(*-no-malloc)
+}
+void* openssl_realloc(void* memory, std::size_t bytes, const char*, int) {
+  if (counting.load(std::memory_order_relaxed)) allocations.fetch_add(1);
+  return std::realloc(memory, bytes);  // NOLINT(*-no-malloc)
+}
+void openssl_free(void* memory, const char*, int) { std::free(memory); }  // NOLINT(*-no-malloc)
+const bool counts_openssl =
+    CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free) == 1;
 }  // namespace
 
 // Not inlined: the compiler would see malloc and free without the operators between them.
@@ -66,6 +81,7 @@ struct Worker {
     joined.worker_index = index;
     joined.host = "127.0.0.1";
     joined.tcp_port = plane.tcp_port();
+    joined.encrypts_data = plane.encrypts_tcp();
     joined.shm_socket = plane.shm_socket();
     for (const server::CorePort& port : plane.verbs_ports()) {
       joined.rdma.push_back({port.device, port.link_layer, port.gid});
@@ -125,13 +141,16 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
 
 }  // namespace
 
-TEST_CASE("rounds over shm, tcp and verbs allocate nothing, on either side") {
-  for (const std::string transport : {"shm", "tcp", "verbs"}) {
-    INFO(transport);
+TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on either side") {
+  REQUIRE(counts_openssl);
+  for (const std::string name : {"shm", "tcp", "encrypted tcp", "verbs"}) {
+    INFO(name);
+    const std::string transport = name == "encrypted tcp" ? "tcp" : name;
     OneSecret membership;
     server::DataPlaneOptions options;
     options.cores = 2;
     options.allow_oversubscription = true;
+    options.encrypt_tcp = name == "encrypted tcp";
     const auto plane = std::move(*server::DataPlane::create(options, membership));
     PlanInput input;
     input.key_elements = {100, 300'000, 17, 8192};

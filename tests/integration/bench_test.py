@@ -110,6 +110,16 @@ class BenchTest(unittest.TestCase):
                              "--iterations", "4", "--blocks", "2")
         self.assertEqual(objects[0]["order"], "arrival")
 
+    def test_encrypted_tcp_takes_turns_with_plain_tcp(self):
+        objects = self.lines("exchange", "--transport", "tcp,shm", "--encrypt", "--workers", "2",
+                             "--elements", "50000", "--iterations", "4", "--blocks", "2")
+        self.assertEqual([(line["transport"], line["encrypted"]) for line in objects],
+                         [("tcp", False), ("tcp", True), ("shm", False)])
+        self.assertEqual(len({line["checksum"] for line in objects}), 1)
+        refused = run("exchange", "--encrypt")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--transport", refused.stderr)
+
     def test_two_servers_share_the_keys(self):
         objects = self.lines("exchange", "--workers", "2", "--servers", "2", "--server-cores", "1",
                              "--elements", "50000", "--iterations", "2", "--blocks", "2")

@@ -70,15 +70,22 @@ inline std::pair<UniqueFd, UniqueFd> stream_pair() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-inline std::unique_ptr<EndpointPair> tcp_pair(UniqueFd socket_a, UniqueFd socket_b) {
+inline StreamKeys test_keys() {
+  return stream_keys(std::array<std::uint8_t, 32>{1}, Hello{.encrypted = 1}, Challenge{});
+}
+inline std::unique_ptr<SealedStream> sealed_stream(Role own) {
+  return std::move(*SealedStream::create(test_keys(), own));
+}
+
+inline std::unique_ptr<EndpointPair> tcp_pair(TcpStream stream_a, TcpStream stream_b) {
   auto pair = blank_pair();
-  const auto open = [](Side& side, UniqueFd socket) {
+  const auto open = [](Side& side, TcpStream stream) {
     auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 4}, side.placement));
-    side.peer = *endpoint->add(std::move(socket));
+    side.peer = *endpoint->add(std::move(stream));
     side.endpoint = std::move(endpoint);
   };
-  open(pair->a, std::move(socket_a));
-  open(pair->b, std::move(socket_b));
+  open(pair->a, std::move(stream_a));
+  open(pair->b, std::move(stream_b));
   pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
   return pair;
 }

@@ -106,8 +106,8 @@ class StallingWorker {
     const client::JoinInfo& joined = membership_.joined[0];
     const client::DataTarget target{.joined = &joined, .core = core, .timeout = options_.timeout};
     if (options_.transport == "tcp") {
-      PHUB_ASSIGN_OR_RETURN(UniqueFd socket, client::open_tcp(target));
-      return exchange_->connect_tcp(0, core, joined.epoch, std::move(socket));
+      PHUB_ASSIGN_OR_RETURN(auto stream, client::open_tcp(target));
+      return exchange_->connect_tcp(0, core, joined.epoch, std::move(stream));
     }
     const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[0][core].size());
     PHUB_ASSIGN_OR_RETURN(auto connection,

@@ -7,7 +7,7 @@
 namespace phub::transport {
 namespace {
 
-std::unique_ptr<EndpointPair> loopback_pair(int family) {
+std::pair<UniqueFd, UniqueFd> loopback(int family) {
   const UniqueFd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_storage address = {};
   socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
@@ -25,15 +25,27 @@ std::unique_ptr<EndpointPair> loopback_pair(int family) {
   PHUB_CHECK(::connect(near.get(), generic, length) == 0, "connect");
   UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   ::fcntl(near.get(), F_SETFL, O_NONBLOCK);
+  return {std::move(near), std::move(far)};
+}
+
+std::unique_ptr<EndpointPair> plain_pair(int family) {
+  auto [near, far] = loopback(family);
   return tcp_pair(std::move(near), std::move(far));
+}
+
+std::unique_ptr<EndpointPair> encrypted_pair(int family) {
+  auto [near, far] = loopback(family);
+  return tcp_pair({std::move(near), sealed_stream(Role::kServer)},
+                  {std::move(far), sealed_stream(Role::kWorker)});
 }
 
 }  // namespace
 
 std::vector<NamedPair> endpoint_pairs() {
   return {{"shm", shm_pair},
-          {"tcp over IPv4", [] { return loopback_pair(AF_INET); }},
-          {"tcp over IPv6", [] { return loopback_pair(AF_INET6); }}};
+          {"tcp over IPv4", [] { return plain_pair(AF_INET); }},
+          {"tcp over IPv6", [] { return plain_pair(AF_INET6); }},
+          {"encrypted tcp", [] { return encrypted_pair(AF_INET); }}};
 }
 
 }  // namespace phub::transport

@@ -198,6 +198,13 @@ TEST_CASE("what is wrong with security is named, with the cure") {
       {"security { allow_plaintext: true }", "security.tokens:", "needs state_folder"},
       {"security { tokens: \"off\" client_certificates: \"none\" }",
        "security.client_certificates:", "no effect"},
+      {"control_address: \"0.0.0.0:1\" security { tokens: \"off\" allow_plaintext: true "
+       "encrypt_data: true }",
+       "security.encrypt_data:", "needs TLS"},
+      {"transports: \"tcp\" transports: \"verbs\" security { tokens: \"off\" encrypt_data: true }",
+       "transports:", "cannot be encrypted"},
+      {"transports: \"shm\" security { tokens: \"off\" encrypt_data: true }",
+       "transports:", "has no \"tcp\""},
       {"join_secret_lifetime_ms: 1", "join_secret_lifetime_ms: 1", "1000 to 3600000"},
   };
   for (const Case& c : cases) {
@@ -209,13 +216,17 @@ TEST_CASE("what is wrong with security is named, with the cure") {
        {"control_address: \"[::1]:1\"", "control_address: \"localhost:1\"",
         "control_address: \"0.0.0.0:1\" security { tokens: \"off\" allow_plaintext: true }",
         "control_address: \"0.0.0.0:1\" state_folder: \"s\" security { ca: \"a\" certificate: "
-        "\"b\" key: \"c\" }"}) {
+        "\"b\" key: \"c\" encrypt_data: true }",
+        "security { tokens: \"off\" encrypt_data: true }"}) {
     const auto config = parse_server_config(right, "s.textproto");
     INFO((config ? "" : config.error().message()));
     CHECK(config.has_value());
   }
   CHECK_THAT(worker_error("data { path: \"x\" } security { certificate: \"a\" }"),
              Contains("security.certificate:"));
+  CHECK_THAT(worker_error("data { path: \"x\" } transport: \"verbs\" security { "
+                          "require_encryption: true }"),
+             Contains("security.require_encryption:") && Contains("cannot be encrypted"));
 }
 
 TEST_CASE("a file that is not there or is a directory is named") {

@@ -137,6 +137,10 @@ Status ClientImpl::choose_transports() {
     auto choice =
         choose_transport(options_.transport, membership_.joined[s], verbs_ports_.get(), obstacle);
     if (!choice) return choice.error().with_context("server " + name);
+    if (options_.security.require_encryption) {
+      const Status encrypted = check_encryption(*choice, membership_.joined[s]);
+      if (!encrypted.ok()) return encrypted.with_context("server " + name);
+    }
     used.insert(choice->transport);
     reason_ +=
         (reason_.empty() ? "" : "; ") + name + ": " + choice->transport + ", " + choice->reason;
@@ -198,8 +202,8 @@ Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
       .joined = &joined, .core = core, .timeout = options_.timeout, .congestion_control = control};
   const std::string& transport = choices_[server].transport;
   if (transport == "tcp") {
-    PHUB_ASSIGN_OR_RETURN(UniqueFd socket, open_tcp(target));
-    return exchange_->connect_tcp(server, core, joined.epoch, std::move(socket));
+    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, open_tcp(target));
+    return exchange_->connect_tcp(server, core, joined.epoch, std::move(stream));
   }
   if (transport == "verbs") return connect_verbs(server, target);
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][core].size());
@@ -333,9 +337,16 @@ Status ClientImpl::wait_for(std::optional<KeyId> key) {
 }
 
 Status ClientImpl::explain_failure() {
+  const auto loss = progress_->loss();
+  if (loss && loss->loss == transport::Loss::kBadTag) {
+    return {Code::kDataLoss, "what came from server " +
+                                 membership_.servers[loss->server]->address() + ", core " +
+                                 std::to_string(loss->core) +
+                                 ", was changed on the way: a record of the encrypted connection "
+                                 "does not verify; nothing of it was used"};
+  }
   if (heartbeat_->failed()) return heartbeat_->failure();
   if (heartbeat_->someone_left()) return heartbeat_->leavers();
-  const auto loss = progress_->loss();
   return loss ? heartbeat_->diagnose(loss->server, loss->core)
               : Status(Code::kUnavailable, "the exchange stopped");
 }

@@ -56,6 +56,7 @@ Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors) {
 }
 
 struct Welcome {
+  Challenge challenge;
   Verdict verdict;
   std::vector<UniqueFd> descriptors;
 };
@@ -66,8 +67,8 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   Welcome welcome;
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&hello, 1)), {}));
-  Challenge challenge;
-  PHUB_RETURN_IF_ERROR(receive(socket, challenge, welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
+  const Challenge& challenge = welcome.challenge;
   const Proof proof{transport::proof_of(Role::kWorker, secret, hello, challenge)};
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&proof, 1)), descriptors));
@@ -87,7 +88,15 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   if (!is_proven) {
     return Status(Code::kPermissionDenied, "the server does not know the secret: not our server?");
   }
-  if (welcome.verdict.code != VerdictCode::kWelcome) {
+  const VerdictCode code = welcome.verdict.code;
+  if (code == VerdictCode::kNotEncrypted || code == VerdictCode::kEncrypted) {
+    return Status(Code::kFailedPrecondition,
+                  std::string("the data port wants streams that are ") +
+                      (code == VerdictCode::kEncrypted ? "plain" : "encrypted") +
+                      ", and the join told otherwise: is it that server's? Its option is "
+                      "security.encrypt_data");
+  }
+  if (code != VerdictCode::kWelcome) {
     return Status(Code::kAborted,
                   "the core cannot take this connection, or this worker is connected already");
   }
@@ -136,13 +145,19 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
 
 }  // namespace
 
-Result<UniqueFd> open_tcp(const DataTarget& target) {
+Result<transport::TcpStream> open_tcp(const DataTarget& target) {
   PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_tcp(target));
-  PHUB_ASSIGN_OR_RETURN(
-      [[maybe_unused]] const Welcome welcome,
-      shake_hands(socket.get(), hello_of(target, Kind::kTcp), target.joined->secret, {}));
+  const Secret& secret = target.joined->secret;
+  Hello hello = hello_of(target, Kind::kTcp);
+  hello.encrypted = target.joined->encrypts_data ? 1 : 0;
+  PHUB_ASSIGN_OR_RETURN(const Welcome welcome, shake_hands(socket.get(), hello, secret, {}));
   PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
-  return socket;
+  transport::TcpStream stream(std::move(socket));
+  if (hello.encrypted != 0) {
+    const auto keys = transport::stream_keys(secret, hello, welcome.challenge);
+    PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(keys, Role::kWorker));
+  }
+  return stream;
 }
 
 Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection) {

@@ -10,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/congestion.h"
+#include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 #include "worker/client/rendezvous.h"
 
@@ -22,8 +23,8 @@ struct DataTarget {
   transport::CongestionControl congestion_control = {};  // tcp
 };
 
-// An authenticated stream, ready for a TcpEndpoint.
-Result<UniqueFd> open_tcp(const DataTarget& target);
+// An authenticated stream, ready for a TcpEndpoint; encrypted if the join said so.
+Result<transport::TcpStream> open_tcp(const DataTarget& target);
 
 // Tells the server's core about `connection`, which was prepared, and learns about the other end;
 // then it can be connected.

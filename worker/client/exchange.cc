@@ -55,8 +55,8 @@ Exchange::Connection& Exchange::add(std::uint32_t server, std::uint32_t core, st
 }
 
 Status Exchange::connect_tcp(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
-                             UniqueFd socket) {
-  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, tcp_->add(std::move(socket)));
+                             transport::TcpStream stream) {
+  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, tcp_->add(std::move(stream)));
   by_tcp_peer_[peer] = static_cast<std::uint32_t>(connections_.size());
   Connection& connection = add(server, core, epoch);
   connection.endpoint = tcp_.get();

@@ -44,7 +44,7 @@ class Exchange final : private transport::Placement {
 
   // ---- set-up: one call for every core of every server, in order ----
   Status connect_tcp(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
-                     UniqueFd socket);
+                     transport::TcpStream stream);
   Status connect_shm(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
                      transport::ShmConnection connection);
   // The endpoint of a device: connections are prepared and connected on it.

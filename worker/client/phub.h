@@ -46,6 +46,9 @@ struct ClientSecurity {
   std::string nonce_file = {};  // instead, for one job: "JOB_ID:NONCE", a line for each server
   std::string tenant = {};      // whose job, where the credentials leave the choice
   bool allow_plaintext = false;
+  // An error where gradients would leave this host unencrypted: a server without encrypt_data,
+  // verbs, or a join without TLS from another host.
+  bool require_encryption = false;
 };
 
 struct ClientOptions {

@@ -30,6 +30,7 @@ typedef struct {
   const char* tcp_congestion_control; /* NULL: "auto"; "system", or a name of the kernel's */
   const char* credentials; /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
   const char* tenant;      /* whose job, where the credentials leave the choice; NULL: theirs */
+  int require_encryption;  /* 1: an error where gradients would leave this host unencrypted */
 } phub_options;
 
 typedef struct {

@@ -169,6 +169,7 @@ class GrpcRendezvous final : public Rendezvous {
         .shm_socket = reply.shm_socket(),
         .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
         .rdma = {},
+        .encrypts_data = reply.encrypts_data(),
         .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
         .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
     if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
@@ -312,6 +313,13 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
   PHUB_RETURN_IF_ERROR(check_secrecy(!proof.token.empty() || !proof.nonce.empty(),
                                      security.tls.empty() && !security.allow_plaintext,
                                      parsed->host));
+  if (security.require_encryption && security.tls.empty() && !is_loopback(parsed->host)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("require_encryption: the keys come from what {} answers to a join, "
+                              "which is readable on the way without TLS; give security {{ ca }} "
+                              "(--credentials), or remove require_encryption",
+                              address));
+  }
   PHUB_ASSIGN_OR_RETURN(const auto credentials, channel_credentials(security.tls));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);

@@ -57,6 +57,7 @@ struct JoinInfo {
   std::string shm_socket;      // abstract name without the leading NUL; empty: no shm
   bool same_host = false;      // same boot id: shm is possible
   std::vector<RdmaPort> rdma;  // by core: the NIC that serves it; empty: no verbs
+  bool encrypts_data = false;  // the server's tcp streams are encrypted
   std::vector<std::uint64_t> core_load_bytes;  // by core: what other jobs have there, for the plan
   std::chrono::milliseconds heartbeat_interval{0};
 };

@@ -6,6 +6,7 @@ namespace {
 
 // Empty: verbs can be used.
 std::string verbs_obstacle(const JoinInfo& joined, VerbsPorts* ports, const std::string& here) {
+  if (joined.encrypts_data) return "the server encrypts its data plane, which verbs cannot";
   if (joined.rdma.empty()) return "the server offers no verbs (no RDMA port, or its `transports`)";
   if (ports == nullptr) return here;
   for (std::uint32_t core = 0; core < joined.rdma.size(); ++core) {
@@ -24,24 +25,34 @@ std::string shm_obstacle(const JoinInfo& joined) {
 
 Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
                                          VerbsPorts* ports, const std::string& obstacle) {
-  const auto unless = [&](const std::string& why_not) -> Result<TransportChoice> {
-    if (why_not.empty()) return TransportChoice{wanted, "as asked for"};
+  const auto unless = [&](const std::string& why_not,
+                          const std::string& how = {}) -> Result<TransportChoice> {
+    if (why_not.empty()) return TransportChoice{wanted, "as asked for" + how};
     return Status(Code::kFailedPrecondition,
                   "transport " + wanted + ": " + why_not + "; use another, or auto");
   };
   const std::string no_tcp =
       joined.tcp_port == 0 ? "the server does not offer it (its `transports`)" : "";
   if (wanted == "shm") return unless(shm_obstacle(joined));
-  if (wanted == "tcp") return unless(no_tcp);
+  const std::string how = joined.encrypts_data ? "; encrypted (AES-128-GCM)" : "";
+  if (wanted == "tcp") return unless(no_tcp, how);
   const std::string no_verbs = verbs_obstacle(joined, ports, obstacle);
   if (wanted == "verbs") return unless(no_verbs);
   if (shm_obstacle(joined).empty()) return TransportChoice{"shm", "on the same host"};
   if (no_verbs.empty()) {
     return TransportChoice{"verbs", "through its " + joined.rdma[0].device};
   }
-  if (no_tcp.empty()) return TransportChoice{"tcp", "no verbs: " + no_verbs};
+  if (no_tcp.empty()) return TransportChoice{"tcp", "no verbs: " + no_verbs + how};
   return Status(Code::kFailedPrecondition, "no transport is left: tcp: " + no_tcp + "; verbs: " +
                                                no_verbs + "; shm: " + shm_obstacle(joined));
+}
+
+Status check_encryption(const TransportChoice& choice, const JoinInfo& joined) {
+  if (choice.transport == "shm" || (choice.transport == "tcp" && joined.encrypts_data)) return {};
+  return {Code::kFailedPrecondition,
+          "require_encryption: it does not encrypt what goes over " + choice.transport +
+              "; set security { encrypt_data: true } in its configuration, or remove "
+              "require_encryption"};
 }
 
 }  // namespace phub::client

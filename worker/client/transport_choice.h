@@ -20,4 +20,7 @@ struct TransportChoice {
 Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
                                          VerbsPorts* ports, const std::string& obstacle);
 
+// For who requires encryption. Error: kFailedPrecondition where bytes would leave the host plain.
+Status check_encryption(const TransportChoice& choice, const JoinInfo& joined);
+
 }  // namespace phub::client

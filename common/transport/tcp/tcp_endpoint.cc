@@ -35,7 +35,22 @@ Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpOptions& optio
   return std::unique_ptr<TcpEndpoint>(new TcpEndpoint(options, placement, std::move(epoll)));
 }
 
-Result<PeerId> TcpEndpoint::add(UniqueFd socket) {
+Result<PeerId> TcpEndpoint::add(TcpStream stream) {
+  PHUB_ASSIGN_OR_RETURN(const PeerId id, hold(std::move(stream.socket)));
+  begin(id, std::move(stream.sealed));
+  return id;
+}
+
+void TcpEndpoint::begin(PeerId id, std::unique_ptr<SealedStream> sealed) {
+  Peer& peer = peers_[id];
+  if (peer.lost) return;  // peer_lost is on its way
+  PHUB_DCHECK(peer.held, "begin is called once");
+  peer.held = false;
+  peer.sealed = std::move(sealed);
+  watch(id, peer);
+}
+
+Result<PeerId> TcpEndpoint::hold(UniqueFd socket) {
   if (free_.empty()) {
     return Status(Code::kResourceExhausted,
                   "all " + std::to_string(options_.max_peers) +
@@ -50,14 +65,14 @@ Result<PeerId> TcpEndpoint::add(UniqueFd socket) {
   }
   const PeerId id = free_.back();
   epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u32 = id;
+  event.data.u32 = id;  // and no event but the stream's end
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
   }
   free_.pop_back();
   peers_[id] = Peer{};
   peers_[id].socket = std::move(socket);
+  peers_[id].held = true;
   return id;
 }
 
@@ -132,9 +147,10 @@ std::size_t TcpEndpoint::gather(const Peer& peer, std::span<iovec> vectors) cons
 }
 
 void TcpEndpoint::send(PeerId id, Peer& peer) {
-  while (!peer.lost && peer.sent != peer.queued) {
+  while (!peer.lost && !is_all_sent(peer)) {
     std::array<iovec, 2 * kSendDepth> vectors;  // NOLINT(*-member-init): gather fills it
-    const std::size_t count = gather(peer, vectors);
+    const std::size_t count =
+        peer.sealed ? gather_sealed(id, peer, vectors) : gather(peer, vectors);
     msghdr message = {};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
@@ -149,7 +165,11 @@ void TcpEndpoint::send(PeerId id, Peer& peer) {
       lose(peer, errno == EPIPE || errno == ECONNRESET ? Loss::kClosed : Loss::kError);
       return;
     }
-    sent_bytes(id, peer, static_cast<std::size_t>(bytes));
+    if (peer.sealed) {
+      peer.sealed->sent(static_cast<std::size_t>(bytes));
+    } else {
+      sent_bytes(id, peer, static_cast<std::size_t>(bytes));
+    }
   }
   if (!peer.lost && std::exchange(peer.wants_write, false)) watch(id, peer);
 }
@@ -161,15 +181,18 @@ void TcpEndpoint::sent_bytes(PeerId id, Peer& peer, std::size_t bytes) {
     const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
     if (bytes < whole) break;
     bytes -= whole;
-    ++peer.sent;
-    if (frame.signaled) {
-      written_.push_back({.kind = CompletionKind::kWritten,
-                          .peer = id,
-                          .immediate = frame.header.immediate,
-                          .bytes = frame.header.bytes});
-    }
+    frame_sent(id, peer);
   }
   peer.offset = bytes;
+}
+
+void TcpEndpoint::frame_sent(PeerId id, Peer& peer) {
+  const Frame& frame = peer.frames[peer.sent++ % kSendDepth];
+  if (!frame.signaled) return;
+  written_.push_back({.kind = CompletionKind::kWritten,
+                      .peer = id,
+                      .immediate = frame.header.immediate,
+                      .bytes = frame.header.bytes});
 }
 
 void TcpEndpoint::pause(PeerId id, bool paused) {
@@ -179,7 +202,7 @@ void TcpEndpoint::pause(PeerId id, bool paused) {
 
 void TcpEndpoint::watch(PeerId id, const Peer& peer) {
   epoll_event event = {};
-  event.events = (peer.paused ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
+  event.events = (peer.paused || peer.held ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
   event.data.u32 = id;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
 }
@@ -193,9 +216,16 @@ std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
     Peer& peer = peers_[event.data.u32];
     if ((event.events & EPOLLOUT) != 0U) send(event.data.u32, peer);
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0U || peer.lost) continue;
+    if (peer.held) {
+      lose(peer, Loss::kClosed);
+      continue;
+    }
     const std::size_t room = std::min(completions.size() - count, kReadsPerPoll);
     const std::size_t reads = std::min(room, placement_.reads_now(event.data.u32));
-    if (reads > 0) count += receive(event.data.u32, peer, completions.subspan(count, reads));
+    if (reads == 0) continue;
+    const auto into = completions.subspan(count, reads);
+    count += peer.sealed ? receive_sealed(event.data.u32, peer, into)
+                         : receive(event.data.u32, peer, into);
   }
   return count + drain_reports(completions.subspan(count));
 }
@@ -230,6 +260,31 @@ bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
   return peer.payload != nullptr;
 }
 
+std::size_t TcpEndpoint::read(Peer& peer, std::span<const iovec> vectors) {
+  while (true) {
+    const ssize_t bytes =
+        ::readv(peer.socket.get(), vectors.data(), static_cast<int>(vectors.size()));
+    if (bytes > 0) return static_cast<std::size_t>(bytes);
+    if (bytes == 0) {
+      lose(peer, Loss::kClosed);
+      return 0;
+    }
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
+    }
+    return 0;
+  }
+}
+
+Completion TcpEndpoint::arrived(PeerId id, const Peer& peer) {
+  return {.kind = CompletionKind::kArrived,
+          .peer = id,
+          .immediate = peer.header.immediate,
+          .bytes = peer.header.bytes,
+          .data = peer.payload};
+}
+
 std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> completions) {
   std::size_t count = 0;
   while (!peer.lost && count < completions.size()) {
@@ -247,30 +302,15 @@ std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> co
       parts = 2;
       wanted = rest + sizeof(next);
     }
-    const ssize_t result = ::readv(peer.socket.get(), vectors.data(), static_cast<int>(parts));
-    if (result < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
-      }
-      break;
-    }
-    if (result == 0) {
-      lose(peer, Loss::kClosed);
-      break;
-    }
-    auto bytes = static_cast<std::size_t>(result);
+    const std::size_t bytes = read(peer, {vectors.data(), parts});
+    if (bytes == 0) break;
     if (peer.payload == nullptr) {
       peer.header_bytes += static_cast<std::uint32_t>(bytes);
     } else {
       const std::size_t taken = std::min<std::size_t>(bytes, vectors[0].iov_len);
       peer.payload_bytes += static_cast<std::uint32_t>(taken);
       if (peer.payload_bytes == peer.header.bytes) {
-        completions[count++] = {.kind = CompletionKind::kArrived,
-                                .peer = id,
-                                .immediate = peer.header.immediate,
-                                .bytes = peer.header.bytes,
-                                .data = peer.payload};
+        completions[count++] = arrived(id, peer);
         peer.payload = nullptr;
         peer.header = next;
         peer.header_bytes = static_cast<std::uint32_t>(bytes - taken);

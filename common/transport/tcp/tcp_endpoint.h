@@ -1,19 +1,22 @@
-// The tcp backend: one stream per (worker, core), IPv4 or IPv6, epoll.
+// The tcp backend: one stream per (worker, core), IPv4 or IPv6, epoll; plain or encrypted.
 //
 // A frame's payload is read straight to where Placement wants it, together with the next frame's
-// header in one call; frames are written in batches with one writev. A stream that breaks the
-// protocol is lost, nothing else.
+// header in one call; frames are written in batches with one writev. An encrypted stream is read to
+// the same places and decrypted there, and written from a buffer of its own (sealed_stream.h). A
+// stream that breaks the protocol is lost, nothing else.
 #pragma once
 
 #include <sys/socket.h>
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 #include "common/transport/tcp/frame.h"
+#include "common/transport/tcp/sealed_stream.h"
 #include "common/transport/transport.h"
 
 namespace phub::transport {
@@ -24,6 +27,16 @@ struct TcpOptions {
   int socket_buffer_bytes = 0;  // SO_SNDBUF and SO_RCVBUF; 0: the system's autotuning
 };
 
+// A connected, authenticated stream.
+struct TcpStream {
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain stream is a socket
+  TcpStream(UniqueFd socket_, std::unique_ptr<SealedStream> sealed_ = nullptr)
+      : socket(std::move(socket_)), sealed(std::move(sealed_)) {}
+
+  UniqueFd socket;
+  std::unique_ptr<SealedStream> sealed;  // null: not encrypted
+};
+
 class TcpEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<TcpEndpoint>> create(const TcpOptions& options,
@@ -32,8 +45,13 @@ class TcpEndpoint final : public Endpoint {
   TcpEndpoint(const TcpEndpoint&) = delete;
   TcpEndpoint& operator=(const TcpEndpoint&) = delete;
 
-  // Takes a connected, authenticated stream. Error: kResourceExhausted at max_peers.
-  Result<PeerId> add(UniqueFd socket);
+  // Takes a stream. Error: kResourceExhausted at max_peers.
+  Result<PeerId> add(TcpStream stream);
+  // Takes one that is not to be read before `begin` says whether it is encrypted; until then
+  // nothing may be posted to it either. One that ends meanwhile is lost.
+  Result<PeerId> hold(UniqueFd socket);
+  // REQUIRES: the peer is held, or lost since.
+  void begin(PeerId peer, std::unique_ptr<SealedStream> sealed);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
   std::size_t room(PeerId peer) const override;
@@ -58,6 +76,8 @@ class TcpEndpoint final : public Endpoint {
 
   struct Peer {
     UniqueFd socket;
+    std::unique_ptr<SealedStream> sealed;  // null: plain
+    bool held = false;
     bool lost = false;
     Loss loss = Loss::kNone;
     // Receiving: `header_bytes` of the header are there; when all are, `payload` is the place.
@@ -65,7 +85,8 @@ class TcpEndpoint final : public Endpoint {
     std::uint32_t header_bytes = 0;
     std::uint32_t payload_bytes = 0;
     std::byte* payload = nullptr;
-    // Sending: frames [sent, queued) of a ring; `offset` bytes of the first are on their way.
+    // Sending: frames [sent, queued) of a ring; `offset` bytes of the first are on their way, or
+    // sealed. Sealed frames are the stream's to send.
     Frame frames[kSendDepth] = {};
     std::uint32_t sent = 0;
     std::uint32_t queued = 0;
@@ -77,11 +98,20 @@ class TcpEndpoint final : public Endpoint {
   TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll);
 
   void send(PeerId id, Peer& peer);
+  static bool is_all_sent(const Peer& peer) {
+    return peer.sent == peer.queued && (!peer.sealed || peer.sealed->is_all_sent());
+  }
   std::size_t gather(const Peer& peer, std::span<struct iovec> vectors) const;
+  std::size_t gather_sealed(PeerId id, Peer& peer, std::span<struct iovec> vectors);
   void sent_bytes(PeerId id, Peer& peer, std::size_t bytes);
+  void frame_sent(PeerId id, Peer& peer);
   void watch(PeerId id, const Peer& peer);
   // Reads frames of one peer into `completions`; how many were completed.
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
+  std::size_t receive_sealed(PeerId id, Peer& peer, std::span<Completion> completions);
+  // 0: there is nothing now, or the peer is lost.
+  std::size_t read(Peer& peer, std::span<const struct iovec> vectors);
+  static Completion arrived(PeerId id, const Peer& peer);
   bool open_frame(PeerId id, Peer& peer);
   void lose(Peer& peer, Loss loss);
   std::size_t drain_reports(std::span<Completion> completions);

@@ -1,0 +1,181 @@
+// Whoever sits on the way of an encrypted stream can end it, and nothing else.
+#include "common/transport/tcp/sealed_stream.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "tests/support/endpoint_pair.h"
+
+namespace phub::transport {
+namespace {
+
+constexpr std::size_t kTag = RecordCipher::kTagBytes;
+constexpr std::size_t kHeaderRecord = sizeof(FrameHeader) + kTag;
+constexpr std::uint32_t kBytes = 100;
+constexpr std::size_t kFrame = kHeaderRecord + kBytes + kTag;
+
+FrameHeader header_of(std::uint32_t immediate, std::uint32_t bytes) {
+  return {kFrameMagic, immediate, bytes, frame_check(immediate, bytes)};
+}
+
+// What a worker sends for `frames` pushes of the same bytes, to rooms 0, 1, ...
+std::vector<std::byte> recorded(std::uint32_t frames, std::uint32_t bytes = kBytes) {
+  const auto worker = sealed_stream(Role::kWorker);
+  const std::vector<std::byte> payload(bytes, std::byte{7});
+  std::vector<std::byte> all;
+  for (std::uint32_t i = 0; i < frames; ++i) {
+    for (std::size_t done = 0; done < sizeof(FrameHeader) + bytes;) {
+      done = worker->seal(header_of(i, bytes), payload.data(), done);
+      const auto out = worker->unsent();
+      all.insert(all.end(), out.begin(), out.end());
+      worker->sent(out.size());
+    }
+  }
+  return all;
+}
+
+// A core's endpoint that is sent what the test likes.
+struct Listener {
+  RoomPlacement placement;
+  Counter forged;
+  std::unique_ptr<TcpEndpoint> endpoint =
+      std::move(*TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 17}, placement));
+  UniqueFd peer;
+
+  Listener() {
+    auto [ours, theirs] = stream_pair();
+    auto sealed = std::move(*SealedStream::create(test_keys(), Role::kServer, &forged));
+    REQUIRE(endpoint->add({std::move(ours), std::move(sealed)}));
+    peer = std::move(theirs);
+  }
+  void send(std::span<const std::byte> bytes) const {
+    REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  // Arrivals until the peer was lost, and why it was.
+  std::pair<std::size_t, Loss> outcome() {
+    std::size_t arrivals = 0;
+    while (true) {
+      const auto seen = collect(*endpoint, 1);
+      REQUIRE_FALSE(seen.empty());
+      for (const Completion& completion : seen) {
+        if (completion.kind == CompletionKind::kPeerLost) {
+          endpoint->remove(completion.peer);
+          CHECK(placement.open == 0);
+          return {arrivals, completion.loss};
+        }
+        ++arrivals;
+        --placement.open;
+      }
+    }
+  }
+};
+
+using Outcome = std::pair<std::size_t, Loss>;
+
+}  // namespace
+
+TEST_CASE("a bit that is flipped anywhere loses the peer before its frame arrives") {
+  const auto stream = recorded(2);
+  for (std::size_t at = 0; at < stream.size(); ++at) {
+    auto changed = stream;
+    changed[at] ^= std::byte{0x10};
+    Listener listener;
+    listener.send(changed);
+    CHECK(listener.outcome() == Outcome{at / kFrame, Loss::kBadTag});
+    CHECK(listener.forged.value() == 1);
+  }
+}
+
+TEST_CASE("a frame that is repeated, left out or sent before its turn loses the peer") {
+  const auto stream = recorded(3);
+  const auto frame = [&](std::size_t i) { return std::span(stream).subspan(i * kFrame, kFrame); };
+  for (const auto& [order, arrivals] :
+       std::vector<std::pair<std::vector<std::size_t>, std::size_t>>{
+           {{0, 0}, 1}, {{0, 2}, 1}, {{1, 0}, 0}, {{0, 1, 0}, 2}}) {
+    Listener listener;
+    for (const std::size_t i : order) listener.send(frame(i));
+    CHECK(listener.outcome() == Outcome{arrivals, Loss::kBadTag});
+  }
+}
+
+TEST_CASE("a stream that is cut anywhere loses the peer as one that closed") {
+  const auto stream = recorded(1);
+  for (std::size_t bytes = 0; bytes < stream.size(); ++bytes) {
+    Listener listener;
+    listener.send(std::span(stream).first(bytes));
+    listener.peer.reset();
+    CHECK(listener.outcome() == Outcome{0, Loss::kClosed});
+    CHECK(listener.forged.value() == 0);
+  }
+}
+
+TEST_CASE("a stream that comes byte by byte arrives as it was sent") {
+  constexpr std::uint32_t kLong = 33'000;  // two records
+  Listener listener;
+  std::vector<Completion> batch(4);
+  std::size_t arrivals = 0;
+  for (const std::byte& byte : recorded(2, kLong)) {
+    listener.send({&byte, 1});
+    arrivals += listener.endpoint->poll(batch);
+  }
+  CHECK(arrivals == 2);
+  CHECK(listener.placement.window()[RoomPlacement::kRoomBytes + kLong - 1] == std::byte{7});
+}
+
+TEST_CASE("what our own side sent is not taken for the peer's") {
+  Listener listener;
+  const auto server = sealed_stream(Role::kServer);
+  const std::vector<std::byte> payload(kBytes);
+  server->seal(header_of(0, kBytes), payload.data(), 0);
+  listener.send(server->unsent());
+  CHECK(listener.outcome() == Outcome{0, Loss::kBadTag});
+}
+
+TEST_CASE("plain frames on an encrypted stream lose the peer") {
+  Listener listener;
+  const FrameHeader header = header_of(0, 64);
+  listener.send(std::as_bytes(std::span(&header, 1)));
+  listener.send(std::vector<std::byte>(64));
+  CHECK(listener.outcome() == Outcome{0, Loss::kBadTag});
+}
+
+TEST_CASE("records on a plain stream lose the peer") {
+  RoomPlacement placement;
+  const auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, placement));
+  auto [ours, theirs] = stream_pair();
+  REQUIRE(endpoint->add(std::move(ours)));
+  const auto stream = recorded(1);
+  REQUIRE(::send(theirs.get(), stream.data(), stream.size(), 0) > 0);
+  const auto seen = collect(*endpoint, 1);
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].loss == Loss::kBadFrame);
+}
+
+// Else a plain frame that comes before the keys would be taken.
+TEST_CASE("nothing is read from a stream that is held, not even when it ends") {
+  for (const bool ends : {false, true}) {
+    RoomPlacement placement;
+    const auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, placement));
+    auto [ours, theirs] = stream_pair();
+    const PeerId peer = *endpoint->hold(std::move(ours));
+    const FrameHeader header = header_of(0, sizeof(header));
+    for (int i = 0; i < 2; ++i) REQUIRE(::send(theirs.get(), &header, sizeof(header), 0) > 0);
+    std::vector<Completion> batch(4);
+    for (int i = 0; i < 100; ++i) REQUIRE(endpoint->poll(batch) == 0);
+    Loss loss = Loss::kBadTag;
+    if (ends) {
+      theirs.reset();
+      loss = Loss::kClosed;
+    } else {
+      endpoint->begin(peer, sealed_stream(Role::kServer));
+    }
+    const auto seen = collect(*endpoint, 1);
+    REQUIRE(seen.size() == 1);
+    CHECK(seen[0].kind == CompletionKind::kPeerLost);
+    CHECK(seen[0].loss == loss);
+    CHECK(placement.open == 0);
+  }
+}
+
+}  // namespace phub::transport
