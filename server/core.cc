@@ -37,8 +37,21 @@ Drop drop_of(transport::Loss loss) {
       return Drop::kBadLength;
     case transport::Loss::kBadMemory:
       return Drop::kBadMemory;
+    case transport::Loss::kBadTag:
+      return Drop::kBadTag;
     default:
       return Drop::kCount;
+  }
+}
+
+std::string_view reason_of(transport::Loss loss) {
+  switch (loss) {
+    case transport::Loss::kClosed:
+      return "its connection closed";
+    case transport::Loss::kBadTag:
+      return "its encrypted stream was changed on the way";
+    default:
+      return "its connection broke the protocol";
   }
 }
 }  // namespace
@@ -136,9 +149,7 @@ bool Core::drain(transport::Endpoint& endpoint,
     if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
     } else if (completion.kind == CompletionKind::kPeerLost) {
-      drop_peer(*connection, drop_of(completion.loss),
-                completion.loss == transport::Loss::kClosed ? "its connection closed"
-                                                            : "its connection broke the protocol");
+      drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss));
     }
   }
   return true;

@@ -55,7 +55,7 @@ class Core final : private transport::Placement {
   // ---- control threads ----
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
-  Status connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket);
+  Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
   Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,

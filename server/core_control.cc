@@ -57,10 +57,9 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
   return status;
 }
 
-// The stream is not read before TcpStreams::begin has said whether it is encrypted.
-Status Core::connect_tcp(Shard* shard, std::uint32_t worker, UniqueFd socket) {
+Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream) {
   return attach(std::make_unique<Connection>(shard, worker, false), *tcp_, tcp_connections_,
-                [&] { return tcp_->hold(std::move(socket)); });
+                [&] { return tcp_->add(std::move(stream)); });
 }
 
 Status Core::connect_shm(Shard* shard, std::uint32_t worker,

@@ -37,7 +37,6 @@ Status PinnedDataPlane::open() {
                                         .on_event = [event_fd] { ::eventfd_write(event_fd, 1); }}));
     cores_.push_back(std::move(core));
   }
-  streams_.emplace(cores());
   if (options_.shm) {
     const transport::Nonce nonce = transport::random_nonce();
     shm_socket_ = "phub-" + std::to_string(::getpid()) + "-";

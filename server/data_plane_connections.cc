@@ -75,6 +75,15 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
   return own;
 }
 
+Status PinnedDataPlane::connect_tcp(Core& core, Shard* shard, Candidate& candidate) {
+  transport::TcpStream stream(std::move(candidate.socket));
+  if (candidate.keys) {
+    PHUB_ASSIGN_OR_RETURN(
+        stream.sealed, transport::SealedStream::create(*candidate.keys, transport::Role::kServer));
+  }
+  return core.connect_tcp(shard, candidate.hello.worker, std::move(stream));
+}
+
 Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
   Core& core = *cores_[hello.core];
@@ -89,8 +98,7 @@ Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
       return admitted;
     }
     case transport::Kind::kTcp:
-      PHUB_RETURN_IF_ERROR(core.connect_tcp(shard, hello.worker, std::move(candidate.socket)));
-      PHUB_RETURN_IF_ERROR(streams_->begin(core, hello.core, *shard, hello.worker, candidate.keys));
+      PHUB_RETURN_IF_ERROR(connect_tcp(core, shard, candidate));
       return admitted;
     case transport::Kind::kVerbs: {
       PHUB_ASSIGN_OR_RETURN(admitted.introduction, connect_verbs(job, candidate));

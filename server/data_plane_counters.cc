@@ -77,7 +77,6 @@ std::vector<DropCounter> PinnedDataPlane::drops() const {
   for (std::size_t i = 0; i < kDropNames.size(); ++i) {
     std::uint64_t count = acceptor_->drops().value(static_cast<Drop>(i));
     for (const auto& core : cores_) count += core->drops().value(static_cast<Drop>(i));
-    if (static_cast<Drop>(i) == Drop::kBadTag) count += streams_->bad_tags();
     result.push_back({kDropNames[i], count});
   }
   return result;

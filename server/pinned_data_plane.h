@@ -22,7 +22,6 @@
 #include "server/data_plane.h"
 #include "server/host_memory.h"
 #include "server/job_memory.h"
-#include "server/tcp_streams.h"
 #include "server/verbs_memory.h"
 
 namespace phub::server {
@@ -72,6 +71,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   Result<Admitted> admit(Candidate candidate) override;
   Result<transport::ShmConnection> shm_connection(Candidate& candidate, const JobMemory& memory);
   Result<transport::verbs::Introduction> connect_verbs(Job& job, Candidate& candidate);
+  Status connect_tcp(Core& core, Shard* shard, Candidate& candidate);
   Result<Admitted> connect(Job& job, Candidate& candidate);
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
@@ -93,7 +93,6 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::vector<std::unique_ptr<Core>> cores_;
   // An eventfd: a core reported a loss.
   std::optional<boost::asio::posix::stream_descriptor> events_;
-  std::optional<TcpStreams> streams_;
   std::unique_ptr<Acceptor> acceptor_;
   mutable std::mutex mutex_;  // jobs_, copying_, copies_
   std::map<std::uint64_t, Job> jobs_;

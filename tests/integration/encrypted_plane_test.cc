@@ -27,8 +27,9 @@ constexpr std::string_view kPattern = "phub's gradient!";
 
 class Members final : public server::Membership {
  public:
-  std::optional<server::Secret> secret_of(std::uint64_t, std::uint32_t, std::uint32_t) override {
-    return server::Secret{1, 2, 3};
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{.secret = {1, 2, 3}};
   }
   void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
   void on_lost(std::uint64_t job_id, std::uint32_t, std::string_view) override {

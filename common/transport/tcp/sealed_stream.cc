@@ -7,15 +7,13 @@
 
 namespace phub::transport {
 
-Result<std::unique_ptr<SealedStream>> SealedStream::create(const StreamKeys& keys, Role own,
-                                                           Counter* forged) {
+Result<std::unique_ptr<SealedStream>> SealedStream::create(const StreamKeys& keys, Role own) {
   const bool is_worker = own == Role::kWorker;
   std::unique_ptr<SealedStream> stream(new SealedStream());
   PHUB_ASSIGN_OR_RETURN(stream->seal_, RecordCipher::create(RecordCipher::Way::kSeal,
                                                             is_worker ? keys.worker : keys.server));
   PHUB_ASSIGN_OR_RETURN(stream->open_, RecordCipher::create(RecordCipher::Way::kOpen,
                                                             is_worker ? keys.server : keys.worker));
-  stream->forged_ = forged;
   stream->out_.resize(kStagedRecords * (kHeaderRecord + kRecord + kTag));
   return stream;
 }
@@ -60,11 +58,11 @@ SealedStream::Event SealedStream::arrived(std::size_t bytes, const Target& targe
     if (tail_bytes_ < tail_.size()) return Event::kNothing;
     tail_bytes_ = 0;
     const auto header = std::span(tail_).subspan(kTag, sizeof(FrameHeader));
-    return open_->open(header, header.data() + header.size()) ? Event::kHeader : forged();
+    return open_->open(header, header.data() + header.size()) ? Event::kHeader : Event::kForged;
   }
   if (payload_bytes_ < end || tail_bytes_ < kTag) return Event::kNothing;
   if (!open_->open({target.data + record_begin_, end - record_begin_}, tail_.data())) {
-    return forged();
+    return Event::kForged;
   }
   if (end < target.bytes) {
     record_begin_ = end;
@@ -79,11 +77,6 @@ FrameHeader SealedStream::header() const {
   FrameHeader header = {};
   std::memcpy(&header, tail_.data() + kTag, sizeof(header));
   return header;
-}
-
-SealedStream::Event SealedStream::forged() {
-  if (forged_ != nullptr) forged_->add(1);
-  return Event::kForged;
 }
 
 }  // namespace phub::transport

@@ -19,7 +19,6 @@
 #include <span>
 #include <vector>
 
-#include "common/base/counter.h"
 #include "common/base/status.h"
 #include "common/transport/tcp/frame.h"
 #include "common/transport/tcp/stream_keys.h"
@@ -28,9 +27,7 @@ namespace phub::transport {
 
 class SealedStream {
  public:
-  // `forged`, if not null, counts the records that did not verify; it outlives the stream.
-  static Result<std::unique_ptr<SealedStream>> create(const StreamKeys& keys, Role own,
-                                                      Counter* forged = nullptr);
+  static Result<std::unique_ptr<SealedStream>> create(const StreamKeys& keys, Role own);
 
   // ---- sending: records are sealed into a buffer, which is sent before it is filled again ----
   bool is_all_sent() const { return sent_ == filled_; }
@@ -66,11 +63,9 @@ class SealedStream {
 
   SealedStream() = default;
   std::size_t record_end(const Target& target) const;
-  Event forged();
 
   std::unique_ptr<RecordCipher> seal_;
   std::unique_ptr<RecordCipher> open_;
-  Counter* forged_ = nullptr;
   std::vector<std::byte> out_;
   std::size_t sent_ = 0;
   std::size_t filled_ = 0;

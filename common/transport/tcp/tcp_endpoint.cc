@@ -36,21 +36,7 @@ Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpOptions& optio
 }
 
 Result<PeerId> TcpEndpoint::add(TcpStream stream) {
-  PHUB_ASSIGN_OR_RETURN(const PeerId id, hold(std::move(stream.socket)));
-  begin(id, std::move(stream.sealed));
-  return id;
-}
-
-void TcpEndpoint::begin(PeerId id, std::unique_ptr<SealedStream> sealed) {
-  Peer& peer = peers_[id];
-  if (peer.lost) return;  // peer_lost is on its way
-  PHUB_DCHECK(peer.held, "begin is called once");
-  peer.held = false;
-  peer.sealed = std::move(sealed);
-  watch(id, peer);
-}
-
-Result<PeerId> TcpEndpoint::hold(UniqueFd socket) {
+  UniqueFd& socket = stream.socket;
   if (free_.empty()) {
     return Status(Code::kResourceExhausted,
                   "all " + std::to_string(options_.max_peers) +
@@ -65,14 +51,15 @@ Result<PeerId> TcpEndpoint::hold(UniqueFd socket) {
   }
   const PeerId id = free_.back();
   epoll_event event = {};
-  event.data.u32 = id;  // and no event but the stream's end
+  event.events = EPOLLIN;
+  event.data.u32 = id;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
   }
   free_.pop_back();
   peers_[id] = Peer{};
   peers_[id].socket = std::move(socket);
-  peers_[id].held = true;
+  peers_[id].sealed = std::move(stream.sealed);
   return id;
 }
 
@@ -202,7 +189,7 @@ void TcpEndpoint::pause(PeerId id, bool paused) {
 
 void TcpEndpoint::watch(PeerId id, const Peer& peer) {
   epoll_event event = {};
-  event.events = (peer.paused || peer.held ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
+  event.events = (peer.paused ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
   event.data.u32 = id;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
 }
@@ -216,10 +203,6 @@ std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
     Peer& peer = peers_[event.data.u32];
     if ((event.events & EPOLLOUT) != 0U) send(event.data.u32, peer);
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0U || peer.lost) continue;
-    if (peer.held) {
-      lose(peer, Loss::kClosed);
-      continue;
-    }
     const std::size_t room = std::min(completions.size() - count, kReadsPerPoll);
     const std::size_t reads = std::min(room, placement_.reads_now(event.data.u32));
     if (reads == 0) continue;

@@ -47,11 +47,6 @@ class TcpEndpoint final : public Endpoint {
 
   // Takes a stream. Error: kResourceExhausted at max_peers.
   Result<PeerId> add(TcpStream stream);
-  // Takes one that is not to be read before `begin` says whether it is encrypted; until then
-  // nothing may be posted to it either. One that ends meanwhile is lost.
-  Result<PeerId> hold(UniqueFd socket);
-  // REQUIRES: the peer is held, or lost since.
-  void begin(PeerId peer, std::unique_ptr<SealedStream> sealed);
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
   std::size_t room(PeerId peer) const override;
@@ -77,7 +72,6 @@ class TcpEndpoint final : public Endpoint {
   struct Peer {
     UniqueFd socket;
     std::unique_ptr<SealedStream> sealed;  // null: plain
-    bool held = false;
     bool lost = false;
     Loss loss = Loss::kNone;
     // Receiving: `header_bytes` of the header are there; when all are, `payload` is the place.

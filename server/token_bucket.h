@@ -1,0 +1,47 @@
+// A bucket of tokens that fills at a steady rate: so many acts a second, and a burst of some.
+//
+// A value; one thread. Times are the caller's.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace phub::server {
+
+class TokenBucket {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Full at `now`. REQUIRES: both are above 0.
+  TokenBucket(double per_second, double burst, Clock::time_point now)
+      : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
+
+  // Takes a token, or goes into debt.
+  void take(Clock::time_point now) {
+    fill(now);
+    tokens_ -= 1;
+  }
+
+  // How long until there is a token; zero: there is one.
+  Clock::duration wait(Clock::time_point now) {
+    fill(now);
+    if (tokens_ >= 1) return Clock::duration::zero();
+    const std::chrono::duration<double> missing((1 - tokens_) / per_second_);
+    return std::chrono::ceil<Clock::duration>(missing);
+  }
+
+ private:
+  void fill(Clock::time_point now) {
+    const std::chrono::duration<double> passed = now - filled_;
+    if (passed.count() <= 0) return;
+    tokens_ = std::min(burst_, tokens_ + passed.count() * per_second_);
+    filled_ = now;
+  }
+
+  double per_second_;
+  double burst_;
+  double tokens_;
+  Clock::time_point filled_;
+};
+
+}  // namespace phub::server
