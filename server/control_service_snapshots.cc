@@ -52,7 +52,7 @@ Status SnapshotService::restore(const Principal& caller, const control::RestoreR
                                 control::RestoreReply& reply) {
   if (snapshotter_ == nullptr) return no_folder();
   // Another tenant's is not there, as far as the caller can tell, damaged or not.
-  const Status missing = SnapshotStore::no_snapshot(request.file());
+  Status missing = SnapshotStore::no_snapshot(request.file());
   if (!can_see(caller, SnapshotStore::tenant_of(request.file()))) return missing;
   PHUB_ASSIGN_OR_RETURN(SnapshotHead head, snapshotter_->store().verify(request.file()));
   if (!can_see(caller, head.tenant)) return missing;

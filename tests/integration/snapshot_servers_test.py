@@ -12,28 +12,21 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
-from processes import DEADLINE, Server, find, until  # noqa: E402
+from processes import DEADLINE, JobTest, Server, find, until  # noqa: E402
 
 WORKERS = 2
 STEPS_MORE = 15
 
 
-class SnapshotServers(unittest.TestCase):
+class SnapshotServers(JobTest):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.servers = [Server("--state", self.folder / f"state{i}") for i in range(2)]
-        for server in self.servers:
-            self.addCleanup(server.close)
-        self.workers = []
-        self.addCleanup(self.end_workers)
-
-    def end_workers(self):
-        for process in self.workers:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        self.server_options = ("--state", self.folder / "state0")
+        super().setUp()
+        self.servers = [self.server, Server("--state", self.folder / "state1")]
+        self.addCleanup(self.servers[1].close)
 
     def launch(self, job, *more, checkpoint=None):
         started = [processes.worker(
@@ -42,11 +35,6 @@ class SnapshotServers(unittest.TestCase):
             for index in range(WORKERS)]
         self.workers += started
         return started
-
-    def finish(self, workers):
-        for process in workers:
-            _, error = process.communicate(timeout=DEADLINE)
-            self.assertEqual(process.returncode, 0, error)
 
     def rounds(self, server, job):
         return int(find(server.ctl("job", "inspect", job), "rounds") or 0)

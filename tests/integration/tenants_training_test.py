@@ -1,6 +1,6 @@
 """Two tenants train at once, with mutual TLS and tokens; one loses a worker and starts anew.
 
-Small enough for the sanitizers. Usage: tenants_training_test.py BIN
+Small enough for the sanitizers. Usage: tenants_training_test.py BIN [TEST...]
 """
 import json
 import os
@@ -125,4 +125,4 @@ class TenantsTraining(SecuredTest):
 if __name__ == "__main__":
     processes.BIN = pathlib.Path(sys.argv[1])
     os.environ.pop("PHUB_CREDENTIALS", None)
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:], verbosity=2)
