@@ -37,7 +37,8 @@ class ArrivalQueue {
     arrivals_[tail_++ & mask_] = arrival;
     length_.store(tail_ - head_, std::memory_order_relaxed);
   }
-  // REQUIRES: not empty.
+  // These two REQUIRE that it is not empty.
+  const Arrival& front() const { return arrivals_[head_ & mask_]; }
   Arrival pop() {
     const Arrival arrival = arrivals_[head_++ & mask_];
     if (empty()) head_ = tail_ = 0;  // stays in the cache's lines that it has

@@ -26,7 +26,10 @@ constexpr Gathering kGathering = {8, 4};
 constexpr Gathering kGatheringInTurns = {32, 16};  // of a job whose pushes wait for their turn
 constexpr std::uint64_t kTurnsBetweenPolls = 2;
 constexpr std::size_t kReadsInATurn = 16;
+constexpr std::size_t kServedAtOnce = 8;
 constexpr std::chrono::milliseconds kLongestSleep{500};
+// While answers wait for room: who reads a ring does not wake the one that fills it.
+constexpr std::chrono::milliseconds kLongestSleepWithAnswers{5};
 
 Drop drop_of(transport::Loss loss) {
   switch (loss) {
@@ -105,7 +108,7 @@ void Core::run(const std::stop_token& stop) {
     if (run_once()) {
       waiter_->busy();
     } else {
-      waiter_->idle(kLongestSleep);
+      waiter_->idle(dirty_.empty() ? kLongestSleep : kLongestSleepWithAnswers);
     }
   }
 }
@@ -155,7 +158,7 @@ bool Core::drain(transport::Endpoint& endpoint,
   return true;
 }
 
-// What reading cost, to each job by its bytes.
+// What reading cost, to each job by its bytes. What poll sends to sockets that were full is in it.
 void Core::attribute_reading(std::span<const Completion> arrived, std::uint64_t spent) {
   std::uint64_t bytes = 0;
   for (const Completion& completion : arrived) bytes += completion.bytes;
@@ -174,7 +177,7 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
     drops_.count(Drop::kStaleEpoch);
     const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
     if (!connection.in_place && !hyper) shard.give_buffer(arrived.data);
-    shares_.charge(shard, connection.prices->charge(arrived.bytes));
+    shares_.charge(shard, connection.prices->cost(arrived.bytes));  // no sample: nothing is done
     return;
   }
   if (connection.queued > shard.chunks()) {  // each chunk once, and a Hyper
@@ -202,22 +205,44 @@ bool Core::serve() {
   const std::uint64_t end = now + kTurnsBetweenPolls * turn_ticks_;
   while (FairShare::Flow* flow = shares_.next()) {
     Shard& shard = static_cast<Shard&>(*flow);
+    if (shares_.awake() == 1) {  // the others have nothing left
+      serve_alone(shard);
+      return false;
+    }
     const bool is_readable = shard.readable_at_poll == tcp_polls_;
     if (shard.arrivals->empty()) {
       if (is_readable) return false;
       shares_.rest(*flow);
       continue;
     }
-    const Arrival arrival = shard.arrivals->pop();
-    serve(arrival);
-    const std::uint64_t then = ticks();
-    spend(*arrival.connection, arrival.bytes, then - now);
-    shares_.charge(shard, arrival.connection->prices->charge(arrival.bytes));
+    now = serve_some(shard, now);
     if (shard.arrivals->empty() && !is_readable) shares_.rest(*flow);
-    if (then > end && shares_.awake() > 1) return true;
-    now = then;
+    if (now > end && shares_.awake() > 1) return true;
   }
   return false;
+}
+
+// A few pushes of one kind, while its turn can pay for them, with one stamp for all: it is
+// returned. `now`: the last stamp. REQUIRES: some wait.
+std::uint64_t Core::serve_some(Shard& shard, std::uint64_t now) {
+  const ArrivalQueue& waiting = *shard.arrivals;
+  Connection& connection = *waiting.front().connection;
+  const std::uint32_t bytes = waiting.front().bytes;
+  const std::uint64_t owed = shares_.owed(shard);
+  std::uint64_t cost = 0;
+  std::size_t served = 0;
+  do {
+    serve(shard.arrivals->pop());
+    cost += connection.prices->cost(bytes);
+  } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
+           waiting.front().bytes == bytes &&
+           waiting.front().connection->prices == connection.prices);
+  const std::uint64_t then = ticks();
+  spend(connection, bytes, then - now);
+  // For a job that has stopped nothing is done: no sample of what such pushes take.
+  if (!shard.stopped()) connection.prices->served(bytes, served);
+  shares_.charge(shard, cost);
+  return then;
 }
 
 // Nobody else wants the core: no turns, and one stamp for all that waits.
@@ -373,7 +398,9 @@ bool Core::answer(Connection& connection) {
     counters.bytes_sent.add(bytes);
     const std::uint64_t then = ticks();
     shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
-    spend(connection, static_cast<std::uint32_t>(bytes / count), then - now);
+    for (const Write& write : std::span(writes.data(), count)) {
+      spend(connection, write.bytes, (then - now) * write.bytes / bytes);
+    }
     now = then;
   }
   return true;
@@ -403,8 +430,8 @@ std::size_t Core::reads_now(transport::PeerId peer) {
   if (shares_.awake() == 1) return SIZE_MAX;
   const std::uint64_t owed = shares_.owed(shard);
   if (owed == 0 || shard.arrivals->size() >= kReadsInATurn) return 0;
-  const std::uint64_t pushes = owed / connection.prices->cost(shard.push_bytes(0));
-  return std::clamp<std::uint64_t>(pushes / shard.workers(), 1, kReadsInATurn);
+  const std::uint64_t cost = connection.prices->cost(shard.push_bytes(0)) * shard.workers();
+  return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
 }
 
 std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {

@@ -94,6 +94,7 @@ class Core final : private transport::Placement {
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
   void serve(const Arrival& arrival);
+  std::uint64_t serve_some(Shard& shard, std::uint64_t now);
   void serve_alone(Shard& shard);
   void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent);
   void on_chunk(const Arrival& arrival);

@@ -8,8 +8,8 @@
 // For verbs the worker's verbs::Introduction follows its proof, and the server's follows a welcome.
 //
 // Nothing about encryption is negotiated here. The server's configuration decides, the worker knows
-// it from the rendezvous, and Hello, which both proofs cover, says what the worker will do; a server
-// that does otherwise refuses it. Keys: tcp/stream_keys.h.
+// it from the rendezvous, and Hello, which both proofs cover, says what the worker will do; a
+// server that does otherwise refuses it. Keys: tcp/stream_keys.h.
 //
 // The secret itself never travels here; it was issued to (job, epoch, worker) by the rendezvous.
 // Pure functions and fixed layouts; any thread.
@@ -41,7 +41,8 @@ struct Hello {
   std::uint64_t memory_bytes = 0;      // shm: size of the worker's memory; tcp: 0
   Nonce nonce = {};
   Kind kind = Kind::kTcp;
-  std::uint32_t encrypted = 0;  // tcp: 1 when what follows the handshake is sealed_stream.h's records
+  std::uint32_t encrypted =
+      0;  // tcp: 1 when what follows the handshake is sealed_stream.h's records
 };
 static_assert(sizeof(Hello) == 64, "Hello is a wire format");
 
@@ -55,7 +56,7 @@ struct Proof {
 
 enum class VerdictCode : std::uint32_t {
   kWelcome = 0,
-  kRefused = 1,
+  kRefused = 1,  // with a proof: the secret has expired; without: no such member or secret
   kFull = 2,
   kNotEncrypted = 3,  // Hello said that the stream is plain: here they are all encrypted
   kEncrypted = 4,     // the reverse

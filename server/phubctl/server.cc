@@ -90,7 +90,10 @@ Status print_statistics(const Session& session) {
   table.add({"state", server.draining() ? "draining: takes no new jobs" : "serving"});
   table.add({"up for", human_seconds(server.uptime_seconds())});
   table.add({"live jobs", std::to_string(server.jobs())});
-  table.add({"resident memory", human_bytes(server.resident_bytes())});
+  // A tenant is not told what all of them use together.
+  if (server.resident_bytes() > 0) {
+    table.add({"resident memory", human_bytes(server.resident_bytes())});
+  }
   table.add({"waiting", server.waiting()});
   table.add(
       {"tcp data plane", server.encrypts_data() ? "encrypted (AES-128-GCM)" : "not encrypted"});

@@ -48,10 +48,12 @@ std::string rate_text(double bytes_per_second) {
 }
 
 std::string heading(const control::ServerInfo& server) {
-  return fmt::format("phub-server {}  {}  up {}  memory {}  live jobs {}\n", server.version(),
+  // A tenant is not told how much memory all of them use.
+  const std::string memory =
+      server.resident_bytes() == 0 ? "" : "  memory " + human_bytes(server.resident_bytes());
+  return fmt::format("phub-server {}  {}  up {}{}  live jobs {}\n", server.version(),
                      server.draining() ? "draining" : "serving",
-                     human_seconds(server.uptime_seconds()), human_bytes(server.resident_bytes()),
-                     server.jobs());
+                     human_seconds(server.uptime_seconds()), memory, server.jobs());
 }
 
 // "#######---": how busy a core is, for the eye.

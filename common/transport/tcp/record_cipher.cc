@@ -6,6 +6,9 @@
 #include "common/base/check.h"
 
 namespace phub::transport {
+
+RecordKey::~RecordKey() { OPENSSL_cleanse(this, sizeof(*this)); }
+
 namespace {
 
 constexpr std::uint64_t kRekeyNumber = ~0ULL;  // no record has it

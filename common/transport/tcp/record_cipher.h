@@ -27,6 +27,7 @@ namespace phub::transport {
 struct RecordKey {
   std::array<std::uint8_t, 16> key = {};
   std::array<std::uint8_t, 12> iv = {};
+  ~RecordKey();  // leaves nothing in memory
 };
 
 class RecordCipher {

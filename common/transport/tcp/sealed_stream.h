@@ -31,7 +31,6 @@ class SealedStream {
 
   // ---- sending: records are sealed into a buffer, which is sent before it is filled again ----
   bool is_all_sent() const { return sent_ == filled_; }
-  bool has_room() const { return filled_ == 0; }
   std::span<const std::byte> unsent() const {
     return std::span(out_).subspan(sent_, filled_ - sent_);
   }

@@ -8,7 +8,8 @@ namespace phub::transport {
 // A sealed frame counts as sent: what it came from is not read again.
 std::size_t TcpEndpoint::gather_sealed(PeerId id, Peer& peer, std::span<iovec> vectors) {
   SealedStream& sealed = *peer.sealed;
-  while (sealed.has_room() && peer.sent != peer.queued) {
+  const bool is_free = sealed.is_all_sent();
+  while (is_free && peer.sent != peer.queued) {
     const Frame& frame = peer.frames[peer.sent % kSendDepth];
     peer.offset = sealed.seal(frame.header, frame.data, peer.offset);
     if (peer.offset < sizeof(FrameHeader) + frame.header.bytes) break;
