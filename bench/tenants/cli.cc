@@ -19,7 +19,11 @@ void add_tenants(CLI::App& app, Run& run) {
       "answered, of tenants with the weights 1:2:4; the server must be what is scarce: the time "
       "in\n"
       "which the workers' CPUs worked is printed. Flood: a tenant with six such jobs beside two\n"
-      "with one, then garbage on the data port.\n\n"
+      "with one, then garbage on the data port. What a job gets alone is measured on the same "
+      "server\n"
+      "while the others' workers are stopped (SIGSTOP): where memory lies makes a server faster "
+      "or\n"
+      "slower by a fifth.\n\n"
       "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
   command->add_option("--transport", options->transports, "shm, tcp or both")
       ->delimiter(',')

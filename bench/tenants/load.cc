@@ -20,7 +20,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartTimeout{30};
-constexpr std::chrono::seconds kStopTimeout{5};
 constexpr std::chrono::seconds kCallTimeout{10};
 
 template <typename Method, typename Request, typename Reply>
@@ -50,7 +49,8 @@ Result<std::unique_ptr<TenantServer>> TenantServer::start(std::uint32_t cores, P
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
   const std::string path = places.fresh_path("phub-server.textproto");
   std::ofstream file(path);
-  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n";
+  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n"
+       << "heartbeat_deadline_ms: 600000\n";  // workers may be paused
   for (std::uint32_t core = 0; core < cores; ++core) file << "cpus: " << cpus.at(core) << "\n";
   if (!file.flush()) return errno_status(path);
   PHUB_ASSIGN_OR_RETURN(server->server_,
@@ -94,6 +94,7 @@ Status TenantServer::start(const Load& load) {
                                       "--spare-cpus", std::to_string(cores_)},
                           .log_path = places_.fresh_path("tenant-worker.log")}));
     started.push_back(worker.get());
+    job_of_.push_back(loads_.size());
     workers_.push_back(std::move(worker));
   }
   for (ChildProcess* const worker : started) {
@@ -116,11 +117,10 @@ Status TenantServer::start_garbage() {
   return {};
 }
 
-void TenantServer::stop_jobs() {
-  const Deadline deadline = Clock::now() + kStopTimeout;
-  for (const auto& worker : workers_) worker->stop(SIGKILL, deadline);
-  workers_.clear();
-  loads_.clear();
+void TenantServer::pause(std::size_t job, bool paused) {
+  for (std::size_t i = 0; i < job_of_.size(); ++i) {
+    if (job_of_[i] == job) ::kill(workers_[i]->pid(), paused ? SIGSTOP : SIGCONT);
+  }
 }
 
 // So far.

@@ -50,9 +50,10 @@ class TenantServer {
   Status start(const Load& load);
   // Starts a process that sends garbage to the data port until the server ends.
   Status start_garbage();
-  void stop_jobs();
+  // Holds the workers of a job (by the order of the starts), or lets them go on.
+  void pause(std::size_t job, bool paused);
 
-  // Of each running job, in the order in which they were started.
+  // Of each job, in the order in which they were started.
   Result<Rates> measure(double seconds);
   // Times that the server refused something, of any cause.
   Result<std::uint64_t> drops() const;
@@ -68,6 +69,7 @@ class TenantServer {
   std::vector<Load> loads_;
   std::unique_ptr<ChildProcess> server_;
   std::vector<std::unique_ptr<ChildProcess>> workers_;
+  std::vector<std::size_t> job_of_;  // by worker; the garbage's process has none and comes last
 };
 
 }  // namespace phub::bench

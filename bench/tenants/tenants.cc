@@ -47,9 +47,15 @@ class Tenants {
   Status saturation(const std::string& transport);
   Status flood(const std::string& transport);
 
-  // A fresh server with these tenants and jobs, measured when all run.
-  Result<Rates> measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
-                        const std::vector<Load>& loads, bool garbage = false);
+  // A fresh server with these tenants and jobs.
+  Result<std::unique_ptr<TenantServer>> start(
+      const std::vector<std::pair<std::string, std::uint32_t>>& who,
+      const std::vector<Load>& loads);
+  // What the jobs get now, after a while to settle.
+  Result<Rates> measure(TenantServer& server);
+  // The same while only these jobs run, by the order of their starts. All run again afterwards.
+  Result<Rates> measure_only(TenantServer& server, std::size_t jobs,
+                             const std::vector<std::size_t>& running);
   Load saturating(const std::string& tenant, const std::string& job,
                   const std::string& transport) const;
   void progress(const std::string& text) const;
@@ -68,26 +74,35 @@ void Tenants::progress(const std::string& text) const {
   if (!options_.json) fmt::print(stderr, "{}\n", text);
 }
 
-Result<Rates> Tenants::measure(const std::vector<std::pair<std::string, std::uint32_t>>& who,
-                               const std::vector<Load>& loads, bool garbage) {
-  PHUB_ASSIGN_OR_RETURN(const auto server, TenantServer::start(1, places_));
+Result<std::unique_ptr<TenantServer>> Tenants::start(
+    const std::vector<std::pair<std::string, std::uint32_t>>& who, const std::vector<Load>& loads) {
+  PHUB_ASSIGN_OR_RETURN(auto server, TenantServer::start(1, places_));
   for (const auto& [name, weight] : who) {
     PHUB_RETURN_IF_ERROR(server->create_tenant(name, weight));
   }
   for (const Load& load : loads) PHUB_RETURN_IF_ERROR(server->start(load));
-  if (garbage) PHUB_RETURN_IF_ERROR(server->start_garbage());
+  return server;
+}
+
+Result<Rates> Tenants::measure(TenantServer& server) {
   std::this_thread::sleep_for(kSettle);
-  Result<Rates> rates = server->measure(options_.seconds);
-  PHUB_ASSIGN_OR_RETURN(drops_, server->drops());
-  if (rates) {
-    const double served =
-        std::accumulate(rates->core_seconds.begin(), rates->core_seconds.end(), 0.0);
-    progress(
-        fmt::format("  {:.1f} exchanges/s; of the time the server worked {:.0f} %, "
-                    "the workers' CPUs {:.0f} %",
-                    fmt::join(rates->exchanges, ", "), 100 * served, 100 * rates->workers_busy));
+  PHUB_ASSIGN_OR_RETURN(Rates rates, server.measure(options_.seconds));
+  PHUB_ASSIGN_OR_RETURN(drops_, server.drops());
+  const double served = std::accumulate(rates.core_seconds.begin(), rates.core_seconds.end(), 0.0);
+  progress(
+      fmt::format("  {:.1f} exchanges/s; of the time the server worked {:.0f} %, "
+                  "the workers' CPUs {:.0f} %",
+                  fmt::join(rates.exchanges, ", "), 100 * served, 100 * rates.workers_busy));
+  return rates;
+}
+
+Result<Rates> Tenants::measure_only(TenantServer& server, std::size_t jobs,
+                                    const std::vector<std::size_t>& running) {
+  for (std::size_t job = 0; job < jobs; ++job) {
+    server.pause(job, std::find(running.begin(), running.end(), job) == running.end());
   }
-  server->stop_jobs();
+  Result<Rates> rates = measure(server);
+  for (std::size_t job = 0; job < jobs; ++job) server.pause(job, false);
   return rates;
 }
 
@@ -116,15 +131,17 @@ Status Tenants::below_capacity(const std::string& transport) {
   Collected mean;
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: 8 jobs below capacity, block {}", transport, block + 1));
-    PHUB_ASSIGN_OR_RETURN(const Rates all, measure({}, loads));
+    PHUB_ASSIGN_OR_RETURN(const auto server, start({}, loads));
+    PHUB_ASSIGN_OR_RETURN(const Rates all, measure(*server));
     const std::vector<double>& together = all.exchanges;
     // Jobs of one size are alike: one of each is enough alone.
-    PHUB_ASSIGN_OR_RETURN(const Rates lenet, measure({}, {loads[0]}));
-    PHUB_ASSIGN_OR_RETURN(const Rates resnet, measure({}, {loads[1]}));
+    PHUB_ASSIGN_OR_RETURN(const Rates lenet, measure_only(*server, loads.size(), {0}));
+    PHUB_ASSIGN_OR_RETURN(const Rates resnet, measure_only(*server, loads.size(), {1}));
     double lowest = 1.0;
     double sum = 0.0;
     for (std::size_t i = 0; i < together.size(); ++i) {
-      const double kept = together[i] / (i % 2 == 0 ? lenet : resnet).exchanges[0];
+      const double alone = i % 2 == 0 ? lenet.exchanges[0] : resnet.exchanges[1];
+      const double kept = together[i] / alone;
       lowest = std::min(lowest, kept);
       sum += kept;
     }
@@ -153,21 +170,28 @@ Status Tenants::saturation(const std::string& transport) {
   Collected core_time;
   Collected sum;
   Collected busy;
-  const std::vector<Load> alone = {saturating("default", "alone", transport)};
   const std::vector<Load> loads = {saturating("one", "a", transport),
                                    saturating("two", "b", transport),
                                    saturating("four", "c", transport)};
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: saturation with weights 1:2:4, block {}", transport, block + 1));
-    // Before and after: the machine's speed drifts.
-    PHUB_ASSIGN_OR_RETURN(const Rates before, measure({}, alone));
-    PHUB_ASSIGN_OR_RETURN(const Rates rates, measure({{"one", 1}, {"two", 2}, {"four", 4}}, loads));
-    PHUB_ASSIGN_OR_RETURN(const Rates after, measure({}, alone));
-    const double total = std::accumulate(rates.exchanges.begin(), rates.exchanges.end(), 0.0);
+    PHUB_ASSIGN_OR_RETURN(const auto server, start({{"one", 1}, {"two", 2}, {"four", 4}}, loads));
+    PHUB_ASSIGN_OR_RETURN(const Rates rates, measure(*server));
     exchanges.add(farthest_from_weights(rates.exchanges));
     core_time.add(farthest_from_weights(rates.core_seconds));
     busy.add(100 * rates.workers_busy);
-    sum.add(100 * (1 - 2 * total / (before.exchanges[0] + after.exchanges[0])));
+    // Each alone on the same server: where a job's memory lies is worth a fifth of its speed.
+    double alone = 0;
+    for (std::size_t job = 0; job < loads.size(); ++job) {
+      PHUB_ASSIGN_OR_RETURN(const Rates only, measure_only(*server, loads.size(), {job}));
+      alone += only.exchanges[job] * static_cast<double>(1U << job) / 7.0;
+    }
+    // Before and after: the machine's speed drifts.
+    PHUB_ASSIGN_OR_RETURN(const Rates again, measure(*server));
+    const auto total = [](const Rates& of) {
+      return std::accumulate(of.exchanges.begin(), of.exchanges.end(), 0.0);
+    };
+    sum.add(100 * (1 - (total(rates) + total(again)) / 2 / alone));
   }
   add("weights 1:2:4, farthest from its share of exchanges, %", transport, "<= 5", exchanges,
       exchanges.spread().median <= 5);
@@ -181,22 +205,28 @@ Status Tenants::saturation(const std::string& transport) {
 Status Tenants::flood(const std::string& transport) {
   const std::vector<std::pair<std::string, std::uint32_t>> who = {
       {"calm", 1}, {"quiet", 1}, {"flood", 1}};
-  std::vector<Load> fair = {saturating("calm", "a", transport), saturating("quiet", "b", transport),
-                            saturating("flood", "c0", transport)};
-  std::vector<Load> flooded = fair;
+  std::vector<Load> loads = {saturating("calm", "a", transport),
+                             saturating("quiet", "b", transport),
+                             saturating("flood", "c0", transport)};
   for (int i = 1; i < 6; ++i) {
-    flooded.push_back(saturating("flood", fmt::format("c{}", i), transport));
+    loads.push_back(saturating("flood", fmt::format("c{}", i), transport));
   }
   Collected loss;
   Collected garbage_loss;
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: a tenant floods, block {}", transport, block + 1));
-    PHUB_ASSIGN_OR_RETURN(const Rates before, measure(who, fair));
-    PHUB_ASSIGN_OR_RETURN(const Rates valid, measure(who, flooded));
-    PHUB_ASSIGN_OR_RETURN(const Rates garbage, measure(who, fair, true));
+    PHUB_ASSIGN_OR_RETURN(const auto server, start(who, loads));
+    const std::vector<std::size_t> fair = {0, 1, 2};
+    PHUB_ASSIGN_OR_RETURN(const Rates before, measure_only(*server, loads.size(), fair));
+    PHUB_ASSIGN_OR_RETURN(const Rates valid, measure(*server));
+    PHUB_ASSIGN_OR_RETURN(const Rates after, measure_only(*server, loads.size(), fair));
+    PHUB_RETURN_IF_ERROR(server->start_garbage());
+    PHUB_ASSIGN_OR_RETURN(const Rates garbage, measure_only(*server, loads.size(), fair));
     const auto lost = [&](const Rates& now) {
-      return 100 * (1 - std::min(now.exchanges[0] / before.exchanges[0],
-                                 now.exchanges[1] / before.exchanges[1]));
+      const auto kept = [&](std::size_t job) {
+        return 2 * now.exchanges[job] / (before.exchanges[job] + after.exchanges[job]);
+      };
+      return 100 * (1 - std::min(kept(0), kept(1)));
     };
     loss.add(lost(valid));
     garbage_loss.add(lost(garbage));
