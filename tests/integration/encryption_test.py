@@ -12,11 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
-from processes import DEADLINE, Server, find  # noqa: E402
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+from processes import DEADLINE, Server, find, run  # noqa: E402
 
 
 class EncryptionTest(unittest.TestCase):

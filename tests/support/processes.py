@@ -15,6 +15,11 @@ CONFIG = pathlib.Path(__file__).parents[2] / "configs" / "mnist.textproto"
 DEADLINE = 60
 
 
+def run(*command):
+    """The ended process, with its output as text."""
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+
+
 def until(condition, what):
     """Polls a condition; fails naming it when DEADLINE passes."""
     deadline = DEADLINE

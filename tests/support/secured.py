@@ -3,16 +3,11 @@
 Set processes.BIN before use.
 """
 import pathlib
-import subprocess
 import tempfile
 import unittest
 
 import processes
-from processes import DEADLINE, Server
-
-
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+from processes import Server, run
 
 
 class SecuredTest(unittest.TestCase):

@@ -117,18 +117,25 @@ TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed
   }
 }
 
-TEST_CASE("A run that was stopped and resumed ends like one that was not") {
-  const TemporaryDirectory directory;
+namespace {
+// A run to its end, and one that stopped after 11 steps: its options, which write "half".
+SessionOptions whole_and_half(const TemporaryDirectory& directory) {
   SessionOptions options = small_session();
   options.schedule.kind = ScheduleKind::kCosine;
   options.checkpoint = directory.path / "whole";
   REQUIRE(run(options, RuleKind::kSgd));
-
   options.checkpoint = directory.path / "half";
   const auto half = run(options, RuleKind::kSgd, 11);
   REQUIRE(half);
   REQUIRE(half->interrupted);
   REQUIRE(half->next_step == 11);
+  return options;
+}
+}  // namespace
+
+TEST_CASE("A run that was stopped and resumed ends like one that was not") {
+  const TemporaryDirectory directory;
+  SessionOptions options = whole_and_half(directory);
   options.resume = options.checkpoint;
   options.checkpoint = directory.path / "joined";
   const auto joined = run(options, RuleKind::kSgd);
@@ -247,12 +254,7 @@ Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t 
 
 TEST_CASE("A restored job goes on at its step: its learning rate, its images, its end") {
   const TemporaryDirectory directory;
-  SessionOptions options = small_session();
-  options.schedule.kind = ScheduleKind::kCosine;
-  options.checkpoint = directory.path / "whole";
-  REQUIRE(run(options, RuleKind::kSgd));
-  options.checkpoint = directory.path / "half";
-  REQUIRE(run(options, RuleKind::kSgd, 11));
+  SessionOptions options = whole_and_half(directory);
   options.checkpoint = directory.path / "again";
   SECTION("with a checkpoint of the same step") {
     options.resume = directory.path / "half";

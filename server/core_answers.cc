@@ -1,0 +1,96 @@
+// A Core's answers: what is complete is gathered for each worker and sent.
+#include <algorithm>
+#include <array>
+
+#include "common/wire.h"
+#include "server/core.h"
+
+namespace phub::server {
+
+using transport::Write;
+
+namespace {
+constexpr std::size_t kAnswersPerPost = 16;
+
+// Answers are kept back to be so many, but not for more rounds of the core than that: other jobs
+// may keep it at work for ever.
+struct Gathering {
+  std::size_t answers;
+  std::uint32_t times;
+};
+constexpr Gathering kGathering = {8, 4};
+constexpr Gathering kGatheringInTurns = {32, 16};  // of a job whose pushes wait for their turn
+}  // namespace
+
+void Core::on_complete(Shard& shard, std::uint32_t slot) {
+  chunks_completed_.add(1);
+  for (std::uint32_t worker = 0; worker < shard.workers(); ++worker) {
+    Connection* connection = shard.connections[worker];
+    if (connection == nullptr || connection->lost) continue;
+    connection->answers.insert(slot);
+    mark_dirty(*connection);
+  }
+}
+
+void Core::mark_dirty(Connection& connection) {
+  if (connection.dirty) return;
+  connection.dirty = true;
+  dirty_.push_back(&connection);
+}
+
+void Core::answer(bool all) {
+  for (std::size_t i = 0; i < dirty_.size();) {
+    Connection& connection = *dirty_[i];
+    const bool waits_for_turn = shares_.awake() > 1 && connection.shard->is_awake();
+    const Gathering& gathering = waits_for_turn ? kGatheringInTurns : kGathering;
+    const bool gathers = !all && connection.answers.size() < gathering.answers &&
+                         connection.gathered++ < gathering.times && !connection.lost;
+    if (gathers) {
+      ++i;
+      continue;
+    }
+    connection.gathered = 0;
+    if (answer(connection)) {
+      connection.dirty = false;
+      dirty_[i] = dirty_.back();
+      dirty_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+// Sends what is complete, the most urgent chunk first. True when nothing is left.
+bool Core::answer(Connection& connection) {
+  Shard& shard = *connection.shard;
+  WorkerCounters& counters = shard.worker_counters[connection.worker];
+  std::uint64_t now = ticks();
+  std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
+  while (!connection.answers.empty() && !connection.lost) {
+    const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
+    if (room == 0) return false;
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    while (count < room && !connection.answers.empty()) {
+      const std::uint32_t slot = connection.answers.pop_min();
+      const auto payload = shard.reply(slot);
+      bytes += payload.size();
+      shard.times->answering(slot, now, rate_);
+      writes[count++] = {.data = payload.data(),
+                         .bytes = static_cast<std::uint32_t>(payload.size()),
+                         .immediate = wire::immediate(slot, shard.epoch())};
+    }
+    connection.endpoint->post(connection.peer, {writes.data(), count});
+    bytes_sent_.add(bytes);
+    counters.bytes_sent.add(bytes);
+    const std::uint64_t then = ticks();
+    shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
+    for (const Write& write : std::span(writes.data(), count)) {
+      spend(connection, write.bytes, (then - now) * write.bytes / bytes);
+    }
+    now = then;
+  }
+  return true;
+}
+
+}  // namespace phub::server
