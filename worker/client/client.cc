@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "worker/client/client_options.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 #include "worker/client/heartbeat.h"
@@ -95,30 +96,6 @@ ClientImpl::~ClientImpl() {
   }
   progress_.reset();
   heartbeat_.reset();
-}
-
-Status check_options(const ClientOptions& options) {
-  if (options.servers.empty()) {
-    return {Code::kInvalidArgument, "servers: empty; name at least one control address"};
-  }
-  const std::set<std::string> transports = {"auto", "shm", "tcp", "verbs"};
-  if (!transports.contains(options.transport)) {
-    return {Code::kInvalidArgument,
-            "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
-  }
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
-                        transport::CongestionControl::parse(options.tcp_congestion_control));
-  if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
-  if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
-    return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +
-                                        " is not below workers, " +
-                                        std::to_string(options.workers)};
-  }
-  for (std::size_t s = 0; s < options.servers.size(); ++s) {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto parsed,
-                          Rendezvous::create(options.servers[s], options.security, s));
-  }
-  return {};
 }
 
 Status ClientImpl::choose_transports() {
