@@ -13,7 +13,6 @@ using transport::Completion;
 using transport::CompletionKind;
 
 namespace {
-constexpr std::uint64_t kTurnsBetweenPolls = 2;
 constexpr std::size_t kReadsInATurn = 16;
 constexpr std::size_t kServedAtOnce = 8;
 constexpr std::chrono::milliseconds kLongestSleep{500};
@@ -182,19 +181,14 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   hold_back(connection);
 }
 
-// Takes what waits, turn by turn; true if some of it still does. While several jobs want the core,
-// it looks for arrivals again before long, or the turns would follow what happened to come in
-// first. A job whose turn it is and that has nothing here but something to be read is read next.
+// Takes some of what waits; true if there may be more. While several jobs want the core it looks
+// for arrivals again after every few pushes: turns would follow what happened to come in first, and
+// what has been read would be served when it is no longer in the cache. A job whose turn it is and
+// that has nothing here but something to be read is read next.
 bool Core::serve() {
-  if (shares_.awake() == 1) {
-    serve_alone(static_cast<Shard&>(*shares_.next()));
-    return false;
-  }
-  std::uint64_t now = ticks();
-  const std::uint64_t end = now + kTurnsBetweenPolls * turn_ticks_;
   while (FairShare::Flow* flow = shares_.next()) {
     Shard& shard = static_cast<Shard&>(*flow);
-    if (shares_.awake() == 1) {  // the others have nothing left
+    if (shares_.awake() == 1) {
       serve_alone(shard);
       return false;
     }
@@ -204,16 +198,17 @@ bool Core::serve() {
       shares_.rest(*flow);
       continue;
     }
-    now = serve_some(shard, now);
+    serve_some(shard);
     if (shard.arrivals->empty() && !is_readable) shares_.rest(*flow);
-    if (now > end && shares_.awake() > 1) return true;
+    return true;
   }
   return false;
 }
 
-// A few pushes of one kind, while its turn can pay for them, with one stamp for all: it is
-// returned. `now`: the last stamp. REQUIRES: some wait.
-std::uint64_t Core::serve_some(Shard& shard, std::uint64_t now) {
+// A few pushes of one kind, while its turn can pay for them, with one stamp for all. REQUIRES: some
+// wait.
+void Core::serve_some(Shard& shard) {
+  const std::uint64_t start = ticks();
   const ArrivalQueue& waiting = *shard.arrivals;
   Connection& connection = *waiting.front().connection;
   const std::uint32_t bytes = waiting.front().bytes;
@@ -226,12 +221,10 @@ std::uint64_t Core::serve_some(Shard& shard, std::uint64_t now) {
   } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
            waiting.front().bytes == bytes &&
            waiting.front().connection->prices == connection.prices);
-  const std::uint64_t then = ticks();
-  spend(connection, bytes, then - now);
+  spend(connection, bytes, ticks() - start);
   // For a job that has stopped nothing is done: no sample of what such pushes take.
   if (!shard.stopped()) connection.prices->served(bytes, served);
   shares_.charge(shard, cost);
-  return then;
 }
 
 // Nobody else wants the core: no turns, and one stamp for all that waits.

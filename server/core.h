@@ -80,8 +80,9 @@ class Core final : private transport::Placement {
     std::binary_semaphore done{0};
   };
 
-  // A tenant's turn at weight 1, when others wait: some ten chunks.
-  static constexpr std::chrono::microseconds kTurn{40};
+  // A tenant's turn at weight 1, when others wait: some ten chunks over tcp, as many as are answered
+  // together while they are in the cache.
+  static constexpr std::chrono::microseconds kTurn{100};
 
   Core(const CoreOptions& options, std::uint32_t max_connections);
   template <typename Add>
@@ -94,7 +95,7 @@ class Core final : private transport::Placement {
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
   void serve(const Arrival& arrival);
-  std::uint64_t serve_some(Shard& shard, std::uint64_t now);
+  void serve_some(Shard& shard);
   void serve_alone(Shard& shard);
   void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent);
   void on_chunk(const Arrival& arrival);

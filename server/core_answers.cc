@@ -14,12 +14,8 @@ constexpr std::size_t kAnswersPerPost = 16;
 
 // Answers are kept back to be so many, but not for more rounds of the core than that: other jobs
 // may keep it at work for ever.
-struct Gathering {
-  std::size_t answers;
-  std::uint32_t times;
-};
-constexpr Gathering kGathering = {8, 4};
-constexpr Gathering kGatheringInTurns = {32, 16};  // of a job whose pushes wait for their turn
+constexpr std::size_t kAnswersGathered = 8;
+constexpr std::uint32_t kTimesGathered = 4;
 }  // namespace
 
 void Core::on_complete(Shard& shard, std::uint32_t slot) {
@@ -41,10 +37,8 @@ void Core::mark_dirty(Connection& connection) {
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    const bool waits_for_turn = shares_.awake() > 1 && connection.shard->is_awake();
-    const Gathering& gathering = waits_for_turn ? kGatheringInTurns : kGathering;
-    const bool gathers = !all && connection.answers.size() < gathering.answers &&
-                         connection.gathered++ < gathering.times && !connection.lost;
+    const bool gathers = !all && connection.answers.size() < kAnswersGathered &&
+                         connection.gathered++ < kTimesGathered && !connection.lost;
     if (gathers) {
       ++i;
       continue;

@@ -21,9 +21,9 @@ void add_tenants(CLI::App& app, Run& run) {
       "which the workers' CPUs worked is printed. Flood: a tenant with six such jobs beside two\n"
       "with one, then garbage on the data port. What a job gets alone is measured on the same "
       "server\n"
-      "while the others' workers are stopped (SIGSTOP): where memory lies makes a server faster "
-      "or\n"
-      "slower by a fifth.\n\n"
+      "while the others' workers are stopped (SIGSTOP), in slices of half a second that take "
+      "turns:\n"
+      "where memory lies makes a server faster or slower by a fifth, and speed drifts.\n\n"
       "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
   command->add_option("--transport", options->transports, "shm, tcp or both")
       ->delimiter(',')

@@ -113,6 +113,7 @@ Status TenantServer::start_garbage() {
                            .command = {program, "garbage-worker", "--port", data_port_,
                                        "--spare-cpus", std::to_string(cores_)},
                            .log_path = places_.fresh_path("garbage.log")}));
+  job_of_.push_back(loads_.size());
   workers_.push_back(std::move(process));
   return {};
 }
@@ -123,22 +124,30 @@ void TenantServer::pause(std::size_t job, bool paused) {
   }
 }
 
+// What the workers' and the server's logs say.
+std::string TenantServer::why_it_ended() const {
+  std::string text = server_->log_tail();
+  for (const auto& worker : workers_) text += worker->log_tail();
+  return text;
+}
+
 // So far.
-Result<Rates> TenantServer::progress() const {
+Result<Totals> TenantServer::progress() const {
   control::ListJobsReply listed;
   control::StatisticsReply statistics;
   PHUB_RETURN_IF_ERROR(
       call(address_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), listed));
   PHUB_RETURN_IF_ERROR(
       call(address_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), statistics));
-  Rates sums;
+  Totals sums;
   for (const Load& load : loads_) {
     const auto job = std::find_if(listed.jobs().begin(), listed.jobs().end(), [&](const auto& j) {
       return j.state() == control::JOB_STATE_RUNNING && j.tenant() == load.tenant &&
              j.spec().name() == load.job;
     });
     if (job == listed.jobs().end()) {
-      return Status(Code::kAborted, fmt::format("job {}/{} does not run", load.tenant, load.job));
+      return Status(Code::kAborted,
+                    fmt::format("job {}/{} does not run{}", load.tenant, load.job, why_it_ended()));
     }
     const control::JobStatistics& counted = job->statistics();
     sums.exchanges.push_back(static_cast<double>(counted.chunks_completed()) /
@@ -153,23 +162,26 @@ Result<Rates> TenantServer::progress() const {
   return sums;
 }
 
-Result<Rates> TenantServer::measure(double seconds) {
+Status TenantServer::measure(double seconds, Totals& totals) {
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
   const std::span<const std::uint32_t> workers =
       std::span(cpus).subspan(cpus.size() > cores_ ? cores_ : 0);
-  PHUB_ASSIGN_OR_RETURN(const Rates before, progress());
+  PHUB_ASSIGN_OR_RETURN(const Totals before, progress());
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_before, cpu_time(workers));
   const auto start = Clock::now();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  PHUB_ASSIGN_OR_RETURN(Rates rates, progress());
+  PHUB_ASSIGN_OR_RETURN(const Totals after, progress());
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_after, cpu_time(workers));
-  rates.workers_busy = cpu_after.busy_since(cpu_before);
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
-  for (std::size_t i = 0; i < rates.exchanges.size(); ++i) {
-    rates.exchanges[i] = (rates.exchanges[i] - before.exchanges[i]) / passed;
-    rates.core_seconds[i] = (rates.core_seconds[i] - before.core_seconds[i]) / passed;
+  totals.seconds += passed;
+  totals.workers_busy += passed * cpu_after.busy_since(cpu_before);
+  totals.exchanges.resize(loads_.size());
+  totals.core_seconds.resize(loads_.size());
+  for (std::size_t i = 0; i < loads_.size(); ++i) {
+    totals.exchanges[i] += after.exchanges[i] - before.exchanges[i];
+    totals.core_seconds[i] += after.core_seconds[i] - before.core_seconds[i];
   }
-  return rates;
+  return {};
 }
 
 Result<std::uint64_t> TenantServer::drops() const {

@@ -32,11 +32,12 @@ struct Load {
   std::uint32_t compute_us = 0;
 };
 
-// What jobs got, a second.
-struct Rates {
+// What jobs got, by their order, while it was measured.
+struct Totals {
   std::vector<double> exchanges;
   std::vector<double> core_seconds;  // of work for the job
-  double workers_busy = 0;           // share of the time in which the workers' CPUs worked
+  double workers_busy = 0;           // seconds in which the workers' CPUs worked
+  double seconds = 0;
 };
 
 // A server on its first `cores` CPUs, workers on the others (on all, if there are no others).
@@ -48,19 +49,22 @@ class TenantServer {
 
   // Starts the workers of a job and waits until it runs.
   Status start(const Load& load);
-  // Starts a process that sends garbage to the data port until the server ends.
+  // Starts a process that sends garbage to the data port until the server ends, once no more jobs
+  // are started.
   Status start_garbage();
-  // Holds the workers of a job (by the order of the starts), or lets them go on.
+  // Holds the workers of a job (by the order of the starts; the garbage comes after the last), or
+  // lets them go on.
   void pause(std::size_t job, bool paused);
 
-  // Of each job, in the order in which they were started.
-  Result<Rates> measure(double seconds);
+  // For so long, of each job, in the order in which they were started; added to `totals`.
+  Status measure(double seconds, Totals& totals);
   // Times that the server refused something, of any cause.
   Result<std::uint64_t> drops() const;
 
  private:
   TenantServer(std::uint32_t cores, Places& places) : cores_(cores), places_(places) {}
-  Result<Rates> progress() const;
+  Result<Totals> progress() const;
+  std::string why_it_ended() const;
 
   std::uint32_t cores_;
   Places& places_;
@@ -69,7 +73,7 @@ class TenantServer {
   std::vector<Load> loads_;
   std::unique_ptr<ChildProcess> server_;
   std::vector<std::unique_ptr<ChildProcess>> workers_;
-  std::vector<std::size_t> job_of_;  // by worker; the garbage's process has none and comes last
+  std::vector<std::size_t> job_of_;  // by worker; the garbage's is one past the last
 };
 
 }  // namespace phub::bench

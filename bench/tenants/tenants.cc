@@ -18,7 +18,10 @@ namespace {
 
 constexpr std::uint64_t kLenetElements = 431'080;
 constexpr std::uint64_t kResnet20Elements = 272'474;
-constexpr std::chrono::milliseconds kSettle{500};
+constexpr std::chrono::milliseconds kSettle{100};
+// Seconds: of jobs that push all the time, and of jobs that do a step now and then.
+constexpr double kSlice = 0.5;
+constexpr double kSliceOfSteps = 2.0;
 
 struct Row {
   std::string measure;
@@ -27,6 +30,15 @@ struct Row {
   Spread value;
   bool met = false;
 };
+
+double sum_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0);
+}
+
+// What one job got a second.
+double rate(const Totals& totals, std::size_t job) {
+  return totals.exchanges[job] / totals.seconds;
+}
 
 // The worst of several figures, over the blocks.
 struct Collected {
@@ -51,11 +63,11 @@ class Tenants {
   Result<std::unique_ptr<TenantServer>> start(
       const std::vector<std::pair<std::string, std::uint32_t>>& who,
       const std::vector<Load>& loads);
-  // What the jobs get now, after a while to settle.
-  Result<Rates> measure(TenantServer& server);
-  // The same while only these jobs run, by the order of their starts. All run again afterwards.
-  Result<Rates> measure_only(TenantServer& server, std::size_t jobs,
-                             const std::vector<std::size_t>& running);
+  // What the jobs get in each of several conditions: which of them run. The conditions take turns
+  // in short slices, because the machine's speed drifts, until each has had --seconds.
+  Result<std::vector<Totals>> measure(TenantServer& server,
+                                      const std::vector<std::vector<std::size_t>>& conditions,
+                                      std::size_t jobs, double slice = kSlice);
   Load saturating(const std::string& tenant, const std::string& job,
                   const std::string& transport) const;
   void progress(const std::string& text) const;
@@ -84,26 +96,31 @@ Result<std::unique_ptr<TenantServer>> Tenants::start(
   return server;
 }
 
-Result<Rates> Tenants::measure(TenantServer& server) {
-  std::this_thread::sleep_for(kSettle);
-  PHUB_ASSIGN_OR_RETURN(Rates rates, server.measure(options_.seconds));
-  PHUB_ASSIGN_OR_RETURN(drops_, server.drops());
-  const double served = std::accumulate(rates.core_seconds.begin(), rates.core_seconds.end(), 0.0);
-  progress(
-      fmt::format("  {:.1f} exchanges/s; of the time the server worked {:.0f} %, "
-                  "the workers' CPUs {:.0f} %",
-                  fmt::join(rates.exchanges, ", "), 100 * served, 100 * rates.workers_busy));
-  return rates;
-}
-
-Result<Rates> Tenants::measure_only(TenantServer& server, std::size_t jobs,
-                                    const std::vector<std::size_t>& running) {
-  for (std::size_t job = 0; job < jobs; ++job) {
-    server.pause(job, std::find(running.begin(), running.end(), job) == running.end());
+Result<std::vector<Totals>> Tenants::measure(
+    TenantServer& server, const std::vector<std::vector<std::size_t>>& conditions, std::size_t jobs,
+    double slice) {
+  std::vector<Totals> totals(conditions.size());
+  while (totals.back().seconds < options_.seconds) {
+    for (std::size_t i = 0; i < conditions.size(); ++i) {
+      const std::vector<std::size_t>& running = conditions[i];
+      for (std::size_t job = 0; job < jobs; ++job) {
+        server.pause(job, std::find(running.begin(), running.end(), job) == running.end());
+      }
+      std::this_thread::sleep_for(kSettle);
+      PHUB_RETURN_IF_ERROR(server.measure(std::min(slice, options_.seconds), totals[i]));
+    }
   }
-  Result<Rates> rates = measure(server);
-  for (std::size_t job = 0; job < jobs; ++job) server.pause(job, false);
-  return rates;
+  PHUB_ASSIGN_OR_RETURN(drops_, server.drops());
+  for (const Totals& of : totals) {
+    std::vector<double> rates;
+    for (const double exchanges : of.exchanges) rates.push_back(exchanges / of.seconds);
+    progress(
+        fmt::format("  {:.1f} exchanges/s; of the time the server worked {:.0f} %, "
+                    "the workers' CPUs {:.0f} %",
+                    fmt::join(rates, ", "), 100 * sum_of(of.core_seconds) / of.seconds,
+                    100 * of.workers_busy / of.seconds));
+  }
+  return totals;
 }
 
 Load Tenants::saturating(const std::string& tenant, const std::string& job,
@@ -132,21 +149,19 @@ Status Tenants::below_capacity(const std::string& transport) {
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: 8 jobs below capacity, block {}", transport, block + 1));
     PHUB_ASSIGN_OR_RETURN(const auto server, start({}, loads));
-    PHUB_ASSIGN_OR_RETURN(const Rates all, measure(*server));
-    const std::vector<double>& together = all.exchanges;
     // Jobs of one size are alike: one of each is enough alone.
-    PHUB_ASSIGN_OR_RETURN(const Rates lenet, measure_only(*server, loads.size(), {0}));
-    PHUB_ASSIGN_OR_RETURN(const Rates resnet, measure_only(*server, loads.size(), {1}));
+    PHUB_ASSIGN_OR_RETURN(
+        const std::vector<Totals> totals,
+        measure(*server, {{0, 1, 2, 3, 4, 5, 6, 7}, {0}, {1}}, loads.size(), kSliceOfSteps));
     double lowest = 1.0;
     double sum = 0.0;
-    for (std::size_t i = 0; i < together.size(); ++i) {
-      const double alone = i % 2 == 0 ? lenet.exchanges[0] : resnet.exchanges[1];
-      const double kept = together[i] / alone;
+    for (std::size_t i = 0; i < loads.size(); ++i) {
+      const double kept = rate(totals[0], i) / rate(totals[1 + i % 2], i % 2);
       lowest = std::min(lowest, kept);
       sum += kept;
     }
     worst.add(100 * (1 - lowest));
-    mean.add(100 * (1 - sum / static_cast<double>(together.size())));
+    mean.add(100 * (1 - sum / static_cast<double>(loads.size())));
   }
   add("8 jobs below capacity, loss of the worst, %", transport, "<= 5", worst,
       worst.spread().median <= 5);
@@ -156,7 +171,7 @@ Status Tenants::below_capacity(const std::string& transport) {
 
 // How far the tenant that is farthest from its share of 1:2:4 is from it, in per cent.
 double farthest_from_weights(const std::vector<double>& got) {
-  const double total = std::accumulate(got.begin(), got.end(), 0.0);
+  const double total = sum_of(got);
   double most = 0.0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double share = static_cast<double>(1U << i) / 7.0;
@@ -176,22 +191,20 @@ Status Tenants::saturation(const std::string& transport) {
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: saturation with weights 1:2:4, block {}", transport, block + 1));
     PHUB_ASSIGN_OR_RETURN(const auto server, start({{"one", 1}, {"two", 2}, {"four", 4}}, loads));
-    PHUB_ASSIGN_OR_RETURN(const Rates rates, measure(*server));
-    exchanges.add(farthest_from_weights(rates.exchanges));
-    core_time.add(farthest_from_weights(rates.core_seconds));
-    busy.add(100 * rates.workers_busy);
+    // Shares without interruption.
+    PHUB_ASSIGN_OR_RETURN(const std::vector<Totals> shares,
+                          measure(*server, {{0, 1, 2}}, loads.size(), options_.seconds));
+    exchanges.add(farthest_from_weights(shares[0].exchanges));
+    core_time.add(farthest_from_weights(shares[0].core_seconds));
+    busy.add(100 * shares[0].workers_busy / shares[0].seconds);
     // Each alone on the same server: where a job's memory lies is worth a fifth of its speed.
+    PHUB_ASSIGN_OR_RETURN(const std::vector<Totals> totals,
+                          measure(*server, {{0, 1, 2}, {0}, {1}, {2}}, loads.size()));
     double alone = 0;
     for (std::size_t job = 0; job < loads.size(); ++job) {
-      PHUB_ASSIGN_OR_RETURN(const Rates only, measure_only(*server, loads.size(), {job}));
-      alone += only.exchanges[job] * static_cast<double>(1U << job) / 7.0;
+      alone += rate(totals[1 + job], job) * static_cast<double>(1U << job) / 7.0;
     }
-    // Before and after: the machine's speed drifts.
-    PHUB_ASSIGN_OR_RETURN(const Rates again, measure(*server));
-    const auto total = [](const Rates& of) {
-      return std::accumulate(of.exchanges.begin(), of.exchanges.end(), 0.0);
-    };
-    sum.add(100 * (1 - (total(rates) + total(again)) / 2 / alone));
+    sum.add(100 * (1 - sum_of(totals[0].exchanges) / totals[0].seconds / alone));
   }
   add("weights 1:2:4, farthest from its share of exchanges, %", transport, "<= 5", exchanges,
       exchanges.spread().median <= 5);
@@ -216,20 +229,17 @@ Status Tenants::flood(const std::string& transport) {
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: a tenant floods, block {}", transport, block + 1));
     PHUB_ASSIGN_OR_RETURN(const auto server, start(who, loads));
-    const std::vector<std::size_t> fair = {0, 1, 2};
-    PHUB_ASSIGN_OR_RETURN(const Rates before, measure_only(*server, loads.size(), fair));
-    PHUB_ASSIGN_OR_RETURN(const Rates valid, measure(*server));
-    PHUB_ASSIGN_OR_RETURN(const Rates after, measure_only(*server, loads.size(), fair));
     PHUB_RETURN_IF_ERROR(server->start_garbage());
-    PHUB_ASSIGN_OR_RETURN(const Rates garbage, measure_only(*server, loads.size(), fair));
-    const auto lost = [&](const Rates& now) {
-      const auto kept = [&](std::size_t job) {
-        return 2 * now.exchanges[job] / (before.exchanges[job] + after.exchanges[job]);
-      };
+    const std::size_t garbage = loads.size();
+    PHUB_ASSIGN_OR_RETURN(
+        const std::vector<Totals> totals,
+        measure(*server, {{0, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, garbage}}, garbage + 1));
+    const auto lost = [&](const Totals& now) {
+      const auto kept = [&](std::size_t job) { return rate(now, job) / rate(totals[0], job); };
       return 100 * (1 - std::min(kept(0), kept(1)));
     };
-    loss.add(lost(valid));
-    garbage_loss.add(lost(garbage));
+    loss.add(lost(totals[1]));
+    garbage_loss.add(lost(totals[2]));
   }
   add("a tenant floods with 6 jobs, others' worst loss, %", transport, "<= 10", loss,
       loss.spread().median <= 10);
