@@ -138,8 +138,8 @@ class CoreRig {
     worker.landing = memory_->landing(0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     const auto parts = *memory_->of(index, 0);
-    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 1));
-    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 1));
+    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 2));
+    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 2));
     std::tie(own.socket, cores.socket) = stream_pair();
     own.peer = cores.own;
     cores.peer = own.own;
