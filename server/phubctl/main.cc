@@ -56,7 +56,7 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
     create.add_option(name, value, help)->excludes(file)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
-  field("--rule", job.rule, "sum, mean, sgd, momentum or nesterov");
+  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
