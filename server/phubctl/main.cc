@@ -61,7 +61,7 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
-  field("--momentum", job.momentum, "For momentum and nesterov");
+  field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
   create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->excludes(file);

@@ -9,6 +9,7 @@
 #include "worker/client/progress.h"
 #include "worker/client/rendezvous.h"
 #include "worker/client/round_pushes.h"
+#include "worker/client/timeout.h"
 #include "worker/client/transport_choice.h"
 
 namespace phub {
@@ -66,9 +67,6 @@ class ClientImpl final : public Client {
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless() const;
   Status wait_for(std::optional<KeyId> key);
-  Status explain_timeout(std::optional<KeyId> key) const;
-  // A key that shares a chunk with `key` and has not been pushed, so that the chunk cannot be sent.
-  std::optional<KeyId> blocking_key(KeyId key) const;
   Status explain_failure();
 
   ClientOptions options_;
@@ -318,7 +316,12 @@ Status ClientImpl::wait_for(std::optional<KeyId> key) {
     case Progress::End::kFailed:
       return explain_failure();
     case Progress::End::kTimeout:
-      return explain_timeout(key);
+      return explain_timeout({.options = options_,
+                              .keys = keys_,
+                              .plan = *plan_,
+                              .progress = *progress_,
+                              .key = key,
+                              .owes_vote = pushes_.any()});
   }
   return {};
 }
@@ -336,33 +339,6 @@ Status ClientImpl::explain_failure() {
   if (heartbeat_->someone_left()) return heartbeat_->leavers();
   return loss ? heartbeat_->diagnose(loss->server, loss->core)
               : Status(Code::kUnavailable, "the exchange stopped");
-}
-
-Status ClientImpl::explain_timeout(std::optional<KeyId> key) const {
-  std::string message = "no answer within " + std::to_string(options_.timeout.count()) + " ms";
-  if (options_.loss_scale.kind == LossScaling::kVoted && pushes_.any()) {
-    message += ", and this worker has not voted since its last push: call vote before wait";
-    return {Code::kDeadlineExceeded, message};
-  }
-  if (key) {
-    message += " for key " + keys_[*key].name;
-    if (const auto other = blocking_key(*key)) {
-      message +=
-          ": it shares a chunk with key " + keys_[*other].name + ", which has not been pushed";
-      return {Code::kDeadlineExceeded, message};
-    }
-  }
-  message += "; another worker has not pushed it (see `phubctl job inspect " + options_.job + "`)";
-  return {Code::kDeadlineExceeded, message};
-}
-
-std::optional<KeyId> ClientImpl::blocking_key(KeyId key) const {
-  const Chunk& chunk = plan_->chunks[plan_->first_chunk[key]];
-  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
-    const KeyId other = plan_->segments[chunk.first_segment + i].key;
-    if (progress_->ready(other)) return other;
-  }
-  return std::nullopt;
 }
 
 Status ClientImpl::initialise() {
