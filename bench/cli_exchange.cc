@@ -58,6 +58,13 @@ int run_words(const Words& words) {
                          "--encrypt: only phub's tcp is encrypted; add tcp to --transport, and "
                          "phub to --systems if that is given"));
   }
+  const bool can_vote = has_phub && std::any_of(options.rules.begin(), options.rules.end(),
+                                                [](RuleKind rule) { return has_parameters(rule); });
+  if (options.vote && !can_vote) {
+    return finish(Status(Code::kInvalidArgument,
+                         "--vote: only phub's rules with parameters wait for votes; add sgd, "
+                         "momentum or nesterov to --rule, and phub to --systems if that is given"));
+  }
   return run_exchange(options);
 }
 
@@ -98,7 +105,8 @@ void add_exchange(CLI::App& app, Run& run) {
       "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"
       "  phub-bench exchange --transport shm,tcp --elements 8192 --iterations 7000 --peers gloo\n"
       "  phub-bench exchange --transport tcp --workers 4,8 --rule nesterov --json\n"
-      "  phub-bench exchange --transport tcp --encrypt");
+      "  phub-bench exchange --transport tcp --encrypt\n"
+      "  phub-bench exchange --rule momentum --dtype fp16 --vote");
   command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
       ->delimiter(',')
       ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
@@ -114,6 +122,10 @@ void add_exchange(CLI::App& app, Run& run) {
   command->add_flag("--encrypt", words->options.encrypt,
                     "also run phub over encrypted tcp (security.encrypt_data), taking turns with "
                     "phub over plain tcp");
+  command->add_flag(
+      "--vote", words->options.vote,
+      "also run phub with a vote of each worker at the end of each round, as a dynamic "
+      "loss scale needs it, taking turns with phub without");
   add_work(*command, words->options.work, words->work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, kMostChunkKib))

@@ -33,6 +33,7 @@ void add_exchange_worker(CLI::App& app, Run& run) {
   command->add_option("--rule", words->work.rule)->required();
   command->add_option("--order", words->work.order)->required();
   command->add_option("--chunk-kib", words->options.work.chunk_kib)->required();
+  command->add_flag("--vote", words->options.work.vote);
   command->callback([words, &run] {
     run = [words] {
       ExchangeWorkerOptions options = words->options;

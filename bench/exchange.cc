@@ -51,6 +51,13 @@ Status add_comparison(const ExchangeOptions& options, const Work& work, Places& 
     comparison.rows.push_back(system.get());
     lineup.systems.push_back(std::move(system));
   }
+  if (options.vote && has_parameters(work.rule) && comparison.phub != nullptr) {
+    Work voted = work;
+    voted.vote = true;
+    PHUB_ASSIGN_OR_RETURN(auto system, start_system(SystemKind::kPhub, voted, places));
+    comparison.rows.push_back(system.get());
+    lineup.systems.push_back(std::move(system));
+  }
   lineup.comparisons.push_back(std::move(comparison));
   return {};
 }

@@ -18,6 +18,7 @@ struct ExchangeOptions {
   std::vector<std::uint32_t> workers = {4};
   std::vector<RuleKind> rules = {RuleKind::kSum};
   bool encrypt = false;  // tcp is run twice, plain and encrypted
+  bool vote = false;     // rules with parameters are run twice, without and with votes
   Work work;             // the rest of the configuration
   std::vector<SystemKind> systems = {SystemKind::kPhub};
   BlockPlan plan;

@@ -7,6 +7,7 @@
 
 #include "bench/keys.h"
 #include "bench/reference.h"
+#include "kernels/reduce.h"
 #include "worker/client/phub.h"
 
 namespace phub::bench {
@@ -64,6 +65,7 @@ Status PhubTask::connect() {
       .wire_type = work_.dtype,
       .rule = work_.rule,
       .hyper = hyper(kTimedRate, kMomentum),
+      .loss_scale = {work_.vote ? LossScaling::kVoted : LossScaling::kNone},
       .deterministic = work_.deterministic,
       .chunk_bytes = static_cast<std::uint32_t>(work_.chunk_kib * kBytesPerKib),
       .timeout = kTimeout};
@@ -90,9 +92,15 @@ Status PhubTask::fill(std::uint32_t round) {
 
 Status PhubTask::iterate() {
   // Backward finishes the last layer first.
+  bool overflow = false;
   for (auto key = static_cast<KeyId>(keys_.size()); key-- > 0;) {
+    if (work_.vote) {
+      const kernels::Source wire{client_->gradient_bytes(key).data(), work_.dtype};
+      overflow = !kernels::all_finite(wire, keys_[key]) || overflow;
+    }
     PHUB_RETURN_IF_ERROR(client_->push(key));
   }
+  if (work_.vote) PHUB_RETURN_IF_ERROR(client_->vote({.overflow = overflow ? 1U : 0U}));
   return client_->wait_all();
 }
 

@@ -83,7 +83,8 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
       over = fmt::format("{:.2f}x", spread.median);
       range = fmt::format("[{:.2f} .. {:.2f}]", spread.min, spread.max);
     }
-    table.add({std::string(name_of(system->kind)) + (system->work.encrypt ? ", encrypted" : ""),
+    table.add({std::string(name_of(system->kind)) + (system->work.encrypt ? ", encrypted" : "") +
+                   (system->work.vote ? ", with votes" : ""),
                format_seconds(p50), format_seconds(percentile(seconds, kTail)),
                fmt::format("{:.2f}", exchanged_bytes(work) / p50 / kGiga), over, range,
                system->failure.empty() ? "yes" : "NO", system->checksum});

@@ -22,6 +22,7 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
           {"system", name_of(system.kind)},
           {"transport", work.encrypt ? work.transport : system.transport()},
           {"encrypted", work.encrypt},
+          {"votes", work.vote},
           {"workers", work.workers},
           {"servers", work.servers},
           {"server_cores", work.server_cores},

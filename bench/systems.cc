@@ -33,18 +33,19 @@ Result<std::string> peer_program(const Places& places, const std::string& name,
 Result<std::vector<Command>> phub_commands(const Work& work, const Places& places,
                                            const PhubServers& servers) {
   PHUB_ASSIGN_OR_RETURN(const std::string self, places.program("phub-bench"));
-  const Command command = {self,           "exchange-worker",
-                           "--servers",    servers.addresses(),
-                           "--job",        std::string(kJobName),
-                           "--workers",    std::to_string(work.workers),
-                           "--transport",  work.transport,
-                           "--congestion", work.congestion,
-                           "--elements",   std::to_string(work.elements),
-                           "--keys",       work.keys,
-                           "--dtype",      std::string(name_of(work.dtype)),
-                           "--rule",       std::string(name_of(work.rule)),
-                           "--order",      work.deterministic ? "deterministic" : "arrival",
-                           "--chunk-kib",  std::to_string(work.chunk_kib)};
+  Command command = {self,           "exchange-worker",
+                     "--servers",    servers.addresses(),
+                     "--job",        std::string(kJobName),
+                     "--workers",    std::to_string(work.workers),
+                     "--transport",  work.transport,
+                     "--congestion", work.congestion,
+                     "--elements",   std::to_string(work.elements),
+                     "--keys",       work.keys,
+                     "--dtype",      std::string(name_of(work.dtype)),
+                     "--rule",       std::string(name_of(work.rule)),
+                     "--order",      work.deterministic ? "deterministic" : "arrival",
+                     "--chunk-kib",  std::to_string(work.chunk_kib)};
+  if (work.vote) command.emplace_back("--vote");
   return std::vector<Command>(work.workers, command);
 }
 

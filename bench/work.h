@@ -23,6 +23,7 @@ struct Work {
   std::uint32_t chunk_kib = 32;
   std::string congestion = "auto";  // tcp_congestion_control of servers and workers
   bool encrypt = false;             // tcp: the servers' security.encrypt_data
+  bool vote = false;  // a vote of each worker ends each round (common/base/loss_scale.h)
   std::uint32_t servers = 1;
   std::uint32_t server_cores = 2;  // of each server
 

@@ -17,6 +17,9 @@ constexpr std::uint32_t kClassesMax = 1'000'000;
 constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
+constexpr std::uint32_t kAccumulateMax = 4096;
+constexpr int kLossScaleExponentMin = -10;
+constexpr int kLossScaleExponentMax = 24;
 
 void check_number(ConfigCheck& check, std::string_view field, float value, bool is_right,
                   std::string_view wanted) {
@@ -65,7 +68,7 @@ void check_schedule(const ScheduleConfig& schedule, ConfigCheck check, ConfigChe
 }
 
 void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, ConfigCheck& parent) {
-  check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov"});
+  check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov", "lars"});
   check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
                "above 0");
   check.unused_unless(optimizer.rule() != "sgd", "momentum",
@@ -75,8 +78,33 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, Config
                "at least 0 and below 1");
   check_number(check, "weight_decay", optimizer.weight_decay(), optimizer.weight_decay() >= 0.0F,
                "0 or above");
+  const bool is_lars = optimizer.rule() == "lars";
+  check.unused_unless(is_lars, "trust_coefficient", "unless rule is \"lars\"");
+  check.unused_unless(is_lars, "trust_epsilon", "unless rule is \"lars\"");
+  check_number(check, "trust_coefficient", optimizer.trust_coefficient(),
+               optimizer.trust_coefficient() > 0.0F, "above 0");
+  check_number(check, "trust_epsilon", optimizer.trust_epsilon(), optimizer.trust_epsilon() >= 0.0F,
+               "0 or above");
   if (optimizer.has_schedule()) {
     check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()), check);
+  }
+  parent.absorb(check);
+}
+
+void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigCheck& parent) {
+  check_number(check, "factor", scale.factor(), scale.factor() > 0.0F, "above 0");
+  check.unused_unless(!scale.has_dynamic(), "factor", "beside dynamic (set dynamic.initial)");
+  if (scale.has_dynamic()) {
+    ConfigCheck dynamic = check.nested("dynamic", scale.dynamic());
+    int exponent = 0;
+    const float initial = scale.dynamic().initial();
+    const bool is_power = std::frexp(initial, &exponent) == 0.5F;
+    check_number(
+        dynamic, "initial", initial,
+        is_power && exponent > kLossScaleExponentMin && exponent <= kLossScaleExponentMax + 1,
+        "a power of two from 2^-10 to 2^24");
+    dynamic.require(scale.dynamic().growth_steps() > 0, "growth_steps", "0 steps: give at least 1");
+    check.absorb(dynamic);
   }
   parent.absorb(check);
 }
@@ -85,6 +113,13 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
   check.in_range("threads", train.threads(), 1U, kThreadsMax);
+  check.in_range("accumulate", train.accumulate(), 1U, kAccumulateMax);
+  check_number(check, "label_smoothing", train.label_smoothing(),
+               train.label_smoothing() >= 0.0F && train.label_smoothing() < 1.0F,
+               "at least 0 and below 1");
+  if (train.has_loss_scale()) {
+    check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
+  }
   parent.absorb(check);
 }
 

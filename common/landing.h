@@ -1,7 +1,7 @@
 // Where one-sided pushes land: the layout of the window that a core gives to a worker.
 //
-// A Hyper first, then the core's chunks by slot, each on cache lines of its own. Both ends compute
-// the same from the plan. A value; immutable, any thread.
+// A Hyper and a Vote first, then the core's chunks by slot, each on cache lines of its own. Both
+// ends compute the same from the plan. A value; immutable, any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@ namespace phub {
 
 struct Landing {
   static constexpr std::uint64_t kHyper = 0;  // bytes from the start of the window, as all here
+  static constexpr std::uint64_t kVote = 32;  // in the Hyper's line
   std::vector<std::uint64_t> slots;
   std::uint64_t bytes = 0;  // of the window, a multiple of the page size
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <string>
 #include <tuple>
@@ -166,8 +165,26 @@ class Cutter {
   bool fusing_ = false;    // the last chunk holds small keys only and may take another
 };
 
+// Chunks that go to one core together.
+struct Unit {
+  std::uint32_t first_chunk = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t elements = 0;
+};
+
+std::vector<Unit> units_of(const PlanInput& input, const Plan& plan) {
+  std::vector<Unit> units;
+  for (std::uint32_t id = 0; id < plan.chunks.size(); id += units.back().chunks) {
+    const std::uint32_t key = plan.segments[plan.chunks[id].first_segment].key;
+    Unit unit{.first_chunk = id, .chunks = input.whole_keys ? plan.chunk_count[key] : 1};
+    for (std::uint32_t i = 0; i < unit.chunks; ++i) unit.elements += plan.chunks[id + i].elements;
+    units.push_back(unit);
+  }
+  return units;
+}
+
 // Longest first to the least loaded core.
-void place(const PlanInput& input, std::vector<Chunk>& chunks) {
+void place(const PlanInput& input, Plan& plan) {
   using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // bytes, server, core
   std::priority_queue<Load, std::vector<Load>, std::greater<>> cores;
   std::size_t index = 0;
@@ -177,17 +194,17 @@ void place(const PlanInput& input, std::vector<Chunk>& chunks) {
       ++index;
     }
   }
-  std::vector<std::uint32_t> order(chunks.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return chunks[a].elements > chunks[b].elements;
-  });
-  for (const std::uint32_t id : order) {
+  std::vector<Unit> units = units_of(input, plan);
+  std::stable_sort(units.begin(), units.end(),
+                   [](const Unit& a, const Unit& b) { return a.elements > b.elements; });
+  for (const Unit& unit : units) {
     const auto [load, server, core] = cores.top();
     cores.pop();
-    chunks[id].server = server;
-    chunks[id].core = core;
-    cores.emplace(load + chunks[id].elements * size_of(input.wire_type), server, core);
+    for (std::uint32_t i = 0; i < unit.chunks; ++i) {
+      plan.chunks[unit.first_chunk + i].server = server;
+      plan.chunks[unit.first_chunk + i].core = core;
+    }
+    cores.emplace(load + unit.elements * size_of(input.wire_type), server, core);
   }
 }
 
@@ -227,6 +244,7 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
   hash.add(static_cast<std::uint64_t>(input.wire_type));
   hash.add(input.chunk_bytes);
   hash.add_all(input.cores_per_server);
+  if (input.whole_keys) hash.add(1);
   hash.add(plan.chunks.size());
   for (const Chunk& chunk : plan.chunks) {
     hash.add(chunk.arena_offset);
@@ -259,7 +277,7 @@ Result<Plan> make_plan(const PlanInput& input) {
   Cutter cutter(input, plan);
   for (const std::uint64_t elements : input.key_elements) cutter.add_key(elements);
   cutter.finish();
-  place(input, plan.chunks);
+  place(input, plan);
   number_slots(input.cores_per_server, plan);
   plan.hash = hash_of(input, plan);
   return plan;

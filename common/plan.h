@@ -31,6 +31,8 @@ struct PlanInput {
   std::vector<std::uint32_t> cores_per_server;  // each > 0
   // What other jobs have on each core already, server after server; empty: nothing anywhere.
   std::vector<std::uint64_t> core_load_bytes = {};
+  // All chunks of a key go to one core: for rules that need a whole key at once (lars).
+  bool whole_keys = false;
 };
 
 // A key's part in a chunk.
@@ -69,7 +71,9 @@ struct Plan {
 // ceil(bytes / chunk_bytes) chunks; smaller neighbours are fused until a chunk is full. Chunks go
 // longest first (ties: by index) to the least loaded core (ties: server 0's core 0 first), other
 // jobs' load counted; on cores that are empty at first this is within 4/3 - 1/(3m) of the optimum
-// on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969).
+// on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969). With whole_keys what is
+// placed so is a sliced key's chunks together: a key that is larger than a core's even share then
+// sets the busiest core's load.
 // Errors: kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 

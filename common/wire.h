@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 
 namespace phub::wire {
@@ -16,19 +17,35 @@ inline constexpr std::uint32_t kSlotMask = (1U << kSlotBits) - 1;
 
 // Slot that carries a Hyper in place of a chunk: it holds for the pushes that follow it.
 inline constexpr std::uint32_t kHyperSlot = kSlotMask;
+// Slot that carries a Vote: see common/base/loss_scale.h.
+inline constexpr std::uint32_t kVoteSlot = kSlotMask - 1;
+constexpr bool is_control(std::uint32_t slot) { return slot >= kVoteSlot; }
+
+// Of an answer: the chunk's update was left out, so that its parameters are those of the round
+// before. A job has fewer chunks than this (JobLimits::chunks_max).
+inline constexpr std::uint32_t kSkippedBit = 1U << (kSlotBits - 1);
 
 constexpr std::uint32_t immediate(std::uint32_t slot, std::uint32_t epoch) {
   return (epoch << kSlotBits) | (slot & kSlotMask);
 }
 constexpr std::uint32_t slot_of(std::uint32_t immediate) { return immediate & kSlotMask; }
 constexpr std::uint32_t epoch_of(std::uint32_t immediate) { return immediate >> kSlotBits; }
+constexpr std::uint32_t answer(std::uint32_t slot, std::uint32_t epoch, bool skipped) {
+  return immediate(slot, epoch) | (skipped ? kSkippedBit : 0);
+}
+constexpr std::uint32_t answered_slot_of(std::uint32_t immediate) {
+  return slot_of(immediate) & ~kSkippedBit;
+}
+constexpr bool was_skipped(std::uint32_t immediate) { return (immediate & kSkippedBit) != 0; }
 constexpr bool same_epoch(std::uint32_t immediate, std::uint32_t epoch) {
   return epoch_of(immediate) == (epoch & 0xFFU);
 }
 
-// A worker's memory: one Hyper per connection, then the gradient arena. A Hyper is written while
-// no push is outstanding and read before the answer to a push that follows it, so one is enough.
+// A worker's memory: one line per connection with a Hyper and a Vote, then the gradient arena. A
+// Hyper is written while no push is outstanding and read before the answer to a push that follows
+// it, a Vote when all of a round is pushed and read before the round's answers: one each is enough.
 inline constexpr std::size_t kHyperStride = 64;
+inline constexpr std::size_t kVoteOffset = 32;  // in the line
 constexpr std::size_t hyper_bytes(std::size_t connections) {
   return (connections * kHyperStride + 4095) / 4096 * 4096;
 }

@@ -34,6 +34,7 @@ struct Update {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {};
   float weight_decay = 0.0F;
+  float trust = 1.0F;              // rule lars: see kernels/lars.h
   float* parameters = nullptr;     // fp32 [elements]: output; for rules with parameters also input
   float* state = nullptr;          // fp32 [elements] for rules with state, else null
   std::byte* published = nullptr;  // [elements] of published_type, or null
@@ -48,6 +49,15 @@ inline constexpr std::size_t kMaxSources = 64;
 // common/base/rule.h), in one pass: with S sources it reads S + 1 + state streams and writes
 // 1 + state (+ 1 published).
 void update(const Update& arguments);
+
+// The sum of the squares, in double: element i is added to partial sum i mod kSquareLanes, and the
+// partial sums are then added pairwise, lane l to lane l + n / 2 for n = kSquareLanes, ..., 2. A
+// square of an fp32 number is exact in double. The sum is finite if and only if every element is.
+inline constexpr std::size_t kSquareLanes = 16;
+double sum_of_squares(const float* values, std::size_t elements);
+
+// Whether no element is infinite or a NaN.
+bool all_finite(Source source, std::size_t elements);
 
 // dst[i] = src[i], rounded to nearest even.
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

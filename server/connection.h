@@ -31,6 +31,7 @@ struct Connection {
   Prices* prices = nullptr;          // of its pushes
   Hyper hyper;                       // for the pushes that follow
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
+  alignas(8) Vote arriving_vote;     // and the next vote
   PrioritySet answers;               // slots that are complete and not answered yet
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn

@@ -40,8 +40,24 @@ Result<RuleKind> rule_from(control::UpdateRule rule) {
       return RuleKind::kMomentum;
     case control::RULE_NESTEROV:
       return RuleKind::kNesterov;
+    case control::RULE_LARS:
+      return RuleKind::kLars;
     default:
       return bad_enumerator("rule", rule);
+  }
+}
+
+Result<LossScale> loss_scale_from(const control::JobSpec& message) {
+  const float factor = message.loss_scale() == 0.0F ? 1.0F : message.loss_scale();
+  switch (message.loss_scaling()) {
+    case control::LOSS_SCALING_NONE:
+      return LossScale{LossScaling::kNone, factor};
+    case control::LOSS_SCALING_STATIC:
+      return LossScale{LossScaling::kStatic, factor};
+    case control::LOSS_SCALING_VOTED:
+      return LossScale{LossScaling::kVoted, factor};
+    default:
+      return bad_enumerator("loss_scaling", message.loss_scaling());
   }
 }
 
@@ -69,8 +85,22 @@ control::UpdateRule message_of(RuleKind rule) {
       return control::RULE_MOMENTUM;
     case RuleKind::kNesterov:
       return control::RULE_NESTEROV;
+    case RuleKind::kLars:
+      return control::RULE_LARS;
   }
   return control::RULE_SUM;
+}
+
+control::LossScaling message_of(LossScaling kind) {
+  switch (kind) {
+    case LossScaling::kNone:
+      return control::LOSS_SCALING_NONE;
+    case LossScaling::kStatic:
+      return control::LOSS_SCALING_STATIC;
+    case LossScaling::kVoted:
+      return control::LOSS_SCALING_VOTED;
+  }
+  return control::LOSS_SCALING_NONE;
 }
 
 control::JobState message_of(JobState state) {
@@ -97,6 +127,8 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
   message.set_staging_bytes(counters.staging_bytes);
   message.set_chunks(counters.chunks);
   message.set_reserved_page_bytes(counters.reserved_page_bytes);
+  message.set_rounds_skipped(counters.rounds_skipped);
+  message.set_updates_skipped(counters.updates_skipped);
 }
 
 }  // namespace
@@ -104,6 +136,7 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
 Result<JobSpec> spec_from(const control::JobSpec& message) {
   PHUB_ASSIGN_OR_RETURN(const DataType wire_type, wire_type_from(message.wire_type()));
   PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
+  PHUB_ASSIGN_OR_RETURN(const LossScale loss_scale, loss_scale_from(message));
   if (message.order() != control::ORDER_DETERMINISTIC &&
       message.order() != control::ORDER_ARRIVAL) {
     return bad_enumerator("order", message.order());
@@ -118,11 +151,15 @@ Result<JobSpec> spec_from(const control::JobSpec& message) {
       .hyper = {.learning_rate = message.learning_rate(),
                 .momentum = message.momentum(),
                 .gradient_scale = message.gradient_scale()},
+      .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
+      .loss_scale = loss_scale,
       .keys = {}};
   spec.keys.reserve(static_cast<std::size_t>(message.keys_size()));
   for (const control::Key& key : message.keys()) {
-    spec.keys.push_back(
-        {.name = key.name(), .elements = key.elements(), .weight_decay = key.weight_decay()});
+    spec.keys.push_back({.name = key.name(),
+                         .elements = key.elements(),
+                         .weight_decay = key.weight_decay(),
+                         .plain = key.plain()});
   }
   return spec;
 }
@@ -152,12 +189,19 @@ void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
   message.set_learning_rate(spec.hyper.learning_rate);
   message.set_momentum(spec.hyper.momentum);
   message.set_gradient_scale(gradient_scale_of(spec));
+  message.set_loss_scaling(message_of(spec.loss_scale.kind));
+  if (spec.loss_scale.kind == LossScaling::kStatic) message.set_loss_scale(spec.loss_scale.factor);
+  if (spec.rule == RuleKind::kLars) {
+    message.set_trust_coefficient(lars_of(spec).coefficient);
+    message.set_trust_epsilon(spec.lars.epsilon);
+  }
   if (keys == Keys::kLeftOut) return;
   for (const JobKey& key : spec.keys) {
     control::Key* const entry = message.add_keys();
     entry->set_name(key.name);
     entry->set_elements(key.elements);
     entry->set_weight_decay(key.weight_decay);
+    entry->set_plain(key.plain);
   }
 }
 
@@ -210,6 +254,7 @@ void fill(const PlanView& view, control::PlanReply& message) {
   message.set_hash(plan.hash);
   message.set_chunk_bytes(view.spec->chunk_bytes);
   message.set_is_preview(view.is_preview);
+  message.set_whole_keys(needs_whole_keys(view.spec->rule));
   fill_loads(view, *message.mutable_loads());
   fill_ports(view, message);
   for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {

@@ -55,6 +55,7 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
       events_(4 * static_cast<std::size_t>(max_connections)) {
   dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
   held_.reserve(max_connections);
+  releasing_.reserve(3 * static_cast<std::size_t>(max_connections));
 }
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
@@ -117,7 +118,8 @@ bool Core::run_once() {
   const bool tcp = drain(*tcp_, tcp_connections_);
   const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
   const bool more = serve();
-  const bool any = shm || tcp || verbs || more;
+  if (!releasing_.empty()) release();
+  const bool any = shm || tcp || verbs || more || !releasing_.empty();
   // While there is work, answers are gathered: a few in one call wake a worker once.
   answer(!any);
   if (!held_.empty()) release_held();
@@ -163,12 +165,12 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   bytes_received_.add(arrived.bytes);
   if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
     drops_.count(Drop::kStaleEpoch);
-    const bool hyper = wire::slot_of(arrived.immediate) == wire::kHyperSlot;
-    if (!connection.in_place && !hyper) shard.give_buffer(arrived.data);
+    const bool control = wire::is_control(wire::slot_of(arrived.immediate));
+    if (!connection.in_place && !control) shard.give_buffer(arrived.data);
     shares_.charge(shard, connection.prices->cost(arrived.bytes));  // no sample: nothing is done
     return;
   }
-  if (connection.queued > shard.chunks()) {  // each chunk once, and a Hyper
+  if (connection.queued > shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
     return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
   ++connection.queued;
@@ -238,11 +240,12 @@ void Core::serve_alone(Shard& shard) {
 void Core::serve(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   --connection.queued;
-  const bool hyper = wire::slot_of(arrival.immediate) == wire::kHyperSlot;
+  const std::uint32_t slot = wire::slot_of(arrival.immediate);
+  const bool control = wire::is_control(slot);
   if (connection.lost) {  // and its memory with it
-    if (!connection.in_place && !hyper) connection.shard->give_buffer(arrival.data);
-  } else if (hyper) {
-    on_hyper(arrival);
+    if (!connection.in_place && !control) connection.shard->give_buffer(arrival.data);
+  } else if (control) {
+    slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
   } else {
     on_chunk(arrival);
   }
@@ -278,8 +281,15 @@ void Core::on_chunk(const Arrival& arrival) {
       return shard.times->pushed(connection.worker, slot, arrival.arrived);
     case Outcome::kCompleted:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
-      shard.times->completed(slot, arrival.arrived, ticks(), rate_);
+      shard.times->gathered(slot, arrival.arrived, rate_);
+      shard.times->completed(slot, ticks());
       return on_complete(shard, slot);
+    case Outcome::kReleasable:
+      release_soon(shard);
+      [[fallthrough]];
+    case Outcome::kHeld:
+      shard.times->pushed(connection.worker, slot, arrival.arrived);
+      return shard.times->gathered(slot, arrival.arrived, rate_);
     case Outcome::kStopped:
       return drops_.count(Drop::kLateWrite);
     case Outcome::kUnknownChunk:
@@ -351,13 +361,18 @@ std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uin
     if (bytes != sizeof(Hyper)) return nullptr;
     return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
   }
+  if (wire::slot_of(immediate) == wire::kVoteSlot) {
+    if (bytes != sizeof(Vote)) return nullptr;
+    return reinterpret_cast<std::byte*>(&connection.arriving_vote);
+  }
   if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
   return connection.shard->take_buffer();
 }
 
 void Core::abandon(transport::PeerId peer, std::byte* data) {
   Connection& connection = *tcp_connections_[peer];
-  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper)) {
+  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
+      data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
     connection.shard->give_buffer(data);
   }
 }

@@ -100,6 +100,9 @@ class Core final : private transport::Placement {
   void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent);
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
+  void on_vote(const Arrival& arrival);
+  void release_soon(Shard& shard);
+  void release();
   void on_complete(Shard& shard, std::uint32_t slot);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
   void answer(bool all);
@@ -124,6 +127,7 @@ class Core final : private transport::Placement {
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
   std::vector<Connection*> dirty_;                   // with answers to send
   std::vector<Connection*> held_;                    // paused
+  std::vector<Shard*> releasing_;                    // with held sums whose updates are due
   std::array<transport::Completion, 64> completions_;
   TickRate rate_ = TickRate::measure();
   std::uint64_t turn_ticks_ = rate_.ticks_of(kTurn);

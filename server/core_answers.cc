@@ -72,7 +72,7 @@ bool Core::answer(Connection& connection) {
       shard.times->answering(slot, now, rate_);
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
-                         .immediate = wire::immediate(slot, shard.epoch())};
+                         .immediate = wire::answer(slot, shard.epoch(), shard.was_skipped(slot))};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
     bytes_sent_.add(bytes);

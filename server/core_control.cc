@@ -25,6 +25,7 @@ void forget(std::vector<std::unique_ptr<Connection>>& connections, const Shard* 
 void Core::detach(Shard* shard) {
   call([&] {
     shares_.remove(*shard);
+    std::erase(releasing_, shard);
     forget(tcp_connections_, shard, dirty_, held_, connections_);
     forget(shm_connections_, shard, dirty_, held_, connections_);
     forget(verbs_connections_, shard, dirty_, held_, connections_);
@@ -48,6 +49,7 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     connection->prices = &prices_.of({.rule = shard.rule(),
                                       .wire_type = shard.wire_type(),
                                       .workers = shard.workers(),
+                                      .loss_scaling = shard.loss_scaling(),
                                       .transport = &endpoint});
     if (!shard.is_added()) shares_.add(shard, shard.tenant_id(), shard.weight());
     shard.connections[connection->worker] = connection.get();

@@ -117,6 +117,7 @@ Room PinnedDataPlane::room() const {
     const std::uint64_t pinned = bytes_pinned(job.shape, !ports_.empty());
     std::uint64_t touched = job.memory->resident_bytes();
     for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
+    for (const auto& shard : job.shards) touched += shard->held_bytes();
     room.admitted_bytes += pinned;
     room.untouched_bytes += pinned - std::min(pinned, touched);
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/base/waiting.h"
@@ -99,12 +100,21 @@ struct JobShape {
   Hyper hyper;
   bool deterministic = true;
   std::vector<float> weight_decay;  // per key
+  LarsOptions lars = {};            // of rule lars
+  std::vector<bool> plain = {};     // per key, of rule lars: at trust 1; empty: none
+  LossScale loss_scale = {};
   std::shared_ptr<const Plan> plan;
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
   std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
   std::uint64_t rounds_before = 0;                   // that a restored job had behind it
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
 };
+
+// Whether a chunk's sum is held before its update: until the whole key's is there, until the
+// workers have voted, or to see whether it is finite.
+inline bool holds_sums(const JobShape& shape) {
+  return needs_whole_keys(shape.rule) || shape.loss_scale.kind != LossScaling::kNone;
+}
 
 // A copy of a running job, and what it cost the job.
 struct CopiedJob {
@@ -130,6 +140,8 @@ struct JobCounters {
   std::uint64_t staging_bytes = 0;          // of which staging: tcp buffers, verbs windows
   std::uint64_t reserved_page_bytes = 0;    // of memory_bytes, in huge pages of the machine's pool
   std::uint64_t queued_pushes = 0;          // arrived and waiting for their turn
+  std::uint64_t rounds_skipped = 0;         // by the workers' votes
+  std::uint64_t updates_skipped = 0;        // of single chunks: what was not finite
   LatencyCounts push_to_reply = {};         // of each answer, from the chunk's first push
   LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
   std::vector<WorkerTraffic> workers = {};  // by worker

@@ -1,4 +1,6 @@
 // What the data plane tells of its cores, its jobs and what it refused.
+#include <algorithm>
+
 #include "server/pinned_data_plane.h"
 
 namespace phub::server {
@@ -8,6 +10,9 @@ void add_counters(const Shard& shard, JobCounters& counters) {
   counters.chunks += shard.chunks();
   counters.chunks_completed += shard.chunks_completed.value();
   counters.staging_bytes += shard.staging_bytes();
+  // Each core counts the rounds that are skipped on all of them.
+  counters.rounds_skipped = std::max(counters.rounds_skipped, shard.rounds_skipped.value());
+  counters.updates_skipped += shard.updates_skipped.value();
   counters.queued_pushes += shard.arrivals->length();
   counters.push_to_reply.add(shard.times->push_to_reply.counts());
   counters.wait_for_slowest.add(shard.times->wait_for_slowest.counts());

@@ -85,12 +85,18 @@ JobShape shape_of(const Job& job) {
                  .hyper = spec.hyper,
                  .deterministic = spec.deterministic,
                  .weight_decay = {},
+                 .lars = lars_of(spec),
+                 .plain = {},
+                 .loss_scale = spec.loss_scale,
                  .plan = job.plan,
                  .server_index = job.topology.server_index,
                  .core_load_bytes = job.core_load_bytes};
   shape.hyper.gradient_scale = gradient_scale_of(spec);
   shape.weight_decay.reserve(spec.keys.size());
-  for (const JobKey& key : spec.keys) shape.weight_decay.push_back(key.weight_decay);
+  for (const JobKey& key : spec.keys) {
+    shape.weight_decay.push_back(key.weight_decay);
+    shape.plain.push_back(key.plain);
+  }
   return shape;
 }
 

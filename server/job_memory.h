@@ -21,11 +21,13 @@ inline std::uint64_t elements_here(const JobShape& shape) {
   return elements;
 }
 
-// Of one server's chunks: parameters and optimizer state, without staging.
+// Of one server's chunks: parameters and optimizer state, without staging; sums that are held until
+// the job's workers have voted, or its longest keys are whole, count as all of them.
 inline std::uint64_t bytes_needed(const JobShape& shape) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  return elements_here(shape) * (wire + master + state_arrays(shape.rule) * sizeof(float));
+  const std::uint64_t held = holds_sums(shape) ? sizeof(float) : 0;
+  return elements_here(shape) * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
 }
 
 // What a snapshot takes while it is made: the copy, and as much again for the tensors of its file.

@@ -55,6 +55,10 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
       return invalid("keys[{}].weight_decay: \"{}\" has {}, it must be finite and not negative", i,
                      key.name, key.weight_decay);
     }
+    if (key.plain && spec.rule != RuleKind::kLars) {
+      return invalid("keys[{}].plain: \"{}\" has it, but rule {} knows no plain keys; leave it out",
+                     i, key.name, name_of(spec.rule));
+    }
     elements += key.elements;  // cannot wrap: keys_max * elements_max < 2^64
     if (elements > limits.elements_max) {
       return invalid("keys: more than {} elements in all", limits.elements_max);
@@ -92,6 +96,37 @@ Status validate_hyper(const JobSpec& spec) {
   return {};
 }
 
+Status validate_lars(const JobSpec& spec) {
+  const LarsOptions& lars = spec.lars;
+  if (spec.rule != RuleKind::kLars && lars != LarsOptions{.coefficient = 0.0F}) {
+    return invalid("trust_coefficient: rule {} has neither this nor trust_epsilon; leave both out",
+                   name_of(spec.rule));
+  }
+  if (!std::isfinite(lars.coefficient) || lars.coefficient < 0.0F) {
+    return invalid("trust_coefficient: {} must be finite and not negative", lars.coefficient);
+  }
+  if (!std::isfinite(lars.epsilon) || lars.epsilon < 0.0F) {
+    return invalid("trust_epsilon: {} must be finite and not negative", lars.epsilon);
+  }
+  return {};
+}
+
+Status validate_loss_scale(const JobSpec& spec) {
+  const LossScale& scale = spec.loss_scale;
+  if (scale.kind != LossScaling::kNone && !has_parameters(spec.rule)) {
+    return invalid(
+        "loss_scaling: rule {} has no parameters to spare; divide the sum at the workers",
+        name_of(spec.rule));
+  }
+  if (scale.kind != LossScaling::kStatic && scale.factor != 1.0F) {
+    return invalid("loss_scale: {} is for static loss scaling only; leave it out", scale.factor);
+  }
+  if (!(std::isfinite(scale.factor) && scale.factor > 0.0F)) {
+    return invalid("loss_scale: {} must be finite and above 0", scale.factor);
+  }
+  return {};
+}
+
 template <typename T>
 Status same(std::string_view field, const T& existing, const T& joining) {
   if (existing == joining) return {};
@@ -108,6 +143,7 @@ Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
     const std::string key = fmt::format("keys[{}] (\"{}\")", i, ours.name);
     PHUB_RETURN_IF_ERROR(same(key + " elements", ours.elements, theirs.elements));
     PHUB_RETURN_IF_ERROR(same(key + " weight_decay", ours.weight_decay, theirs.weight_decay));
+    PHUB_RETURN_IF_ERROR(same(key + " plain", ours.plain, theirs.plain));
   }
   return {};
 }
@@ -116,6 +152,12 @@ Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
 
 float gradient_scale_of(const JobSpec& spec) {
   return spec.hyper.gradient_scale == 0.0F ? default_scale(spec) : spec.hyper.gradient_scale;
+}
+
+LarsOptions lars_of(const JobSpec& spec) {
+  LarsOptions lars = spec.lars;
+  if (lars.coefficient == 0.0F) lars.coefficient = LarsOptions().coefficient;
+  return lars;
 }
 
 Status validate(const JobSpec& spec, const JobLimits& limits) {
@@ -130,6 +172,8 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
                    std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min, limits.chunk_bytes_max);
   }
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
+  PHUB_RETURN_IF_ERROR(validate_lars(spec));
+  PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
   return validate_keys(spec, limits);
 }
 
@@ -147,6 +191,12 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(same("momentum", existing.hyper.momentum, joining.hyper.momentum));
   PHUB_RETURN_IF_ERROR(
       same("gradient_scale", gradient_scale_of(existing), gradient_scale_of(joining)));
+  PHUB_RETURN_IF_ERROR(
+      same("trust_coefficient", lars_of(existing).coefficient, lars_of(joining).coefficient));
+  PHUB_RETURN_IF_ERROR(same("trust_epsilon", existing.lars.epsilon, joining.lars.epsilon));
+  PHUB_RETURN_IF_ERROR(
+      same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
+  PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 
@@ -156,7 +206,8 @@ PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& core
                   .wire_type = spec.wire_type,
                   .chunk_bytes = spec.chunk_bytes,
                   .cores_per_server = cores_per_server,
-                  .core_load_bytes = core_load_bytes};
+                  .core_load_bytes = core_load_bytes,
+                  .whole_keys = needs_whole_keys(spec.rule)};
   input.key_elements.reserve(spec.keys.size());
   for (const JobKey& key : spec.keys) input.key_elements.push_back(key.elements);
   return input;

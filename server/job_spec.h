@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/plan.h"
@@ -19,6 +20,7 @@ struct JobKey {
   std::string name;
   std::uint64_t elements = 0;
   float weight_decay = 0.0F;
+  bool plain = false;  // rule lars: at trust 1
 };
 
 struct JobSpec {
@@ -28,8 +30,10 @@ struct JobSpec {
   RuleKind rule = RuleKind::kSum;
   bool deterministic = true;
   std::uint32_t chunk_bytes = 32 * 1024;
-  Hyper hyper{.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
-  std::vector<JobKey> keys;             // in forward order
+  Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
+  LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
+  LossScale loss_scale = {};
+  std::vector<JobKey> keys;  // in forward order
 };
 
 struct JobLimits {
@@ -52,6 +56,9 @@ Status compare(const JobSpec& existing, const JobSpec& joining);
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
 float gradient_scale_of(const JobSpec& spec);
+
+// The trust coefficient that holds.
+LarsOptions lars_of(const JobSpec& spec);
 
 // The plan's input for this job on these servers.
 PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,

@@ -25,11 +25,14 @@ class RoundTimes {
     if (chunks_[slot].first_push == 0) chunks_[slot].first_push = now;
   }
 
-  // The chunk's last push arrived at `arrived`; it is complete now.
-  void completed(std::uint32_t slot, std::uint64_t arrived, std::uint64_t now,
-                 const TickRate& rate) {
+  // The chunk's last push arrived at `arrived`.
+  void gathered(std::uint32_t slot, std::uint64_t arrived, const TickRate& rate) {
+    wait_for_slowest.add(rate.nanoseconds_of(passed(chunks_[slot].first_push, arrived)));
+  }
+
+  // It is complete now.
+  void completed(std::uint32_t slot, std::uint64_t now) {
     Chunk& chunk = chunks_[slot];
-    wait_for_slowest.add(rate.nanoseconds_of(passed(chunk.first_push, arrived)));
     chunk.answered_from = chunk.first_push;
     chunk.first_push = 0;
     log_.completed(now);

@@ -35,16 +35,17 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
     shard->add_chunk(shape, shape.plan->chunks[id]);
     if (shape.initial) shard->restore(shard->chunks_.back(), *shape.initial);
   }
+  if (holds_sums(shape)) shard->create_held(shape, core);
   // Worst case: every push of every worker is parked, each connection has a frame on its way, and
-  // a sum of 16-bit pushes is being started.
+  // a sum of 16-bit pushes is being started. A sum that is held takes the place of its pushes.
   const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
   const std::size_t bytes = shape.plan->max_chunk_elements * sizeof(float);
   PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, bytes));
   shard->staging_budget_ = 4 * shape.workers + kStagingBudgetBytes / bytes;
   shard->connections.resize(shape.workers);
   shard->contributions_.resize(shard->chunks_.size() * shape.workers);
-  // Each chunk and a Hyper of each worker, at most.
-  shard->arrivals = std::make_unique<ArrivalQueue>((shard->chunks_.size() + 1) * shape.workers);
+  // Each chunk, a Hyper and a Vote of each worker, at most.
+  shard->arrivals = std::make_unique<ArrivalQueue>((shard->chunks_.size() + 2) * shape.workers);
   shard->times = std::make_unique<RoundTimes>(shape.workers, shard->chunks());
   return shard;
 }
@@ -58,7 +59,7 @@ void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
   for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
     const Segment& segment = shape.plan->segments[chunk.first_segment + i];
     const float decay = has_parameters(rule_) ? shape.weight_decay[segment.key] : 0.0F;
-    if (i > 0 && runs_.back().weight_decay == decay) {
+    if (i > 0 && !needs_whole_keys(rule_) && runs_.back().weight_decay == decay) {
       runs_.back().elements += segment.elements;
     } else {
       runs_.push_back({segment.chunk_offset, segment.elements, decay});
@@ -109,6 +110,7 @@ Outcome Shard::arrive(const Push& push) {
     fold(chunk, contributions);
     return Outcome::kAccepted;
   }
+  if (held_ != nullptr) return hold(push.slot);
   copy_if_due(chunk);
   finish(chunk, contributions);
   reset(chunk);
@@ -125,6 +127,7 @@ Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
   ++chunk.count;
   if (chunk.count < workers_) return Outcome::kAccepted;
   publish(chunk);
+  if (held_ != nullptr && held_->has_norms) measure_parameters(chunk);
   chunk.initialised = true;
   reset(chunk);
   return Outcome::kCompleted;
@@ -156,19 +159,33 @@ void Shard::fold(ChunkState& chunk, Contribution* contributions) {
   }
 }
 
+// What is not added up yet, from element `offset` of the chunk on.
+std::size_t Shard::sources_of(const ChunkState& chunk, const Contribution* contributions,
+                              std::uint32_t offset, std::span<Source> sources) const {
+  std::size_t count = 0;
+  if (chunk.sum != nullptr) {
+    sources[count++] = {chunk.sum + offset * size_of(chunk.sum_type), chunk.sum_type};
+  }
+  for (std::uint32_t i = chunk.folded; i < workers_; ++i) {
+    sources[count++] = {contributions[i].data + offset * size_of(wire_type_), wire_type_};
+  }
+  return count;
+}
+
+void Shard::give_contributions(Contribution* contributions) {
+  for (std::uint32_t i = 0; i < workers_; ++i) {
+    if (contributions[i].staged) give_buffer(contributions[i].data);
+    contributions[i] = {};
+  }
+}
+
 void Shard::finish(ChunkState& chunk, Contribution* contributions) {
   std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   const std::size_t wire_bytes = size_of(wire_type_);
   const bool separate_master = wire_type_ != DataType::kFloat32;
   for (std::uint32_t r = 0; r < chunk.run_count; ++r) {
     const DecayRun& run = runs_[chunk.first_run + r];
-    std::size_t count = 0;
-    if (chunk.sum != nullptr) {
-      sources[count++] = {chunk.sum + run.offset * size_of(chunk.sum_type), chunk.sum_type};
-    }
-    for (std::uint32_t i = chunk.folded; i < workers_; ++i) {
-      sources[count++] = {contributions[i].data + run.offset * wire_bytes, wire_type_};
-    }
+    const std::size_t count = sources_of(chunk, contributions, run.offset, sources);
     const std::size_t offset = chunk.arena_offset + run.offset;
     float* state = memory_->optimizer_state();
     kernels::update(
@@ -183,10 +200,7 @@ void Shard::finish(ChunkState& chunk, Contribution* contributions) {
          .published_type = wire_type_});
   }
   if (chunk.sum != nullptr) give_buffer(chunk.sum);
-  for (std::uint32_t i = 0; i < workers_; ++i) {
-    if (contributions[i].staged) give_buffer(contributions[i].data);
-    contributions[i] = {};
-  }
+  give_contributions(contributions);
 }
 
 void Shard::publish(const ChunkState& chunk) {

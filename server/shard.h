@@ -6,9 +6,11 @@
 // A push that the transport staged (tcp) is folded into the chunk's sum while it is hot: the first
 // one's buffer becomes the sum, so it is not copied. A push that stays in the worker's memory (shm)
 // is left there. The last arrival starts one pass that adds whatever is not folded yet and applies
-// the rule.
+// the rule. A job that holds its sums (lars, loss scaling) does the latter later: see held_sums.h
+// and shard_held.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,6 +23,7 @@
 #include "server/buffer_pool.h"
 #include "server/data_plane.h"
 #include "server/fair_share.h"
+#include "server/held_sums.h"
 #include "server/job_copy.h"
 #include "server/job_memory.h"
 #include "server/round_times.h"
@@ -42,7 +45,26 @@ struct WorkerCounters {
   Counter bytes_sent;
 };
 
-enum class Outcome { kAccepted, kCompleted, kUnknownChunk, kBadLength, kDuplicate, kStopped };
+enum class Outcome {
+  kAccepted,
+  kCompleted,
+  kHeld,        // the chunk's last push: its sum is there, its update is not due
+  kReleasable,  // the same, and now there are chunks to release
+  kUnknownChunk,
+  kBadLength,
+  kDuplicate,
+  kStopped
+};
+
+enum class VoteOutcome {
+  kAccepted,
+  kReleasable,  // the last one: there are chunks to release
+  kUnasked,     // the job does not vote, or has nothing here
+  kMalformed,
+  kDuplicate,
+  kOtherScale,  // not the other workers' loss scale
+  kStopped
+};
 
 class Shard : public FairShare::Flow {
  public:
@@ -51,6 +73,17 @@ class Shard : public FairShare::Flow {
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   Outcome arrive(const Push& push);
+
+  // ---- jobs that hold their sums ----
+  VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+  // Updates (or, after a vote against it, skips) up to `count` chunks that are due, at most
+  // HeldSums::kReleasedMax, lowest slots first. They are complete now; valid until the next call.
+  std::span<const std::uint32_t> release(std::uint32_t count);
+  bool has_releasable() const { return held_ != nullptr && !held_->due.empty(); }
+  bool votes() const { return held_ != nullptr && held_->scale.kind == LossScaling::kVoted; }
+  LossScaling loss_scaling() const { return held_ ? held_->scale.kind : LossScaling::kNone; }
+  // Whether the last update of the chunk was left out, or a part of it.
+  bool was_skipped(std::uint32_t slot) const { return chunks_[slot].skipped; }
 
   // What to answer for a chunk.
   std::span<const std::byte> reply(std::uint32_t slot) const;
@@ -67,7 +100,9 @@ class Shard : public FairShare::Flow {
   void give_buffer(std::byte* buffer) { buffers_->give(buffer); }
 
   // More staging is in use than a job in step needs.
-  bool staging_is_full() const { return buffers_->in_use() > staging_budget_; }
+  bool staging_is_full() const {
+    return buffers_->in_use() > staging_budget_ + (held_ ? held_->sums : 0);
+  }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
 
@@ -102,11 +137,18 @@ class Shard : public FairShare::Flow {
   // The core's: what waits for a turn, and the job's times.
   std::unique_ptr<ArrivalQueue> arrivals;
   std::unique_ptr<RoundTimes> times;
+  bool is_releasing = false;           // it is in the core's list of those
   std::uint64_t readable_at_poll = 0;  // the core's last poll that found something to be read
 
   Counter chunks_completed;
+  Counter rounds_skipped;                       // by the workers' votes
+  Counter updates_skipped;                      // of single chunks: the sum was not finite
   std::vector<WorkerCounters> worker_counters;  // by worker
   std::size_t staging_bytes() const { return buffers_->touched_bytes(); }
+  // Of which sums that are held: at most these were counted when the job was admitted.
+  std::size_t held_bytes() const {
+    return held_ ? std::min<std::size_t>(staging_bytes(), held_->bytes_most) : 0;
+  }
   std::size_t buffers_in_use() const { return buffers_->in_use(); }
 
  private:
@@ -131,6 +173,7 @@ class Shard : public FairShare::Flow {
     std::uint64_t arrived = 0;  // bit per worker
     std::uint64_t rounds = 0;   // that are behind it
     bool copied = false;        // into copy_
+    bool skipped = false;       // the last update was left out, or a part of it
     std::byte* sum = nullptr;   // a staging buffer
     DataType sum_type = DataType::kFloat32;
     Hyper hyper;  // of this round
@@ -141,6 +184,19 @@ class Shard : public FairShare::Flow {
   Outcome initialise(ChunkState& chunk, const Push& push);
   void fold(ChunkState& chunk, Contribution* contributions);
   void finish(ChunkState& chunk, Contribution* contributions);
+  std::size_t sources_of(const ChunkState& chunk, const Contribution* contributions,
+                         std::uint32_t offset, std::span<kernels::Source> sources) const;
+  void give_contributions(Contribution* contributions);
+  void create_held(const JobShape& shape, std::uint32_t core);
+  Outcome hold(std::uint32_t slot);
+  void sum_up(ChunkState& chunk, Contribution* contributions);
+  bool is_due(const HeldSums::Group& group) const;
+  void measure_parameters(const ChunkState& chunk);
+  void prepare(HeldSums::Group& group);
+  void update_held(std::uint32_t slot);
+  bool update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& hyper);
+  Hyper unscaled_hyper(const ChunkState& chunk) const;
+  void end_chunk_of_round();
   void publish(const ChunkState& chunk);
   void reset(ChunkState& chunk);
   void restore(ChunkState& chunk, const JobCopy& initial);
@@ -162,6 +218,7 @@ class Shard : public FairShare::Flow {
   std::size_t staging_budget_ = 0;  // buffers
   std::vector<ChunkState> chunks_;
   std::vector<DecayRun> runs_;
+  std::unique_ptr<HeldSums> held_;           // null: updates are made with the last push
   std::vector<Contribution> contributions_;  // [chunk][position]
   bool restored_ = false;                    // the parameters were there before the first round
   std::shared_ptr<JobCopy> copy_;            // under way, or null

@@ -12,6 +12,9 @@ std::byte* VerbsPlaces::place(transport::PeerId peer, std::uint32_t immediate,
   if (slot == wire::kHyperSlot) {
     return bytes == sizeof(Hyper) ? connection.window + Landing::kHyper : nullptr;
   }
+  if (slot == wire::kVoteSlot) {
+    return bytes == sizeof(Vote) ? connection.window + Landing::kVote : nullptr;
+  }
   // The device says how much was written, not where: what a worker puts beside its place is in its
   // own window, and harms its own gradients only. The shard looks at the length.
   if (slot >= landing.slots.size()) return nullptr;
@@ -20,7 +23,7 @@ std::byte* VerbsPlaces::place(transport::PeerId peer, std::uint32_t immediate,
 
 // Answers are mirrored: parameters are at the plan's offsets everywhere.
 std::uint64_t VerbsPlaces::offset(transport::PeerId peer, std::uint32_t immediate) const {
-  return connections_[peer]->shard->reply_offset(wire::slot_of(immediate));
+  return connections_[peer]->shard->reply_offset(wire::answered_slot_of(immediate));
 }
 
 }  // namespace phub::server

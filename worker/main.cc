@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -42,10 +43,10 @@ struct Overrides {
   std::string config_path;
   std::vector<std::string> servers;
   std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
-      log_level, tenant;
+      log_level, tenant, loss_scale;
   std::string credentials;
   std::optional<std::int32_t> index;
-  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads;
+  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate;
   std::optional<std::uint64_t> seed;
   bool local = false;
   bool verbose = false;
@@ -77,6 +78,8 @@ void add_options(CLI::App& train, Overrides& o) {
   add("--epochs", o.epochs, "N", "Passes over the training images");
   add("--max-steps", o.max_steps, "N", "Stop after so many steps; 0: no limit");
   add("--batch", o.batch, "N", "Images of one worker in one step");
+  add("--accumulate", o.accumulate, "N", "Batches whose gradients make one step");
+  add("--loss-scale", o.loss_scale, "FACTOR", "A fixed factor, or the word dynamic");
   add("--threads", o.threads, "N", "Compute threads of this worker");
   add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
   add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
@@ -115,6 +118,26 @@ Status apply_security(const Overrides& o, WorkerConfig& config) {
   return {};
 }
 
+Status apply_loss_scale(const Overrides& o, WorkerConfig& config) {
+  if (!o.loss_scale) return {};
+  LossScaleConfig& scale = *config.mutable_train()->mutable_loss_scale();
+  if (*o.loss_scale == "dynamic") {
+    scale.clear_factor();
+    scale.mutable_dynamic();
+    return {};
+  }
+  float factor = 0.0F;
+  const char* const end = o.loss_scale->data() + o.loss_scale->size();
+  const auto parsed = std::from_chars(o.loss_scale->data(), end, factor);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return {Code::kInvalidArgument,
+            "--loss-scale: \"" + *o.loss_scale + "\" is neither a number nor dynamic"};
+  }
+  scale.clear_dynamic();
+  scale.set_factor(factor);
+  return {};
+}
+
 void apply_train(const Overrides& o, WorkerConfig& config) {
   TrainConfig& train = *config.mutable_train();
   if (o.data) config.mutable_data()->set_path(*o.data);
@@ -122,6 +145,7 @@ void apply_train(const Overrides& o, WorkerConfig& config) {
   if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
   if (o.threads) train.set_threads(*o.threads);
+  if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
   if (o.metrics) train.set_metrics(*o.metrics);
   if (o.checkpoint) train.set_checkpoint(*o.checkpoint);
@@ -147,6 +171,7 @@ Result<WorkerConfig> load(const Overrides& overrides) {
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(overrides.config_path));
   apply_job(overrides, config);
   apply_train(overrides, config);
+  PHUB_RETURN_IF_ERROR(apply_loss_scale(overrides, config));
   PHUB_RETURN_IF_ERROR(apply_security(overrides, config));
   PHUB_RETURN_IF_ERROR(validate(config));
   PHUB_RETURN_IF_ERROR(check_local(config));
@@ -167,6 +192,26 @@ train::Schedule schedule_of(const OptimizerConfig& optimizer) {
           .power = schedule.power()};
 }
 
+train::LossScalerOptions loss_scaler_of(const TrainConfig& train) {
+  if (!train.has_loss_scale()) return {};
+  const LossScaleConfig& scale = train.loss_scale();
+  if (!scale.has_dynamic()) return {.kind = LossScaling::kStatic, .scale = scale.factor()};
+  return {.kind = LossScaling::kVoted,
+          .scale = scale.dynamic().initial(),
+          .growth_steps = scale.dynamic().growth_steps()};
+}
+
+// What the job is told: of a dynamic scale each round's votes tell.
+LossScale loss_scale_of(const TrainConfig& train) {
+  const train::LossScalerOptions scaler = loss_scaler_of(train);
+  return {scaler.kind, scaler.kind == LossScaling::kStatic ? scaler.scale : 1.0F};
+}
+
+LarsOptions lars_of(const OptimizerConfig& optimizer) {
+  if (optimizer.rule() != "lars") return {};
+  return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
+}
+
 train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
   const auto& step_epochs = config.optimizer().schedule().step_epochs();
   return {.model = config.model().name(),
@@ -179,6 +224,11 @@ train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
           .momentum = config.optimizer().momentum(),
           .weight_decay = config.optimizer().weight_decay(),
           .decay_bias = config.optimizer().decay_bias(),
+          .plain_bias = config.optimizer().rule() == "lars",
+          .loss_scale = loss_scaler_of(config.train()),
+          .accumulate = config.train().accumulate(),
+          .label_smoothing = config.train().label_smoothing(),
+          .zero_last_gamma = config.train().zero_last_gamma(),
           .schedule = schedule_of(config.optimizer()),
           .drop_epochs = {step_epochs.begin(), step_epochs.end()},
           .epochs = config.train().epochs(),
@@ -221,6 +271,8 @@ ClientOptions client_of(const WorkerConfig& config) {
           .hyper = {.learning_rate = config.optimizer().learning_rate(),
                     .momentum = config.optimizer().momentum(),
                     .gradient_scale = 0.0F},
+          .lars = lars_of(config.optimizer()),
+          .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
@@ -230,7 +282,8 @@ ClientOptions client_of(const WorkerConfig& config) {
 Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,
                                                          const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {
-    return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value());
+    return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value(),
+                                       lars_of(config.optimizer()), loss_scale_of(config.train()));
   }
   PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason=\"{}\"", config.job(),

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/measure-inl.h"
 #include "kernels/cpu/update-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,6 +32,8 @@ namespace phub::kernels {
 HWY_EXPORT(add_any);
 HWY_EXPORT(update_any);
 HWY_EXPORT(convert_any);
+HWY_EXPORT(sum_of_squares_any);
+HWY_EXPORT(all_finite_any);
 
 void add(float* out, Source first, Source second, std::size_t elements) {
   HWY_DYNAMIC_DISPATCH(add_any)(out, first, second, elements);
@@ -44,6 +47,14 @@ void update(const Update& arguments) {
       arguments.state != nullptr || state_arrays(arguments.rule) == 0 || arguments.elements == 0,
       "the rule needs state");
   HWY_DYNAMIC_DISPATCH(update_any)(arguments);
+}
+
+double sum_of_squares(const float* values, std::size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_squares_any)(values, elements);
+}
+
+bool all_finite(Source source, std::size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(all_finite_any)(source, elements);
 }
 
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

@@ -67,6 +67,12 @@ float step(const Update& u, std::size_t i, float gradient) {
     return weight - change;
   }
   const float kept = momentum * u.state[i];
+  if (u.rule == RuleKind::kLars) {
+    const float local_rate = rate * u.trust;
+    const float change = local_rate * decayed;
+    u.state[i] = kept + change;
+    return weight - u.state[i];
+  }
   const float velocity = kept + decayed;
   u.state[i] = velocity;
   if (u.rule == RuleKind::kMomentum) {
@@ -149,6 +155,26 @@ void update(const Update& arguments) {
     u.parameters[i] = result;
     if (u.published != nullptr) store(u.published, u.published_type, i, result);
   }
+}
+
+double sum_of_squares(const float* values, std::size_t elements) {
+  double sums[kSquareLanes] = {};
+  for (std::size_t i = 0; i < elements; ++i) {
+    const auto value = static_cast<double>(values[i]);
+    sums[i % kSquareLanes] += value * value;
+  }
+  for (std::size_t half = kSquareLanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+  }
+  return sums[0];
+}
+
+bool all_finite(Source source, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float value = load(source.data, source.type, i);
+    if ((std::bit_cast<std::uint32_t>(value) & kInfinity32) == kInfinity32) return false;
+  }
+  return true;
 }
 
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,

@@ -33,11 +33,13 @@ struct Coefficients {
   Coefficients(D d, const Update& u)
       : scale(hn::Set(d, u.hyper.gradient_scale)),
         rate(hn::Set(d, u.hyper.learning_rate)),
+        local_rate(hn::Mul(rate, hn::Set(d, u.trust))),
         momentum(hn::Set(d, u.hyper.momentum)),
         decay(hn::Set(d, u.weight_decay)) {}
 
   hn::Vec<D> scale;
   hn::Vec<D> rate;
+  hn::Vec<D> local_rate;
   hn::Vec<D> momentum;
   hn::Vec<D> decay;
 };
@@ -62,6 +64,11 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::
   const auto decayed = hn::Add(gradient, hn::Mul(k.decay, weight));
   if constexpr (kRule == RuleKind::kSgd) {
     return hn::Sub(weight, hn::Mul(k.rate, decayed));
+  } else if constexpr (kRule == RuleKind::kLars) {
+    const auto kept = hn::Mul(k.momentum, hn::LoadU(d, u.state + index));
+    const auto velocity = hn::Add(kept, hn::Mul(k.local_rate, decayed));
+    hn::StoreU(velocity, d, u.state + index);
+    return hn::Sub(weight, velocity);
   } else {
     const auto velocity = hn::Add(hn::Mul(k.momentum, hn::LoadU(d, u.state + index)), decayed);
     hn::StoreU(velocity, d, u.state + index);
@@ -165,6 +172,8 @@ inline void update_any(const Update& u) {
       return update_rule<RuleKind::kMomentum>(u);
     case RuleKind::kNesterov:
       return update_rule<RuleKind::kNesterov>(u);
+    case RuleKind::kLars:
+      return update_rule<RuleKind::kLars>(u);
   }
 }
 

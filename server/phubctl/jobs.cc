@@ -53,9 +53,25 @@ void print_summary(const control::JobInfo& job) {
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});
   table.add({"gradient scale", fmt::format("{}", spec.gradient_scale())});
+  if (spec.rule() == control::RULE_LARS) {
+    table.add({"trust", fmt::format("coefficient {}, epsilon {}", spec.trust_coefficient(),
+                                    spec.trust_epsilon())});
+  }
+  if (spec.loss_scaling() != control::LOSS_SCALING_NONE) {
+    table.add({"loss scale", spec.loss_scaling() == control::LOSS_SCALING_VOTED
+                                 ? "each round's, by the workers' votes"
+                                 : fmt::format("{}", spec.loss_scale())});
+  }
   table.add({"keys", human_count(static_cast<std::uint64_t>(spec.keys_size()))});
   table.add({"elements", human_count(elements)});
   table.add({"rounds", human_count(statistics.rounds())});
+  if (spec.loss_scaling() == control::LOSS_SCALING_VOTED || statistics.rounds_skipped() > 0) {
+    table.add({"rounds skipped", human_count(statistics.rounds_skipped())});
+  }
+  if (statistics.updates_skipped() > 0) {
+    table.add(
+        {"updates skipped", human_count(statistics.updates_skipped()) + " of chunks: not finite"});
+  }
   table.add({"chunks here", human_count(statistics.chunks())});
   table.add({"received", human_bytes(statistics.bytes_received())});
   table.add({"sent", human_bytes(statistics.bytes_sent())});

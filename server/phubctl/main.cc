@@ -56,12 +56,12 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
     create.add_option(name, value, help)->excludes(file)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
-  field("--rule", job.rule, "sum, mean, sgd, momentum or nesterov");
+  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
   field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
-  field("--momentum", job.momentum, "For momentum and nesterov");
+  field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
   create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->excludes(file);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -51,12 +52,22 @@ std::string ports_table(const control::PlanReply& plan, std::uint64_t all_bytes)
   return table.to_string();
 }
 
+std::string imbalance_text(const control::PlanReply& plan, std::uint64_t all_bytes) {
+  std::uint64_t most = 0;
+  for (const control::CoreLoad& load : plan.loads()) most = std::max(most, load.bytes());
+  const double mean = static_cast<double>(all_bytes) / std::max(1, plan.loads_size());
+  return fmt::format(
+      "rule lars keeps all of a key on one core: the busiest core has {:.2f}x of the mean\n",
+      mean == 0.0 ? 1.0 : static_cast<double>(most) / mean);
+}
+
 }  // namespace
 
 std::string loads_text(const control::PlanReply& plan) {
   std::uint64_t all_bytes = 0;
   for (const control::CoreLoad& load : plan.loads()) all_bytes += load.bytes();
-  const std::string cores = cores_table(plan, all_bytes);
+  std::string cores = cores_table(plan, all_bytes);
+  if (plan.whole_keys()) cores += "\n" + imbalance_text(plan, all_bytes);
   return plan.port_loads().empty() ? cores : cores + "\n" + ports_table(plan, all_bytes);
 }
 

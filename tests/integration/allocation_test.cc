@@ -111,19 +111,20 @@ struct Worker {
         *ports->memory_on(device, {memory->data(), memory->size()}, std::span(parameters));
     transport::VerbsEndpoint* endpoint = *exchange->verbs_on(device);
     const auto chunks = static_cast<std::uint32_t>(plan.core_chunks[0][target.core].size());
-    auto connection = std::move(*endpoint->prepare(parts, chunks + 1));
+    auto connection = std::move(*endpoint->prepare(parts, chunks + 2));
     REQUIRE(client::open_verbs(target, connection).ok());
     REQUIRE(endpoint->connect(connection).ok());
     REQUIRE(exchange->connect_verbs(0, target.core, 1, endpoint, std::move(connection)).ok());
   }
 };
 
-bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int rounds) {
+bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int rounds, bool votes) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (int round = 0; round < rounds; ++round) {
     for (auto& worker : workers) {
       worker->exchange->set_hyper({.learning_rate = 0.1F});
       for (KeyId key = keys; key-- > 0;) worker->exchange->start(key);
+      if (votes) worker->exchange->vote({.overflow = round % 3 == 2 ? 1U : 0U});
     }
     bool idle = false;
     while (!idle && std::chrono::steady_clock::now() < deadline) {
@@ -143,9 +144,12 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
 
 TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on either side") {
   REQUIRE(counts_openssl);
-  for (const std::string name : {"shm", "tcp", "encrypted tcp", "verbs"}) {
+  for (const std::string name :
+       {"shm", "tcp", "encrypted tcp", "verbs", "shm, votes", "tcp, votes", "verbs, votes"}) {
     INFO(name);
-    const std::string transport = name == "encrypted tcp" ? "tcp" : name;
+    const bool votes = name.find("votes") != std::string::npos;  // and whole keys
+    const std::string transport =
+        name.starts_with("encrypted") ? "tcp" : name.substr(0, name.find(','));
     OneSecret membership;
     server::DataPlaneOptions options;
     options.cores = 2;
@@ -155,6 +159,7 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     PlanInput input;
     input.key_elements = {100, 300'000, 17, 8192};
     input.cores_per_server = {2};
+    input.whole_keys = votes;
     const auto plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     server::JobShape shape;
     shape.job_id = kJob;
@@ -162,16 +167,21 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     shape.rule = RuleKind::kMomentum;
     shape.deterministic = transport != "tcp";
     shape.weight_decay = {0, 0, 0, 0};
+    if (votes) {
+      shape.rule = RuleKind::kLars;
+      shape.loss_scale.kind = LossScaling::kVoted;
+    }
     shape.plan = plan;
     REQUIRE(plane->create_job(shape).ok());
     std::vector<std::unique_ptr<Worker>> workers;
     for (std::uint32_t w = 0; w < kWorkers; ++w) {
       workers.push_back(std::make_unique<Worker>(*plane, plan, w, transport));
     }
-    REQUIRE(run_rounds(workers, 4, 3));  // libraries may allocate at their first use
+    REQUIRE(run_rounds(workers, 4, 1, false));  // initial parameters: nobody votes on them
+    REQUIRE(run_rounds(workers, 4, 3, votes));  // libraries may allocate at their first use
     allocations = 0;
     counting = true;
-    const bool done = run_rounds(workers, 4, 20);
+    const bool done = run_rounds(workers, 4, 20, votes);
     counting = false;
     CHECK(done);
     CHECK(allocations == 0);

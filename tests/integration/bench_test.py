@@ -120,6 +120,17 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--transport", refused.stderr)
 
+    def test_rounds_with_votes_take_turns_with_rounds_without(self):
+        objects = self.lines("exchange", "--transport", "shm,tcp", "--vote", "--workers", "2",
+                             "--dtype", "fp16", "--rule", "momentum", "--elements", "50000",
+                             "--iterations", "4", "--blocks", "2")
+        self.assertEqual([(line["transport"], line["votes"]) for line in objects],
+                         [("shm", False), ("shm", True), ("tcp", False), ("tcp", True)])
+        self.assertEqual(len({line["checksum"] for line in objects}), 1)  # the same bits
+        refused = run("exchange", "--vote")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--vote", refused.stderr)
+
     def test_two_servers_share_the_keys(self):
         objects = self.lines("exchange", "--workers", "2", "--servers", "2", "--server-cores", "1",
                              "--elements", "50000", "--iterations", "2", "--blocks", "2")

@@ -1,6 +1,7 @@
 // One core with the workers of a job, all driven from one thread: rounds without a daemon.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ struct RigWorker final : Placement, Layout {
   std::byte* place(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
   void abandon(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
-    return landing->slots[wire::slot_of(immediate)];
+    const std::uint32_t slot = wire::slot_of(immediate);
+    return slot == wire::kVoteSlot ? Landing::kVote : landing->slots[slot];
   }
 };
 
@@ -41,7 +43,7 @@ class CoreRig {
   static constexpr std::uint32_t kChunks = RigWorker::kChunks;
 
   // "shm" or "verbs", on the executable's RDMA devices.
-  explicit CoreRig(const std::string& transport) {
+  explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {}) {
     PlanInput input;
     input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
     input.chunk_bytes = kChunkBytes;
@@ -49,6 +51,7 @@ class CoreRig {
     shape_.workers = kWorkers;
     shape_.rule = RuleKind::kNesterov;
     shape_.weight_decay = {0.0F};
+    shape_.loss_scale = loss_scale;
     shape_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     job_ = std::move(*server::JobMemory::create(shape_));
     shard_ = std::move(*server::Shard::create(shape_, 0, job_));
@@ -81,6 +84,19 @@ class CoreRig {
   // Every worker pushes one chunk; the core does not run.
   void push_chunk(std::uint32_t slot) {
     for (auto& worker : workers_) push_one(*worker, slot, shape_.epoch);
+  }
+  // One worker sends the first bytes of its gradients, which are `vote`, as a vote; the core takes
+  // what there is.
+  void send_vote(std::uint32_t worker, const Vote& vote, std::uint32_t bytes = sizeof(Vote),
+                 std::uint32_t epochs_ahead = 0) {
+    RigWorker& from = *workers_[worker];
+    std::memcpy(from.gradients->data(), &vote, sizeof(vote));
+    const Write write{.data = from.gradients->data(),
+                      .bytes = bytes,
+                      .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)};
+    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a vote");
+    while (core_->run_once()) {
+    }
   }
   // The core's loop once, with something else to do: a write of another epoch has come.
   void busy_turn() {
@@ -138,8 +154,8 @@ class CoreRig {
     worker.landing = memory_->landing(0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     const auto parts = *memory_->of(index, 0);
-    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 1));
-    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 1));
+    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 2));
+    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 2));
     std::tie(own.socket, cores.socket) = stream_pair();
     own.peer = cores.own;
     cores.peer = own.own;

@@ -270,5 +270,28 @@ TEST_CASE("addresses are names, IPv4, or IPv6 in brackets, with a port") {
   }
 }
 
+TEST_CASE("mixed precision: what does not go together is refused with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
+  CHECK(error("optimizer { rule: \"lars\" trust_coefficient: 0.01 }") == "no error");
+  CHECK_THAT(error("optimizer { trust_coefficient: 0.01 }"),
+             Contains("trust_coefficient") && Contains("unless rule is \"lars\""));
+  CHECK_THAT(error("optimizer { rule: \"lars\" trust_epsilon: -1 }"), Contains("trust_epsilon"));
+  CHECK(error("train { loss_scale { factor: 1024 } }") == "no error");
+  CHECK(error("train { loss_scale { dynamic { initial: 16777216 } } }") == "no error");
+  CHECK(error("train { loss_scale { dynamic { } } }") == "no error");
+  CHECK_THAT(error("train { loss_scale { factor: 0 } }"), Contains("factor"));
+  CHECK_THAT(error("train { loss_scale { factor: 2 dynamic { } } }"),
+             Contains("beside dynamic (set dynamic.initial)"));
+  for (const char* const initial : {"3", "0", "-4", "33554432", "0.0001", "inf"}) {
+    CHECK_THAT(error(std::string("train { loss_scale { dynamic { initial: ") + initial + " } } }"),
+               Contains("initial") && Contains("a power of two from 2^-10 to 2^24"));
+  }
+  CHECK_THAT(error("train { loss_scale { dynamic { growth_steps: 0 } } }"),
+             Contains("growth_steps"));
+  CHECK_THAT(error("train { accumulate: 0 }"), Contains("accumulate"));
+  CHECK_THAT(error("train { label_smoothing: 1 }"), Contains("label_smoothing"));
+}
+
 }  // namespace
 }  // namespace phub

@@ -33,6 +33,7 @@ bool update_agrees(const Case& c, std::uint32_t seed) {
   Update u = {.sources = sources, .elements = c.elements, .rule = c.rule};
   u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 1.0F / 3.0F};
   u.weight_decay = 5e-4F;
+  u.trust = 0.37F;
   u.published_type = c.published_type;
   const auto run = [&](auto function, Array& w, Array& v, Array& p) {
     u.parameters = w.floats();
@@ -86,9 +87,9 @@ TEST_CASE("any mix of source types equals the specification") {
       std::vector<DataType> types(1 + random() % 6);
       std::generate(types.begin(), types.end(), [&] { return kTypes[random() % 3]; });
       CAPTURE(target, trial);
-      REQUIRE(update_agrees(
-          {kRules[random() % 5], types, random() % 300, random() % 2 == 0, kTypes[random() % 3]},
-          trial));
+      REQUIRE(update_agrees({kRules[random() % std::size(kRules)], types, random() % 300,
+                             random() % 2 == 0, kTypes[random() % 3]},
+                            trial));
     }
   });
 }
@@ -238,6 +239,7 @@ TEST_CASE("rules compute the formulas of rule.h") {
     Update u = {.sources = sources, .elements = 1, .rule = rule};
     u.hyper = {.learning_rate = 0.5F, .momentum = 0.25F, .gradient_scale = 0.5F};
     u.weight_decay = 0.125F;
+    u.trust = 0.25F;
     u.parameters = w.floats();
     u.state = v.floats();
     update(u);
@@ -248,6 +250,7 @@ TEST_CASE("rules compute the formulas of rule.h") {
   CHECK(run(RuleKind::kSgd) == std::pair{6.0F, 2.0F});          // 8 - 0.5 * (3 + 1)
   CHECK(run(RuleKind::kMomentum) == std::pair{5.75F, 4.5F});    // v = 0.5 + 4;  8 - 2.25
   CHECK(run(RuleKind::kNesterov) == std::pair{5.4375F, 4.5F});  // 8 - 0.5 * (4 + 1.125)
+  CHECK(run(RuleKind::kLars) == std::pair{7.0F, 1.0F});         // v = 0.5 + 0.125 * 4;  8 - v
 }
 
 TEST_CASE("targets are listed best first, can be selected by name, and unknown names are refused") {

@@ -55,7 +55,8 @@ TEST_CASE("A chunk's wait is from its first push to its last, a reply's from the
   RoundTimes times(2, 1);
   times.pushed(0, 0, 10'000);
   times.pushed(1, 0, 70'000);
-  times.completed(0, 70'000, 80'000, kTicksAreNanoseconds);
+  times.gathered(0, 70'000, kTicksAreNanoseconds);
+  times.completed(0, 80'000);
   times.pushed(0, 0, 90'000);  // the next round, before worker 1 has its answer
   times.answering(0, 100'000, kTicksAreNanoseconds);
   CHECK(times.wait_for_slowest.counts().sum_nanoseconds == 60'000);

@@ -8,6 +8,8 @@
 #include "worker/client/heartbeat.h"
 #include "worker/client/progress.h"
 #include "worker/client/rendezvous.h"
+#include "worker/client/round_pushes.h"
+#include "worker/client/timeout.h"
 #include "worker/client/transport_choice.h"
 
 namespace phub {
@@ -32,6 +34,11 @@ class ClientImpl final : public Client {
   Status wait_all() override { return wait_for(std::nullopt); }
   Status initialise() override;
   Status set_hyper(const Hyper& hyper) override;
+  Status vote(const Vote& vote) override;
+  bool was_skipped(KeyId key) const override {
+    PHUB_CHECK(exchange_ && key < keys_.size(), "a key that is not registered");
+    return exchange_->was_skipped(key);
+  }
   std::uint64_t rounds_before() const override {
     return membership_.servers.empty() ? 0 : membership_.servers[0]->rounds_before();
   }
@@ -60,9 +67,6 @@ class ClientImpl final : public Client {
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless() const;
   Status wait_for(std::optional<KeyId> key);
-  Status explain_timeout(std::optional<KeyId> key) const;
-  // A key that shares a chunk with `key` and has not been pushed, so that the chunk cannot be sent.
-  std::optional<KeyId> blocking_key(KeyId key) const;
   Status explain_failure();
 
   ClientOptions options_;
@@ -83,6 +87,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;
   std::uint64_t rounds_ = 0;
+  RoundPushes pushes_;  // since the last vote, where there are votes
   std::chrono::steady_clock::time_point wait_start_;
   std::chrono::nanoseconds waited_{0};
 };
@@ -131,6 +136,7 @@ Status ClientImpl::make_plan_with_servers() {
   PlanInput input;
   input.wire_type = options_.wire_type;
   input.chunk_bytes = options_.chunk_bytes;
+  input.whole_keys = needs_whole_keys(options_.rule);
   for (const KeySpec& key : keys_) input.key_elements.push_back(key.elements);
   for (const JoinInfo& joined : membership_.joined) {
     input.cores_per_server.push_back(joined.cores);
@@ -202,8 +208,8 @@ Status ClientImpl::connect_verbs(std::uint32_t server, const DataTarget& target)
                               {local_parameters_->data(), local_parameters_->size()}));
   PHUB_ASSIGN_OR_RETURN(transport::VerbsEndpoint * endpoint, exchange_->verbs_on(device));
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][target.core].size());
-  // Each chunk and a Hyper, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->prepare(memory, chunks + 1));
+  // Each chunk, a Hyper and a Vote, at most, are on their way at a time.
+  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->prepare(memory, chunks + 2));
   PHUB_RETURN_IF_ERROR(open_verbs(target, connection));
   PHUB_RETURN_IF_ERROR(endpoint->connect(connection));
   return exchange_->connect_verbs(server, target.core, target.joined->epoch, endpoint,
@@ -251,6 +257,7 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   PHUB_RETURN_IF_ERROR(allocate());
   for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
   PHUB_RETURN_IF_ERROR(start());
+  pushes_.begin(keys.size());
   PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), any_uses("tcp"),
                                                     [this] { return hopeless(); }));
   return {};
@@ -286,6 +293,7 @@ Status ClientImpl::push(KeyId key) {
   }
   if (heartbeat_->failed()) return heartbeat_->failure();
   if (key == 0) ++rounds_;
+  pushes_.push(key);
   progress_->push(key);
   return {};
 }
@@ -308,7 +316,12 @@ Status ClientImpl::wait_for(std::optional<KeyId> key) {
     case Progress::End::kFailed:
       return explain_failure();
     case Progress::End::kTimeout:
-      return explain_timeout(key);
+      return explain_timeout({.options = options_,
+                              .keys = keys_,
+                              .plan = *plan_,
+                              .progress = *progress_,
+                              .key = key,
+                              .owes_vote = pushes_.any()});
   }
   return {};
 }
@@ -328,35 +341,13 @@ Status ClientImpl::explain_failure() {
               : Status(Code::kUnavailable, "the exchange stopped");
 }
 
-Status ClientImpl::explain_timeout(std::optional<KeyId> key) const {
-  std::string message = "no answer within " + std::to_string(options_.timeout.count()) + " ms";
-  if (key) {
-    message += " for key " + keys_[*key].name;
-    if (const auto other = blocking_key(*key)) {
-      message +=
-          ": it shares a chunk with key " + keys_[*other].name + ", which has not been pushed";
-      return {Code::kDeadlineExceeded, message};
-    }
-  }
-  message += "; another worker has not pushed it (see `phubctl job inspect " + options_.job + "`)";
-  return {Code::kDeadlineExceeded, message};
-}
-
-std::optional<KeyId> ClientImpl::blocking_key(KeyId key) const {
-  const Chunk& chunk = plan_->chunks[plan_->first_chunk[key]];
-  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
-    const KeyId other = plan_->segments[chunk.first_segment + i].key;
-    if (progress_->ready(other)) return other;
-  }
-  return std::nullopt;
-}
-
 Status ClientImpl::initialise() {
   if (!has_parameters(options_.rule)) {
     return {Code::kFailedPrecondition,
             "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
   }
   for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
+  pushes_.begin(keys_.size());  // nobody votes on initial values
   return wait_all();
 }
 
@@ -370,6 +361,19 @@ Status ClientImpl::set_hyper(const Hyper& hyper) {
     complete.gradient_scale = 1.0F / static_cast<float>(options_.workers);
   }
   progress_->set_hyper(complete);
+  return {};
+}
+
+Status ClientImpl::vote(const Vote& vote) {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  PHUB_RETURN_IF_ERROR(check_vote(options_, vote));
+  if (pushes_.missing() > 0) {
+    return {Code::kFailedPrecondition,
+            "vote: push every key first; " + std::to_string(pushes_.missing()) + " are not pushed"};
+  }
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  progress_->vote(vote);
+  pushes_.begin(keys_.size());
   return {};
 }
 

@@ -1,5 +1,6 @@
 #include "worker/client/client_options.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 
@@ -7,6 +8,16 @@
 #include "worker/client/rendezvous.h"
 
 namespace phub::client {
+
+Status check_vote(const ClientOptions& options, const Vote& vote) {
+  if (options.loss_scale.kind != LossScaling::kVoted) {
+    return {Code::kFailedPrecondition, "vote: the job's loss_scale is not a voted one"};
+  }
+  if (!(std::isfinite(vote.loss_scale) && vote.loss_scale > 0.0F) || vote.overflow > 1) {
+    return {Code::kInvalidArgument, "vote: loss_scale must be finite and above 0, overflow 0 or 1"};
+  }
+  return {};
+}
 
 Status check_options(const ClientOptions& options) {
   if (options.servers.empty()) {
@@ -19,6 +30,10 @@ Status check_options(const ClientOptions& options) {
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.tcp_congestion_control));
+  if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
+    return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
+                                        " has no trust coefficient: leave it out, or choose lars"};
+  }
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {
     return {Code::kInvalidArgument, "worker_index: " + std::to_string(options.worker_index) +

@@ -77,6 +77,7 @@ Status Exchange::connect_shm(std::uint32_t server, std::uint32_t core, std::uint
 void Exchange::start(KeyId key) {
   KeyState& state = keys_[key];
   state.remaining = plan_->chunk_count[key];
+  state.skipped = false;
   ++outstanding_;
   const std::uint32_t first = plan_->first_chunk[key];
   for (std::uint32_t id = first; id < first + state.remaining; ++id) {
@@ -94,6 +95,22 @@ void Exchange::set_hyper(const Hyper& hyper) {
   if (leader_) ++hyper_version_;
 }
 
+void Exchange::vote(const Vote& vote) {
+  for (std::size_t index = 0; index < connections_.size(); ++index) {
+    if (connections_[index].chunks->empty()) continue;
+    std::memcpy(memory_.hyper + index * wire::kHyperStride + wire::kVoteOffset, &vote,
+                sizeof(vote));
+    connections_[index].owes_vote = true;
+  }
+}
+
+void Exchange::send_vote(Connection& connection, std::uint32_t index) {
+  const Write write{.data = memory_.hyper + index * wire::kHyperStride + wire::kVoteOffset,
+                    .bytes = sizeof(Vote),
+                    .immediate = wire::immediate(wire::kVoteSlot, connection.epoch)};
+  connection.owes_vote = connection.endpoint->post(connection.peer, {&write, 1}) == 0;
+}
+
 bool Exchange::send_hyper(Connection& connection, std::uint32_t index) {
   if (connection.hyper_version == hyper_version_) return true;
   std::byte* slot = memory_.hyper + index * wire::kHyperStride;
@@ -108,6 +125,7 @@ bool Exchange::send_hyper(Connection& connection, std::uint32_t index) {
 
 void Exchange::send(std::uint32_t index) {
   Connection& connection = connections_[index];
+  if (connection.owes_vote) send_vote(connection, index);
   if (!connection.pending->empty() && !send_hyper(connection, index)) return;
   std::array<Write, kWritesPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.pending->empty()) {
@@ -154,7 +172,7 @@ void Exchange::fail(const Connection& connection, transport::Loss loss) {
 }
 
 void Exchange::on_answer(Connection& connection, const Completion& arrived) {
-  const std::uint32_t slot = wire::slot_of(arrived.immediate);
+  const std::uint32_t slot = wire::answered_slot_of(arrived.immediate);
   if (!wire::same_epoch(arrived.immediate, connection.epoch)) return;
   if (slot >= connection.chunks->size()) return fail(connection, transport::Loss::kBadFrame);
   const std::uint32_t id = (*connection.chunks)[slot];
@@ -173,13 +191,14 @@ void Exchange::on_answer(Connection& connection, const Completion& arrived) {
   --connection.outstanding;
   for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
     KeyState& key = keys_[plan_->segments[chunk.first_segment + i].key];
+    key.skipped = key.skipped || wire::was_skipped(arrived.immediate);
     if (--key.remaining == 0) --outstanding_;
   }
 }
 
 std::byte* Exchange::place_of(const Connection& connection, std::uint32_t immediate,
                               std::uint32_t bytes) const {
-  const std::uint32_t slot = wire::slot_of(immediate);
+  const std::uint32_t slot = wire::answered_slot_of(immediate);
   if (slot >= connection.chunks->size()) return nullptr;
   const std::uint32_t id = (*connection.chunks)[slot];
   const Chunk& chunk = plan_->chunks[id];

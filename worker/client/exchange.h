@@ -25,7 +25,7 @@
 namespace phub::client {
 
 struct ExchangeMemory {
-  std::byte* hyper = nullptr;            // one per connection, wire::kHyperStride apart
+  std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
   std::byte* parameters = nullptr;  // the arena that answers are copied to; null: they are read
                                     // where the server published them
@@ -61,8 +61,13 @@ class Exchange final : private transport::Placement {
   void start(KeyId key);
   bool ready(KeyId key) const { return keys_[key].remaining == 0; }
   bool idle() const { return outstanding_ == 0; }
+  // Whether a chunk of the key was answered with the word that its update was left out.
+  bool was_skipped(KeyId key) const { return keys_[key].skipped; }
   // REQUIRES: idle().
   void set_hyper(const Hyper& hyper);
+  // To every core that has chunks, ahead of what still waits to be sent. REQUIRES: all answers of
+  // the round of the last vote have arrived.
+  void vote(const Vote& vote);
   // True if something happened.
   bool run_once();
   const std::optional<ConnectionLoss>& loss() const { return loss_; }
@@ -87,6 +92,7 @@ class Exchange final : private transport::Placement {
     std::uint32_t outstanding = 0;                       // sent or to send, not answered
     std::uint32_t needed = 0;                            // scratch of expect
     std::uint32_t hyper_version = 0;
+    bool owes_vote = false;
   };
   struct ChunkState {
     std::uint32_t connection = 0;
@@ -95,6 +101,7 @@ class Exchange final : private transport::Placement {
   };
   struct KeyState {
     std::uint32_t remaining = 0;  // chunks not answered yet
+    bool skipped = false;
   };
 
   // The endpoint of one RDMA device; where its writes go, both ways.
@@ -113,6 +120,7 @@ class Exchange final : private transport::Placement {
   Connection& add(std::uint32_t server, std::uint32_t core, std::uint32_t epoch);
   void send(std::uint32_t index);
   bool send_hyper(Connection& connection, std::uint32_t index);
+  void send_vote(Connection& connection, std::uint32_t index);
   bool drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer);
   void on_answer(Connection& connection, const transport::Completion& arrived);
   void fail(const Connection& connection, transport::Loss loss);

@@ -11,7 +11,8 @@ std::byte* Exchange::VerbsLane::place(transport::PeerId peer, std::uint32_t imme
 std::uint64_t Exchange::VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
   const std::uint32_t slot = wire::slot_of(immediate);
   const Landing& landing = exchange.connections_[by_peer[peer]].landing;
-  return slot == wire::kHyperSlot ? Landing::kHyper : landing.slots[slot];
+  if (slot == wire::kHyperSlot) return Landing::kHyper;
+  return slot == wire::kVoteSlot ? Landing::kVote : landing.slots[slot];
 }
 
 Result<transport::VerbsEndpoint*> Exchange::verbs_on(

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/tls_files.h"
@@ -36,6 +37,7 @@ struct KeySpec {
   std::string name;            // unique in the job
   std::uint64_t elements = 0;  // > 0
   float weight_decay = 0.0F;   // for the rules that decay
+  bool plain = false;          // rule lars: plain momentum (biases, batch normalisation)
 };
 
 // How a worker proves who it is. A token or nonce goes to another host over TLS only, unless
@@ -66,6 +68,8 @@ struct ClientOptions {
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
+  LarsOptions lars = {};                   // of rule lars
+  LossScale loss_scale = {};               // for rules with parameters; the same at each worker
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
   std::uint32_t chunk_bytes = 32 * 1024;
   std::chrono::milliseconds timeout{30'000};  // of every wait
@@ -120,7 +124,17 @@ class Client {
     return wait(key);
   }
 
-  // For rules with parameters (sgd, momentum, nesterov): the first round of every key carries
+  // Ends a round in a job whose loss_scale is kVoted, where every worker does so after its last
+  // push of the round: updates wait for it, and if any worker's vote says overflow, none is made.
+  // Not for initialise. REQUIRES: each key has been pushed since the last vote; the same scale as
+  // the other workers' (who has another is dropped).
+  virtual Status vote(const Vote& vote) = 0;
+
+  // Whether the servers left out the key's last update, or a part of it: a vote said overflow, or
+  // the sum of the gradients was not finite. The same at every worker. REQUIRES: it was waited for.
+  virtual bool was_skipped(KeyId key) const = 0;
+
+  // For rules with parameters (sgd, momentum, nesterov, lars): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
   // gradient with the initial values, then call this once before the first push. Of a job that was
   // restored from a snapshot everyone receives what the snapshot holds instead.

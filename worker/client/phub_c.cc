@@ -58,6 +58,16 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   result.hyper = {.learning_rate = options.learning_rate,
                   .momentum = options.momentum,
                   .gradient_scale = options.gradient_scale};
+  if (options.trust_coefficient != 0.0F) result.lars.coefficient = options.trust_coefficient;
+  result.lars.epsilon = options.trust_epsilon;
+  if (options.votes != 0 && options.loss_scale != 0.0F) {
+    return Status(Code::kInvalidArgument,
+                  "loss_scale: a job that votes is told it by phub_vote; leave one of the two out");
+  }
+  if (options.votes != 0) result.loss_scale.kind = phub::LossScaling::kVoted;
+  if (options.loss_scale != 0.0F) {
+    result.loss_scale = {phub::LossScaling::kStatic, options.loss_scale};
+  }
   result.deterministic = options.arrival_order == 0;
   if (options.chunk_bytes > 0) result.chunk_bytes = options.chunk_bytes;
   if (options.credentials != nullptr) {
@@ -100,8 +110,8 @@ const char* phub_error(const phub_client* client) {
 int phub_register_keys(phub_client* client, const phub_key* keys, size_t count) {
   std::vector<phub::KeySpec> specs;
   for (size_t i = 0; i < count; ++i) {
-    specs.push_back(
-        {keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements, keys[i].weight_decay});
+    specs.push_back({keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements,
+                     keys[i].weight_decay, keys[i].plain != 0});
   }
   const int result = run(client, [&](phub::Client& c) { return c.register_keys(specs); });
   if (result == 0) client->keys = count;
@@ -144,6 +154,14 @@ int phub_set_hyper(phub_client* client, float learning_rate, float momentum, flo
   const phub::Hyper hyper{
       .learning_rate = learning_rate, .momentum = momentum, .gradient_scale = gradient_scale};
   return run(client, [&](phub::Client& c) { return c.set_hyper(hyper); });
+}
+int phub_vote(phub_client* client, int overflow, float loss_scale) {
+  return run(client, [&](phub::Client& c) {
+    return c.vote({.loss_scale = loss_scale, .overflow = overflow != 0 ? 1U : 0U});
+  });
+}
+int phub_was_skipped(const phub_client* client, uint32_t key) {
+  return key < client->keys && client->client->was_skipped(key) ? 1 : 0;
 }
 uint32_t phub_worker_index(const phub_client* client) {
   return client->client ? client->client->worker_index() : 0;

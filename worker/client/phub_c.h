@@ -20,7 +20,7 @@ typedef struct {
   int32_t worker_index;  /* -1: the server chooses */
   const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
   const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
-  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov" */
+  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars" */
   float learning_rate;
   float momentum;
   float gradient_scale;               /* 0: 1 / workers */
@@ -31,12 +31,17 @@ typedef struct {
   const char* credentials; /* folder with ca.pem, cert.pem, key.pem, token, nonce; NULL: none */
   const char* tenant;      /* whose job, where the credentials leave the choice; NULL: theirs */
   int require_encryption;  /* 1: an error where gradients would leave this host unencrypted */
+  float trust_coefficient; /* of rule "lars"; 0: 0.001 */
+  float trust_epsilon;     /* of rule "lars" */
+  float loss_scale;        /* static loss scale; 0: none */
+  int votes;               /* 1: instead, each round's scale comes with phub_vote */
 } phub_options;
 
 typedef struct {
   const char* name;
   uint64_t elements;
   float weight_decay;
+  int plain; /* rule "lars": 1: plain momentum (biases, batch normalisation) */
 } phub_key;
 /* NOLINTEND(modernize-use-using) */
 
@@ -59,6 +64,11 @@ int phub_initialise(phub_client* client);
 /* Rounds that a job restored from a snapshot has behind it; 0: a new job. */
 uint64_t phub_rounds_before(const phub_client* client);
 int phub_set_hyper(phub_client* client, float learning_rate, float momentum, float gradient_scale);
+/* Ends a round of a job that votes, after its last push. overflow: 1 if a gradient of this worker
+ * is not finite in the wire type. loss_scale: the same at all workers. */
+int phub_vote(phub_client* client, int overflow, float loss_scale);
+/* 1: the servers left out the key's last update, or a part of it. */
+int phub_was_skipped(const phub_client* client, uint32_t key);
 uint32_t phub_worker_index(const phub_client* client);
 uint32_t phub_workers(const phub_client* client);
 

@@ -24,7 +24,7 @@ Progress::Progress(Exchange& exchange, std::size_t keys, std::function<bool()> f
       failed_(std::move(failed)),
       started_(keys),
       finished_(keys),
-      pushes_(keys) {
+      pushes_(keys + 1) {
   active_.reserve(keys);
 }
 
@@ -64,6 +64,17 @@ void Progress::set_hyper(const Hyper& hyper) {
   // Idle: the thread does not look at the hyper-parameters before it takes the next push, and the
   // ring's release and acquire order the two.
   exchange_.set_hyper(hyper);
+}
+
+void Progress::vote(const Vote& vote) {
+  if (!threaded_) {
+    exchange_.vote(vote);
+    exchange_.run_once();
+    return;
+  }
+  vote_ = vote;  // the thread took the last one before its round was answered
+  PHUB_CHECK(pushes_.push(kVoteKey), "one vote follows the pushes of a round");
+  waiter_->interrupt();
 }
 
 bool Progress::ready(KeyId key) const {
@@ -127,9 +138,13 @@ Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_poin
 bool Progress::take_pushes() {
   bool any = false;
   while (const auto key = pushes_.pop()) {
+    any = true;
+    if (*key == kVoteKey) {
+      exchange_.vote(vote_);
+      continue;
+    }
     exchange_.start(*key);
     active_.push_back(*key);
-    any = true;
   }
   return any;
 }

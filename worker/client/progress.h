@@ -30,6 +30,8 @@ class Progress {
   void push(KeyId key);
   // REQUIRES: no push is outstanding.
   void set_hyper(const Hyper& hyper);
+  // REQUIRES: all answers of the last vote's round have been waited for.
+  void vote(const Vote& vote);
 
   enum class End { kReady, kTimeout, kFailed };
   // Nothing: waits for every key that was pushed.
@@ -60,8 +62,10 @@ class Progress {
   bool threaded_ = false;
   std::vector<std::uint32_t> started_;
   std::vector<std::atomic<std::uint32_t>> finished_;
-  std::vector<KeyId> active_;  // the thread's: keys pushed and not finished
+  std::vector<KeyId> active_;                   // the thread's: keys pushed and not finished
+  static constexpr KeyId kVoteKey = ~KeyId{0};  // in the ring: not a key, the vote
   SpscRing<KeyId> pushes_;
+  Vote vote_;
   std::atomic<bool> lost_{false};
   static constexpr std::int64_t kNothing = -1;
   static constexpr std::int64_t kAllKeys = -2;

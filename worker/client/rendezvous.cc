@@ -62,8 +62,22 @@ control::UpdateRule message_of(RuleKind rule) {
       return control::RULE_MOMENTUM;
     case RuleKind::kNesterov:
       return control::RULE_NESTEROV;
+    case RuleKind::kLars:
+      return control::RULE_LARS;
   }
   return control::RULE_SUM;
+}
+
+control::LossScaling message_of(LossScaling kind) {
+  switch (kind) {
+    case LossScaling::kNone:
+      return control::LOSS_SCALING_NONE;
+    case LossScaling::kStatic:
+      return control::LOSS_SCALING_STATIC;
+    case LossScaling::kVoted:
+      return control::LOSS_SCALING_VOTED;
+  }
+  return control::LOSS_SCALING_NONE;
 }
 
 void fill(const JobDescription& job, control::JobSpec& message) {
@@ -76,11 +90,18 @@ void fill(const JobDescription& job, control::JobSpec& message) {
   message.set_learning_rate(job.hyper.learning_rate);
   message.set_momentum(job.hyper.momentum);
   message.set_gradient_scale(job.hyper.gradient_scale);
+  message.set_loss_scaling(message_of(job.loss_scale.kind));
+  message.set_loss_scale(job.loss_scale.factor);
+  if (job.rule == RuleKind::kLars) {
+    message.set_trust_coefficient(job.lars.coefficient);
+    message.set_trust_epsilon(job.lars.epsilon);
+  }
   for (const KeySpec& key : job.keys) {
     control::Key* const entry = message.add_keys();
     entry->set_name(key.name);
     entry->set_elements(key.elements);
     entry->set_weight_decay(key.weight_decay);
+    entry->set_plain(key.plain);
   }
 }
 
@@ -293,6 +314,8 @@ JobDescription describe_job(const ClientOptions& options, const std::vector<KeyS
           .wire_type = options.wire_type,
           .rule = options.rule,
           .hyper = options.hyper,
+          .lars = options.lars,
+          .loss_scale = options.loss_scale,
           .deterministic = options.deterministic,
           .chunk_bytes = options.chunk_bytes,
           .keys = keys};

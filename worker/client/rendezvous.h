@@ -31,6 +31,8 @@ struct JobDescription {
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
+  LarsOptions lars = {};
+  LossScale loss_scale = {};
   bool deterministic = true;
   std::uint32_t chunk_bytes = 32 * 1024;
   std::vector<KeySpec> keys = {};  // in forward order

@@ -11,34 +11,41 @@ namespace {
 
 // One image. Subtracts the largest logit so that no exponential overflows.
 Loss one_image(std::span<const float> logits, std::uint8_t label, std::span<float> gradient,
-               double scale) {
+               double smoothing, double scale) {
   PHUB_DCHECK(label < logits.size(), "labels are below the number of classes");
   const auto largest = std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit - *largest));
   const double log_sum = std::log(sum);
+  const double even = smoothing / static_cast<double>(logits.size());
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     const double softmax = std::exp(static_cast<double>(logits[i] - *largest) - log_sum);
-    gradient[i] = static_cast<float>((softmax - (i == label ? 1.0 : 0.0)) * scale);
+    const double target = (i == label ? 1.0 - smoothing : 0.0) + even;
+    gradient[i] = static_cast<float>((softmax - target) * scale);
   }
-  return {.sum = log_sum - static_cast<double>(logits[label] - *largest),
-          .correct = largest - logits.begin() == label ? 1U : 0U};
+  // - sum of target * log(softmax)
+  double expected = (1.0 - smoothing) * static_cast<double>(logits[label] - *largest);
+  if (smoothing > 0.0) {
+    for (const float logit : logits) expected += even * static_cast<double>(logit - *largest);
+  }
+  return {.sum = log_sum - expected, .correct = largest - logits.begin() == label ? 1U : 0U};
 }
 
 }  // namespace
 
 Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels,
-                           std::span<float> gradient) {
+                           std::span<float> gradient, const LossOptions& options) {
   Loss total;
   if (labels.empty()) return total;
   const std::size_t classes = logits.size() / labels.size();
   PHUB_CHECK(logits.size() == classes * labels.size(), "whole rows of logits");
   PHUB_CHECK(gradient.empty() || gradient.size() == logits.size(), "a gradient for each logit");
-  const double scale = 1.0 / static_cast<double>(labels.size());
+  const double scale = options.gradient_scale / static_cast<double>(labels.size());
+  const auto smoothing = static_cast<double>(options.label_smoothing);
   for (std::size_t image = 0; image < labels.size(); ++image) {
     const auto row = gradient.empty() ? gradient : gradient.subspan(image * classes, classes);
     const Loss loss =
-        one_image(logits.subspan(image * classes, classes), labels[image], row, scale);
+        one_image(logits.subspan(image * classes, classes), labels[image], row, smoothing, scale);
     total.sum += loss.sum;
     total.correct += loss.correct;
   }

@@ -11,12 +11,19 @@ struct Loss {
   std::uint32_t correct = 0;  // images whose largest logit is the label's
 };
 
+struct LossOptions {
+  // The target is (1 - smoothing) of the label and smoothing of all classes evenly (Szegedy et al.,
+  // "Rethinking the Inception architecture", 2016, section 7). In [0, 1).
+  float label_smoothing = 0.0F;
+  double gradient_scale = 1.0;  // multiplies the gradient, not the loss
+};
+
 // Of logits [images][classes]; images = labels.size(). REQUIRES: every label < classes.
 Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels);
 
 // As above; gradient [images][classes] becomes that of the loss averaged over the images:
-// (softmax - one_hot) / images.
+// (softmax - target) * gradient_scale / images.
 Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels,
-                           std::span<float> gradient);
+                           std::span<float> gradient, const LossOptions& options = {});
 
 }  // namespace phub::nn

@@ -4,12 +4,16 @@
 #include <charconv>
 #include <span>
 
+#include "worker/train/loss_scaler.h"
+
 namespace phub::train {
 namespace {
 
 constexpr const char* kModel = "model";
 constexpr const char* kSeed = "seed";
 constexpr const char* kNextStep = "next_step";
+constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
+constexpr const char* kGoodSteps = "loss_scale_good_steps";
 
 Status restore(const TensorFile& file, const std::string& name,
                const std::vector<std::uint64_t>& shape, std::span<float> to) {
@@ -46,6 +50,11 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
                    {kModel, position.model},
                    {kSeed, std::to_string(position.seed)},
                    {kNextStep, std::to_string(position.next_step)}};
+  if (position.loss_scale > 0.0F) {
+    const float units = position.loss_scale / LossScaler::kSmallest;
+    file.metadata[kLossScale] = std::to_string(static_cast<std::uint64_t>(units));
+    file.metadata[kGoodSteps] = std::to_string(position.good_steps);
+  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     const auto values = exchanger.parameter(key);
@@ -80,6 +89,14 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Netwo
   if (!next_step) return next_step.error().with_context(context);
   position.seed = *seed;
   position.next_step = *next_step;
+  if (file.metadata.find(kLossScale) != file.metadata.end()) {
+    const auto units = number(file, kLossScale);
+    const auto good_steps = number(file, kGoodSteps);
+    if (!units) return units.error().with_context(context);
+    if (!good_steps) return good_steps.error().with_context(context);
+    position.loss_scale = static_cast<float>(*units) * LossScaler::kSmallest;
+    position.good_steps = static_cast<std::uint32_t>(*good_steps);
+  }
   return position;
 }
 

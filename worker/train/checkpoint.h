@@ -20,6 +20,8 @@ struct RunPosition {
   std::string model;
   std::uint64_t seed = 0;
   std::uint64_t next_step = 0;
+  float loss_scale = 0.0F;       // of the next step, where it is dynamic; 0: it is not
+  std::uint32_t good_steps = 0;  // behind that scale
 };
 
 // REQUIRES: no key is under way.

@@ -13,6 +13,7 @@ std::string epoch_line(const EpochReport& report, std::uint64_t epochs) {
   if (report.test_accuracy >= 0.0) {
     line += fmt::format("  test {:5.2f} %", 100.0 * report.test_accuracy);
   }
+  if (report.skipped_steps > 0) line += fmt::format("  skipped {}", report.skipped_steps);
   const double share = report.seconds > 0.0 ? report.exchange_seconds / report.seconds : 0.0;
   return line + fmt::format("  {:6.0f} images/s  exchange {:.2f} s ({:.0f} %)",
                             report.images_per_second, report.exchange_seconds, 100.0 * share);

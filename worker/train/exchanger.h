@@ -46,6 +46,13 @@ class Exchanger {
   // Returns at once for a key that is not under way.
   virtual Status wait(KeyId key) = 0;
 
+  // After the last push of a step. `loss_scale`: the pushed gradients are so many times too large.
+  // Where the job votes, the servers are told whether they were all finite as they travelled.
+  virtual Status end_step(float /*loss_scale*/) { return {}; }
+  // Whether the servers left out the last step, or a part of it; the same at every worker.
+  // REQUIRES: every key has been waited for.
+  virtual bool step_was_skipped() const { return false; }
+
   virtual std::uint32_t worker_index() const = 0;
   virtual std::uint32_t workers() const = 0;
   virtual std::string_view transport() const = 0;  // "shm", "tcp", "verbs", "mixed", "local"
@@ -53,8 +60,11 @@ class Exchanger {
   virtual ExchangeStatistics statistics() const = 0;
 };
 
-// One process alone, with the servers' own arithmetic (kernels::update): pushes update at once.
-std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule);
+// One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
+// with a voted loss scale, the end of the step does.
+std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule,
+                                                const LarsOptions& lars = {},
+                                                const LossScale& loss_scale = {});
 
 // Through PHub servers: joins the job and waits for its workers. With a 16-bit wire type gradients
 // are rounded on push, and parameters, also the initial ones, come back rounded.

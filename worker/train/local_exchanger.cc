@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/check.h"
+#include "kernels/lars.h"
 #include "kernels/reduce.h"
 #include "worker/train/arena.h"
 #include "worker/train/exchanger.h"
@@ -10,8 +12,11 @@ namespace {
 
 class LocalExchanger : public Exchanger {
  public:
-  LocalExchanger(const std::vector<KeySpec>& keys, RuleKind rule)
+  LocalExchanger(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
+                 const LossScale& loss_scale)
       : rule_(rule),
+        lars_(lars),
+        loss_scale_(loss_scale),
         keys_(keys),
         gradients_(keys),
         parameters_(keys),
@@ -34,17 +39,27 @@ class LocalExchanger : public Exchanger {
   }
 
   Status push(KeyId key) override {
-    const auto gradient = gradients_.of(key);
-    const kernels::Source source{std::as_bytes(gradient).data(), DataType::kFloat32};
-    kernels::update({.sources = {&source, 1},
-                     .elements = gradient.size(),
-                     .rule = rule_,
-                     .hyper = hyper_,
-                     .weight_decay = keys_[key].weight_decay,
-                     .parameters = parameters_.of(key).data(),
-                     .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr});
+    const bool checks = loss_scale_.kind != LossScaling::kNone;
+    const bool finite = !checks || kernels::all_finite(source_of(key), keys_[key].elements);
+    skips_ = skips_ || !finite;
+    if (loss_scale_.kind == LossScaling::kVoted) {
+      pushed_.push_back(key);
+    } else if (finite) {
+      update(key, loss_scale_.factor);
+    }
     return {};
   }
+
+  Status end_step(float loss_scale) override {
+    for (const KeyId key : pushed_) {
+      if (!skips_) update(key, loss_scale);
+    }
+    pushed_.clear();
+    skipped_ = skips_;
+    skips_ = false;
+    return {};
+  }
+  bool step_was_skipped() const override { return skipped_; }
 
   Status wait(KeyId) override { return {}; }
 
@@ -54,16 +69,53 @@ class LocalExchanger : public Exchanger {
   ExchangeStatistics statistics() const override { return {}; }
 
  private:
+  kernels::Source source_of(KeyId key) const {
+    return {std::as_bytes(gradients_.of(key)).data(), DataType::kFloat32};
+  }
+
+  void update(KeyId key, float loss_scale) {
+    const kernels::Source source = source_of(key);
+    const std::uint64_t elements = keys_[key].elements;
+    Hyper hyper = hyper_;
+    hyper.gradient_scale /= loss_scale;
+    float trust = 1.0F;
+    if (rule_ == RuleKind::kLars) {
+      trust = kernels::trust_of(
+          lars_,
+          {.parameters = kernels::sum_of_squares(parameters_.of(key).data(), elements),
+           .gradients = kernels::sum_of_squares(gradients_.of(key).data(), elements)},
+          hyper.gradient_scale, keys_[key].weight_decay);
+      skips_ = skips_ || !std::isfinite(trust);
+      if (!std::isfinite(trust)) return;
+      if (keys_[key].plain) trust = 1.0F;
+    }
+    kernels::update({.sources = {&source, 1},
+                     .elements = elements,
+                     .rule = rule_,
+                     .hyper = hyper,
+                     .weight_decay = keys_[key].weight_decay,
+                     .trust = trust,
+                     .parameters = parameters_.of(key).data(),
+                     .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr});
+  }
+
   RuleKind rule_;
+  LarsOptions lars_;
+  LossScale loss_scale_;
   Hyper hyper_;
+  std::vector<KeyId> pushed_;  // voted: in this step
+  bool skips_ = false;         // this step: something is not finite
+  bool skipped_ = false;       // the last one
   std::vector<KeySpec> keys_;
   Arena gradients_, parameters_, state_;
 };
 
 }  // namespace
 
-std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule) {
-  return std::make_unique<LocalExchanger>(keys, rule);
+std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule,
+                                                const LarsOptions& lars,
+                                                const LossScale& loss_scale) {
+  return std::make_unique<LocalExchanger>(keys, rule, lars, loss_scale);
 }
 
 }  // namespace phub::train

@@ -25,10 +25,16 @@ void Metrics::start(const RunDescription& run) {
 }
 
 void Metrics::step(const StepReport& report) {
-  file_ << Json{{"event", "step"},           {"step", report.step},
-                {"epoch", report.epoch},     {"loss", report.loss},
-                {"correct", report.correct}, {"learning_rate", report.learning_rate},
-                {"seconds", report.seconds}, {"exchange_seconds", report.exchange_seconds}}
+  file_ << Json{{"event", "step"},
+                {"step", report.step},
+                {"epoch", report.epoch},
+                {"loss", report.loss},
+                {"correct", report.correct},
+                {"learning_rate", report.learning_rate},
+                {"loss_scale", report.loss_scale},
+                {"skipped_steps", report.skipped_steps},
+                {"seconds", report.seconds},
+                {"exchange_seconds", report.exchange_seconds}}
         << '\n';
 }
 
@@ -39,6 +45,7 @@ void Metrics::epoch(const EpochReport& report) {
                {"loss", report.loss},
                {"train_accuracy", report.train_accuracy}};
   if (report.test_accuracy >= 0.0) line["test_accuracy"] = report.test_accuracy;
+  line["skipped_steps"] = report.skipped_steps;
   line["seconds"] = report.seconds;
   line["exchange_seconds"] = report.exchange_seconds;
   line["images_per_second"] = report.images_per_second;

@@ -16,8 +16,12 @@ struct Shadow {
 
 class RemoteExchanger : public Exchanger {
  public:
-  RemoteExchanger(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys, DataType wire)
-      : client_(std::move(client)), wire_(wire), in_flight_(keys.size(), false) {
+  RemoteExchanger(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys,
+                  const ClientOptions& options)
+      : client_(std::move(client)),
+        wire_(options.wire_type),
+        votes_(options.loss_scale.kind == LossScaling::kVoted),
+        in_flight_(keys.size(), false) {
     if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
   }
 
@@ -44,8 +48,25 @@ class RemoteExchanger : public Exchanger {
   Status push(KeyId key) override {
     PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
     to_wire(key);
+    if (votes_ && !overflow_) {
+      const auto wire = client_->gradient_bytes(key);
+      overflow_ = !kernels::all_finite({wire.data(), wire_}, wire.size() / size_of(wire_));
+    }
     in_flight_[key] = true;
     return client_->push(key);
+  }
+
+  Status end_step(float loss_scale) override {
+    if (!votes_) return {};
+    const Vote vote{.loss_scale = loss_scale, .overflow = overflow_ ? 1U : 0U};
+    overflow_ = false;
+    return client_->vote(vote);
+  }
+  bool step_was_skipped() const override {
+    for (KeyId key = 0; key < in_flight_.size(); ++key) {
+      if (client_->was_skipped(key)) return true;
+    }
+    return false;
   }
 
   Status wait(KeyId key) override {
@@ -82,6 +103,8 @@ class RemoteExchanger : public Exchanger {
 
   std::unique_ptr<Client> client_;
   DataType wire_;
+  bool votes_;
+  bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;
   std::optional<Shadow> shadow_;  // only with a 16-bit wire type
 };
@@ -93,7 +116,7 @@ Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& op
   PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(options));
   PHUB_RETURN_IF_ERROR(client->register_keys(keys));
   return std::unique_ptr<Exchanger>(
-      std::make_unique<RemoteExchanger>(std::move(client), keys, options.wire_type));
+      std::make_unique<RemoteExchanger>(std::move(client), keys, options));
 }
 
 }  // namespace phub::train

@@ -1,5 +1,6 @@
 #include "worker/train/session.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -53,13 +54,30 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
   return {};
 }
 
+Status check_recipe(const SessionOptions& options, const nn::Graph& graph) {
+  if (!options.zero_last_gamma || !last_gammas(graph).empty()) return {};
+  return {Code::kInvalidArgument, "train.zero_last_gamma: model " + options.model +
+                                      " has no residual blocks that end with batch "
+                                      "normalisation: leave it out"};
+}
+
+Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
+  const std::uint64_t batch = std::uint64_t{options.batch} * options.workers;
+  if (dataset.images() / batch >= options.accumulate) return {};
+  return {Code::kInvalidArgument,
+          "train.accumulate: " + std::to_string(options.accumulate) + " batches of " +
+              std::to_string(options.batch) + " images on " + std::to_string(options.workers) +
+              " workers are more than the data set has: lower one of the two"};
+}
+
 std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Network& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     const bool decays = !spec.bias || options.decay_bias;
     keys.push_back({.name = spec.name,
                     .elements = spec.elements(),
-                    .weight_decay = decays ? options.weight_decay : 0.0F});
+                    .weight_decay = decays ? options.weight_decay : 0.0F,
+                    .plain = spec.bias && options.plain_bias});
   }
   return keys;
 }
@@ -72,16 +90,37 @@ Status bind(nn::Network& network, Exchanger& exchanger) {
   return network.bind(bindings);
 }
 
+void fill_last_gammas(const nn::Graph& graph, const nn::Network& network, Exchanger& exchanger) {
+  const std::vector<std::string> names = last_gammas(graph);
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const bool is_last =
+        std::find(names.begin(), names.end(), network.parameters()[key].name) != names.end();
+    const auto values = exchanger.gradient(key);
+    if (is_last) std::fill(values.begin(), values.end(), 0.0F);
+  }
+}
+
+// A dynamic scale goes on where the checkpoint left it.
+LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPosition& start) {
+  LossScalerOptions loss_scale = options.loss_scale;
+  if (loss_scale.kind == LossScaling::kVoted && start.loss_scale > 0.0F) {
+    loss_scale.scale = start.loss_scale;
+    loss_scale.good_steps = start.good_steps;
+  }
+  return loss_scale;
+}
+
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
-Result<std::uint64_t> initialise(const SessionOptions& options, nn::Network& network,
-                                 Exchanger& exchanger) {
-  std::uint64_t first_step = 0;
+Result<RunPosition> initialise(const SessionOptions& options, const nn::Graph& graph,
+                               nn::Network& network, Exchanger& exchanger) {
+  RunPosition start;
   if (options.resume.empty()) {
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
       fill_initial(network.parameters()[key], options.seed, key, exchanger.gradient(key));
     }
+    if (options.zero_last_gamma) fill_last_gammas(graph, network, exchanger);
   } else {
     PHUB_ASSIGN_OR_RETURN(const RunPosition position,
                           load_checkpoint(options.resume, network, exchanger));
@@ -91,17 +130,19 @@ Result<std::uint64_t> initialise(const SessionOptions& options, nn::Network& net
                                                 std::to_string(position.seed) +
                                                 ": resume with the same model.name and train.seed");
     }
-    first_step = position.next_step;
+    start = position;
   }
   const std::uint64_t restored = exchanger.steps_before();
-  if (restored > 0 && !options.resume.empty() && restored != first_step) {
-    return Status(Code::kInvalidArgument,
-                  "checkpoint " + options.resume.string() + " is at step " +
-                      std::to_string(first_step) + " and the job was restored from a snapshot at " +
-                      "step " + std::to_string(restored) + ": leave train.resume out");
+  if (restored > 0 && !options.resume.empty() && restored != start.next_step) {
+    return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() + " is at step " +
+                                              std::to_string(start.next_step) +
+                                              " and the job was restored from a snapshot at " +
+                                              "step " + std::to_string(restored) +
+                                              ": leave train.resume out");
   }
   PHUB_RETURN_IF_ERROR(exchanger.initialise());
-  return restored > 0 ? restored : first_step;
+  if (restored > 0) start.next_step = restored;
+  return start;
 }
 
 Status check_something_is_left(const SessionOptions& options, std::uint64_t first_step,
@@ -150,6 +191,7 @@ class Reporter : public Observer {
 };
 
 struct Run {
+  const nn::Graph& graph;
   nn::Network& network;
   Exchanger& exchanger;
   data::Loader& loader;
@@ -159,15 +201,19 @@ struct Run {
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const std::uint64_t first_step,
-                        initialise(options, run.network, run.exchanger));
-  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch();
+  PHUB_ASSIGN_OR_RETURN(const RunPosition start,
+                        initialise(options, run.graph, run.network, run.exchanger));
+  const std::uint64_t first_step = start.next_step;
+  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.accumulate;
   Trainer trainer({run.network, run.exchanger, run.loader, run.test},
                   {.epochs = options.epochs,
                    .max_steps = options.max_steps,
                    .first_step = first_step,
                    .schedule = make_schedule(options, steps_per_epoch),
                    .momentum = options.momentum,
+                   .loss_scale = loss_scale_from(options, start),
+                   .accumulate = options.accumulate,
+                   .label_smoothing = options.label_smoothing,
                    .evaluate = options.evaluate});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchanger.worker_index() == 0;
@@ -189,8 +235,12 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   }
   PHUB_RETURN_IF_ERROR(trainer.run(reporter, stopped));
   if (first_worker && !options.checkpoint.empty()) {
-    PHUB_RETURN_IF_ERROR(save_checkpoint(options.checkpoint, run.network, run.exchanger,
-                                         {options.model, options.seed, trainer.next_step()}));
+    RunPosition position{options.model, options.seed, trainer.next_step()};
+    if (options.loss_scale.kind == LossScaling::kVoted) {
+      position.loss_scale = trainer.loss_scaler().scale();
+      position.good_steps = trainer.loss_scaler().good_steps();
+    }
+    PHUB_RETURN_IF_ERROR(save_checkpoint(options.checkpoint, run.network, run.exchanger, position));
   }
   if (run.metrics != nullptr) {
     PHUB_RETURN_IF_ERROR(run.metrics->close(run.exchanger.statistics()));
@@ -208,6 +258,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, options.classes));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph.input_shape()));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
+  PHUB_RETURN_IF_ERROR(check_recipe(options, graph));
   PHUB_ASSIGN_OR_RETURN(const auto backend, nn::make_onednn_backend({.threads = options.threads}));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
@@ -223,11 +274,13 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
                                      .shift_pixels = options.shift_pixels,
                                      .flip = options.flip};
   PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
+  PHUB_RETURN_IF_ERROR(check_accumulation(options, datasets.train));
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
-  return train(options, {*network, *exchanger, *loader, datasets.test, metrics.get()}, stopped);
+  return train(options, {graph, *network, *exchanger, *loader, datasets.test, metrics.get()},
+               stopped);
 }
 
 }  // namespace phub::train

@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "worker/data/loader.h"
 #include "worker/train/exchanger.h"
+#include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
 
 namespace phub::train {
@@ -33,6 +34,11 @@ struct SessionOptions {
   float momentum = 0.9F;
   float weight_decay = 5e-4F;
   bool decay_bias = false;
+  bool plain_bias = false;  // rule lars: biases and batch normalisation by plain momentum
+  LossScalerOptions loss_scale{};
+  std::uint32_t accumulate = 1;
+  float label_smoothing = 0.0F;
+  bool zero_last_gamma = false;
   // learning_rate, kind, warmup_steps, gamma and power are used as they are; total_steps and drops
   // are worked out.
   Schedule schedule{};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "kernels/reduce.h"
 #include "worker/nn/loss.h"
 
 namespace phub::train {
@@ -16,12 +17,28 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+std::vector<KeySpec> sum_keys(const nn::Network& network, std::uint32_t accumulate) {
+  std::vector<KeySpec> keys;
+  if (accumulate == 1) return keys;
+  for (const nn::ParameterSpec& spec : network.parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  return keys;
+}
+
 }  // namespace
 
-// Ties the network's layers to the exchange and measures the time that it takes.
+// Ties the network's layers to the exchange and measures the time that it takes. Of a step's
+// batches but the last, gradients are added up; the last one's go out with them.
 class Trainer::ExchangeHooks : public nn::Hooks {
  public:
-  explicit ExchangeHooks(Exchanger& exchanger) : exchanger_(exchanger) {}
+  explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr)
+      : exchanger_(exchanger), sums_(sums) {}
+
+  void begin_batch(bool is_first, bool is_last) {
+    is_first_ = is_first;
+    is_last_ = is_last;
+  }
 
   Status weights_needed(const nn::KeyRange& keys) override {
     const auto start = Clock::now();
@@ -35,7 +52,8 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   Status grad_ready(const nn::KeyRange& keys) override {
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.push(key));
+      if (!is_first_ || !is_last_) add_up(key);
+      if (is_last_) PHUB_RETURN_IF_ERROR(exchanger_.push(key));
     }
     seconds_ += seconds_since(start);
     return {};
@@ -44,55 +62,108 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   double seconds() const { return seconds_; }
 
  private:
+  void add_up(KeyId key) {
+    const std::span<float> gradient = exchanger_.gradient(key);
+    const std::span<float> sum = sums_->of(key);
+    if (is_first_) {
+      std::copy(gradient.begin(), gradient.end(), sum.begin());
+      return;
+    }
+    const auto source = [](std::span<float> of) {
+      return kernels::Source{std::as_bytes(of).data(), DataType::kFloat32};
+    };
+    const std::span<float> out = is_last_ ? gradient : sum;
+    kernels::add(out.data(), source(out), source(is_last_ ? sum : gradient), out.size());
+  }
+
   Exchanger& exchanger_;
+  Arena* sums_;
+  bool is_first_ = true;
+  bool is_last_ = true;
   double seconds_ = 0.0;
 };
 
 Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
-    : parts_(parts), options_(options), next_step_(options.first_step) {
+    : parts_(parts),
+      options_(options),
+      next_step_(options.first_step),
+      scaler_(options.loss_scale),
+      sums_(sum_keys(parts.network, options.accumulate)) {
   logits_.resize(parts.network.output().elements());
   logit_gradients_.resize(logits_.size());
   test_batch_.labels.resize(parts.network.batch());
 }
 
 std::uint64_t Trainer::last_step() const {
-  const std::uint64_t all = options_.epochs * parts_.loader.steps_per_epoch();
+  const std::uint64_t all = options_.epochs * steps_per_epoch();
   return options_.max_steps > 0 ? std::min(all, options_.max_steps) : all;
 }
 
 Result<StepReport> Trainer::step(std::uint64_t index) {
   const auto start = Clock::now();
-  const std::uint64_t epoch = index / parts_.loader.steps_per_epoch();
-  StepReport report{
-      .step = index, .epoch = epoch, .learning_rate = learning_rate_at(options_.schedule, index)};
-  parts_.loader.load(epoch, index % parts_.loader.steps_per_epoch(), batch_);
-  ExchangeHooks hooks(parts_.exchanger);
-  parts_.network.input().write_value(batch_.images);
-  PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
-  parts_.network.output().read_value(logits_);
-  const nn::Loss loss = nn::softmax_cross_entropy(logits_, batch_.labels, logit_gradients_);
-  if (!std::isfinite(loss.sum)) {
-    return Status(Code::kAborted, "the loss is no longer finite in step " + std::to_string(index) +
-                                      ": lower optimizer.learning_rate or add warm-up steps");
+  StepReport report{.step = index,
+                    .epoch = index / steps_per_epoch(),
+                    .learning_rate = learning_rate_at(options_.schedule, index)};
+  ExchangeHooks hooks(parts_.exchanger, &sums_);
+  for (std::uint32_t part = 0; part < options_.accumulate; ++part) {
+    PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
-  parts_.network.output().write_gradient(logit_gradients_);
-  PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
-      {.learning_rate = report.learning_rate,
-       .momentum = options_.momentum,
-       .gradient_scale = 1.0F / static_cast<float>(parts_.exchanger.workers())}));
-  PHUB_RETURN_IF_ERROR(parts_.network.backward(hooks));
-  report.loss = loss.sum / static_cast<double>(batch_.labels.size());
-  report.correct = loss.correct;
+  PHUB_RETURN_IF_ERROR(parts_.exchanger.end_step(report.loss_scale));
+  answer_is_due_ = true;
+  report.loss /= static_cast<double>(batch_.labels.size()) * options_.accumulate;
   report.seconds = seconds_since(start);
   report.exchange_seconds = hooks.seconds();
   return report;
+}
+
+// Forward and backward of one of a step's batches. The first forward has waited for every key, so
+// then it is known what became of the last step.
+Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks,
+                      StepReport& report) {
+  const bool is_last = part + 1 == options_.accumulate;
+  hooks.begin_batch(part == 0, is_last);
+  const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
+  parts_.loader.load(report.epoch, in_epoch, batch_);
+  parts_.network.input().write_value(batch_.images);
+  PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
+  PHUB_RETURN_IF_ERROR(take_answer());
+  report.loss_scale = scaler_.scale();
+  report.skipped_steps = skipped_steps_;
+  parts_.network.output().read_value(logits_);
+  const nn::Loss loss = nn::softmax_cross_entropy(
+      logits_, batch_.labels, logit_gradients_,
+      {.label_smoothing = options_.label_smoothing,
+       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate});
+  if (!std::isfinite(loss.sum)) {
+    return {Code::kAborted, "the loss is no longer finite in step " + std::to_string(index) +
+                                ": lower optimizer.learning_rate or add warm-up steps"};
+  }
+  report.loss += loss.sum;
+  report.correct += loss.correct;
+  parts_.network.output().write_gradient(logit_gradients_);
+  if (is_last) {
+    PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
+        {.learning_rate = report.learning_rate,
+         .momentum = options_.momentum,
+         .gradient_scale = 1.0F / static_cast<float>(parts_.exchanger.workers())}));
+  }
+  return parts_.network.backward(hooks);
+}
+
+// REQUIRES: every key has been waited for.
+Status Trainer::take_answer() {
+  if (!answer_is_due_) return {};
+  answer_is_due_ = false;
+  const bool skipped = parts_.exchanger.step_was_skipped();
+  skipped_steps_ += skipped ? 1 : 0;
+  return scaler_.after_step(skipped);
 }
 
 Status Trainer::wait_all() {
   for (KeyId key = 0; key < parts_.network.parameters().size(); ++key) {
     PHUB_RETURN_IF_ERROR(parts_.exchanger.wait(key));
   }
-  return {};
+  return take_answer();
 }
 
 Result<double> Trainer::evaluate() {
@@ -121,7 +192,8 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.seconds += waited;
   report.exchange_seconds += waited;
   const auto steps = static_cast<double>(report.steps);
-  const double images = steps * parts_.network.batch();
+  const double images = steps * parts_.network.batch() * options_.accumulate;
+  report.skipped_steps = skipped_steps_;
   report.loss /= steps;
   report.train_accuracy /= images;
   report.images_per_second = images * parts_.exchanger.workers() / report.seconds;
@@ -147,7 +219,7 @@ Status Trainer::run(Observer& observer, const std::function<bool()>& stopped) {
     epoch.seconds += report.seconds;
     epoch.exchange_seconds += report.exchange_seconds;
     stop = stopped();
-    if (next_step_ % parts_.loader.steps_per_epoch() == 0 || next_step_ == end) {
+    if (next_step_ % steps_per_epoch() == 0 || next_step_ == end) {
       PHUB_RETURN_IF_ERROR(finish_epoch(epoch, observer));
       epoch = {};
     }

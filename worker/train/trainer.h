@@ -11,7 +11,9 @@
 #include "common/base/status.h"
 #include "worker/data/loader.h"
 #include "worker/nn/network.h"
+#include "worker/train/arena.h"
 #include "worker/train/exchanger.h"
+#include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
 
 namespace phub::train {
@@ -22,6 +24,9 @@ struct TrainerOptions {
   std::uint64_t first_step = 0;  // where a resumed run starts
   Schedule schedule;
   float momentum = 0.0F;
+  LossScalerOptions loss_scale = {};
+  std::uint32_t accumulate = 1;  // batches of a step: their gradients are averaged, then pushed
+  float label_smoothing = 0.0F;
   bool evaluate = true;  // after each epoch, on worker 0
 };
 
@@ -38,6 +43,8 @@ struct StepReport {
   double loss = 0.0;          // mean over this worker's images
   std::uint32_t correct = 0;  // of them
   float learning_rate = 0.0F;
+  float loss_scale = 1.0F;
+  std::uint64_t skipped_steps = 0;  // before this one, in this run: left out by the servers
   double seconds = 0.0;
   double exchange_seconds = 0.0;  // of which the trainer spent in push and wait
 };
@@ -50,7 +57,8 @@ struct EpochReport {
   double test_accuracy = -1.0;  // negative: not evaluated
   double seconds = 0.0;         // of training, without the evaluation
   double exchange_seconds = 0.0;
-  double images_per_second = 0.0;  // of all workers together
+  double images_per_second = 0.0;   // of all workers together
+  std::uint64_t skipped_steps = 0;  // of the run so far
 };
 
 // Told about progress, from within run().
@@ -81,15 +89,27 @@ class Trainer {
 
   std::uint64_t next_step() const { return next_step_; }
   std::uint64_t last_step() const;  // one past it
+  // What the next step's will be. REQUIRES: wait_all.
+  const LossScaler& loss_scaler() const { return scaler_; }
 
  private:
   class ExchangeHooks;
+
+  std::uint64_t steps_per_epoch() const {
+    return parts_.loader.steps_per_epoch() / options_.accumulate;
+  }
+  Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
+  Status take_answer();
 
   Status finish_epoch(EpochReport& report, Observer& observer);
 
   TrainerParts parts_;
   TrainerOptions options_;
   std::uint64_t next_step_;
+  LossScaler scaler_;
+  bool answer_is_due_ = false;  // of the last step: whether it was left out
+  std::uint64_t skipped_steps_ = 0;
+  Arena sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
   data::Batch batch_, test_batch_;
   std::vector<float> logits_, logit_gradients_;
 };

@@ -1,0 +1,135 @@
+// What a job's parameters are after each round, by the scalar specification of the kernels: one
+// element at a time, chunk by chunk in the plan's order. What servers compute must have these bits.
+//
+// A test's thread.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "kernels/lars.h"
+#include "kernels/reference.h"
+#include "server/data_plane.h"
+
+namespace phub::testing {
+
+class RuleSpecification {
+ public:
+  // A worker's gradient (or initial parameter) of one element of a key.
+  using Value = std::function<float(std::uint32_t worker, std::uint32_t key, std::uint64_t i)>;
+
+  explicit RuleSpecification(const server::JobShape& shape)
+      : shape_(shape),
+        plan_(*shape.plan),
+        parameters_(plan_.arena_elements),
+        state_(plan_.arena_elements),
+        sum_(plan_.arena_elements) {}
+
+  void initialise(const Value& value) {
+    for (const Segment& segment : plan_.segments) {
+      for (std::uint64_t i = 0; i < segment.elements; ++i) {
+        const std::uint64_t at = segment.key_offset + i;
+        element(segment.key, at) = on_wire(value(0, segment.key, at));
+      }
+    }
+  }
+
+  // `factor`: gradients are so many times too large. Returns how many chunks were not updated, or
+  // in part.
+  std::size_t round(const Hyper& hyper, float factor, const Value& gradient) {
+    Hyper unscaled = hyper;
+    unscaled.gradient_scale /= factor;
+    add_up(gradient);
+    std::vector<float> trust(plan_.key_offset.size(), 1.0F);
+    if (shape_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
+    std::size_t skipped = 0;
+    for (const Chunk& chunk : plan_.chunks) {
+      const bool finite = kernels::reference::all_finite(
+          {reinterpret_cast<const std::byte*>(sum_.data() + chunk.arena_offset),
+           DataType::kFloat32},
+          chunk.elements);
+      const bool checks = shape_.loss_scale.kind != LossScaling::kNone;
+      bool whole = true;
+      for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+        const Segment& segment = plan_.segments[chunk.first_segment + i];
+        const bool leaves_out =
+            shape_.rule == RuleKind::kLars ? !std::isfinite(trust[segment.key]) : checks && !finite;
+        whole = whole && !leaves_out;
+        if (!leaves_out) update(segment, unscaled, trust[segment.key]);
+      }
+      skipped += whole ? 0 : 1;
+    }
+    return skipped;
+  }
+
+  // As it is published.
+  float parameter(std::uint32_t key, std::uint64_t i) const {
+    return on_wire(parameters_[plan_.key_offset[key] + i]);
+  }
+
+ private:
+  float& element(std::uint32_t key, std::uint64_t i) {
+    return parameters_[plan_.key_offset[key] + i];
+  }
+
+  float on_wire(float value) const {
+    std::byte wire[sizeof(float)];
+    const auto bytes = [](float& of) { return reinterpret_cast<std::byte*>(&of); };
+    kernels::reference::convert(wire, shape_.wire_type, bytes(value), DataType::kFloat32, 1);
+    kernels::reference::convert(bytes(value), DataType::kFloat32, wire, shape_.wire_type, 1);
+    return value;
+  }
+
+  void add_up(const Value& gradient) {
+    for (const Segment& segment : plan_.segments) {
+      for (std::uint64_t i = 0; i < segment.elements; ++i) {
+        const std::uint64_t at = segment.key_offset + i;
+        float& sum = sum_[plan_.key_offset[segment.key] + at];
+        sum = on_wire(gradient(0, segment.key, at));
+        for (std::uint32_t w = 1; w < shape_.workers; ++w) {
+          sum += on_wire(gradient(w, segment.key, at));
+        }
+      }
+    }
+  }
+
+  std::vector<float> all_trust(float gradient_scale) const {
+    std::vector<kernels::KeySquares> squares(plan_.key_offset.size());
+    for (const Segment& segment : plan_.segments) {
+      const std::uint64_t offset = plan_.key_offset[segment.key] + segment.key_offset;
+      kernels::KeySquares& key = squares[segment.key];
+      key.parameters +=
+          kernels::reference::sum_of_squares(parameters_.data() + offset, segment.elements);
+      key.gradients += kernels::reference::sum_of_squares(sum_.data() + offset, segment.elements);
+    }
+    std::vector<float> trust;
+    for (std::size_t key = 0; key < squares.size(); ++key) {
+      trust.push_back(
+          kernels::trust_of(shape_.lars, squares[key], gradient_scale, shape_.weight_decay[key]));
+      const bool plain = !shape_.plain.empty() && shape_.plain[key];
+      if (plain && std::isfinite(trust.back())) trust.back() = 1.0F;
+    }
+    return trust;
+  }
+
+  void update(const Segment& segment, const Hyper& hyper, float trust) {
+    const std::uint64_t offset = plan_.key_offset[segment.key] + segment.key_offset;
+    const kernels::Source sum = {reinterpret_cast<const std::byte*>(sum_.data() + offset),
+                                 DataType::kFloat32};
+    kernels::reference::update({.sources = {&sum, 1},
+                                .elements = segment.elements,
+                                .rule = shape_.rule,
+                                .hyper = hyper,
+                                .weight_decay = shape_.weight_decay[segment.key],
+                                .trust = trust,
+                                .parameters = parameters_.data() + offset,
+                                .state = state_.data() + offset});
+  }
+
+  server::JobShape shape_;
+  const Plan& plan_;
+  std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
+};
+
+}  // namespace phub::testing

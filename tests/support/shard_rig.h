@@ -1,0 +1,141 @@
+// A Shard without a network: pushes of chosen values, in any order, staged or in place.
+#pragma once
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/reference.h"
+#include "server/shard.h"
+#include "tests/support/rule_specification.h"
+
+namespace phub::testing {
+
+// A job with a sliced key between small ones, on one core. `plan` is made from the shape.
+inline server::JobShape held_shape(RuleKind rule, std::uint32_t workers, DataType type) {
+  server::JobShape shape;
+  shape.workers = workers;
+  shape.wire_type = type;
+  shape.rule = rule;
+  shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  shape.weight_decay = {0.1F, 0.01F, 0.0F, 0.1F, 0.0F};
+  shape.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+  shape.plain = {false, false, true, false, true};
+  shape.plan =
+      std::make_shared<const Plan>(std::move(*make_plan({.key_elements = {3, 5000, 17, 2000, 1},
+                                                         .wire_type = type,
+                                                         .chunk_bytes = 4096,
+                                                         .cores_per_server = {1},
+                                                         .whole_keys = needs_whole_keys(rule)})));
+  return shape;
+}
+
+class ShardRig {
+ public:
+  using Value = RuleSpecification::Value;
+
+  explicit ShardRig(const server::JobShape& of)
+      : shape(of), memory(std::move(*server::JobMemory::create(shape))) {
+    shard = std::move(*server::Shard::create(shape, 0, memory));
+    in_place_.resize(shape.workers * shard->chunks());
+  }
+
+  server::Outcome push(std::uint32_t worker, std::uint32_t slot, bool staged, const Value& value) {
+    const Plan& plan = *shape.plan;
+    const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
+    std::vector<float> values;
+    for (std::uint32_t s = 0; s < chunk.segment_count; ++s) {
+      const Segment& segment = plan.segments[chunk.first_segment + s];
+      for (std::uint64_t i = 0; i < segment.elements; ++i) {
+        values.push_back(value(worker, segment.key, segment.key_offset + i));
+      }
+    }
+    const std::uint32_t bytes = shard->push_bytes(slot);
+    std::byte* place = nullptr;
+    if (staged) {
+      place = shard->take_buffer();
+      REQUIRE(place != nullptr);
+    } else {
+      auto& kept = in_place_[slot * shape.workers + worker];
+      kept.resize(bytes);
+      place = kept.data();
+    }
+    kernels::reference::convert(place, shape.wire_type,
+                                reinterpret_cast<const std::byte*>(values.data()),
+                                DataType::kFloat32, values.size());
+    return shard->arrive({.worker = worker,
+                          .slot = slot,
+                          .data = place,
+                          .bytes = bytes,
+                          .staged = staged,
+                          .hyper = &shape.hyper});
+  }
+
+  // Every push of a round in a random order, each staged or not; what is due is released between.
+  void push_all(std::mt19937& random, const Value& value) {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> pushes;
+    for (std::uint32_t w = 0; w < shape.workers; ++w) {
+      for (std::uint32_t slot = 0; slot < shard->chunks(); ++slot) pushes.emplace_back(w, slot);
+    }
+    std::shuffle(pushes.begin(), pushes.end(), random);
+    for (const auto& [worker, slot] : pushes) {
+      const server::Outcome outcome = push(worker, slot, random() % 2 == 0, value);
+      if (outcome == server::Outcome::kCompleted) ++completed;
+      if (random() % 3 == 0) release(1 + static_cast<std::uint32_t>(random() % 4));
+    }
+  }
+
+  void release(std::uint32_t count) {
+    if (shard->has_releasable()) completed += shard->release(count).size();
+  }
+  void release_all() {
+    while (shard->has_releasable()) release(3);
+  }
+
+  std::vector<float> reply(std::uint32_t slot) const {
+    const auto bytes = shard->reply(slot);
+    std::vector<float> values(bytes.size() / size_of(shape.wire_type));
+    kernels::reference::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
+                                bytes.data(), shape.wire_type, values.size());
+    return values;
+  }
+
+  // Whether every answer has the specification's bits.
+  bool agrees(const RuleSpecification& specification) const {
+    const Plan& plan = *shape.plan;
+    for (std::uint32_t slot = 0; slot < shard->chunks(); ++slot) {
+      const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
+      const std::vector<float> values = reply(slot);
+      for (std::uint32_t s = 0; s < chunk.segment_count; ++s) {
+        const Segment& segment = plan.segments[chunk.first_segment + s];
+        for (std::uint64_t i = 0; i < segment.elements; ++i) {
+          const float wanted = specification.parameter(segment.key, segment.key_offset + i);
+          if (values[segment.chunk_offset + i] != wanted) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  server::JobShape shape;
+  std::shared_ptr<server::JobMemory> memory;
+  std::unique_ptr<server::Shard> shard;
+  std::size_t completed = 0;  // chunks, since the test last looked
+
+ private:
+  std::vector<std::vector<std::byte>> in_place_;  // by chunk and worker
+};
+
+// Values of both signs that differ by worker, key, element and round.
+inline RuleSpecification::Value noise(std::uint32_t round, float size = 1.0F) {
+  return [=](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
+    const auto mixed =
+        static_cast<std::uint32_t>(i * 2654435761U + worker * 40503U + key * 9973U + round * 7919U);
+    return size * (static_cast<float>((mixed >> 8) % 2001) - 1000.0F) / 1000.0F;
+  };
+}
+
+}  // namespace phub::testing

@@ -1,0 +1,144 @@
+// Rule lars on a shard: whole keys, norms, and the bits of the specification.
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "tests/support/shard_rig.h"
+
+namespace phub::testing {
+namespace {
+
+using server::JobShape;
+using server::Outcome;
+
+TEST_CASE("lars has the bits of its specification in every order of arrival and wire type") {
+  std::mt19937 random(31);
+  for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    for (const std::uint32_t workers : {1U, 2U, 5U}) {
+      CAPTURE(name_of(type), workers);
+      ShardRig rig(held_shape(RuleKind::kLars, workers, type));
+      RuleSpecification specification(rig.shape);
+      specification.initialise(noise(0));
+      rig.push_all(random, noise(0));
+      REQUIRE(rig.completed == rig.shard->chunks());
+      REQUIRE(rig.agrees(specification));
+      for (std::uint32_t round = 1; round < 6; ++round) {
+        rig.completed = 0;
+        rig.push_all(random, noise(round));
+        rig.release_all();
+        CHECK(specification.round(rig.shape.hyper, 1.0F, noise(round)) == 0);
+        REQUIRE(rig.completed == rig.shard->chunks());
+        REQUIRE(rig.agrees(specification));
+        REQUIRE(rig.shard->buffers_in_use() == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "no chunk of a key is answered before all of its chunks are there; small keys are alone") {
+  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat32));
+  std::mt19937 random(1);
+  rig.push_all(random, noise(0));
+  // Slots: 0 key 0, 1 to 5 key 1, 6 key 2, 7 and 8 key 3, 9 key 4.
+  REQUIRE(rig.shard->chunks() == 10);
+  CHECK(rig.push(0, 0, true, noise(1)) == Outcome::kCompleted);
+  for (const std::uint32_t slot : {5U, 1U, 3U, 4U}) {
+    CHECK(rig.push(0, slot, true, noise(1)) == Outcome::kHeld);
+  }
+  CHECK(rig.push(0, 6, true, noise(1)) == Outcome::kCompleted);
+  CHECK_FALSE(rig.shard->has_releasable());
+  CHECK(rig.push(0, 2, true, noise(1)) == Outcome::kReleasable);
+  const auto first = rig.shard->release(3);
+  CHECK(std::vector<std::uint32_t>(first.begin(), first.end()) ==
+        std::vector<std::uint32_t>{1, 2, 3});
+  CHECK(rig.shard->has_releasable());
+  const auto rest = rig.shard->release(3);
+  CHECK(std::vector<std::uint32_t>(rest.begin(), rest.end()) == std::vector<std::uint32_t>{4, 5});
+  CHECK_FALSE(rig.shard->has_releasable());
+  CHECK(rig.shard->buffers_in_use() == 0);
+}
+
+TEST_CASE("a chunk that is updated can be pushed again while its key is still being released") {
+  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat32));
+  std::mt19937 random(1);
+  RuleSpecification specification(rig.shape);
+  specification.initialise(noise(0));
+  rig.push_all(random, noise(0));
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    rig.push(0, slot, false, noise(1));
+  }
+  rig.shard->release(1);  // slot 1 of five
+  CHECK(rig.push(0, 1, true, noise(2)) == Outcome::kHeld);
+  rig.release_all();
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    if (slot != 1) rig.push(0, slot, false, noise(2));
+  }
+  rig.release_all();
+  specification.round(rig.shape.hyper, 1.0F, noise(1));
+  specification.round(rig.shape.hyper, 1.0F, noise(2));
+  CHECK(rig.agrees(specification));
+}
+
+TEST_CASE("a key whose norm is not finite is left out, the others are updated") {
+  ShardRig rig(held_shape(RuleKind::kLars, 2, DataType::kFloat32));
+  std::mt19937 random(2);
+  RuleSpecification specification(rig.shape);
+  specification.initialise(noise(0));
+  rig.push_all(random, noise(0));
+  const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
+    const bool here = worker == 1 && key == 1 && i == 4321;
+    return here ? std::numeric_limits<float>::infinity() : noise(1)(worker, key, i);
+  };
+  rig.push_all(random, broken);
+  rig.release_all();
+  CHECK(specification.round(rig.shape.hyper, 1.0F, broken) == 5);
+  CHECK(rig.agrees(specification));
+  CHECK(rig.shard->updates_skipped.value() == 5);
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    CHECK(rig.shard->was_skipped(slot) == (slot >= 1 && slot <= 5));
+  }
+  rig.push_all(random, noise(2));
+  rig.release_all();
+  specification.round(rig.shape.hyper, 1.0F, noise(2));
+  CHECK(rig.agrees(specification));
+  CHECK_FALSE(rig.shard->was_skipped(3));
+}
+
+TEST_CASE("a restored lars job goes on with the bits of the one that was copied") {
+  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat16));
+  std::mt19937 random(3);
+  rig.push_all(random, noise(0));
+  for (std::uint32_t round = 1; round < 3; ++round) {
+    rig.push_all(random, noise(round));
+    rig.release_all();
+  }
+  auto copy = std::move(*server::JobCopy::create(rig.shape.plan->arena_elements, true));
+  copy->round = 4;
+  REQUIRE(rig.shard->begin_copy(copy));
+  for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));
+  CHECK(rig.shard->copy_some(100) == rig.shard->chunks() - 1);  // slot 0 alone has its update
+  for (std::uint32_t slot = 3; slot < rig.shard->chunks(); ++slot) {
+    rig.push(0, slot, true, noise(3));
+  }
+  rig.release_all();
+  CHECK(rig.shard->copy_some(0) == 0);
+  rig.shard->end_copy();
+
+  JobShape shape = rig.shape;
+  shape.initial = copy;
+  ShardRig second(shape);
+  second.push_all(random, noise(99));
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    CHECK(second.reply(slot) == rig.reply(slot));
+  }
+  rig.push_all(random, noise(4));
+  second.push_all(random, noise(4));
+  rig.release_all();
+  second.release_all();
+  for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+    CHECK(second.reply(slot) == rig.reply(slot));
+  }
+}
+
+}  // namespace
+}  // namespace phub::testing
