@@ -37,8 +37,8 @@ struct MakeOp {
   OpPointer operator()(const Convolution& layer) const {
     return make_convolution(layer, input(), output, context);
   }
-  OpPointer operator()(const InnerProduct&) const {
-    return make_inner_product(input(), output, context);
+  OpPointer operator()(const InnerProduct& layer) const {
+    return make_inner_product(layer, input(), output, context);
   }
   OpPointer operator()(const Pool& layer) const {
     return make_pool(layer, input(), output, context);

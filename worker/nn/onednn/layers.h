@@ -13,7 +13,8 @@ namespace phub::nn::onednn {
 
 std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
                                      OnednnTensor& output, Context& context);
-std::unique_ptr<Op> make_inner_product(OnednnTensor& input, OnednnTensor& output, Context& context);
+std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
+                                       OnednnTensor& output, Context& context);
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
                               Context& context);
 std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context);
