@@ -40,15 +40,14 @@ struct Flattening {
 // more.)
 class InnerProductOp : public WeightedOp {
  public:
-  InnerProductOp(OnednnTensor& input, OnednnTensor& output, Context& context)
-      : WeightedOp({.weights = weights_desc(input, output),
-                    .bias = {{output.shape().channels}, kFloat, Tag::a}},
-                   context),
+  InnerProductOp(const InnerProduct& layer, OnednnTensor& input, OnednnTensor& output,
+                 Context& context)
+      : WeightedOp({.weights = weights_desc(input, output), .bias = bias_desc(layer)}, context),
         input_(input, input.value(), context) {
     const Memory::desc in = input_.flat.get_desc();
     const Memory::desc out({output.batch(), output.shape().channels}, kFloat, Tag::nc);
     const Memory::desc weights = weights_desc(input, output);
-    const Memory::desc bias({output.shape().channels}, kFloat, Tag::a);
+    const Memory::desc bias = bias_desc(layer);
     const dnnl::engine& engine = context.engine;
     const Memory output_value(out, engine, output.value().get_data_handle());
     const Memory output_gradient(out, engine, output.gradient().get_data_handle());
@@ -83,15 +82,19 @@ class InnerProductOp : public WeightedOp {
             Tag::oi};
   }
 
+  static Memory::desc bias_desc(const InnerProduct& layer) {
+    return layer.bias ? Memory::desc({layer.outputs}, kFloat, Tag::a) : Memory::desc();
+  }
+
   Flattening input_;
   std::optional<Flattening> input_gradient_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_inner_product(OnednnTensor& input, OnednnTensor& output,
-                                       Context& context) {
-  return std::make_unique<InnerProductOp>(input, output, context);
+std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
+                                       OnednnTensor& output, Context& context) {
+  return std::make_unique<InnerProductOp>(layer, input, output, context);
 }
 
 }  // namespace phub::nn::onednn
