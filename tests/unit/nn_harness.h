@@ -71,6 +71,7 @@ class NetworkHarness {
   }
 
   Network& network() { return *network_; }
+  Backend& backend() { return *backend_; }
   std::span<float> parameter(std::size_t key) { return parameters_[key].span(); }
   std::span<float> gradient(std::size_t key) { return gradients_[key].span(); }
   std::size_t keys() const { return parameters_.size(); }

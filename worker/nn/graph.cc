@@ -5,43 +5,15 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "worker/nn/layer_rules.h"
 
 namespace phub::nn {
 namespace {
 
-std::uint32_t window_output(std::uint32_t input, const Window& window) {
-  PHUB_CHECK(window.kernel > 0 && window.stride > 0, "a window has a size and a stride");
-  PHUB_CHECK(input + 2 * window.padding >= window.kernel, "the window is larger than its input");
-  return (input + 2 * window.padding - window.kernel) / window.stride + 1;
-}
-
-// What a layer makes of its first input's shape.
-struct OutputShape {
-  Shape input;
-
-  Shape operator()(const Convolution& layer) const {
-    return {layer.channels, window_output(input.height, layer.window),
-            window_output(input.width, layer.window)};
-  }
-  Shape operator()(const InnerProduct& layer) const { return {layer.outputs, 1, 1}; }
-  Shape operator()(const Pool& layer) const {
-    return {input.channels, window_output(input.height, layer.window),
-            window_output(input.width, layer.window)};
-  }
-  Shape operator()(const GlobalAveragePool&) const { return {input.channels, 1, 1}; }
-  Shape operator()(const Relu&) const { return input; }
-  Shape operator()(const BatchNorm&) const { return input; }
-  Shape operator()(const Add&) const { return input; }
-  Shape operator()(const Subsample& layer) const {
-    PHUB_CHECK(layer.channels >= input.channels, "a shortcut does not drop channels");
-    return {layer.channels, (input.height + layer.stride - 1) / layer.stride,
-            (input.width + layer.stride - 1) / layer.stride};
-  }
-};
-
+// What a layer declares, named after it.
 struct Parameters {
-  Shape input;
-  std::string name;
+  const Shape& input;
+  const std::string& name;
 
   ParameterSpec weight(std::vector<std::uint64_t> shape, Fill fill) const {
     return {.name = name + ".weight", .shape = std::move(shape), .fill = fill};
@@ -50,17 +22,24 @@ struct Parameters {
     return {.name = name + ".bias", .shape = {elements}, .bias = true};
   }
   std::vector<ParameterSpec> operator()(const Convolution& layer) const {
-    const std::uint64_t kernel = layer.window.kernel;
+    const Extent& kernel = layer.window.kernel;
     std::vector<ParameterSpec> all = {
-        weight({layer.channels, input.channels, kernel, kernel}, Fill::kHeNormal)};
+        weight({layer.channels, input.channels / layer.groups, kernel.height, kernel.width},
+               Fill::kHeNormal)};
     if (layer.bias) all.push_back(bias(layer.channels));
     return all;
   }
   std::vector<ParameterSpec> operator()(const InnerProduct& layer) const {
-    return {weight({layer.outputs, input.elements()}, Fill::kLecunNormal), bias(layer.outputs)};
+    std::vector<ParameterSpec> all = {
+        weight({layer.outputs, input.elements()}, Fill::kLecunNormal)};
+    if (layer.bias) all.push_back(bias(layer.outputs));
+    return all;
   }
-  std::vector<ParameterSpec> operator()(const BatchNorm&) const {
-    return {{.name = name + ".weight", .shape = {input.channels}, .bias = true, .fill = Fill::kOne},
+  std::vector<ParameterSpec> operator()(const BatchNorm& layer) const {
+    return {{.name = name + ".weight",
+             .shape = {input.channels},
+             .bias = true,
+             .fill = layer.zero_scale ? Fill::kZero : Fill::kOne},
             bias(input.channels)};
   }
   template <typename NoParameters>
@@ -69,7 +48,22 @@ struct Parameters {
   }
 };
 
+struct KindName {
+  std::string_view operator()(const Convolution&) const { return "convolution"; }
+  std::string_view operator()(const InnerProduct&) const { return "inner_product"; }
+  std::string_view operator()(const Pool&) const { return "pool"; }
+  std::string_view operator()(const GlobalAveragePool&) const { return "global_average_pool"; }
+  std::string_view operator()(const Relu&) const { return "relu"; }
+  std::string_view operator()(const BatchNorm&) const { return "batch_norm"; }
+  std::string_view operator()(const Add&) const { return "add"; }
+  std::string_view operator()(const Concat&) const { return "concat"; }
+  std::string_view operator()(const Dropout&) const { return "dropout"; }
+  std::string_view operator()(const Subsample&) const { return "subsample"; }
+};
+
 }  // namespace
+
+std::string_view name_of(const LayerKind& kind) { return std::visit(KindName{}, kind); }
 
 std::uint64_t ParameterSpec::elements() const {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
@@ -77,18 +71,32 @@ std::uint64_t ParameterSpec::elements() const {
 
 std::uint64_t ParameterSpec::fan_in() const { return shape.empty() ? 1 : elements() / shape[0]; }
 
-TensorId Graph::add(std::string name, LayerKind kind, std::vector<TensorId> inputs) {
-  const bool is_add = std::holds_alternative<Add>(kind);
-  PHUB_CHECK(inputs.size() == (is_add ? 2U : 1U), "an Add has two inputs, other layers one");
-  for (const TensorId input : inputs) {
-    PHUB_CHECK(input < shapes_.size(), "a layer reads tensors that come before it");
+Result<TensorId> Graph::try_add(std::string name, LayerKind kind, std::vector<TensorId> inputs) {
+  if (name.empty()) {
+    return Status(Code::kInvalidArgument, "name: is missing; parameters are named after layers");
   }
-  PHUB_CHECK(!is_add || shapes_[inputs[0]] == shapes_[inputs[1]], "an Add's inputs have one shape");
-  const Shape input = shapes_[inputs[0]];
-  shapes_.push_back(std::visit(OutputShape{input}, kind));
-  std::vector<ParameterSpec> parameters = std::visit(Parameters{input, name}, kind);
+  for (const Layer& layer : layers_) {
+    if (layer.name != name) continue;
+    return Status(Code::kInvalidArgument, "name: another layer has it; choose a name of its own");
+  }
+  std::vector<Shape> shapes;
+  for (const TensorId input : inputs) {
+    if (input >= shapes_.size()) {
+      return Status(Code::kInvalidArgument, "inputs: a layer reads what comes before it");
+    }
+    shapes.push_back(shapes_[input]);
+  }
+  PHUB_ASSIGN_OR_RETURN(const Shape output, output_shape_of(kind, shapes));
+  std::vector<ParameterSpec> parameters = std::visit(Parameters{shapes[0], name}, kind);
   layers_.push_back({std::move(name), kind, std::move(inputs), std::move(parameters)});
+  shapes_.push_back(output);
   return shapes_.size() - 1;
+}
+
+TensorId Graph::add(std::string name, LayerKind kind, std::vector<TensorId> inputs) {
+  const auto added = try_add(std::move(name), kind, std::move(inputs));
+  PHUB_CHECK(added.has_value(), added.error().message());
+  return *added;
 }
 
 std::uint64_t Graph::parameter_elements() const {

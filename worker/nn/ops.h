@@ -91,6 +91,17 @@ class Backend {
                                               Tensor& output) = 0;
   // An op whose backward adds view's gradient to tensor's.
   virtual Result<std::unique_ptr<Op>> make_accumulate(Tensor& tensor, Tensor& view) = 0;
+
+  // What the following forwards in training draw from (dropout's masks): one number for each of
+  // them, a function of the seed, the worker and the step, so that a run that is resumed draws the
+  // same.
+  void set_noise(std::uint64_t noise) { noise_ = noise; }
+
+ protected:
+  const std::uint64_t& noise() const { return noise_; }
+
+ private:
+  std::uint64_t noise_ = 0;
 };
 
 struct BackendOptions {

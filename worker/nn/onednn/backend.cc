@@ -28,6 +28,7 @@ struct MakeOp {
   std::span<OnednnTensor* const> inputs;
   OnednnTensor& output;
   Context& context;
+  const std::uint64_t& noise;
 
   using OpPointer = std::unique_ptr<Op>;
 
@@ -44,8 +45,8 @@ struct MakeOp {
   }
   OpPointer operator()(const GlobalAveragePool&) const {
     const Shape& shape = input().shape();
-    PHUB_CHECK(shape.height == shape.width, "global pooling of square images");
-    return make_pool({PoolKind::kAverage, {.kernel = shape.height}}, input(), output, context);
+    const Window window{.kernel = {shape.height, shape.width}};
+    return make_pool({.kind = PoolKind::kAverage, .window = window}, input(), output, context);
   }
   OpPointer operator()(const Relu&) const { return make_relu(input(), output, context); }
   OpPointer operator()(const BatchNorm& layer) const {
@@ -53,6 +54,10 @@ struct MakeOp {
   }
   OpPointer operator()(const Add& layer) const {
     return make_add(layer, {input(), *inputs[1]}, output, context);
+  }
+  OpPointer operator()(const Concat&) const { return make_concat(inputs, output); }
+  OpPointer operator()(const Dropout& layer) const {
+    return make_dropout(name, layer, {input(), output}, noise);
   }
   OpPointer operator()(const Subsample& layer) const {
     return make_subsample(layer, input(), output);
@@ -79,7 +84,7 @@ class OnednnBackend : public Backend {
     std::vector<OnednnTensor*> own_inputs;
     for (Tensor* input : inputs) own_inputs.push_back(&own(*input));
     return guarded<Op>([&] {
-      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_}, layer.kind);
+      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_, noise()}, layer.kind);
     });
   }
 

@@ -11,14 +11,20 @@ using Memory = dnnl::memory;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
+// Groups, if there are some, come first: the plain layout is PyTorch's all the same.
 Memory::dims weight_dims(const Convolution& layer, const OnednnTensor& input) {
-  return {layer.channels, input.shape().channels, layer.window.kernel, layer.window.kernel};
+  const Extent& kernel = layer.window.kernel;
+  if (layer.groups == 1) {
+    return {layer.channels, input.shape().channels, kernel.height, kernel.width};
+  }
+  return {layer.groups, layer.channels / layer.groups, input.shape().channels / layer.groups,
+          kernel.height, kernel.width};
 }
 
 WeightDescs weight_descs(const Convolution& layer, const OnednnTensor& input) {
   constexpr auto kFloat = Memory::data_type::f32;
-  WeightDescs descs{.weights = {weight_dims(layer, input), kFloat, Memory::format_tag::oihw},
-                    .bias = {}};
+  const auto plain = layer.groups == 1 ? Memory::format_tag::oihw : Memory::format_tag::goihw;
+  WeightDescs descs{.weights = {weight_dims(layer, input), kFloat, plain}, .bias = {}};
   if (layer.bias) descs.bias = {{layer.channels}, kFloat, Memory::format_tag::a};
   return descs;
 }
@@ -33,8 +39,8 @@ class ConvolutionOp : public WeightedOp {
     const Memory::desc weights(weight_dims(layer, input), Memory::data_type::f32,
                                Memory::format_tag::any);
     const Memory::desc bias = weight_descs(layer, input).bias;
-    const Memory::dims strides = {layer.window.stride, layer.window.stride};
-    const Memory::dims padding = {layer.window.padding, layer.window.padding};
+    const Memory::dims strides = {layer.window.stride.height, layer.window.stride.width};
+    const Memory::dims padding = {layer.window.padding.height, layer.window.padding.width};
     const dnnl::engine& engine = context.engine;
     const dnnl::primitive_attr attr = attributes();
 

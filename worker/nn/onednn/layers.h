@@ -2,7 +2,9 @@
 // primitives.h). The context and the tensors outlive the op.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "worker/nn/onednn/primitives.h"
@@ -24,6 +26,15 @@ struct AddInputs {
 };
 std::unique_ptr<Op> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
                              Context& context);
+std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output);
+
+struct DropoutTensors {
+  OnednnTensor& input;
+  OnednnTensor& output;
+};
+// `noise` is read at each forward and outlives the op.
+std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
+                                 const DropoutTensors& tensors, const std::uint64_t& noise);
 std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
                                    OnednnTensor& output);
 // Backward only: tensor's gradient += view's.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
@@ -6,23 +8,40 @@ namespace {
 
 using Memory = dnnl::memory;
 
+dnnl::algorithm algorithm_of(const Pool& layer) {
+  if (layer.kind == PoolKind::kMax) return dnnl::algorithm::pooling_max;
+  return layer.count_padding ? dnnl::algorithm::pooling_avg_include_padding
+                             : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+// How far the last windows may reach over the end: further than the padding with Pool::ceil.
+Memory::dim padding_at_end(std::uint32_t input, std::uint32_t windows, std::uint32_t kernel,
+                           std::uint32_t stride, std::uint32_t padding) {
+  const Memory::dim reach = Memory::dim{windows - 1} * stride + kernel - padding - input;
+  return std::max<Memory::dim>(reach, padding);
+}
+
 class PoolOp : public Op {
  public:
   PoolOp(const Pool& layer, OnednnTensor& input, OnednnTensor& output, Context& context)
       : context_(context) {
-    const auto algorithm = layer.kind == PoolKind::kMax
-                               ? dnnl::algorithm::pooling_max
-                               : dnnl::algorithm::pooling_avg_exclude_padding;
-    const Memory::dims strides = {layer.window.stride, layer.window.stride};
-    const Memory::dims kernel = {layer.window.kernel, layer.window.kernel};
-    const Memory::dims padding = {layer.window.padding, layer.window.padding};
+    const auto& [kernel_size, stride, pad] = layer.window;
+    const Shape& in = input.shape();
+    const Shape& out = output.shape();
+    const auto algorithm = algorithm_of(layer);
+    const Memory::dims strides = {stride.height, stride.width};
+    const Memory::dims kernel = {kernel_size.height, kernel_size.width};
+    const Memory::dims padding = {pad.height, pad.width};
+    const Memory::dims padding_end = {
+        padding_at_end(in.height, out.height, kernel_size.height, stride.height, pad.height),
+        padding_at_end(in.width, out.width, kernel_size.width, stride.width, pad.width)};
     const Memory::desc input_desc = image_desc(input.batch(), input.shape());
     const Memory::desc output_desc = image_desc(output.batch(), output.shape());
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::pooling_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, algorithm, input_desc, output_desc, strides, kernel,
-         padding, padding},
+         padding, padding_end},
         attr, context.engine);
     // Which pixel was the largest; averages have no workspace.
     Memory workspace;
@@ -35,7 +54,7 @@ class PoolOp : public Op {
                       context.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
     if (!input.has_gradient()) return;
     const dnnl::pooling_backward::primitive_desc backward(
-        {algorithm, input_desc, output_desc, strides, kernel, padding, padding}, attr,
+        {algorithm, input_desc, output_desc, strides, kernel, padding, padding_end}, attr,
         context.engine, forward);
     backward_ = Call(dnnl::pooling_backward(backward),
                      {{DNNL_ARG_DIFF_DST, output.gradient()},
