@@ -195,7 +195,7 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
   SessionOptions options = small_session();
   std::string expected;
   SECTION("no such model") {
-    options.model = "alexnet";
+    options.model = "alexnut";
     expected = "lenet";
   }
   SECTION("no data") {

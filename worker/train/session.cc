@@ -205,7 +205,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
                                   const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, options.classes));
+  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, {.classes = options.classes}));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph.input_shape()));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
   PHUB_ASSIGN_OR_RETURN(const auto backend, nn::make_onednn_backend({.threads = options.threads}));
