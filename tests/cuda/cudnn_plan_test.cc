@@ -37,7 +37,7 @@ OpGraph convolution_with_statistics() {
 TEST_CASE("A fused graph is planned for a described device, and again from its engine and knobs") {
   const Planner planner;
   const OpGraph graph = convolution_with_statistics();
-  const auto found = candidates(planner.target(), graph);
+  const auto found = candidates(planner.target(), graph, Search::kThorough);
   INFO(found.error().message());
   REQUIRE(found);
   REQUIRE(found->size() > 1);
@@ -57,7 +57,7 @@ TEST_CASE("What cuDNN refuses is an error with the graph's name and cuDNN's word
   const OperandId x = graph.device({32, 64, 56, 56}, kHalf);
   const OperandId w = graph.device({64, 48, 3, 3}, kHalf);  // 48 divides no 64
   graph.add(ConvolutionOp{.image = x, .weights = w, .output = x, .window = {.size = {3, 3}}});
-  const auto found = candidates(planner.target(), graph);
+  const auto found = candidates(planner.target(), graph, Search::kThorough);
   REQUIRE_FALSE(found);
   CHECK_THAT(found.error().message(),
              Catch::Contains("\"mismatched\"") && Catch::Contains("CUDNN_STATUS_"));
@@ -68,7 +68,7 @@ TEST_CASE("An engine that does not exist is refused, as a workspace above the li
   const OpGraph graph = convolution_with_statistics();
   CHECK_FALSE(CudnnPlan::create(planner.target(), graph, {.engine = 9999, .knobs = {}}));
 
-  const auto found = candidates(planner.target(), graph);
+  const auto found = candidates(planner.target(), graph, Search::kThorough);
   REQUIRE(found);
   const auto plan = plan_first(planner.target(), graph, *found, -1);
   REQUIRE_FALSE(plan);

@@ -73,12 +73,14 @@ Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHe
 
 }  // namespace
 
-Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph) {
+Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
+                                          Search search) {
   std::vector<Candidate> found;
   const Status status = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const auto built,
                           CudnnGraph::create(target.library(), graph, target.handle()));
     PHUB_RETURN_IF_ERROR(append(target, *built, CUDNN_HEUR_MODE_A, found));
+    if (search == Search::kQuick && !found.empty()) return {};
     return append(target, *built, CUDNN_HEUR_MODE_FALLBACK, found);
   }();
   if (!status.ok()) return status.with_context("cuDNN graph \"" + graph.name() + "\"");

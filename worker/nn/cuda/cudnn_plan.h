@@ -31,8 +31,14 @@ struct Candidate {
   bool compiled_at_run_time = false;  // takes a second or two to plan
 };
 
-// What cuDNN's heuristics think, best first; then its fallbacks. Empty: no engine takes the graph.
-Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph);
+enum class Search {
+  kQuick,     // what the heuristics think; the fallbacks only if they think nothing
+  kThorough,  // both, for autotuning
+};
+
+// Best first. Empty: no engine takes the graph.
+Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
+                                          Search search);
 
 class CudnnPlan {
  public:

@@ -41,6 +41,11 @@ bool FusionPlan::data_gradient_sums(std::size_t layer) const {
          std::holds_alternative<Convolution>(graph_.layers()[layer].kind);
 }
 
+bool FusionPlan::data_gradient_sums_behind_add(std::size_t layer) const {
+  return data_gradient_sums(layer) &&
+         std::get<Convolution>(graph_.layers()[layer].kind).window.stride == Extent(1);
+}
+
 void FusionPlan::fuse_statistics(std::size_t layer) {
   const Layer* reader = only_reader(layer + 1);
   if (reader == nullptr) return;

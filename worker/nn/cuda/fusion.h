@@ -38,6 +38,8 @@ class FusionPlan {
   // a ReLU, in the same kernel; and whether batch normalisation's sums can be had with it.
   bool data_gradient_takes_more(std::size_t layer) const;
   bool data_gradient_sums(std::size_t layer) const;
+  // The same behind an Add, where the ReLU saw a sum: not where the window has a stride.
+  bool data_gradient_sums_behind_add(std::size_t layer) const;
 
  private:
   const Layer* only_reader(TensorId tensor) const;

@@ -7,20 +7,23 @@
 namespace phub::nn::cuda {
 namespace {
 
-// The normalisations whose sums can be made where the gradient by `tensor` is: that of the tensor
-// itself, or those that the Add which wrote it does.
-std::vector<std::size_t> norms_behind(const LoweringContext& context, TensorId tensor) {
-  if (tensor == 0) return {};
+// The normalisations whose sums `layer` can make where it writes the gradient by its input: that of
+// the input itself, or those that the Add which wrote it does.
+std::vector<std::size_t> norms_behind(const LoweringContext& context, std::size_t layer) {
+  const TensorId tensor = context.layer(layer).inputs[0];
+  if (tensor == 0 || !context.fusion.data_gradient_sums(layer)) return {};
   const std::size_t producer = tensor - 1;
-  const Layer& layer = context.layer(producer);
-  if (const auto* norm = std::get_if<BatchNorm>(&layer.kind)) {
+  const Layer& source = context.layer(producer);
+  if (const auto* norm = std::get_if<BatchNorm>(&source.kind)) {
     if (norm->relu && context.fused(producer).from_statistics) return {producer};
   }
+  if (!std::holds_alternative<Add>(source.kind) ||
+      !context.fusion.data_gradient_sums_behind_add(layer)) {
+    return {};
+  }
   std::vector<std::size_t> found;
-  if (std::holds_alternative<Add>(layer.kind)) {
-    for (const TensorId input : layer.inputs) {
-      if (input > 0 && context.fused(input - 1).in_add) found.push_back(input - 1);
-    }
+  for (const TensorId input : source.inputs) {
+    if (input > 0 && context.fused(input - 1).in_add) found.push_back(input - 1);
   }
   return found;
 }
@@ -90,7 +93,7 @@ void lower_data_gradient(LoweringContext& context, std::size_t layer, BufferId d
   const BufferId others = more ? context.gradient(layer, tensor) : kNoBuffer;
   const bool mask = more && state.writers_left == 1 && ends_with_relu(context, tensor);
   std::vector<std::size_t> norms;
-  if (mask && context.fusion.data_gradient_sums(layer)) norms = norms_behind(context, tensor);
+  if (mask) norms = norms_behind(context, layer);
 
   GraphWriter writer(context, layer, "data gradient");
   const BufferId result = context.scratch(context.layer(layer).name + " data gradient", tensor);
