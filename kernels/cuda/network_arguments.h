@@ -1,0 +1,90 @@
+// The kernels between cuDNN's graphs: what each does, and its arguments.
+//
+// Each has a scalar specification (network_reference.h, on the host) and a device kernel
+// (network_kernels.h) over the same arguments. Tensors are [rows][channels], rows being N * H * W
+// in NHWC, of `type`; vectors of channels are fp32. Channels are padded (worker/nn/cuda/lowered.h):
+// what is 0 in the padding stays 0. Pointers are the device's for kernels, the host's for the
+// specification; aligned to 16 bytes. No output overlaps an input unless it says so.
+#pragma once
+
+#include <cstdint>
+
+#include "common/base/dtype.h"
+
+namespace phub::kernels::cuda {
+
+// mean = sum / count; variance = sum_of_squares / count - mean^2, at least 0;
+// inverse_deviation = 1 / sqrt(variance + epsilon);
+// factor = scale * inverse_deviation; offset = bias - mean * factor; both again in `type`.
+// running = (1 - momentum) * running + momentum * batch, in place, with the unbiased variance
+// (count / (count - 1); that of one element is the biased one).
+struct FinalizeStatistics {
+  const float *sum, *sum_of_squares, *scale, *bias;
+  float *running_mean, *running_variance;
+  float *mean, *inverse_deviation, *factor, *offset;
+  void *factor16, *offset16;
+  DataType type;
+  std::int64_t channels, count;
+  float epsilon, momentum;
+};
+
+// factor = scale / sqrt(running_variance + epsilon); offset = bias - running_mean * factor.
+struct InferenceFactors {
+  const float *scale, *bias, *running_mean, *running_variance;
+  float *factor, *offset;
+  std::int64_t channels;
+  float epsilon;
+};
+
+// dx = dy_factor * dy + x_factor * x + constant.
+struct ApplyBatchNormBackward {
+  const void *dy, *x;
+  const float *dy_factor, *x_factor, *constant;
+  void* dx;
+  DataType type;
+  std::int64_t rows, channels;
+};
+
+// gradient[c] = the sum of dy[..][c], first of `parts` equal parts of the rows (the last may be
+// shorter), then of those in their order: the same bits every time.
+struct BiasGradient {
+  const void* dy;
+  float* part_sums;  // [parts][channels]
+  float* gradient;
+  DataType type;
+  std::int64_t rows, channels, parts;
+};
+
+// target[row][to + i] = source[row][from + i] for i < channels; then zeros up to clear_to.
+struct CopyChannels {
+  const void* source;
+  void* target;
+  DataType type;
+  std::int64_t rows, source_channels, target_channels;
+  std::int64_t channels, from, to, clear_to;
+};
+
+// Every stride-th pixel; the source's channels become those from `to` on, all others 0.
+// Backward (source: the output's gradient, target: the input's): to the kept pixels, zeros else.
+struct Subsample {
+  const void* source;
+  void* target;
+  DataType type;
+  std::int64_t images, height, width, channels;  // of the larger image, with its padding
+  std::int64_t small_height, small_width, small_channels;
+  std::int64_t stride, used_channels, to;
+};
+
+// target = source / (1 - ratio) where the mask keeps it, else 0 (worker/nn/dropout.h's function of
+// key and the element's index without padding).
+struct Dropout {
+  const void* source;
+  void* target;
+  const std::uint64_t* key;  // one number
+  std::uint64_t threshold;
+  float scale;  // 1 / (1 - ratio)
+  DataType type;
+  std::int64_t rows, channels, used_channels;
+};
+
+}  // namespace phub::kernels::cuda

@@ -1,0 +1,18 @@
+// The scalar specification of the kernels between cuDNN's graphs: one element at a time, plain C++,
+// on the host. Kernels must agree to rounding. For tests, and to read; any thread.
+#pragma once
+
+#include "kernels/cuda/network_arguments.h"
+
+namespace phub::kernels::cuda::reference {
+
+void run(const FinalizeStatistics& arguments);
+void run(const InferenceFactors& arguments);
+void run(const ApplyBatchNormBackward& arguments);
+void run(const BiasGradient& arguments);
+void run(const CopyChannels& arguments);
+void run_forward(const Subsample& arguments);
+void run_backward(const Subsample& arguments);
+void run(const Dropout& arguments);
+
+}  // namespace phub::kernels::cuda::reference

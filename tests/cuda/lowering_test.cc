@@ -1,0 +1,198 @@
+// Lowered networks, interpreted on the host, against the oneDNN backend: forward, every gradient,
+// running statistics; fused and unfused.
+#include "worker/nn/cuda/lowering.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/support/lowered_interpreter.h"
+#include "tests/unit/nn_harness.h"
+#include "worker/nn/models.h"
+
+namespace phub::nn {
+namespace {
+
+using cuda::Lowered;
+using cuda::LoweringOptions;
+using testing::LoweredInterpreter;
+
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Layer& layer : graph.layers()) names.push_back(layer.name);
+  return names;
+}
+
+void check_close(const std::string& what, std::span<const float> is,
+                 std::span<const float> expected, double tolerance) {
+  REQUIRE(is.size() == expected.size());
+  double largest = 0.0, worst = 0.0;
+  for (std::size_t i = 0; i < is.size(); ++i) {
+    largest = std::max(largest, std::abs(double{expected[i]}));
+    const double difference = std::abs(double{is[i]} - double{expected[i]});
+    worst = std::isnan(difference) ? difference : std::max(worst, difference);
+    if (std::isnan(worst)) break;
+  }
+  INFO(what << ": differs by " << worst << ", the largest is " << largest);
+  CHECK(largest > 0.0);
+  CHECK(worst <= tolerance * largest);
+}
+
+// The same step on both; tolerances are relative to the largest element of an array.
+void check_against_onednn(const Graph& graph, LoweringOptions options, double tolerance) {
+  constexpr std::uint64_t kNoise = 12345;
+  options.input_gradient = true;
+  const auto lowered = cuda::lower(graph, options);
+  INFO(lowered.error().message());
+  REQUIRE(lowered);
+  NetworkHarness harness(graph, options.batch);
+  harness.backend().set_noise(kNoise);
+  LoweredInterpreter interpreter(*lowered, names_of(graph), kNoise);
+
+  interpreter.write_image(lowered->input, harness.input, graph.input_shape().channels);
+  for (std::size_t key = 0; key < harness.keys(); ++key) {
+    interpreter.write_parameter(key, harness.parameter(key));
+  }
+  const std::int64_t outputs = graph.output_shape().channels;
+  interpreter.run(lowered->inference);
+  check_close("inference", interpreter.read_image(lowered->inference_output, outputs),
+              harness.forward(Mode::kInference), tolerance);
+  interpreter.run(lowered->forward);
+  check_close("forward", interpreter.read_image(lowered->output, outputs), harness.forward(),
+              tolerance);
+  std::vector<float> weights(harness.network().output().elements());
+  harness.loss_weights(weights);
+  interpreter.write_image(lowered->output_gradient, weights, outputs);
+  interpreter.run(lowered->backward);
+  check_close("gradient by the input",
+              interpreter.read_image(lowered->input_gradient, graph.input_shape().channels),
+              harness.backward(), tolerance);
+  for (std::size_t key = 0; key < harness.keys(); ++key) {
+    check_close(harness.network().parameters()[key].name, interpreter.read_gradient(key),
+                harness.gradient(key), tolerance);
+  }
+  std::vector<Buffer> buffers = harness.network().buffers();
+  REQUIRE(buffers.size() == lowered->states.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    CHECK(buffers[i].name == lowered->states[i].name);
+    check_close(buffers[i].name,
+                interpreter.buffer(lowered->states[i].buffer).first(buffers[i].values.size()),
+                buffers[i].values, tolerance);
+  }
+}
+
+// Everything that the fusions look for: bottleneck blocks with and without a projection, a tensor
+// with several readers, groups, pooling that rounds up, concatenation, dropout, rectangular
+// windows.
+Graph blocks() {
+  const auto conv = [](std::uint32_t channels, Window window, std::uint32_t groups = 1) {
+    return Convolution{.channels = channels, .window = window, .bias = false, .groups = groups};
+  };
+  const Window window3{.kernel = 3, .padding = 1};
+  Graph graph({.channels = 3, .height = 13, .width = 11});
+  TensorId x = graph.add("stem", conv(8, {.kernel = 3, .stride = 2, .padding = 1}), {0});
+  x = graph.add("stem_bn", BatchNorm{.relu = true}, {x});
+  x = graph.add("stem_pool", Pool{PoolKind::kMax, {.kernel = 2, .stride = 2}, true}, {x});
+  TensorId input = x;
+  for (const char* block : {"a", "b"}) {
+    const std::string name(block);
+    x = graph.add(name + "1", conv(8, {}), {input});
+    x = graph.add(name + "1bn", BatchNorm{.relu = true}, {x});
+    x = graph.add(name + "2", conv(8, window3), {x});
+    x = graph.add(name + "2bn", BatchNorm{.relu = true}, {x});
+    x = graph.add(name + "3", conv(16, {}), {x});
+    x = graph.add(name + "3bn", BatchNorm{}, {x});
+    TensorId shortcut = input;
+    if (name == "a") {
+      shortcut = graph.add("ap", conv(16, {}), {input});
+      shortcut = graph.add("apbn", BatchNorm{}, {shortcut});
+    }
+    input = graph.add(name + "add", Add{.relu = true}, {x, shortcut});
+  }
+  x = graph.add("tall", conv(12, {.kernel = {3, 1}, .padding = {1, 0}}), {input});
+  x = graph.add("tallbn", BatchNorm{.relu = true}, {x});
+  TensorId y = graph.add("grouped", conv(16, window3, 4), {input});
+  y = graph.add("groupedbn", BatchNorm{.relu = true}, {y});
+  TensorId z = graph.add("average", Pool{PoolKind::kAverage, window3}, {input});
+  x = graph.add("concat", Concat{}, {x, y, z});
+  x = graph.add("biased", Convolution{.channels = 20, .window = window3}, {x});
+  x = graph.add("biased_relu", Relu{}, {x});
+  x = graph.add("strided", conv(16, {.kernel = 1, .stride = 2}), {x});
+  x = graph.add("stridedbn", BatchNorm{.relu = true}, {x});
+  x = graph.add("fc1", InnerProduct{.outputs = 20}, {x});
+  x = graph.add("fc1_relu", Relu{}, {x});
+  x = graph.add("dropout", Dropout{.ratio = 0.5F}, {x});
+  graph.add("fc2", InnerProduct{.outputs = 5}, {x});
+  return graph;
+}
+
+TEST_CASE("Lowered networks compute what the oneDNN backend computes") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  const bool fuse = GENERATE(false, true);
+  INFO(name_of(type) << (fuse ? ", fused" : ", unfused"));
+  const LoweringOptions options{.batch = 3, .compute_type = type, .fuse = fuse};
+  SECTION("blocks of every kind") { check_against_onednn(blocks(), options, 2e-4); }
+  SECTION("LeNet") { check_against_onednn(lenet(10), options, 2e-4); }
+  SECTION("ResNet-20") { check_against_onednn(resnet20(10), options, 2e-3); }
+}
+
+template <typename Op>
+std::size_t count(const std::vector<cuda::Step>& steps) {
+  std::size_t found = 0;
+  for (const cuda::Step& step : steps) {
+    const auto* graph = std::get_if<cuda::GraphStep>(&step.work);
+    if (graph == nullptr) continue;
+    for (const cuda::Operation& operation : graph->graph.operations()) {
+      if (std::holds_alternative<Op>(operation)) ++found;
+    }
+  }
+  return found;
+}
+
+TEST_CASE("ResNet-20 in fp16 stores no normalised activation inside its blocks") {
+  const auto fused = cuda::lower(resnet20(10), {.batch = 2});
+  const auto unfused = cuda::lower(resnet20(10), {.batch = 2, .fuse = false});
+  REQUIRE(fused);
+  REQUIRE(unfused);
+  // 19 convolutions feed 19 normalisations; the stem's and the block ends' are made on the way.
+  CHECK(count<cuda::GenerateStatisticsOp>(fused->forward) == 19);
+  CHECK(count<cuda::BatchNormForwardOp>(fused->forward) == 0);
+  CHECK(count<cuda::BatchNormForwardOp>(unfused->forward) == 19);
+  // The second normalisation of a block sums on its own where pooling or a convolution with a
+  // stride reads the block's output: at the end of each stage.
+  CHECK(count<cuda::BatchNormBackwardOp>(fused->backward) == 3);
+  CHECK(count<cuda::BatchNormBackwardWeightsOp>(fused->backward) == 16);
+  CHECK(fused->forward.size() < unfused->forward.size() + 19);
+}
+
+TEST_CASE("In bf16 batch normalisation's backward is an operation of its own") {
+  const auto lowered = cuda::lower(resnet20(10), {.batch = 2, .compute_type = DataType::kBfloat16});
+  REQUIRE(lowered);
+  CHECK(count<cuda::GenerateStatisticsOp>(lowered->forward) == 19);
+  CHECK(count<cuda::BatchNormBackwardOp>(lowered->backward) == 19);
+}
+
+TEST_CASE("What cannot be lowered is refused with the cure") {
+  const auto message = [](const Graph& graph, const LoweringOptions& options) {
+    const auto lowered = cuda::lower(graph, options);
+    REQUIRE_FALSE(lowered);
+    CHECK(lowered.error().code() == Code::kInvalidArgument);
+    return lowered.error().message();
+  };
+  CHECK_THAT(message(lenet(10), {.batch = 0}), Catch::Contains("train.batch is 0"));
+  CHECK_THAT(message(lenet(10), {.compute_type = DataType::kFloat32}),
+             Catch::Contains("use fp16 or bf16"));
+  Graph grouped({.channels = 4, .height = 8, .width = 8});
+  grouped.add("conv", Convolution{.channels = 8, .groups = 2}, {0});
+  CHECK_THAT(message(grouped, {}), Catch::Contains("layer conv") && Catch::Contains("of 8"));
+  Graph unread({.channels = 8, .height = 8, .width = 8});
+  unread.add("left", Relu{}, {0});
+  unread.add("right", Relu{}, {0});
+  CHECK_THAT(message(unread, {}), Catch::Contains("layer left is read by no layer"));
+}
+
+}  // namespace
+}  // namespace phub::nn

@@ -1,0 +1,127 @@
+#include "tests/support/lowered_interpreter.h"
+
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "common/base/check.h"
+#include "kernels/cuda/network_reference.h"
+#include "tests/support/op_graph_interpreter.h"
+#include "worker/nn/cuda/kernel_arguments.h"
+#include "worker/nn/dropout.h"
+
+namespace phub::testing {
+namespace {
+
+using namespace nn::cuda;  // NOLINT(google-build-using-namespace)
+
+struct RunKernel {
+  template <typename Arguments>
+  void operator()(const Arguments& arguments) const {
+    kernels::cuda::reference::run(arguments);
+  }
+  void operator()(const kernels::cuda::Subsample& arguments) const {
+    kernels::cuda::reference::run_forward(arguments);
+  }
+  void operator()(const SubsampleBackward& backward) const {
+    kernels::cuda::reference::run_backward(backward.arguments);
+  }
+  void operator()(const KeepStatistics& keep) const {
+    const std::size_t bytes = static_cast<std::size_t>(keep.channels) * sizeof(float);
+    std::memcpy(keep.mean, keep.next_mean, bytes);
+    std::memcpy(keep.variance, keep.next_variance, bytes);
+  }
+};
+
+// Calls visit(position in the plain array, position in the padded one).
+template <typename Visit>
+void for_each_element(const ParameterLayout& layout, Visit visit) {
+  for (std::int64_t k = 0; k < layout.k; ++k) {
+    for (std::int64_t c = 0; c < layout.c; ++c) {
+      for (std::int64_t p = 0; p < layout.pixels; ++p) {
+        visit(static_cast<std::size_t>((k * layout.c + c) * layout.pixels + p),
+              static_cast<std::size_t>((k * layout.pixels + p) * layout.padded_c + c));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::vector<std::string> names,
+                                       std::uint64_t noise)
+    : lowered_(lowered), names_(std::move(names)), noise_(noise) {
+  for (const Buffer& buffer : lowered.buffers) {
+    const float initial =
+        buffer.role == BufferRole::kScratch || buffer.role == BufferRole::kGradient
+            ? std::numeric_limits<float>::quiet_NaN()
+            : 0.0F;
+    buffers_.emplace_back(buffer.bytes() / size_of(buffer.type), initial);
+  }
+  for (const StateLayout& state : lowered.states) {
+    buffers_[state.buffer].assign(buffers_[state.buffer].size(), state.initial);
+  }
+}
+
+void LoweredInterpreter::run(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    if (const auto* graph = std::get_if<GraphStep>(&step.work)) {
+      run(*graph);
+    } else {
+      run(std::get<KernelStep>(step.work), names_[step.layer]);
+    }
+  }
+}
+
+void LoweredInterpreter::run(const GraphStep& step) {
+  std::vector<std::span<float>> memory;
+  for (const BufferId id : step.buffers) memory.emplace_back(buffers_[id]);
+  interpret(step.graph, memory);
+}
+
+void LoweredInterpreter::run(const KernelStep& step, const std::string& layer) {
+  const std::uint64_t key = nn::DropoutMask(noise_, layer, step.ratio).key();
+  const KernelMemory memory{[this](BufferId id) -> void* { return buffers_[id].data(); },
+                            DataType::kFloat32, &key};
+  std::visit(RunKernel{}, arguments_of(lowered_, step, memory));
+}
+
+void LoweredInterpreter::write_parameter(std::size_t key, std::span<const float> plain) {
+  const ParameterLayout& layout = lowered_.parameters[key];
+  std::vector<float>& padded = buffers_[layout.value];
+  PHUB_CHECK(static_cast<std::int64_t>(plain.size()) == layout.k * layout.c * layout.pixels,
+             "a parameter's elements");
+  for_each_element(layout, [&](std::size_t from, std::size_t to) { padded[to] = plain[from]; });
+}
+
+std::vector<float> LoweredInterpreter::read_gradient(std::size_t key) const {
+  const ParameterLayout& layout = lowered_.parameters[key];
+  std::vector<float> plain(static_cast<std::size_t>(layout.k * layout.c * layout.pixels));
+  for_each_element(layout, [&](std::size_t to, std::size_t from) {
+    plain[to] = buffers_[layout.gradient][from];
+  });
+  return plain;
+}
+
+void LoweredInterpreter::write_image(BufferId id, std::span<const float> plain,
+                                     std::int64_t channels) {
+  const auto used = static_cast<std::size_t>(channels);
+  const auto padded = static_cast<std::size_t>(lowered_.buffer(id).dimensions[1]);
+  buffers_[id].assign(buffers_[id].size(), 0.0F);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    buffers_[id][i / used * padded + i % used] = plain[i];
+  }
+}
+
+std::vector<float> LoweredInterpreter::read_image(BufferId id, std::int64_t channels) const {
+  const auto used = static_cast<std::size_t>(channels);
+  const auto padded = static_cast<std::size_t>(lowered_.buffer(id).dimensions[1]);
+  std::vector<float> plain(buffers_[id].size() / padded * used);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    plain[i] = buffers_[id][i / used * padded + i % used];
+  }
+  return plain;
+}
+
+}  // namespace phub::testing

@@ -1,0 +1,44 @@
+// Runs lowered networks (worker/nn/cuda/lowered.h) on the host: cuDNN's operations as its manual
+// describes them, own kernels by their specification. Slow, plain and in fp32 throughout, whatever
+// types the buffers have: the oracle of the lowering, where there is no GPU.
+//
+// Owned by one test; one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/nn/cuda/lowered.h"
+
+namespace phub::testing {
+
+class LoweredInterpreter {
+ public:
+  // `names`: of the network's layers, and `noise` of the step, for dropout. Scratch memory starts
+  // as NaN, so that what is read before it is written shows.
+  LoweredInterpreter(const nn::cuda::Lowered& lowered, std::vector<std::string> names,
+                     std::uint64_t noise);
+
+  std::span<float> buffer(nn::cuda::BufferId id) { return buffers_[id]; }
+  void run(const std::vector<nn::cuda::Step>& steps);
+
+  // Between the exchange's plain arrays and padded buffers.
+  void write_parameter(std::size_t key, std::span<const float> plain);
+  std::vector<float> read_gradient(std::size_t key) const;
+  // Between [image][row][column][channel] and padded channels.
+  void write_image(nn::cuda::BufferId id, std::span<const float> plain, std::int64_t channels);
+  std::vector<float> read_image(nn::cuda::BufferId id, std::int64_t channels) const;
+
+ private:
+  void run(const nn::cuda::GraphStep& step);
+  void run(const nn::cuda::KernelStep& step, const std::string& layer);
+
+  const nn::cuda::Lowered& lowered_;
+  std::vector<std::string> names_;
+  std::uint64_t noise_;
+  std::vector<std::vector<float>> buffers_;
+};
+
+}  // namespace phub::testing

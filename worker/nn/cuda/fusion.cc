@@ -1,0 +1,76 @@
+#include "worker/nn/cuda/fusion.h"
+
+#include <variant>
+
+namespace phub::nn::cuda {
+namespace {
+
+bool strided_1x1(const Window& window) {
+  return window.kernel == Extent(1) && !(window.stride == Extent(1));
+}
+
+}  // namespace
+
+FusionPlan::FusionPlan(const Graph& graph)
+    : graph_(graph), layers_(graph.layers().size()), readers_(graph.tensors()) {
+  for (std::size_t layer = 0; layer < graph.layers().size(); ++layer) {
+    for (const TensorId input : graph.layers()[layer].inputs) readers_[input].push_back(layer);
+  }
+}
+
+FusionPlan::FusionPlan(const Graph& graph, DataType compute_type) : FusionPlan(graph) {
+  enabled_ = true;
+  sums_backward_ = compute_type == DataType::kFloat16;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) fuse_statistics(layer);
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) fuse_batch_norm(layer);
+}
+
+const Layer* FusionPlan::only_reader(TensorId tensor) const {
+  if (readers_[tensor].size() != 1) return nullptr;
+  return &graph_.layers()[readers_[tensor].front()];
+}
+
+bool FusionPlan::data_gradient_takes_more(std::size_t layer) const {
+  const auto* convolution = std::get_if<Convolution>(&graph_.layers()[layer].kind);
+  if (convolution == nullptr) return enabled_;  // an InnerProduct
+  return enabled_ && convolution->groups == 1 && !strided_1x1(convolution->window);
+}
+
+bool FusionPlan::data_gradient_sums(std::size_t layer) const {
+  return sums_backward_ && data_gradient_takes_more(layer) &&
+         std::holds_alternative<Convolution>(graph_.layers()[layer].kind);
+}
+
+bool FusionPlan::data_gradient_sums_behind_add(std::size_t layer) const {
+  return data_gradient_sums(layer) &&
+         std::get<Convolution>(graph_.layers()[layer].kind).window.stride == Extent(1);
+}
+
+void FusionPlan::fuse_statistics(std::size_t layer) {
+  const Layer* reader = only_reader(layer + 1);
+  if (reader == nullptr) return;
+  const Layer& own = graph_.layers()[layer];
+  const auto* convolution = std::get_if<Convolution>(&own.kind);
+  if (std::holds_alternative<Relu>(reader->kind) &&
+      (convolution != nullptr || std::holds_alternative<InnerProduct>(own.kind))) {
+    layers_[layer].relu_inside = own.parameters.size() == 2;  // with a bias
+  }
+  if (convolution == nullptr || convolution->bias) return;
+  if (!std::holds_alternative<BatchNorm>(reader->kind)) return;
+  layers_[layer].statistics = true;
+  layers_[readers_[layer + 1].front()].from_statistics = true;
+}
+
+void FusionPlan::fuse_batch_norm(std::size_t layer) {
+  LayerFusion& fusion = layers_[layer];
+  const Layer* reader = only_reader(layer + 1);
+  if (!fusion.from_statistics || reader == nullptr) return;
+  const bool relu = std::get<BatchNorm>(graph_.layers()[layer].kind).relu;
+  if (const auto* add = std::get_if<Add>(&reader->kind)) {
+    fusion.in_add = !relu && add->relu && reader->inputs[0] != reader->inputs[1];
+  }
+  const std::size_t next = readers_[layer + 1].front();
+  fusion.is_virtual = relu && layers_[next].statistics && data_gradient_sums(next);
+}
+
+}  // namespace phub::nn::cuda
