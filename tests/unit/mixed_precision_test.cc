@@ -197,7 +197,7 @@ TEST_CASE("Label smoothing is cross-entropy against a smoothed target, and its g
 }
 
 TEST_CASE("The last scale of each residual branch can start at 0; other models refuse it") {
-  const auto graph = nn::make_model("resnet20", 10);
+  const auto graph = nn::make_model("resnet20", {.classes = 10});
   REQUIRE(graph);
   const std::vector<std::string> names = last_gammas(*graph);
   REQUIRE(names.size() == 9);
