@@ -6,6 +6,7 @@
 #include "worker/nn/models.h"
 #include "worker/nn/network.h"
 #include "worker/nn/onednn.h"
+#include "worker/nn/reference.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/console.h"
 #include "worker/train/initialise.h"
@@ -15,7 +16,19 @@
 namespace phub::train {
 namespace {
 
-Result<data::Datasets> load_data(const SessionOptions& options, const nn::Shape& shape) {
+Result<nn::Graph> make_graph(const SessionOptions& options) {
+  if (options.graph) return *options.graph;
+  return nn::make_model(options.model);
+}
+
+Result<std::unique_ptr<nn::Backend>> make_backend(const SessionOptions& options) {
+  const nn::BackendOptions backend{.threads = options.threads};
+  return options.backend == BackendKind::kReference ? nn::make_reference_backend(backend)
+                                                    : nn::make_onednn_backend(backend);
+}
+
+Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph& graph) {
+  const nn::Shape& shape = graph.input_shape();
   switch (options.format) {
     case DataFormat::kIdx:
       return data::load_idx(options.data_path);
@@ -25,7 +38,7 @@ Result<data::Datasets> load_data(const SessionOptions& options, const nn::Shape&
       return data::make_synthetic({.channels = shape.channels,
                                    .height = shape.height,
                                    .width = shape.width,
-                                   .classes = options.classes,
+                                   .classes = graph.output_shape().channels,
                                    .images = options.synthetic_images,
                                    .seed = options.seed});
   }
@@ -46,7 +59,7 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                                         describe(images) +
                                         ": choose model.name to fit data.format"};
   }
-  if (dataset.classes > options.classes) {
+  if (dataset.classes > graph.output_shape().channels) {
     return {Code::kInvalidArgument, "the data set has " + std::to_string(dataset.classes) +
                                         " classes: set model.classes to at least that"};
   }
@@ -168,6 +181,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .first_step = first_step,
                    .schedule = make_schedule(options, steps_per_epoch),
                    .momentum = options.momentum,
+                   .seed = options.seed,
                    .evaluate = options.evaluate});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchanger.worker_index() == 0;
@@ -205,10 +219,10 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
                                   const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, {.classes = options.classes}));
-  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph.input_shape()));
+  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
+  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, nn::make_onednn_backend({.threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
@@ -223,6 +237,10 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
                                      .shift_pixels = options.shift_pixels,
                                      .flip = options.flip};
   PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
+  if (network->parameters().empty()) {
+    return Status(Code::kInvalidArgument,
+                  "model " + options.model + " has no parameters: there is nothing to train");
+  }
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));

@@ -8,21 +8,25 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/data/loader.h"
+#include "worker/nn/graph.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/schedule.h"
 
 namespace phub::train {
 
 enum class DataFormat { kIdx, kCifar10, kSynthetic };
+enum class BackendKind { kOnednn, kReference };
 
 struct SessionOptions {
-  std::string model = "lenet";
-  std::uint32_t classes = 10;
+  std::string model = "lenet";       // what checkpoints and metrics call it
+  std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name
+  BackendKind backend = BackendKind::kOnednn;
 
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path data_path{};

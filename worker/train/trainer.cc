@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "worker/data/random.h"
 #include "worker/nn/loss.h"
 
 namespace phub::train {
@@ -68,6 +69,9 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   parts_.loader.load(epoch, index % parts_.loader.steps_per_epoch(), batch_);
   ExchangeHooks hooks(parts_.exchanger);
   parts_.network.input().write_value(batch_.images);
+  data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
+                            index);
+  parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
   parts_.network.output().read_value(logits_);
   const nn::Loss loss = nn::softmax_cross_entropy(logits_, batch_.labels, logit_gradients_);

@@ -22,7 +22,8 @@ struct TrainerOptions {
   std::uint64_t first_step = 0;  // where a resumed run starts
   Schedule schedule;
   float momentum = 0.0F;
-  bool evaluate = true;  // after each epoch, on worker 0
+  std::uint64_t seed = 1;  // of dropout's masks
+  bool evaluate = true;    // after each epoch, on worker 0
 };
 
 struct TrainerParts {
