@@ -207,6 +207,7 @@ Result<ServerConfig> load_server_config(const std::string& path) {
 Result<WorkerConfig> load_worker_config(const std::string& path) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, parse_worker_config(text, path));
+  if (config.has_model()) make_relative_to(path, "file", *config.mutable_model());
   if (config.has_data()) make_relative_to(path, "path", *config.mutable_data());
   if (config.has_security()) {
     for (const char* const field : {"ca", "certificate", "key", "token_file", "nonce_file"}) {
@@ -217,8 +218,16 @@ Result<WorkerConfig> load_worker_config(const std::string& path) {
 }
 
 Status load_textproto(const std::string& path, google::protobuf::Message& message) {
-  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
   return parse_message(text, path, nullptr, message);
+}
+
+Result<std::string> read_text(const std::string& path) { return read_file(path); }
+
+Status parse_textproto(std::string_view text, const std::string& name,
+                       google::protobuf::TextFormat::ParseInfoTree& places,
+                       google::protobuf::Message& message) {
+  return parse_message(text, name, &places, message);
 }
 
 Status validate(const ServerConfig& config) { return check(config, {}, nullptr); }

@@ -4,6 +4,8 @@
 // and read "FILE:LINE:COLUMN: what is wrong; the cure".
 #pragma once
 
+#include <google/protobuf/text_format.h>
+
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,12 @@ Result<WorkerConfig> parse_worker_config(std::string_view text, const std::strin
 
 // Any other textproto, checked against its schema only.
 Status load_textproto(const std::string& path, google::protobuf::Message& message);
+
+// The two halves of it, for who checks more: `places` says where fields are, for further errors.
+Result<std::string> read_text(const std::string& path);
+Status parse_textproto(std::string_view text, const std::string& name,
+                       google::protobuf::TextFormat::ParseInfoTree& places,
+                       google::protobuf::Message& message);
 
 // Whether the values make sense, for a configuration that was changed after it was loaded.
 // Errors: "FIELD: what is wrong; the cure".

@@ -55,10 +55,10 @@ void ConfigCheck::require(bool is_right, std::string_view field, const std::stri
 }
 
 void ConfigCheck::one_of(std::string_view field, std::string_view value,
-                         std::initializer_list<std::string_view> allowed, int index) {
+                         std::span<const std::string_view> allowed, int index) {
   const bool is_allowed = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
   if (is_allowed) return;
-  const auto* const nearest =
+  const auto nearest =
       std::min_element(allowed.begin(), allowed.end(), [value](auto left, auto right) {
         return edit_distance(value, left) < edit_distance(value, right);
       });

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,7 +37,11 @@ class ConfigCheck {
   void require(bool is_right, std::string_view field, const std::string& text, int index = 0);
 
   void one_of(std::string_view field, std::string_view value,
-              std::initializer_list<std::string_view> allowed, int index = 0);
+              std::span<const std::string_view> allowed, int index = 0);
+  void one_of(std::string_view field, std::string_view value,
+              std::initializer_list<std::string_view> allowed, int index = 0) {
+    one_of(field, value, std::span(allowed.begin(), allowed.size()), index);
+  }
 
   void log_level(std::string_view field, std::string_view value) {
     one_of(field, value, {"trace", "debug", "info", "warn", "error", "off"});

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/config_check.h"
+#include "common/model_names.h"
 #include "proto/config.pb.h"
 
 namespace phub {
@@ -14,6 +15,7 @@ constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
 constexpr std::size_t kNameCharsMax = 256;
 constexpr std::uint32_t kClassesMax = 1'000'000;
+constexpr std::uint32_t kPixelsMax = 65'536;  // of an image's height or width
 constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
@@ -28,8 +30,22 @@ void check_number(ConfigCheck& check, std::string_view field, float value, bool 
 }
 
 void check_model(const ModelConfig& model, ConfigCheck check, ConfigCheck& parent) {
-  check.one_of("name", model.name(), {"lenet", "resnet20"});
-  check.in_range("classes", model.classes(), 2U, kClassesMax);
+  check.one_of("name", model.name(), kModelNames);
+  for (const char* const field : {"name", "classes", "image", "zero_gamma"}) {
+    check.unused_unless(!model.has_file(), field, "with file, which describes all of it");
+  }
+  check.require(!model.has_file() || !model.file().empty(), "file",
+                "is empty; give a network description, or remove it");
+  if (model.has_classes()) check.in_range("classes", model.classes(), 2U, kClassesMax);
+  if (model.has_image()) {
+    ConfigCheck image = check.nested("image", model.image());
+    image.in_range("channels", model.image().channels(), 1U, kPixelsMax);
+    image.in_range("height", model.image().height(), 1U, kPixelsMax);
+    if (model.image().has_width()) {
+      image.in_range("width", model.image().width(), 1U, kPixelsMax);
+    }
+    check.absorb(image);
+  }
   parent.absorb(check);
 }
 
@@ -120,6 +136,9 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   if (train.has_loss_scale()) {
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
+  check.one_of("backend", train.backend(), {"onednn", "reference"});
+  check.require(train.backend() != "reference" || train.threads() == 1, "threads",
+                "the reference backend computes on one thread; remove it");
   parent.absorb(check);
 }
 

@@ -13,6 +13,9 @@
 
 #include "common/config.h"
 #include "common/credentials_folder.h"
+#include "worker/model_command.h"
+#include "worker/nn/description.h"
+#include "worker/nn/models.h"
 #include "worker/stop_signal.h"
 #include "worker/train/session.h"
 
@@ -212,10 +215,26 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
   return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
-train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
+// The model that the configuration names or describes.
+Result<nn::Description> network_of(const ModelConfig& model) {
+  if (model.has_file()) return nn::load_network(model.file());
+  nn::ModelOptions options{.classes = model.classes(), .zero_gamma = model.zero_gamma()};
+  if (model.has_image()) {
+    const ImageConfig& image = model.image();
+    options.image = nn::Shape{image.channels(), image.height(),
+                              image.has_width() ? image.width() : image.height()};
+  }
+  PHUB_ASSIGN_OR_RETURN(nn::Graph graph, nn::make_model(model.name(), options));
+  return nn::Description{model.name(), std::move(graph)};
+}
+
+train::SessionOptions session_of(const WorkerConfig& config, nn::Description network,
+                                 bool verbose) {
   const auto& step_epochs = config.optimizer().schedule().step_epochs();
-  return {.model = config.model().name(),
-          .classes = config.model().classes(),
+  return {.model = std::move(network.name),
+          .graph = std::move(network.graph),
+          .backend = config.train().backend() == "reference" ? train::BackendKind::kReference
+                                                             : train::BackendKind::kOnednn,
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),
@@ -228,7 +247,6 @@ train::SessionOptions session_of(const WorkerConfig& config, bool verbose) {
           .loss_scale = loss_scaler_of(config.train()),
           .accumulate = config.train().accumulate(),
           .label_smoothing = config.train().label_smoothing(),
-          .zero_last_gamma = config.train().zero_last_gamma(),
           .schedule = schedule_of(config.optimizer()),
           .drop_epochs = {step_epochs.begin(), step_epochs.end()},
           .epochs = config.train().epochs(),
@@ -304,10 +322,12 @@ int train_command(const Overrides& overrides) {
   gpr_set_log_function([](gpr_log_func_args* arguments) {
     spdlog::debug("grpc: {}", arguments->message);  // what matters comes back as a Status
   });
+  auto network = network_of(config->model());
+  if (!network) return fail(network.error().with_context("model"), kExitUsage);
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   const auto result = train::run_session(
-      session_of(*config, overrides.verbose),
+      session_of(*config, std::move(*network), overrides.verbose),
       [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
       [&] { return (*stop)->requested(); });
   if (!result) {
@@ -340,10 +360,13 @@ int main(int argc, char** argv) {
   train->footer(phub::kExamples);
   phub::Overrides overrides;
   phub::add_options(*train, overrides);
+  phub::ModelArguments model_arguments;
+  const CLI::App* model = phub::add_model_command(app, model_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }
+  if (model->parsed()) return phub::model_command(model_arguments);
   return phub::train_command(overrides);
 }

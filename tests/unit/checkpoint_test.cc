@@ -149,7 +149,8 @@ TEST_CASE("A file that is no safetensors file is refused with the reason") {
 struct Bound {
   explicit Bound(const std::string& model) {
     backend = std::move(*nn::make_onednn_backend({}));
-    network = std::move(*nn::Network::create(*nn::make_model(model, {.classes = 10}), *backend, {.batch = 1}));
+    network = std::move(
+        *nn::Network::create(*nn::make_model(model, {.classes = 10}), *backend, {.batch = 1}));
     std::vector<KeySpec> keys;
     for (const nn::ParameterSpec& spec : network->parameters()) {
       keys.push_back({.name = spec.name, .elements = spec.elements()});

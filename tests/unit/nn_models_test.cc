@@ -182,6 +182,9 @@ TEST_CASE("Every listed model is built for other classes and images, or says wha
 }
 
 TEST_CASE("An option makes the last normalisation of each residual block start at zero") {
+  const auto refused = make_model("lenet", {.zero_gamma = true});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message(), Catch::Contains("leave zero_gamma out"));
   for (const bool zero_gamma : {false, true}) {
     int zeros = 0;
     const Graph graph = built("resnet50", {.zero_gamma = zero_gamma});

@@ -7,7 +7,13 @@
 
 namespace phub::data {
 
-enum class Purpose : std::uint64_t { kPermutation, kAugmentation, kSynthetic, kParameters };
+enum class Purpose : std::uint64_t {
+  kPermutation,
+  kAugmentation,
+  kSynthetic,
+  kParameters,
+  kDropout
+};
 
 // Splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), started
 // at a hash of the key. A value; copies continue alike.

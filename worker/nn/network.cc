@@ -17,6 +17,7 @@ Result<std::unique_ptr<Network>> Network::create(const Graph& graph, Backend& ba
 }
 
 Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions& options) {
+  backend_ = &backend;
   batch_ = options.batch;
   for (TensorId id = 0; id < graph.tensors(); ++id) {
     PHUB_ASSIGN_OR_RETURN(auto tensor,

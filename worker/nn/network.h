@@ -56,6 +56,8 @@ class Network {
   Tensor& input() { return *tensors_.front(); }
   Tensor& output() { return *tensors_.back(); }
 
+  // Backend::set_noise, for the forwards in training that follow.
+  void set_noise(std::uint64_t noise) { backend_->set_noise(noise); }
   // input() -> output(). REQUIRES: bound.
   Status forward(Mode mode, Hooks& hooks);
   // output()'s gradient -> every parameter's gradient. REQUIRES: a forward in training mode.
@@ -72,6 +74,7 @@ class Network {
   Status build(const Graph& graph, Backend& backend, const NetworkOptions& options);
   Status build_step(const Graph& graph, Backend& backend, std::size_t index);
 
+  Backend* backend_ = nullptr;
   std::uint32_t batch_ = 0;
   std::vector<ParameterSpec> parameters_;
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by TensorId

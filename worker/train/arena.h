@@ -1,34 +1,33 @@
-// fp32 arrays for all keys, each on its own cache lines. One owner.
+// fp32 arrays for all keys, at the exchange's offsets (worker/nn/segments.h). One owner.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "worker/client/phub.h"
+#include "worker/nn/segments.h"
 
 namespace phub::train {
 
 class Arena {
  public:
+  // Without keys it is empty. REQUIRES: keys that the exchange takes.
   explicit Arena(const std::vector<KeySpec>& keys) {
-    std::size_t total = 0;
-    for (const KeySpec& key : keys) {
-      offsets_.push_back(total);
-      sizes_.push_back(key.elements);
-      total += (key.elements + kLineFloats - 1) / kLineFloats * kLineFloats;
-    }
-    lines_ = std::vector<Line>(total / kLineFloats);
+    if (keys.empty()) return;
+    for (const KeySpec& key : keys) sizes_.push_back(key.elements);
+    auto layout = nn::key_layout(sizes_, {});
+    PHUB_CHECK(layout.has_value(), layout.error().message());
+    offsets_ = std::move(layout->offsets);
+    lines_ = std::vector<Line>((layout->elements + kLineFloats - 1) / kLineFloats);
   }
 
-  std::span<float> of(KeyId key) {
-    return {lines_.empty() ? nullptr : lines_.front().values + offsets_[key], sizes_[key]};
-  }
-  std::span<const float> of(KeyId key) const {
-    return {lines_.empty() ? nullptr : lines_.front().values + offsets_[key], sizes_[key]};
-  }
+  std::span<float> of(KeyId key) { return {start() + offsets_[key], sizes_[key]}; }
+  std::span<const float> of(KeyId key) const { return {start() + offsets_[key], sizes_[key]}; }
 
  private:
   static constexpr std::size_t kLineFloats = 16;
@@ -36,8 +35,11 @@ class Arena {
     float values[kLineFloats] = {};
   };
 
-  std::vector<std::size_t> offsets_;
-  std::vector<std::size_t> sizes_;
+  float* start() { return lines_.front().values; }
+  const float* start() const { return lines_.front().values; }
+
+  std::vector<std::uint64_t> offsets_;  // elements
+  std::vector<std::uint64_t> sizes_;
   std::vector<Line> lines_;
 };
 

@@ -33,17 +33,4 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   for (float& value : values) value = deviation * normal(random);
 }
 
-std::vector<std::string> last_gammas(const nn::Graph& graph) {
-  std::vector<std::string> names;
-  for (const nn::Layer& layer : graph.layers()) {
-    if (!std::holds_alternative<nn::Add>(layer.kind) || layer.inputs.front() == 0) continue;
-    const nn::Layer& last = graph.layers()[layer.inputs.front() - 1];
-    if (!std::holds_alternative<nn::BatchNorm>(last.kind)) continue;
-    for (const nn::ParameterSpec& spec : last.parameters) {
-      if (spec.fill == nn::Fill::kOne) names.push_back(spec.name);
-    }
-  }
-  return names;
-}
-
 }  // namespace phub::train

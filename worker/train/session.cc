@@ -7,6 +7,7 @@
 #include "worker/nn/models.h"
 #include "worker/nn/network.h"
 #include "worker/nn/onednn.h"
+#include "worker/nn/reference.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/console.h"
 #include "worker/train/initialise.h"
@@ -16,7 +17,19 @@
 namespace phub::train {
 namespace {
 
-Result<data::Datasets> load_data(const SessionOptions& options, const nn::Shape& shape) {
+Result<nn::Graph> make_graph(const SessionOptions& options) {
+  if (options.graph) return *options.graph;
+  return nn::make_model(options.model);
+}
+
+Result<std::unique_ptr<nn::Backend>> make_backend(const SessionOptions& options) {
+  const nn::BackendOptions backend{.threads = options.threads};
+  return options.backend == BackendKind::kReference ? nn::make_reference_backend(backend)
+                                                    : nn::make_onednn_backend(backend);
+}
+
+Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph& graph) {
+  const nn::Shape& shape = graph.input_shape();
   switch (options.format) {
     case DataFormat::kIdx:
       return data::load_idx(options.data_path);
@@ -26,7 +39,7 @@ Result<data::Datasets> load_data(const SessionOptions& options, const nn::Shape&
       return data::make_synthetic({.channels = shape.channels,
                                    .height = shape.height,
                                    .width = shape.width,
-                                   .classes = options.classes,
+                                   .classes = graph.output_shape().channels,
                                    .images = options.synthetic_images,
                                    .seed = options.seed});
   }
@@ -47,18 +60,11 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                                         describe(images) +
                                         ": choose model.name to fit data.format"};
   }
-  if (dataset.classes > options.classes) {
+  if (dataset.classes > graph.output_shape().channels) {
     return {Code::kInvalidArgument, "the data set has " + std::to_string(dataset.classes) +
                                         " classes: set model.classes to at least that"};
   }
   return {};
-}
-
-Status check_recipe(const SessionOptions& options, const nn::Graph& graph) {
-  if (!options.zero_last_gamma || !last_gammas(graph).empty()) return {};
-  return {Code::kInvalidArgument, "train.zero_last_gamma: model " + options.model +
-                                      " has no residual blocks that end with batch "
-                                      "normalisation: leave it out"};
 }
 
 Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
@@ -90,16 +96,6 @@ Status bind(nn::Network& network, Exchanger& exchanger) {
   return network.bind(bindings);
 }
 
-void fill_last_gammas(const nn::Graph& graph, const nn::Network& network, Exchanger& exchanger) {
-  const std::vector<std::string> names = last_gammas(graph);
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    const bool is_last =
-        std::find(names.begin(), names.end(), network.parameters()[key].name) != names.end();
-    const auto values = exchanger.gradient(key);
-    if (is_last) std::fill(values.begin(), values.end(), 0.0F);
-  }
-}
-
 // A dynamic scale goes on where the checkpoint left it.
 LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPosition& start) {
   LossScalerOptions loss_scale = options.loss_scale;
@@ -113,14 +109,13 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
-Result<RunPosition> initialise(const SessionOptions& options, const nn::Graph& graph,
-                               nn::Network& network, Exchanger& exchanger) {
+Result<RunPosition> initialise(const SessionOptions& options, nn::Network& network,
+                               Exchanger& exchanger) {
   RunPosition start;
   if (options.resume.empty()) {
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
       fill_initial(network.parameters()[key], options.seed, key, exchanger.gradient(key));
     }
-    if (options.zero_last_gamma) fill_last_gammas(graph, network, exchanger);
   } else {
     PHUB_ASSIGN_OR_RETURN(const RunPosition position,
                           load_checkpoint(options.resume, network, exchanger));
@@ -191,7 +186,6 @@ class Reporter : public Observer {
 };
 
 struct Run {
-  const nn::Graph& graph;
   nn::Network& network;
   Exchanger& exchanger;
   data::Loader& loader;
@@ -201,8 +195,7 @@ struct Run {
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const RunPosition start,
-                        initialise(options, run.graph, run.network, run.exchanger));
+  PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchanger));
   const std::uint64_t first_step = start.next_step;
   const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.accumulate;
   Trainer trainer({run.network, run.exchanger, run.loader, run.test},
@@ -214,6 +207,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .loss_scale = loss_scale_from(options, start),
                    .accumulate = options.accumulate,
                    .label_smoothing = options.label_smoothing,
+                   .seed = options.seed,
                    .evaluate = options.evaluate});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchanger.worker_index() == 0;
@@ -255,11 +249,10 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
                                   const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, nn::make_model(options.model, {.classes = options.classes}));
-  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph.input_shape()));
+  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
+  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_RETURN_IF_ERROR(check_recipe(options, graph));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, nn::make_onednn_backend({.threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
@@ -275,12 +268,15 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
                                      .flip = options.flip};
   PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
   PHUB_RETURN_IF_ERROR(check_accumulation(options, datasets.train));
+  if (network->parameters().empty()) {
+    return Status(Code::kInvalidArgument,
+                  "model " + options.model + " has no parameters: there is nothing to train");
+  }
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
-  return train(options, {graph, *network, *exchanger, *loader, datasets.test, metrics.get()},
-               stopped);
+  return train(options, {*network, *exchanger, *loader, datasets.test, metrics.get()}, stopped);
 }
 
 }  // namespace phub::train

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/data/loader.h"
+#include "worker/nn/graph.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
@@ -20,10 +22,12 @@
 namespace phub::train {
 
 enum class DataFormat { kIdx, kCifar10, kSynthetic };
+enum class BackendKind { kOnednn, kReference };
 
 struct SessionOptions {
-  std::string model = "lenet";
-  std::uint32_t classes = 10;
+  std::string model = "lenet";       // what checkpoints and metrics call it
+  std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name
+  BackendKind backend = BackendKind::kOnednn;
 
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path data_path{};
@@ -38,7 +42,6 @@ struct SessionOptions {
   LossScalerOptions loss_scale{};
   std::uint32_t accumulate = 1;
   float label_smoothing = 0.0F;
-  bool zero_last_gamma = false;
   // learning_rate, kind, warmup_steps, gamma and power are used as they are; total_steps and drops
   // are worked out.
   Schedule schedule{};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/reduce.h"
+#include "worker/data/random.h"
 #include "worker/nn/loss.h"
 
 namespace phub::train {
@@ -125,6 +126,9 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
   parts_.loader.load(report.epoch, in_epoch, batch_);
   parts_.network.input().write_value(batch_.images);
+  data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
+                            index * options_.accumulate + part);
+  parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
   PHUB_RETURN_IF_ERROR(take_answer());
   report.loss_scale = scaler_.scale();

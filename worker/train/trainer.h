@@ -27,7 +27,8 @@ struct TrainerOptions {
   LossScalerOptions loss_scale = {};
   std::uint32_t accumulate = 1;  // batches of a step: their gradients are averaged, then pushed
   float label_smoothing = 0.0F;
-  bool evaluate = true;  // after each epoch, on worker 0
+  std::uint64_t seed = 1;  // of dropout's masks
+  bool evaluate = true;    // after each epoch, on worker 0
 };
 
 struct TrainerParts {

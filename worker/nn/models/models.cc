@@ -83,6 +83,14 @@ std::string names() {
   return all;
 }
 
+bool has_zero_scale(const Graph& graph) {
+  const auto& layers = graph.layers();
+  return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {
+    const auto* norm = std::get_if<BatchNorm>(&layer.kind);
+    return norm != nullptr && norm->zero_scale;
+  });
+}
+
 }  // namespace
 
 std::span<const ModelInfo> model_list() {
@@ -106,6 +114,10 @@ Result<Graph> make_model(std::string_view name, const ModelOptions& options) {
                     .classes = options.classes == 0 ? model->info.classes : options.classes,
                     .zero_gamma = options.zero_gamma});
   if (!graph) return graph.error().with_context("model " + std::string(name));
+  if (options.zero_gamma && !has_zero_scale(*graph)) {
+    return Status(Code::kInvalidArgument,
+                  "model " + std::string(name) + " has no residual blocks: leave zero_gamma out");
+  }
   return graph;
 }
 

@@ -1,0 +1,115 @@
+"""Looks at networks with `phub-worker model`, and trains one from a description.
+
+Usage: model_command_test.py PATH_OF_PHUB_WORKER
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+WORKER = ""
+DEADLINE_SECONDS = 60
+
+NETWORK = """
+image { channels: 1 height: 12 }
+layer { name: "conv" convolution { channels: 8 kernel: 3 stride: 2 padding: 1 } }
+layer { name: "norm" batch_norm { relu: true } }
+layer { name: "drop" dropout { ratio: 0.2 } }
+layer { name: "fc" inner_product { outputs: 5 } }
+"""
+
+CONFIG = """
+model { file: "net.textproto" }
+data { format: "synthetic" synthetic_images: 100 }
+optimizer { learning_rate: 0.01 }
+train { epochs: 1 batch: 10 backend: "%s" checkpoint: "%s" }
+"""
+
+
+def run(*arguments):
+    return subprocess.run([WORKER, *arguments], capture_output=True, text=True,
+                          timeout=DEADLINE_SECONDS)
+
+
+def write(folder, name, text):
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+class ModelCommand(unittest.TestCase):
+    def succeed(self, *arguments):
+        done = run("model", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refused(self, *arguments):
+        done = run("model", *arguments)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_lists_models_and_prints_each(self):
+        models = json.loads(self.succeed("--list", "--json"))
+        listed = self.succeed("--list")
+        self.assertGreaterEqual(len(models), 21)
+        for model in models:
+            self.assertIn(model["model"], listed)
+        resnet50 = json.loads(self.succeed("resnet50", "--json"))
+        self.assertEqual(resnet50["totals"]["parameter_elements"], 25557032)
+        self.assertIn("25,557,032 in 161 tensors", self.succeed("resnet50"))
+
+    def test_a_description_of_a_model_is_that_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "google.textproto", self.succeed("googlenet", "--textproto"))
+            self.assertEqual(self.succeed(path, "--json"), self.succeed("googlenet", "--json"))
+
+    def test_options_change_a_model(self):
+        small = json.loads(
+            self.succeed("resnet18", "--image", "32x48", "--classes", "7", "--json"))
+        self.assertEqual(small["input"], [3, 32, 48])
+        self.assertEqual(small["layers"][-1]["output"], [7, 1, 1])
+        narrow = json.loads(self.succeed("lenet", "--segments", "--wire-type", "bf16", "--json"))
+        self.assertEqual(narrow["segments"][0]["type"], "bf16")
+
+    def test_wrong_usage_has_a_cure(self):
+        self.assertIn("use one of lenet", self.refused("resnet51"))
+        self.assertIn("--list", self.refused())
+        self.assertIn("224x224", self.refused("lenet", "--image", "8y8"))
+        self.assertIn('layer "features.23": kernel', self.refused("vgg16", "--image", "8x8"))
+        self.assertIn("cannot be read", self.refused("no/such.textproto"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "net.textproto", NETWORK.replace("kernel: 3", "kernel: 99"))
+            self.assertIn('net.textproto:3:48: layer "conv": kernel: 99', self.refused(path))
+            self.assertIn("--classes", self.refused(path, "--classes", "3"))
+
+    def test_a_description_is_trained_on_both_backends(self):
+        for backend in ("onednn", "reference"):
+            with tempfile.TemporaryDirectory() as folder:
+                write(folder, "net.textproto", NETWORK)
+                checkpoint = os.path.join(folder, "model.safetensors")
+                config = write(folder, "train.textproto", CONFIG % (backend, checkpoint))
+                done = run("train", config, "--local")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                with open(checkpoint, "rb") as file:
+                    length = int.from_bytes(file.read(8), "little")
+                    header = json.loads(file.read(length))
+                self.assertEqual(header["conv.weight"]["shape"], [8, 1, 3, 3])
+                self.assertEqual(header["norm.running_var"]["shape"], [8])
+                self.assertEqual(header["__metadata__"]["model"], "net")
+
+    def test_a_wrong_description_ends_the_training_before_it_starts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "net.textproto", NETWORK.replace('"norm"', '"conv"'))
+            config = write(folder, "train.textproto", CONFIG % ("onednn", ""))
+            done = run("train", config, "--local")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn('layer "conv": name: another layer has it', done.stderr)
+
+
+if __name__ == "__main__":
+    WORKER = sys.argv.pop(1)
+    unittest.main()
