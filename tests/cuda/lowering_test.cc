@@ -11,6 +11,7 @@
 
 #include "tests/support/lowered_interpreter.h"
 #include "tests/unit/nn_harness.h"
+#include "worker/nn/cuda/memory_plan.h"
 #include "worker/nn/models.h"
 
 namespace phub::nn {
@@ -173,6 +174,16 @@ TEST_CASE("In bf16 batch normalisation's backward is an operation of its own") {
   REQUIRE(lowered);
   CHECK(count<cuda::GenerateStatisticsOp>(lowered->forward) == 19);
   CHECK(count<cuda::BatchNormBackwardOp>(lowered->backward) == 19);
+}
+
+TEST_CASE("Buffers that are dead share their memory") {
+  const auto lowered = cuda::lower(resnet20(10), {.batch = 128});
+  REQUIRE(lowered);
+  const cuda::MemoryPlan plan = cuda::plan_memory(*lowered, &cuda::Buffer::bytes);
+  for (const std::size_t offset : plan.offsets) CHECK(offset % cuda::kBufferAlignment == 0);
+  // Gradients die as backward goes on; what forward keeps for it does not.
+  const std::size_t scratch = plan.bytes - plan.persistent_bytes;
+  CHECK(scratch * 2 < plan.scratch_bytes_unshared);
 }
 
 TEST_CASE("What cannot be lowered is refused with the cure") {
