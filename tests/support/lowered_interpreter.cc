@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <utility>
 #include <variant>
 
 #include "common/base/check.h"
@@ -51,9 +50,8 @@ void for_each_element(const ParameterLayout& layout, Visit visit) {
 
 }  // namespace
 
-LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::vector<std::string> names,
-                                       std::uint64_t noise)
-    : lowered_(lowered), names_(std::move(names)), noise_(noise) {
+LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::uint64_t noise)
+    : lowered_(lowered), noise_(noise) {
   const auto floats_of = [](const Buffer& buffer) { return buffer.bytes() / size_of(buffer.type); };
   const MemoryPlan plan =
       plan_memory(lowered, [&](const Buffer& buffer) { return floats_of(buffer) * sizeof(float); });
@@ -75,7 +73,7 @@ void LoweredInterpreter::run(const std::vector<Step>& steps) {
     if (const auto* graph = std::get_if<GraphStep>(&step.work)) {
       run(*graph);
     } else {
-      run(std::get<KernelStep>(step.work), names_[step.layer]);
+      run(std::get<KernelStep>(step.work), lowered_.layers[step.layer]);
     }
   }
 }

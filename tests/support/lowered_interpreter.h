@@ -19,8 +19,7 @@ class LoweredInterpreter {
  public:
   // `names`: of the network's layers, and `noise` of the step, for dropout. Memory starts as NaN,
   // so that what is read before it is written shows.
-  LoweredInterpreter(const nn::cuda::Lowered& lowered, std::vector<std::string> names,
-                     std::uint64_t noise);
+  LoweredInterpreter(const nn::cuda::Lowered& lowered, std::uint64_t noise);
 
   std::span<float> buffer(nn::cuda::BufferId id) const { return buffers_[id]; }
   void run(const std::vector<nn::cuda::Step>& steps);
@@ -38,7 +37,6 @@ class LoweredInterpreter {
   void run(const nn::cuda::KernelStep& step, const std::string& layer);
 
   const nn::cuda::Lowered& lowered_;
-  std::vector<std::string> names_;
   std::uint64_t noise_;
   std::vector<float> memory_;
   std::vector<std::span<float>> buffers_;
