@@ -9,8 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "tests/cuda/networks.h"
 #include "tests/support/lowered_interpreter.h"
 #include "tests/unit/nn_harness.h"
+#include "worker/nn/cuda/memory_plan.h"
 #include "worker/nn/models.h"
 
 namespace phub::nn {
@@ -18,13 +20,7 @@ namespace {
 
 using cuda::Lowered;
 using cuda::LoweringOptions;
-using testing::LoweredInterpreter;
-
-std::vector<std::string> names_of(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Layer& layer : graph.layers()) names.push_back(layer.name);
-  return names;
-}
+using phub::testing::LoweredInterpreter;
 
 void check_close(const std::string& what, std::span<const float> is,
                  std::span<const float> expected, double tolerance) {
@@ -50,7 +46,7 @@ void check_against_onednn(const Graph& graph, LoweringOptions options, double to
   REQUIRE(lowered);
   NetworkHarness harness(graph, options.batch);
   harness.backend().set_noise(kNoise);
-  LoweredInterpreter interpreter(*lowered, names_of(graph), kNoise);
+  LoweredInterpreter interpreter(*lowered, kNoise);
 
   interpreter.write_image(lowered->input, harness.input, graph.input_shape().channels);
   for (std::size_t key = 0; key < harness.keys(); ++key) {
@@ -84,57 +80,12 @@ void check_against_onednn(const Graph& graph, LoweringOptions options, double to
   }
 }
 
-// Everything that the fusions look for: bottleneck blocks with and without a projection, a tensor
-// with several readers, groups, pooling that rounds up, concatenation, dropout, rectangular
-// windows.
-Graph blocks() {
-  const auto conv = [](std::uint32_t channels, Window window, std::uint32_t groups = 1) {
-    return Convolution{.channels = channels, .window = window, .bias = false, .groups = groups};
-  };
-  const Window window3{.kernel = 3, .padding = 1};
-  Graph graph({.channels = 3, .height = 13, .width = 11});
-  TensorId x = graph.add("stem", conv(8, {.kernel = 3, .stride = 2, .padding = 1}), {0});
-  x = graph.add("stem_bn", BatchNorm{.relu = true}, {x});
-  x = graph.add("stem_pool", Pool{PoolKind::kMax, {.kernel = 2, .stride = 2}, true}, {x});
-  TensorId input = x;
-  for (const char* block : {"a", "b"}) {
-    const std::string name(block);
-    x = graph.add(name + "1", conv(8, {}), {input});
-    x = graph.add(name + "1bn", BatchNorm{.relu = true}, {x});
-    x = graph.add(name + "2", conv(8, window3), {x});
-    x = graph.add(name + "2bn", BatchNorm{.relu = true}, {x});
-    x = graph.add(name + "3", conv(16, {}), {x});
-    x = graph.add(name + "3bn", BatchNorm{}, {x});
-    TensorId shortcut = input;
-    if (name == "a") {
-      shortcut = graph.add("ap", conv(16, {}), {input});
-      shortcut = graph.add("apbn", BatchNorm{}, {shortcut});
-    }
-    input = graph.add(name + "add", Add{.relu = true}, {x, shortcut});
-  }
-  x = graph.add("tall", conv(12, {.kernel = {3, 1}, .padding = {1, 0}}), {input});
-  x = graph.add("tallbn", BatchNorm{.relu = true}, {x});
-  TensorId y = graph.add("grouped", conv(16, window3, 4), {input});
-  y = graph.add("groupedbn", BatchNorm{.relu = true}, {y});
-  TensorId z = graph.add("average", Pool{PoolKind::kAverage, window3}, {input});
-  x = graph.add("concat", Concat{}, {x, y, z});
-  x = graph.add("biased", Convolution{.channels = 20, .window = window3}, {x});
-  x = graph.add("biased_relu", Relu{}, {x});
-  x = graph.add("strided", conv(16, {.kernel = 1, .stride = 2}), {x});
-  x = graph.add("stridedbn", BatchNorm{.relu = true}, {x});
-  x = graph.add("fc1", InnerProduct{.outputs = 20}, {x});
-  x = graph.add("fc1_relu", Relu{}, {x});
-  x = graph.add("dropout", Dropout{.ratio = 0.5F}, {x});
-  graph.add("fc2", InnerProduct{.outputs = 5}, {x});
-  return graph;
-}
-
 TEST_CASE("Lowered networks compute what the oneDNN backend computes") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   const bool fuse = GENERATE(false, true);
   INFO(name_of(type) << (fuse ? ", fused" : ", unfused"));
   const LoweringOptions options{.batch = 3, .compute_type = type, .fuse = fuse};
-  SECTION("blocks of every kind") { check_against_onednn(blocks(), options, 2e-4); }
+  SECTION("blocks of every kind") { check_against_onednn(testing::blocks(), options, 2e-4); }
   SECTION("LeNet") { check_against_onednn(lenet(10), options, 2e-4); }
   SECTION("ResNet-20") { check_against_onednn(resnet20(10), options, 2e-3); }
 }
@@ -173,6 +124,16 @@ TEST_CASE("In bf16 batch normalisation's backward is an operation of its own") {
   REQUIRE(lowered);
   CHECK(count<cuda::GenerateStatisticsOp>(lowered->forward) == 19);
   CHECK(count<cuda::BatchNormBackwardOp>(lowered->backward) == 19);
+}
+
+TEST_CASE("Buffers that are dead share their memory") {
+  const auto lowered = cuda::lower(resnet20(10), {.batch = 128});
+  REQUIRE(lowered);
+  const cuda::MemoryPlan plan = cuda::plan_memory(*lowered, &cuda::Buffer::bytes);
+  for (const std::size_t offset : plan.offsets) CHECK(offset % cuda::kBufferAlignment == 0);
+  // Gradients die as backward goes on; what forward keeps for it does not.
+  const std::size_t scratch = plan.bytes - plan.persistent_bytes;
+  CHECK(scratch * 2 < plan.scratch_bytes_unshared);
 }
 
 TEST_CASE("What cannot be lowered is refused with the cure") {

@@ -1,14 +1,15 @@
 #include "tests/support/lowered_interpreter.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
-#include <utility>
 #include <variant>
 
 #include "common/base/check.h"
 #include "kernels/cuda/network_reference.h"
 #include "tests/support/op_graph_interpreter.h"
 #include "worker/nn/cuda/kernel_arguments.h"
+#include "worker/nn/cuda/memory_plan.h"
 #include "worker/nn/dropout.h"
 
 namespace phub::testing {
@@ -49,19 +50,22 @@ void for_each_element(const ParameterLayout& layout, Visit visit) {
 
 }  // namespace
 
-LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::vector<std::string> names,
-                                       std::uint64_t noise)
-    : lowered_(lowered), names_(std::move(names)), noise_(noise) {
-  for (const Buffer& buffer : lowered.buffers) {
-    const float initial =
-        buffer.role == BufferRole::kScratch || buffer.role == BufferRole::kGradient
-            ? std::numeric_limits<float>::quiet_NaN()
-            : 0.0F;
-    buffers_.emplace_back(buffer.bytes() / size_of(buffer.type), initial);
+LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::uint64_t noise)
+    : lowered_(lowered), noise_(noise) {
+  const auto floats_of = [](const Buffer& buffer) { return buffer.bytes() / size_of(buffer.type); };
+  const MemoryPlan plan =
+      plan_memory(lowered, [&](const Buffer& buffer) { return floats_of(buffer) * sizeof(float); });
+  memory_.assign(plan.bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
+  for (BufferId id = 0; id < lowered.buffers.size(); ++id) {
+    buffers_.push_back(std::span<float>(memory_).subspan(plan.offsets[id] / sizeof(float),
+                                                         floats_of(lowered.buffer(id))));
   }
-  for (const StateLayout& state : lowered.states) {
-    buffers_[state.buffer].assign(buffers_[state.buffer].size(), state.initial);
-  }
+  for (const ParameterLayout& parameter : lowered.parameters) fill(parameter.value, 0.0F);
+  for (const StateLayout& state : lowered.states) fill(state.buffer, state.initial);
+}
+
+void LoweredInterpreter::fill(BufferId id, float value) {
+  std::fill(buffers_[id].begin(), buffers_[id].end(), value);
 }
 
 void LoweredInterpreter::run(const std::vector<Step>& steps) {
@@ -69,14 +73,14 @@ void LoweredInterpreter::run(const std::vector<Step>& steps) {
     if (const auto* graph = std::get_if<GraphStep>(&step.work)) {
       run(*graph);
     } else {
-      run(std::get<KernelStep>(step.work), names_[step.layer]);
+      run(std::get<KernelStep>(step.work), lowered_.layers[step.layer]);
     }
   }
 }
 
 void LoweredInterpreter::run(const GraphStep& step) {
   std::vector<std::span<float>> memory;
-  for (const BufferId id : step.buffers) memory.emplace_back(buffers_[id]);
+  for (const BufferId id : step.buffers) memory.push_back(buffers_[id]);
   interpret(step.graph, memory);
 }
 
@@ -89,7 +93,7 @@ void LoweredInterpreter::run(const KernelStep& step, const std::string& layer) {
 
 void LoweredInterpreter::write_parameter(std::size_t key, std::span<const float> plain) {
   const ParameterLayout& layout = lowered_.parameters[key];
-  std::vector<float>& padded = buffers_[layout.value];
+  const std::span<float> padded = buffers_[layout.value];
   PHUB_CHECK(static_cast<std::int64_t>(plain.size()) == layout.k * layout.c * layout.pixels,
              "a parameter's elements");
   for_each_element(layout, [&](std::size_t from, std::size_t to) { padded[to] = plain[from]; });
@@ -108,7 +112,7 @@ void LoweredInterpreter::write_image(BufferId id, std::span<const float> plain,
                                      std::int64_t channels) {
   const auto used = static_cast<std::size_t>(channels);
   const auto padded = static_cast<std::size_t>(lowered_.buffer(id).dimensions[1]);
-  buffers_[id].assign(buffers_[id].size(), 0.0F);
+  fill(id, 0.0F);
   for (std::size_t i = 0; i < plain.size(); ++i) {
     buffers_[id][i / used * padded + i % used] = plain[i];
   }

@@ -1,6 +1,7 @@
 // Runs lowered networks (worker/nn/cuda/lowered.h) on the host: cuDNN's operations as its manual
 // describes them, own kernels by their specification. Slow, plain and in fp32 throughout, whatever
-// types the buffers have: the oracle of the lowering, where there is no GPU.
+// types the buffers have: the oracle of the lowering, where there is no GPU. Buffers lie where the
+// memory plan puts them, so that two which share memory while both live show.
 //
 // Owned by one test; one thread.
 #pragma once
@@ -16,12 +17,11 @@ namespace phub::testing {
 
 class LoweredInterpreter {
  public:
-  // `names`: of the network's layers, and `noise` of the step, for dropout. Scratch memory starts
-  // as NaN, so that what is read before it is written shows.
-  LoweredInterpreter(const nn::cuda::Lowered& lowered, std::vector<std::string> names,
-                     std::uint64_t noise);
+  // `names`: of the network's layers, and `noise` of the step, for dropout. Memory starts as NaN,
+  // so that what is read before it is written shows.
+  LoweredInterpreter(const nn::cuda::Lowered& lowered, std::uint64_t noise);
 
-  std::span<float> buffer(nn::cuda::BufferId id) { return buffers_[id]; }
+  std::span<float> buffer(nn::cuda::BufferId id) const { return buffers_[id]; }
   void run(const std::vector<nn::cuda::Step>& steps);
 
   // Between the exchange's plain arrays and padded buffers.
@@ -32,13 +32,14 @@ class LoweredInterpreter {
   std::vector<float> read_image(nn::cuda::BufferId id, std::int64_t channels) const;
 
  private:
+  void fill(nn::cuda::BufferId id, float value);
   void run(const nn::cuda::GraphStep& step);
   void run(const nn::cuda::KernelStep& step, const std::string& layer);
 
   const nn::cuda::Lowered& lowered_;
-  std::vector<std::string> names_;
   std::uint64_t noise_;
-  std::vector<std::vector<float>> buffers_;
+  std::vector<float> memory_;
+  std::vector<std::span<float>> buffers_;
 };
 
 }  // namespace phub::testing

@@ -44,7 +44,7 @@ RESERVED = [
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
     ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
-     re.compile(r"^(kernels/cuda/|worker/nn/cuda/)")),
+     re.compile(r"^(kernels/cuda/|worker/nn/cuda/|tests/cuda/)")),
     ("hwloc", re.compile(r"^hwloc"), re.compile(r"^common/base/affinity")),
     ("Highway", re.compile(r"^hwy/"), re.compile(r"^kernels/cpu/")),
 ]

@@ -8,23 +8,14 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/nn/cuda/cudnn_operation_graph.h"
 #include "worker/nn/cuda/cudnn_target.h"
+#include "worker/nn/cuda/engine_choice.h"
 
 namespace phub::nn::cuda {
-
-// Which engine, and how it is tuned: what the autotuning cache remembers. Numbers mean the same
-// within one version of cuDNN only.
-struct EngineChoice {
-  std::int64_t engine = 0;
-  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  // type, value
-
-  bool operator==(const EngineChoice&) const = default;
-};
 
 struct Candidate {
   EngineChoice choice;

@@ -100,6 +100,7 @@ struct StateLayout {
 };
 
 struct Lowered {
+  std::vector<std::string> layers;  // their names
   std::vector<Buffer> buffers;
   std::vector<ParameterLayout> parameters;  // by key: in the order of the graph's layers
   std::vector<StateLayout> states;

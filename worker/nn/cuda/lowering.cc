@@ -131,6 +131,7 @@ Result<Lowered> lower(const Graph& graph, const LoweringOptions& options) {
   LoweringContext context(graph, options);
   Lowered& out = context.out;
   for (std::size_t layer = 0; layer < graph.layers().size(); ++layer) {
+    out.layers.push_back(graph.layers()[layer].name);
     context.first_parameter.push_back(out.parameters.size());
     for (const ParameterSpec& spec : graph.layers()[layer].parameters) {
       add_parameter(context, layer, spec);

@@ -1,0 +1,137 @@
+#include "kernels/cuda/training_reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/host_array.h"
+
+namespace phub::kernels::cuda::reference {
+namespace {
+
+// Calls visit(tensor, element) for the elements of all chunks; `size` tells a tensor's.
+template <typename Arguments, typename Size, typename Visit>
+void for_each(const Arguments& a, Size size, Visit visit) {
+  for (std::int64_t i = 0; i < a.chunk_count; ++i) {
+    const auto& tensor = a.tensors[a.chunks[i].tensor];
+    const std::int64_t first = std::int64_t{a.chunks[i].chunk} * kChunkElements;
+    const std::int64_t end = std::min(first + kChunkElements, size(tensor));
+    for (std::int64_t element = first; element < end; ++element) visit(tensor, element);
+  }
+}
+
+double square(float value) { return double{value} * double{value}; }
+
+float trust_of(const OptimizerStep& a, double weights, double gradients) {
+  const double weight = std::sqrt(weights), gradient = std::sqrt(gradients);
+  if (weight == 0.0 || gradient == 0.0) return 1.0F;
+  return static_cast<float>(double{a.lars_coefficient} * weight /
+                            (gradient + double{a.weight_decay} * weight + double{a.lars_epsilon}));
+}
+
+void find_trust(const OptimizerStep& a) {
+  for (std::int64_t t = 0; t < a.tensor_count; ++t) {
+    const OptimizedTensor& tensor = a.tensors[t];
+    double weights = 0.0, gradients = 0.0;
+    for (std::int64_t i = 0; i < tensor.elements; ++i) {
+      weights += square(tensor.weights[i]);
+      gradients += square(load(tensor.gradient, tensor.gradient_type, i) * a.gradient_scale);
+    }
+    a.trust[t] = tensor.decays ? trust_of(a, weights, gradients) : 1.0F;
+  }
+}
+
+}  // namespace
+
+void run(const LoadParameters& a) {
+  const auto size = [](const ParameterTensor& t) { return t.padded_k * t.pixels * t.padded_c; };
+  for_each(a, size, [](const ParameterTensor& t, std::int64_t i) {
+    const std::int64_t c = i % t.padded_c;
+    const std::int64_t pixel = i / t.padded_c % t.pixels;
+    const std::int64_t k = i / t.padded_c / t.pixels;
+    const bool there = k < t.k && c < t.c;
+    store(t.padded, t.padded_type, i,
+          there ? load(t.plain, t.plain_type, (k * t.c + c) * t.pixels + pixel) : 0.0F);
+  });
+}
+
+void run(const PublishGradients& a) {
+  const auto size = [](const ParameterTensor& t) { return t.k * t.c * t.pixels; };
+  for_each(a, size, [&](const ParameterTensor& t, std::int64_t i) {
+    const std::int64_t pixel = i % t.pixels;
+    const std::int64_t c = i / t.pixels % t.c;
+    const std::int64_t k = i / t.pixels / t.c;
+    const float padded = load(t.padded, t.padded_type, (k * t.pixels + pixel) * t.padded_c + c);
+    store(t.plain, t.plain_type, i, padded * a.scale);
+    if (!std::isfinite(load(t.plain, t.plain_type, i))) *a.not_finite = 1;
+  });
+}
+
+void run(const SoftmaxLoss& a) {
+  for (std::int64_t image = 0; image < a.images; ++image) {
+    const std::int64_t row = image * a.padded_classes;
+    const std::int64_t label = a.labels[image];
+    std::int64_t best = 0;
+    for (std::int64_t c = 1; c < a.classes; ++c) {
+      if (load(a.logits, a.type, row + c) > load(a.logits, a.type, row + best)) best = c;
+    }
+    const float largest = load(a.logits, a.type, row + best);
+    double sum = 0.0;
+    for (std::int64_t c = 0; c < a.classes; ++c) {
+      sum += std::exp(double{load(a.logits, a.type, row + c) - largest});
+    }
+    const double share = double{a.smoothing} / static_cast<double>(a.classes);
+    double loss = 0.0;
+    for (std::int64_t c = 0; c < a.padded_classes; ++c) {
+      const bool real = c < a.classes;
+      const double log_softmax =
+          real ? double{load(a.logits, a.type, row + c) - largest} - std::log(sum) : 0.0;
+      const double target = share + (c == label ? 1.0 - double{a.smoothing} : 0.0);
+      if (real) loss -= target * log_softmax;
+      if (a.gradient == nullptr) continue;
+      const double gradient = (std::exp(log_softmax) - target) * double{a.scale};
+      store(a.gradient, a.type, row + c, real ? static_cast<float>(gradient) : 0.0F);
+    }
+    a.loss[image] = static_cast<float>(loss);
+    a.correct[image] = best == label ? 1 : 0;
+  }
+}
+
+void run(const OptimizerStep& a) {
+  if (*a.skip != 0) return;
+  const bool lars = a.rule == LocalRule::kLars;
+  if (lars) find_trust(a);
+  const auto size = [](const OptimizedTensor& t) { return t.elements; };
+  for_each(a, size, [&](const OptimizedTensor& t, std::int64_t i) {
+    const float gradient = load(t.gradient, t.gradient_type, i) * a.gradient_scale;
+    const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
+    const float rate = lars ? a.learning_rate * a.trust[&t - a.tensors] : 1.0F;
+    t.velocity[i] = a.momentum * t.velocity[i] + rate * decayed;
+    t.weights[i] -= lars ? t.velocity[i] : a.learning_rate * t.velocity[i];
+  });
+}
+
+void run(const PrepareImages& a) {
+  const std::int64_t pixels = a.images * a.height * a.width;
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    const std::int64_t column = i % a.width;
+    const std::int64_t row = i / a.width % a.height;
+    const std::int64_t image = i / a.width / a.height;
+    const bool flip = a.flip != nullptr && a.flip[image] != 0;
+    const std::int64_t y = row + (a.top != nullptr ? a.top[image] : 0);
+    const std::int64_t x =
+        (flip ? a.width - 1 - column : column) + (a.left != nullptr ? a.left[image] : 0);
+    const std::int64_t from = ((image * a.source_height + y) * a.source_width + x) * a.channels;
+    for (std::int64_t c = 0; c < a.padded_channels; ++c) {
+      float value = 0.0F;
+      if (c < a.channels) {
+        value = a.bytes ? static_cast<float>(static_cast<const std::uint8_t*>(a.source)[from + c]) /
+                              255.0F
+                        : static_cast<const float*>(a.source)[from + c];
+        value = (value - a.mean[c]) / a.deviation[c];
+      }
+      store(a.target, a.type, i * a.padded_channels + c, value);
+    }
+  }
+}
+
+}  // namespace phub::kernels::cuda::reference

@@ -1,0 +1,17 @@
+// Catch's main for tests that run on a GPU: without one they are skipped, and say so.
+#define CATCH_CONFIG_RUNNER
+#include <cuda_runtime_api.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+
+int main(int argc, char* argv[]) {
+  constexpr int kSkipped = 77;
+  int devices = 0;
+  const cudaError_t found = cudaGetDeviceCount(&devices);
+  if (found != cudaSuccess || devices == 0) {
+    std::printf("skipped: no GPU (%s)\n", cudaGetErrorString(found));
+    return kSkipped;
+  }
+  return Catch::Session().run(argc, argv);
+}

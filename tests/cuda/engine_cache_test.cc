@@ -1,0 +1,70 @@
+#include "worker/nn/cuda/engine_cache.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace phub::nn::cuda {
+namespace {
+
+// A file of its own that is removed at the end.
+struct TemporaryFile {
+  explicit TemporaryFile(const std::string& name)
+      : path(std::filesystem::temp_directory_path() /
+             ("phub_engine_cache_" + std::to_string(::getpid()) + name)) {
+    std::filesystem::remove(path);
+  }
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  std::filesystem::path path;
+};
+
+const EngineScope kScope{91900, "NVIDIA H200"};
+
+TEST_CASE("Engines are found again by graph, version and device; the last measurement counts") {
+  const TemporaryFile file("found");
+  {
+    auto cache = EngineCache::open(file.path, kScope);
+    REQUIRE(cache);
+    REQUIRE(cache->add("conv A", {{63, {{2, 14}, {27, 1}}}, 41.5}).ok());
+    REQUIRE(cache->add("conv B", {{5, {}}, 7.0}).ok());
+    REQUIRE(cache->add("conv B", {{6, {}}, 6.0}).ok());
+  }
+  const auto again = EngineCache::open(file.path, kScope);
+  REQUIRE(again);
+  CHECK(again->size() == 2);
+  const auto found = again->find("conv A");
+  REQUIRE(found);
+  CHECK(found->choice == EngineChoice{63, {{2, 14}, {27, 1}}});
+  CHECK(found->microseconds == 41.5);
+  CHECK(again->find("conv B")->choice.engine == 6);
+  CHECK_FALSE(again->find("conv C"));
+  CHECK(EngineCache::open(file.path, {91800, kScope.device})->size() == 0);
+  CHECK(EngineCache::open(file.path, {kScope.cudnn_version, "NVIDIA A100"})->size() == 0);
+}
+
+TEST_CASE("A damaged cache names the line and the cure") {
+  const TemporaryFile file("damaged");
+  std::ofstream(file.path) << "\n{\"cudnn\": 91900, \"device\": \"NVIDIA H200\"}\n";
+  const auto cache = EngineCache::open(file.path, kScope);
+  REQUIRE_FALSE(cache);
+  CHECK(cache.error().code() == Code::kDataLoss);
+  CHECK_THAT(cache.error().message(),
+             Catch::Contains(file.path.string() + ":2") && Catch::Contains("remove the line"));
+}
+
+TEST_CASE("Without a file engines are remembered in memory; a folder that is not there is told") {
+  auto cache = EngineCache::open({}, kScope);
+  REQUIRE(cache);
+  CHECK(cache->add("conv", {{1, {}}, 1.0}).ok());
+  CHECK(cache->find("conv"));
+  auto nowhere = EngineCache::open("/nowhere/engines.jsonl", kScope);
+  REQUIRE(nowhere);
+  CHECK(nowhere->add("conv", {{1, {}}, 1.0}).code() == Code::kUnavailable);
+  CHECK(nowhere->find("conv"));
+}
+
+}  // namespace
+}  // namespace phub::nn::cuda

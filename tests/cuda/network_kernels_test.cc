@@ -1,0 +1,164 @@
+// The kernels between cuDNN's graphs against their specification, on a GPU.
+#include "kernels/cuda/network_kernels.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cuda/network_reference.h"
+#include "tests/cuda/mirrored.h"
+
+namespace phub::kernels::cuda {
+namespace {
+
+using phub::testing::Mirrored;
+using phub::testing::MirroredReals;
+using phub::testing::require_cuda;
+using phub::testing::Side;
+
+constexpr DataType kSingle = DataType::kFloat32;
+
+// One rounding of the type, and of sums in another order.
+double tolerance_of(DataType type) {
+  return type == DataType::kFloat16 ? 2e-3 : type == DataType::kBfloat16 ? 1.6e-2 : 1e-5;
+}
+
+TEST_CASE("Batch normalisation's vectors agree with their specification") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  const std::int64_t channels = GENERATE(8, 264, 2048);
+  const auto vector = [&](unsigned seed) {
+    return std::make_unique<MirroredReals>(static_cast<std::size_t>(channels), kSingle, seed);
+  };
+  auto sum = vector(1), scale = vector(2), bias = vector(3), running_mean = vector(4),
+       running_variance = vector(5), mean = vector(6), inverse = vector(7), factor = vector(8),
+       offset = vector(9);
+  // Sums of squares of 1000 numbers, above the square of their mean.
+  std::vector<float> squares(static_cast<std::size_t>(channels), 900.0F);
+  Mirrored<float> sum_of_squares(squares);
+  MirroredReals factor16(squares.size(), type), offset16(squares.size(), type);
+  const auto finalize = [&](Side side) {
+    return FinalizeStatistics{sum->floats(side),
+                              sum_of_squares.at(side),
+                              scale->floats(side),
+                              bias->floats(side),
+                              running_mean->floats(side),
+                              running_variance->floats(side),
+                              mean->floats(side),
+                              inverse->floats(side),
+                              factor->floats(side),
+                              offset->floats(side),
+                              factor16.at(side),
+                              offset16.at(side),
+                              type,
+                              channels,
+                              1000,
+                              1e-5F,
+                              0.1F};
+  };
+  reference::run(finalize(Side::kHost));
+  require_cuda(run(finalize(Side::kDevice), nullptr));
+  for (auto* array : {&mean, &inverse, &factor, &offset, &running_mean, &running_variance}) {
+    (*array)->check(1e-5);
+  }
+  factor16.check(tolerance_of(type));
+  offset16.check(tolerance_of(type));
+
+  const auto inference = [&](Side side) {  // `inverse` is a variance above 0
+    return InferenceFactors{
+        scale->floats(side),  bias->floats(side),   mean->floats(side), inverse->floats(side),
+        factor->floats(side), offset->floats(side), channels,           1e-3F};
+  };
+  reference::run(inference(Side::kHost));
+  require_cuda(run(inference(Side::kDevice), nullptr));
+  factor->check(1e-5);
+  offset->check(1e-5);
+}
+
+TEST_CASE("Batch normalisation's backward and bias gradients agree with their specification") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  const std::int64_t rows = GENERATE(1, 37, 5003);
+  const std::int64_t channels = GENERATE(8, 72, 512);
+  const auto elements = static_cast<std::size_t>(rows * channels);
+  const auto vectors = static_cast<std::size_t>(channels);
+  MirroredReals dy(elements, type, 1), x(elements, type, 2), dx(elements, type, 3);
+  MirroredReals a(vectors, kSingle, 4), b(vectors, kSingle, 5), c(vectors, kSingle, 6);
+  const auto apply = [&](Side side) {
+    return ApplyBatchNormBackward{dy.at(side),    x.at(side),     a.floats(side),
+                                  b.floats(side), c.floats(side), dx.at(side),
+                                  type,           rows,           channels};
+  };
+  reference::run(apply(Side::kHost));
+  require_cuda(run(apply(Side::kDevice), nullptr));
+  dx.check(tolerance_of(type));
+
+  const std::int64_t parts = rows < 8 ? 1 : 7;
+  MirroredReals sums(static_cast<std::size_t>(parts * channels), kSingle),
+      gradient(vectors, kSingle);
+  const auto bias = [&](Side side) {
+    return BiasGradient{dy.at(side), sums.floats(side), gradient.floats(side), type, rows, channels,
+                        parts};
+  };
+  reference::run(bias(Side::kHost));
+  require_cuda(run(bias(Side::kDevice), nullptr));
+  sums.check(1e-4);
+  gradient.check(1e-4);
+}
+
+TEST_CASE("Copies of channels agree with their specification") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  struct Case {
+    std::int64_t source, target, channels, from, to, clear_to;
+  };
+  const auto [source_channels, target_channels, channels, from, to, clear_to] =
+      GENERATE(Case{16, 64, 16, 0, 24, 0}, Case{64, 16, 16, 24, 0, 16}, Case{16, 24, 12, 0, 7, 24},
+               Case{24, 16, 12, 7, 0, 16});
+  const std::int64_t rows = 131;
+  MirroredReals source(static_cast<std::size_t>(rows * source_channels), type, 1);
+  MirroredReals target(static_cast<std::size_t>(rows * target_channels), type, 2);
+  const auto copy = [&, s = source_channels, t = target_channels, n = channels, f = from, o = to,
+                     z = clear_to](Side side) {
+    return CopyChannels{source.at(side), target.at(side), type, rows, s, t, n, f, o, z};
+  };
+  reference::run(copy(Side::kHost));
+  require_cuda(run(copy(Side::kDevice), nullptr));
+  target.check(0.0);
+}
+
+TEST_CASE("Subsampling and dropout agree with their specification") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  MirroredReals large(3 * 9 * 7 * 16, type, 1), small(3 * 5 * 4 * 32, type, 2);
+  const auto subsample = [&](Side side, bool forward) {
+    return Subsample{forward ? large.at(side) : small.at(side),
+                     forward ? small.at(side) : large.at(side),
+                     type,
+                     3,
+                     9,
+                     7,
+                     16,
+                     5,
+                     4,
+                     32,
+                     2,
+                     14,
+                     7};
+  };
+  reference::run_forward(subsample(Side::kHost, true));
+  require_cuda(run_forward(subsample(Side::kDevice, true), nullptr));
+  small.check(0.0);
+  reference::run_backward(subsample(Side::kHost, false));
+  require_cuda(run_backward(subsample(Side::kDevice, false), nullptr));
+  large.check(0.0);
+
+  MirroredReals source(1000 * 24, type, 3), target(1000 * 24, type, 4);
+  Mirrored<std::uint64_t> key({0x123456789ABCDEFU});
+  const auto dropout = [&](Side side) {
+    return Dropout{
+        source.at(side), target.at(side), key.at(side), 1ULL << 31U, 2.0F, type, 1000, 24, 20};
+  };
+  reference::run(dropout(Side::kHost));
+  require_cuda(run(dropout(Side::kDevice), nullptr));
+  target.check(0.0);
+}
+
+}  // namespace
+}  // namespace phub::kernels::cuda

@@ -1,0 +1,51 @@
+// Which engine was fastest for a graph, remembered in a file between runs.
+//
+// One JSON object a line: {"cudnn": 91900, "device": "NVIDIA H200", "graph": OpGraph::key(),
+// "engine": 63, "knobs": [[2, 14]], "microseconds": 41.5}. Lines of other versions and devices are
+// kept and not used; the last line of a graph counts. A file may be shared by runs: lines are
+// appended whole. Owned by the backend; one thread.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "common/base/status.h"
+#include "worker/nn/cuda/engine_choice.h"
+
+namespace phub::nn::cuda {
+
+// What a choice is good for.
+struct EngineScope {
+  std::int64_t cudnn_version = 0;
+  std::string device;
+};
+
+struct MeasuredEngine {
+  EngineChoice choice;
+  double microseconds = 0.0;
+};
+
+class EngineCache {
+ public:
+  // An empty path: remembers in memory only. A file that is not there is made by the first add.
+  // Errors: kDataLoss names the line that is no such object.
+  static Result<EngineCache> open(std::filesystem::path file, EngineScope scope);
+
+  std::optional<MeasuredEngine> find(const std::string& graph_key) const;
+  // Errors: kUnavailable if the file cannot be written; the choice is remembered in memory.
+  Status add(const std::string& graph_key, const MeasuredEngine& measured);
+  std::size_t size() const { return engines_.size(); }
+
+ private:
+  EngineCache(std::filesystem::path file, EngineScope scope)
+      : file_(std::move(file)), scope_(std::move(scope)) {}
+
+  std::filesystem::path file_;
+  EngineScope scope_;
+  std::map<std::string, MeasuredEngine> engines_;
+};
+
+}  // namespace phub::nn::cuda
