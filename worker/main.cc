@@ -13,6 +13,7 @@
 
 #include "common/config.h"
 #include "common/credentials_folder.h"
+#include "worker/bench_command.h"
 #include "worker/model_command.h"
 #include "worker/nn/description.h"
 #include "worker/nn/models.h"
@@ -233,8 +234,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
   const auto& step_epochs = config.optimizer().schedule().step_epochs();
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
-          .backend = config.train().backend() == "reference" ? train::BackendKind::kReference
-                                                             : train::BackendKind::kOnednn,
+          .backend = train::parse_backend_kind(config.train().backend()).value(),
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),
@@ -361,12 +361,15 @@ int main(int argc, char** argv) {
   phub::Overrides overrides;
   phub::add_options(*train, overrides);
   phub::ModelArguments model_arguments;
+  phub::BenchArguments bench_arguments;
   const CLI::App* model = phub::add_model_command(app, model_arguments);
+  const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }
   if (model->parsed()) return phub::model_command(model_arguments);
+  if (bench->parsed()) return phub::bench_command(bench_arguments);
   return phub::train_command(overrides);
 }

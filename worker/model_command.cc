@@ -16,7 +16,6 @@ namespace phub {
 namespace {
 
 constexpr int kExitUsage = 2;
-constexpr std::uint32_t kPixelsMax = 65'536;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -35,60 +34,6 @@ Examples:
 Operations are those of convolutions and inner products; a multiply-add is 2. Backward takes twice
 the forward's, less the input gradient of what reads the image. The fields of a description are in
 proto/network.proto. Exit status: 0, or 2 for a wrong usage or description.)";
-
-Status wrong(const std::string& text) { return {Code::kInvalidArgument, text}; }
-
-// "HxW" or "HxWxC".
-Result<nn::Shape> parse_image(const std::string& text) {
-  const Status bad =
-      wrong("--image " + text + " is not HxW or HxWxC, such as 224x224 or 28x28x1, from 1 to " +
-            std::to_string(kPixelsMax));
-  std::vector<std::uint32_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (true) {
-    std::uint32_t number = 0;
-    const auto parsed = std::from_chars(at, end, number);
-    if (parsed.ec != std::errc() || number == 0 || number > kPixelsMax) return bad;
-    numbers.push_back(number);
-    at = parsed.ptr;
-    if (at == end) break;
-    if (*at++ != 'x') return bad;
-  }
-  if (numbers.size() < 2 || numbers.size() > 3) return bad;
-  return nn::Shape{numbers.size() == 3 ? numbers[2] : 3, numbers[0], numbers[1]};
-}
-
-bool is_model(const std::string& name) {
-  const auto all = nn::model_list();
-  return std::any_of(all.begin(), all.end(), [&](const auto& info) { return info.name == name; });
-}
-
-bool looks_like_a_file(const std::string& what) {
-  return what.find('/') != std::string::npos || what.ends_with(".textproto") ||
-         std::filesystem::exists(what);
-}
-
-Result<nn::Description> find(const ModelArguments& arguments) {
-  if (!is_model(arguments.what) && looks_like_a_file(arguments.what)) {
-    if (arguments.classes || !arguments.image.empty() || arguments.zero_gamma) {
-      return wrong("--classes, --image and --zero-gamma are for built-in models; " +
-                   arguments.what + " says all of it itself");
-    }
-    return nn::load_network(arguments.what);
-  }
-  nn::ModelOptions options{.classes = arguments.classes.value_or(0),
-                           .zero_gamma = arguments.zero_gamma};
-  if (!arguments.image.empty()) {
-    PHUB_ASSIGN_OR_RETURN(options.image, parse_image(arguments.image));
-  }
-  auto graph = nn::make_model(arguments.what, options);
-  if (!graph && !is_model(arguments.what)) {
-    return wrong(graph.error().message() + "; or give a .textproto file");
-  }
-  if (!graph) return graph.error();
-  return nn::Description{arguments.what, std::move(*graph)};
-}
 
 std::string list_text() {
   std::string text = fmt::format("{:<16}  {:>13}  {:>7}  {:>12}  {}\n", "model", "image", "classes",
@@ -118,8 +63,9 @@ std::string list_json() {
 
 Result<std::string> text_of(const ModelArguments& arguments) {
   if (arguments.list) return arguments.json ? list_json() : list_text();
-  if (arguments.what.empty()) return wrong("give a model or a file, or --list");
-  PHUB_ASSIGN_OR_RETURN(const nn::Description description, find(arguments));
+  if (arguments.choice.what.empty())
+    return Status(Code::kInvalidArgument, "give a model or a file, or --list");
+  PHUB_ASSIGN_OR_RETURN(const nn::Description description, find_network(arguments.choice));
   if (arguments.textproto) return nn::to_textproto(description.graph, description.name);
   if (arguments.segments) {
     PHUB_ASSIGN_OR_RETURN(
@@ -137,8 +83,7 @@ Result<std::string> text_of(const ModelArguments& arguments) {
 CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
   CLI::App* model = app.add_subcommand("model", "Print a network: layers, shapes, costs");
   model->footer(kExamples);
-  model->add_option("NAME|FILE", arguments.what, "A built-in model, or a network description")
-      ->type_name("");
+  add_model_choice(*model, arguments.choice);
   auto* list = model->add_flag("--list", arguments.list, "The built-in models");
   auto* json = model->add_flag("--json", arguments.json, "JSON instead of a table");
   auto* textproto = model->add_flag("--textproto", arguments.textproto,
@@ -150,15 +95,6 @@ CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
   model->add_option("--batch", arguments.batch, "Images whose memory is counted")
       ->type_name("N")
       ->check(CLI::Range(1U, 65'536U));
-  model
-      ->add_option("--image", arguments.image,
-                   "Other images than the paper's; 3 channels if C is left out")
-      ->type_name("HxW[xC]");
-  model->add_option("--classes", arguments.classes, "Other than the paper's number of classes")
-      ->type_name("N")
-      ->check(CLI::Range(1U, 1'000'000U));
-  model->add_flag("--zero-gamma", arguments.zero_gamma,
-                  "The last normalisation of each residual block starts at 0");
   model->add_option("--wire-type", arguments.wire_type, "Of --segments: fp32, fp16 or bf16")
       ->type_name("TYPE")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));

@@ -3,17 +3,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <optional>
 #include <string>
+
+#include "worker/model_choice.h"
 
 namespace phub {
 
 struct ModelArguments {
-  std::string what;  // a model's name or a description's file
-  bool list = false, json = false, textproto = false, segments = false, zero_gamma = false;
+  ModelChoice choice;
+  bool list = false, json = false, textproto = false, segments = false;
   std::uint32_t batch = 1;
-  std::optional<std::uint32_t> classes;
-  std::string image;  // "HxW" or "HxWxC"
   std::string wire_type = "fp32";
   std::uint32_t chunk_kib = 32;
 };

@@ -1,4 +1,4 @@
-"""Looks at networks with `phub-worker model`, and trains one from a description.
+"""Looks at networks with `phub-worker model`, trains one from a description, times steps of one.
 
 Usage: model_command_test.py PATH_OF_PHUB_WORKER
 """
@@ -108,6 +108,35 @@ class ModelCommand(unittest.TestCase):
             done = run("train", config, "--local")
             self.assertEqual(done.returncode, 2)
             self.assertIn('layer "conv": name: another layer has it', done.stderr)
+
+
+class BenchCommand(unittest.TestCase):
+    def test_times_steps(self):
+        done = run("bench", "lenet", "--batch", "4", "--steps", "3", "--warm-up", "1", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = json.loads(done.stdout)
+        self.assertEqual((line["model"], line["batch"], line["steps"]), ("lenet", 4, 3))
+        step = line["step_seconds"]
+        self.assertTrue(0 < step["min"] <= step["median"] <= step["max"])
+        self.assertAlmostEqual(line["images_per_second"], 4 / step["median"])
+        parts = sum(line[part + "_seconds"]["min"]
+                    for part in ("forward", "loss", "backward", "update"))
+        self.assertLessEqual(parts, step["max"])
+
+    def test_prints_a_table_of_a_description(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, "net.textproto", NETWORK)
+            done = run("bench", path, "--backend", "reference", "--steps", "1", "--warm-up", "0")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("net on reference, fp32, batch 64, threads 1, 1 steps", done.stdout)
+
+    def test_wrong_usage_has_a_cure(self):
+        for arguments, text in (((), "--list"), (("lenot",), "use one of lenet"),
+                                (("lenet", "--backend", "reference", "--threads", "2"),
+                                 "leave it out")):
+            done = run("bench", *arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(text, done.stderr)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <variant>
 
 #include "common/base/check.h"
 #include "worker/data/random.h"
@@ -31,6 +30,14 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   const auto deviation = static_cast<float>(std::sqrt(gain / static_cast<double>(spec.fan_in())));
   data::CounterRandom random(seed, data::Purpose::kParameters, key, 0);
   for (float& value : values) value = deviation * normal(random);
+}
+
+Status bind(nn::Network& network, Exchanger& exchanger) {
+  std::vector<nn::Binding> bindings;
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
+  }
+  return network.bind(bindings);
 }
 
 }  // namespace phub::train

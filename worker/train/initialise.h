@@ -1,10 +1,13 @@
-// Initial parameters, as a pure function of the seed and the parameter's position and shape.
+// Initial parameters, as a pure function of the seed and of position and shape; and where they
+// live.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "worker/nn/graph.h"
+#include "common/base/status.h"
+#include "worker/nn/network.h"
+#include "worker/train/exchanger.h"
 
 namespace phub::train {
 
@@ -12,5 +15,8 @@ namespace phub::train {
 // 1 / fan-in (LeCun et al., "Efficient backprop", 1998), as the layer says.
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
+
+// Binds the network's parameters and their gradients to the exchanger's arrays.
+Status bind(nn::Network& network, Exchanger& exchanger);
 
 }  // namespace phub::train

@@ -6,8 +6,6 @@
 
 #include "worker/nn/models.h"
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
-#include "worker/nn/reference.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/console.h"
 #include "worker/train/initialise.h"
@@ -20,12 +18,6 @@ namespace {
 Result<nn::Graph> make_graph(const SessionOptions& options) {
   if (options.graph) return *options.graph;
   return nn::make_model(options.model);
-}
-
-Result<std::unique_ptr<nn::Backend>> make_backend(const SessionOptions& options) {
-  const nn::BackendOptions backend{.threads = options.threads};
-  return options.backend == BackendKind::kReference ? nn::make_reference_backend(backend)
-                                                    : nn::make_onednn_backend(backend);
 }
 
 Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph& graph) {
@@ -86,14 +78,6 @@ std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Network&
                     .plain = spec.bias && options.plain_bias});
   }
   return keys;
-}
-
-Status bind(nn::Network& network, Exchanger& exchanger) {
-  std::vector<nn::Binding> bindings;
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
-  }
-  return network.bind(bindings);
 }
 
 // A dynamic scale goes on where the checkpoint left it.
@@ -252,7 +236,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options));
+  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.

@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "worker/data/loader.h"
 #include "worker/nn/graph.h"
+#include "worker/train/backends.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
@@ -22,8 +23,6 @@
 namespace phub::train {
 
 enum class DataFormat { kIdx, kCifar10, kSynthetic };
-enum class BackendKind { kOnednn, kReference };
-
 struct SessionOptions {
   std::string model = "lenet";       // what checkpoints and metrics call it
   std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name

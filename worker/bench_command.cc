@@ -1,0 +1,151 @@
+#include "worker/bench_command.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "worker/nn/cost.h"
+
+namespace phub {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+
+constexpr const char* kExamples = R"(
+Examples:
+  ResNet-20's whole step on CIFAR-sized images, one thread:
+    phub-worker bench resnet20
+  ResNet-50 on two threads:
+    phub-worker bench resnet50 --batch 16 --threads 2 --steps 5
+
+A step is forward, loss, backward and the update (Nesterov) of all parameters, on one batch of noise
+in memory, without a server or an input pipeline. Times are medians over the steps, with the
+smallest and the largest. Operations are counted as in `phub-worker model`.
+Exit status: 0, 1 failed, 2 a wrong usage or description.)";
+
+struct Spread {
+  double median = 0.0;
+  double min = 0.0;
+  double max = 0.0;
+};
+
+template <typename Value>
+Spread spread_of(const std::vector<train::StepTimes>& times, Value value) {
+  std::vector<double> values;
+  for (const train::StepTimes& step : times) values.push_back(value(step));
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  const double median =
+      values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return {median, values.front(), values.back()};
+}
+
+struct Row {
+  const char* name;
+  Spread seconds;
+};
+
+std::vector<Row> rows_of(const std::vector<train::StepTimes>& times) {
+  using Times = train::StepTimes;
+  return {{"forward", spread_of(times, [](const Times& t) { return t.forward; })},
+          {"loss", spread_of(times, [](const Times& t) { return t.loss; })},
+          {"backward", spread_of(times, [](const Times& t) { return t.backward; })},
+          {"update", spread_of(times, [](const Times& t) { return t.update; })},
+          {"step", spread_of(times, [](const Times& t) { return t.total(); })}};
+}
+
+void print(const BenchArguments& arguments, const nn::Description& network,
+           const std::vector<train::StepTimes>& times) {
+  const std::vector<Row> rows = rows_of(times);
+  const nn::NetworkCost cost = nn::cost_of(network.graph);
+  const double step = rows.back().seconds.median;
+  const double images = arguments.options.batch / step;
+  const double flops = images * static_cast<double>(cost.forward_flops + cost.backward_flops);
+  if (arguments.json) {
+    nlohmann::ordered_json line = {{"bench", "step"},
+                                   {"model", network.name},
+                                   {"backend", arguments.backend},
+                                   {"batch", arguments.options.batch},
+                                   {"threads", arguments.options.threads},
+                                   {"steps", times.size()},
+                                   {"images_per_second", images},
+                                   {"flops_per_second", flops}};
+    for (const Row& row : rows) {
+      line[std::string(row.name) + "_seconds"] = {
+          {"median", row.seconds.median}, {"min", row.seconds.min}, {"max", row.seconds.max}};
+    }
+    fmt::print("{}\n", line.dump());
+    return;
+  }
+  fmt::print("{} on {}, fp32, batch {}, threads {}, {} steps\n", network.name, arguments.backend,
+             arguments.options.batch, arguments.options.threads, times.size());
+  fmt::print("{:<10} {:>11} {:>23} {:>8}\n", "", "median ms", "[min .. max]", "share");
+  for (const Row& row : rows) {
+    const Spread& spread = row.seconds;
+    fmt::print("{:<10} {:>11.3f} {:>23} {:>6.1f} %\n", row.name, 1e3 * spread.median,
+               fmt::format("[{:.3f} .. {:.3f}]", 1e3 * spread.min, 1e3 * spread.max),
+               100 * spread.median / step);
+  }
+  fmt::print("{:.0f} images/s, {:.1f} GFLOP/s\n", images, 1e-9 * flops);
+}
+
+int fail(const Status& status) {
+  fmt::print(stderr, "phub-worker: {}\n", status.message());
+  return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed;
+}
+
+}  // namespace
+
+CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
+  CLI::App* bench = app.add_subcommand("bench", "Time training steps alone, without a server");
+  bench->footer(kExamples);
+  add_model_choice(*bench, arguments.choice);
+  const auto add = [&](const char* name, std::uint32_t& value, std::uint32_t least,
+                       std::uint32_t most, const char* text) {
+    bench->add_option(name, value, text)
+        ->type_name("N")
+        ->check(CLI::Range(least, most))
+        ->capture_default_str();
+  };
+  add("--batch", arguments.options.batch, 1, 65'536, "Images of a step");
+  add("--threads", arguments.options.threads, 1, 1024, "Compute threads");
+  add("--steps", arguments.options.steps, 1, 1'000'000, "Steps that are timed");
+  add("--warm-up", arguments.options.warm_up, 0, 1'000'000, "Steps before them");
+  bench->add_option("--backend", arguments.backend, "onednn, or reference (plain C++, slow)")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"onednn", "reference"}))
+      ->capture_default_str();
+  bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
+  return bench;
+}
+
+int bench_command(const BenchArguments& arguments) {
+  if (arguments.choice.what.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "bench: give a model's name or a description's file (phub-worker model --list)"});
+  }
+  const auto network = find_network(arguments.choice);
+  if (!network) return fail(network.error());
+  train::StepBenchOptions options = arguments.options;
+  options.backend = *train::parse_backend_kind(arguments.backend);
+  if (options.backend == train::BackendKind::kReference && options.threads != 1) {
+    return fail({Code::kInvalidArgument,
+                 "--threads: the reference backend computes on one thread; leave it out"});
+  }
+  const bool bar = isatty(STDERR_FILENO) == 1;
+  const std::uint32_t all = options.warm_up + options.steps;
+  const auto times = train::bench_steps(network->graph, options, [&](std::uint32_t step) {
+    if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
+  });
+  if (bar) fmt::print(stderr, "\r      \r");
+  if (!times) return fail(times.error());
+  print(arguments, *network, *times);
+  return 0;
+}
+
+}  // namespace phub

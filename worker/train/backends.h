@@ -1,0 +1,21 @@
+// The compute backends that a configuration can ask for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "worker/nn/ops.h"
+
+namespace phub::train {
+
+enum class BackendKind { kOnednn, kReference };
+
+// "onednn", "reference"; nothing for any other word.
+std::optional<BackendKind> parse_backend_kind(std::string_view word);
+
+Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind, std::uint32_t threads);
+
+}  // namespace phub::train

@@ -1,0 +1,125 @@
+#include "worker/train/step_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "worker/data/random.h"
+#include "worker/nn/loss.h"
+#include "worker/nn/network.h"
+#include "worker/train/exchanger.h"
+#include "worker/train/initialise.h"
+
+namespace phub::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+// Updates each key as soon as backward has written it, and measures that.
+class UpdateHooks : public nn::Hooks {
+ public:
+  explicit UpdateHooks(Exchanger& exchanger) : exchanger_(exchanger) {}
+
+  Status weights_needed(const nn::KeyRange&) override { return {}; }
+  Status grad_ready(const nn::KeyRange& keys) override {
+    const auto start = Clock::now();
+    for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
+      PHUB_RETURN_IF_ERROR(exchanger_.push(key));
+    }
+    seconds_ += seconds_between(start, Clock::now());
+    return {};
+  }
+
+  double seconds() const { return seconds_; }
+
+ private:
+  Exchanger& exchanger_;
+  double seconds_ = 0.0;
+};
+
+class StepBench {
+ public:
+  StepBench(nn::Network& network, Exchanger& exchanger, const StepBenchOptions& options)
+      : network_(network),
+        exchanger_(exchanger),
+        seed_(options.seed),
+        logits_(network.output().elements()),
+        gradient_(logits_.size()),
+        labels_(options.batch) {}
+
+  // Noise as images, any labels, and initial parameters.
+  Status prepare() {
+    for (KeyId key = 0; key < network_.parameters().size(); ++key) {
+      fill_initial(network_.parameters()[key], seed_, key, exchanger_.gradient(key));
+    }
+    PHUB_RETURN_IF_ERROR(exchanger_.initialise());
+    PHUB_RETURN_IF_ERROR(bind(network_, exchanger_));
+    data::CounterRandom random(seed_, data::Purpose::kSynthetic, 0, 0);
+    std::vector<float> images(network_.input().elements());
+    for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
+    network_.input().write_value(images);
+    const std::size_t classes = std::min<std::size_t>(logits_.size() / labels_.size(), 256);
+    for (auto& label : labels_) label = static_cast<std::uint8_t>(random.below(classes));
+    return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
+  }
+
+  Result<StepTimes> step(std::uint32_t index) {
+    UpdateHooks hooks(exchanger_);
+    network_.set_noise(index);
+    const auto start = Clock::now();
+    PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
+    const auto forward = Clock::now();
+    network_.output().read_value(logits_);
+    const nn::Loss loss = nn::softmax_cross_entropy(logits_, labels_, gradient_);
+    network_.output().write_gradient(gradient_);
+    const auto at_loss = Clock::now();
+    PHUB_RETURN_IF_ERROR(network_.backward(hooks));
+    PHUB_RETURN_IF_ERROR(exchanger_.end_step(1.0F));
+    const auto end = Clock::now();
+    if (!std::isfinite(loss.sum)) {
+      return Status(Code::kAborted, "the loss is not finite in step " + std::to_string(index));
+    }
+    return StepTimes{.forward = seconds_between(start, forward),
+                     .loss = seconds_between(forward, at_loss),
+                     .backward = seconds_between(at_loss, end) - hooks.seconds(),
+                     .update = hooks.seconds()};
+  }
+
+ private:
+  nn::Network& network_;
+  Exchanger& exchanger_;
+  std::uint64_t seed_;
+  std::vector<float> logits_, gradient_;
+  std::vector<std::uint8_t> labels_;
+};
+
+}  // namespace
+
+Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
+                                           const std::function<void(std::uint32_t)>& on_step) {
+  if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
+  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
+  PHUB_ASSIGN_OR_RETURN(const auto network,
+                        nn::Network::create(graph, *backend, {.batch = options.batch}));
+  std::vector<KeySpec> keys;
+  for (const nn::ParameterSpec& spec : network->parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  const auto exchanger = make_local_exchanger(keys, options.rule);
+  StepBench bench(*network, *exchanger, options);
+  PHUB_RETURN_IF_ERROR(bench.prepare());
+  std::vector<StepTimes> times;
+  for (std::uint32_t index = 1; index <= options.warm_up + options.steps; ++index) {
+    PHUB_ASSIGN_OR_RETURN(const StepTimes step, bench.step(index));
+    if (index > options.warm_up) times.push_back(step);
+    on_step(index);
+  }
+  return times;
+}
+
+}  // namespace phub::train

@@ -1,0 +1,43 @@
+// Times training steps of one network in this process: no server, no input pipeline, one batch of
+// noise over and over. What an exchange and an input pipeline can be compared with.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "common/base/rule.h"
+#include "common/base/status.h"
+#include "worker/nn/graph.h"
+#include "worker/train/backends.h"
+
+namespace phub::train {
+
+struct StepBenchOptions {
+  BackendKind backend = BackendKind::kOnednn;
+  RuleKind rule = RuleKind::kNesterov;
+  std::uint32_t batch = 64;
+  std::uint32_t threads = 1;
+  std::uint32_t warm_up = 5;  // steps that are not timed
+  std::uint32_t steps = 30;
+  std::uint64_t seed = 1;
+};
+
+// Seconds of one step. The update is the server's rule on this thread, key by key as backward
+// hands gradients over; backward is without it.
+struct StepTimes {
+  double forward = 0.0;
+  double loss = 0.0;
+  double backward = 0.0;
+  double update = 0.0;
+
+  double total() const { return forward + loss + backward + update; }
+};
+
+// The calling thread becomes the compute thread. `on_step` is called after each step, with its
+// number from 1, those of the warm-up included. Errors: kInvalidArgument names the option;
+// kAborted if the loss is not finite.
+Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
+                                           const std::function<void(std::uint32_t)>& on_step);
+
+}  // namespace phub::train
