@@ -26,7 +26,7 @@ class BufferPool {
     return std::unique_ptr<BufferPool>(new BufferPool(std::move(memory), count, stride));
   }
 
-  // Null when all are taken: a bug, since the count is derived from the job's worst case.
+  // Null when all are taken: the count is derived from an honest job's worst case.
   std::byte* take() {
     if (free_.empty()) return nullptr;
     const std::uint32_t index = free_.back();
@@ -44,6 +44,7 @@ class BufferPool {
     free_.push_back(static_cast<std::uint32_t>(offset / stride_));
   }
 
+  std::size_t free() const { return free_.size(); }
   std::size_t in_use() const { return memory_->size() / stride_ - free_.size(); }
   // Bytes that were ever touched. Any thread.
   std::size_t touched_bytes() const { return high_water_.value() * stride_; }

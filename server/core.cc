@@ -186,7 +186,7 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
 // Takes some of what waits; true if there may be more. While several jobs want the core it looks
 // for arrivals again after every few pushes: turns would follow what happened to come in first, and
 // what has been read would be served when it is no longer in the cache. A job whose turn it is and
-// that has nothing here but something to be read is read next.
+// that has nothing here but something to be read, or to be released, comes next.
 bool Core::serve() {
   while (FairShare::Flow* flow = shares_.next()) {
     Shard& shard = static_cast<Shard&>(*flow);
@@ -196,12 +196,12 @@ bool Core::serve() {
     }
     const bool is_readable = shard.readable_at_poll == tcp_polls_;
     if (shard.arrivals->empty()) {
-      if (is_readable) return false;
+      if (is_readable || shard.is_releasing) return true;  // others wait meanwhile: no sleep
       shares_.rest(*flow);
       continue;
     }
     serve_some(shard);
-    if (shard.arrivals->empty() && !is_readable) shares_.rest(*flow);
+    if (shard.arrivals->empty() && !is_readable && !shard.is_releasing) shares_.rest(*flow);
     return true;
   }
   return false;
@@ -366,7 +366,7 @@ std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uin
     return reinterpret_cast<std::byte*>(&connection.arriving_vote);
   }
   if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
-  return connection.shard->take_buffer();
+  return connection.shard->take_push_buffer();
 }
 
 void Core::abandon(transport::PeerId peer, std::byte* data) {

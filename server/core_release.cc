@@ -7,10 +7,6 @@
 
 namespace phub::server {
 
-namespace {
-constexpr std::uint32_t kReleasedAtOnce = 8;  // chunks: some 100 us
-}  // namespace
-
 void Core::on_vote(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   Shard& shard = *connection.shard;
@@ -44,13 +40,18 @@ void Core::release_soon(Shard& shard) {
   releasing_.push_back(&shard);
 }
 
+// Updates of each job that has some due, for a turn's time; while others want the core, only of
+// those whose turn can pay for it.
 void Core::release() {
   for (Shard* const shard : releasing_) {
+    if (shares_.awake() > 1 && shard->is_awake() && shares_.owed(*shard) == 0) continue;
     const std::uint64_t start = ticks();
-    for (const std::uint32_t slot : shard->release(kReleasedAtOnce)) {
-      shard->times->completed(slot, ticks());
-      on_complete(*shard, slot);
-    }
+    do {
+      for (const std::uint32_t slot : shard->release(1)) {
+        shard->times->completed(slot, ticks());
+        on_complete(*shard, slot);
+      }
+    } while (!shard->stopped() && shard->has_releasable() && ticks() - start < turn_ticks_);
     const std::uint64_t spent = ticks() - start;
     shard->times->worked(spent);
     if (shares_.awake() > 0) shares_.wake(*shard);  // others wait: it owes them this

@@ -116,6 +116,11 @@ inline bool holds_sums(const JobShape& shape) {
   return needs_whole_keys(shape.rule) || shape.loss_scale.kind != LossScaling::kNone;
 }
 
+// Whether many sums are held at once; a static scale looks at one and lets it go.
+inline bool gathers_sums(const JobShape& shape) {
+  return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
+}
+
 // A copy of a running job, and what it cost the job.
 struct CopiedJob {
   std::shared_ptr<const JobCopy> copy;

@@ -64,7 +64,7 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
   }
   Shard* shard = job.shards[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
-  // Each chunk and a Hyper, at most, are on their way at a time.
+  // Each chunk, a Hyper and a vote, at most, are on their way at a time.
   PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, shard->chunks() + 2));
   connection.peer = candidate.introduction;
   connection.socket = std::move(candidate.socket);

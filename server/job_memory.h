@@ -26,7 +26,7 @@ inline std::uint64_t elements_here(const JobShape& shape) {
 inline std::uint64_t bytes_needed(const JobShape& shape) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  const std::uint64_t held = holds_sums(shape) ? sizeof(float) : 0;
+  const std::uint64_t held = gathers_sums(shape) ? sizeof(float) : 0;
   return elements_here(shape) * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
 }
 

@@ -95,6 +95,8 @@ Outcome Shard::arrive(const Push& push) {
   ChunkState& chunk = chunks_[push.slot];
   const std::uint64_t bit = 1ULL << push.worker;
   if ((chunk.arrived & bit) != 0) return refuse(Outcome::kDuplicate);
+  // Only pushes that come twice can take every buffer, and a sum may need one.
+  if (buffers_->free() == 0) return refuse(Outcome::kDuplicate);
 
   chunk.arrived |= bit;
   worker_counters[push.worker].pushes.add(1);

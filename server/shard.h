@@ -33,7 +33,7 @@ namespace phub::server {
 struct Push {
   std::uint32_t worker;
   std::uint32_t slot;
-  std::byte* data;  // if staged, a buffer from take_buffer, which the shard takes back
+  std::byte* data;  // if staged, a buffer from take_push_buffer, which the shard takes back
   std::uint32_t bytes;
   bool staged;
   const Hyper* hyper;  // what worker 0 last set; ignored from others
@@ -96,6 +96,9 @@ class Shard : public FairShare::Flow {
   // Bytes of a push of this chunk; 0: there is no such chunk.
   std::uint32_t push_bytes(std::uint32_t slot) const;
 
+  // For a push that is being read; null: the worker sends more than it may, for the last buffer is
+  // for a sum.
+  std::byte* take_push_buffer() { return buffers_->free() > 1 ? buffers_->take() : nullptr; }
   std::byte* take_buffer() { return buffers_->take(); }
   void give_buffer(std::byte* buffer) { buffers_->give(buffer); }
 

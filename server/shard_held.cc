@@ -45,7 +45,9 @@ void Shard::create_held(const JobShape& shape, std::uint32_t core) {
     }
   }
   held.squares.resize(held.has_norms ? runs_.size() : 0);
-  for (const ChunkState& chunk : chunks_) held.bytes_most += chunk.elements * sizeof(float);
+  if (gathers_sums(shape)) {
+    for (const ChunkState& chunk : chunks_) held.bytes_most += chunk.elements * sizeof(float);
+  }
   held.due.reserve(held.groups.size());
   held.released.reserve(HeldSums::kReleasedMax);
   // The round of initial parameters, which nobody votes on, comes before the first.
@@ -149,9 +151,9 @@ std::span<const std::uint32_t> Shard::release(std::uint32_t count) {
   return held.released;
 }
 
-// The trust of the group's keys, from sums over their chunks in order. From now on what is summed is
-// the next round's: a chunk that is updated and answered may be pushed again before its neighbours
-// are.
+// The trust of the group's keys, from sums over their chunks in order. From now on what is summed
+// is the next round's: a chunk that is updated and answered may be pushed again before its
+// neighbours are.
 void Shard::prepare(HeldSums::Group& group) {
   HeldSums& held = *held_;
   group.summed = 0;

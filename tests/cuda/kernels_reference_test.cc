@@ -48,7 +48,7 @@ TEST_CASE("A parameter that is loaded and published comes back, and its padding 
 TEST_CASE("Without smoothing the loss and its gradient are those of worker/nn/loss.h") {
   constexpr std::int64_t kImages = 5, kClasses = 10, kPadded = 16;
   const std::vector<float> logits = random_floats(kImages * kClasses, 1);
-  const std::vector<std::uint8_t> labels = {3, 0, 9, 5, 5};
+  const std::vector<nn::Label> labels = {3, 0, 9, 5, 5};
   std::vector<float> expected(logits.size());
   const nn::Loss loss = nn::softmax_cross_entropy(logits, labels, expected);
 

@@ -56,7 +56,7 @@ class ShardRig {
     const std::uint32_t bytes = shard->push_bytes(slot);
     std::byte* place = nullptr;
     if (staged) {
-      place = shard->take_buffer();
+      place = shard->take_push_buffer();
       REQUIRE(place != nullptr);
     } else {
       auto& kept = in_place_[slot * shape.workers + worker];

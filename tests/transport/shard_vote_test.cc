@@ -122,6 +122,27 @@ TEST_CASE("what is not finite though all votes say so is left out alone, and cou
   CHECK(rig.shard->rounds_skipped.value() == 0);
 }
 
+TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not the server") {
+  ShardRig rig(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
+  std::mt19937 random(6);
+  rig.push_all(random, noise(0));
+  for (std::uint32_t slot = 1; slot < rig.shard->chunks(); ++slot) {
+    CHECK(rig.push(0, slot, true, noise(1)) == Outcome::kHeld);
+  }
+  // What it sends twice is in buffers before the first of it is looked at.
+  std::vector<std::byte*> twice;
+  while (std::byte* const buffer = rig.shard->take_push_buffer()) twice.push_back(buffer);
+  CHECK(twice.size() < 4);
+  rig.shard->give_buffer(twice.back());
+  twice.pop_back();
+  CHECK(rig.push(0, 0, true, noise(1)) == Outcome::kHeld);
+  // Even with the reserve gone nothing is written to where there is no buffer.
+  ShardRig other(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
+  other.push_all(random, noise(0));
+  while (std::byte* const buffer = other.shard->take_buffer()) twice.push_back(buffer);
+  CHECK(other.push(0, 0, false, noise(1)) == Outcome::kDuplicate);
+}
+
 TEST_CASE("votes that make no sense are told apart, and change nothing") {
   ShardRig rig(voted_shape(RuleKind::kSgd, 2, DataType::kFloat32));
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -280,7 +280,7 @@ TEST_CASE("Images are normalised channel by channel and evaluated in order") {
   batch.labels.resize(3);
   load_in_order(dataset, 0, batch);
   REQUIRE(batch.images == std::vector<float>{1.0F, -2.0F, -1.0F, 6.0F, -1.0F, 6.0F});
-  REQUIRE(batch.labels == std::vector<std::uint8_t>{0, 1, 1});
+  REQUIRE(batch.labels == std::vector<std::uint16_t>{0, 1, 1});
 }
 
 TEST_CASE("Synthetic images are reproducible, labelled evenly, and differ") {

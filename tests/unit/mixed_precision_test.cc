@@ -166,7 +166,7 @@ TEST_CASE("Two accumulated half batches train as one whole batch does") {
 }
 
 TEST_CASE("Label smoothing is cross-entropy against a smoothed target, and its gradient fits") {
-  const std::vector<std::uint8_t> labels = {2, 0};
+  const std::vector<nn::Label> labels = {2, 0};
   std::vector<float> logits = {0.5F, -1.0F, 2.0F, 1.5F, 0.25F, -0.5F};
   const nn::LossOptions options{.label_smoothing = 0.1F, .gradient_scale = 8.0};
   std::vector<float> gradient(logits.size());

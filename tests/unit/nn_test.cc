@@ -164,7 +164,7 @@ TEST_CASE("A parameter-free shortcut keeps every second pixel and pads channels 
 
 TEST_CASE("The cross-entropy's gradient is its finite difference") {
   std::vector<float> logits = {0.3F, -1.2F, 2.0F, 0.1F, 3.0F, -3.0F};
-  const std::vector<std::uint8_t> labels = {2, 0};
+  const std::vector<Label> labels = {2, 0};
   std::vector<float> gradient(logits.size());
   const Loss loss = softmax_cross_entropy(logits, labels, gradient);
   const double first = std::log(std::exp(0.3) + std::exp(-1.2) + std::exp(2.0)) - 2.0;

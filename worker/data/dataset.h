@@ -19,7 +19,7 @@ struct Dataset {
   std::uint32_t width = 0;
   std::uint32_t classes = 0;           // every label is below
   std::vector<std::uint8_t> pixels{};  // [image][row][column][channel]
-  std::vector<std::uint8_t> labels{};  // [image]
+  std::vector<std::uint16_t> labels{};  // [image]
   // Of each channel, where white is 1: what normalisation subtracts and divides by.
   std::vector<float> mean{};
   std::vector<float> deviation{};

@@ -55,8 +55,9 @@ Status read_labels(const std::filesystem::path& path, Dataset& dataset) {
     return file->damaged("it has " + std::to_string(labels) + " labels for " +
                          std::to_string(images) + " images");
   }
-  dataset.labels.resize(labels);
-  PHUB_RETURN_IF_ERROR(file->read(dataset.labels));
+  std::vector<std::uint8_t> bytes(labels);
+  PHUB_RETURN_IF_ERROR(file->read(bytes));
+  dataset.labels.assign(bytes.begin(), bytes.end());
   return file->expect_end();
 }
 
@@ -94,7 +95,7 @@ Result<Datasets> load_idx(const std::filesystem::path& directory) {
                                        " holds training and test images of different sizes: "
                                        "keep one data set in a directory");
   }
-  const auto largest = [](const std::vector<std::uint8_t>& labels) {
+  const auto largest = [](const std::vector<std::uint16_t>& labels) {
     return *std::max_element(labels.begin(), labels.end());
   };
   both.train.classes = 1U + std::max(largest(both.train.labels), largest(both.test.labels));

@@ -27,7 +27,7 @@ struct LoaderOptions {
 
 struct Batch {
   std::vector<float> images;  // [image][row][column][channel], normalised
-  std::vector<std::uint8_t> labels;
+  std::vector<std::uint16_t> labels;
 };
 
 class Loader {

@@ -6,9 +6,11 @@
 namespace phub::data {
 namespace {
 
+constexpr std::uint32_t kClassesMax = 65'536;  // a label has 16 bits
+
 // Image `index` is its class's pattern, half covered by noise of its own.
 void append_image(const SyntheticOptions& options, std::uint64_t index, Dataset& dataset) {
-  const auto label = static_cast<std::uint8_t>(index % options.classes);
+  const auto label = static_cast<std::uint16_t>(index % options.classes);
   CounterRandom pattern(options.seed, Purpose::kSynthetic, 0, label);
   CounterRandom noise(options.seed, Purpose::kSynthetic, 1, index);
   dataset.labels.push_back(label);
@@ -36,9 +38,9 @@ Result<Datasets> make_synthetic(const SyntheticOptions& options) {
   if (options.images == 0) {
     return Status(Code::kInvalidArgument, "data.synthetic_images is 0: give a number of images");
   }
-  if (options.classes == 0 || options.classes > 256) {
+  if (options.classes == 0 || options.classes > kClassesMax) {
     return Status(Code::kInvalidArgument, "model.classes is " + std::to_string(options.classes) +
-                                              ": synthetic labels go from 1 to 256 classes");
+                                              ": synthetic labels go from 1 to 65536 classes");
   }
   const std::uint64_t tests = std::max<std::uint64_t>(1, options.images / 4);
   return Datasets{make(options, 0, options.images), make(options, options.images, tests)};

@@ -10,7 +10,7 @@ namespace phub::nn {
 namespace {
 
 // One image. Subtracts the largest logit so that no exponential overflows.
-Loss one_image(std::span<const float> logits, std::uint8_t label, std::span<float> gradient,
+Loss one_image(std::span<const float> logits, Label label, std::span<float> gradient,
                double smoothing, double scale) {
   PHUB_DCHECK(label < logits.size(), "labels are below the number of classes");
   const auto largest = std::max_element(logits.begin(), logits.end());
@@ -33,7 +33,7 @@ Loss one_image(std::span<const float> logits, std::uint8_t label, std::span<floa
 
 }  // namespace
 
-Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels,
+Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label> labels,
                            std::span<float> gradient, const LossOptions& options) {
   Loss total;
   if (labels.empty()) return total;
@@ -52,7 +52,7 @@ Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::u
   return total;
 }
 
-Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels) {
+Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label> labels) {
   return softmax_cross_entropy(logits, labels, {});
 }
 

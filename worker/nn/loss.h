@@ -6,6 +6,9 @@
 
 namespace phub::nn {
 
+// A class, from 0.
+using Label = std::uint16_t;
+
 struct Loss {
   double sum = 0.0;           // natural-log cross-entropy, summed over the images
   std::uint32_t correct = 0;  // images whose largest logit is the label's
@@ -19,11 +22,11 @@ struct LossOptions {
 };
 
 // Of logits [images][classes]; images = labels.size(). REQUIRES: every label < classes.
-Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels);
+Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label> labels);
 
 // As above; gradient [images][classes] becomes that of the loss averaged over the images:
 // (softmax - target) * gradient_scale / images.
-Loss softmax_cross_entropy(std::span<const float> logits, std::span<const std::uint8_t> labels,
+Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label> labels,
                            std::span<float> gradient, const LossOptions& options = {});
 
 }  // namespace phub::nn

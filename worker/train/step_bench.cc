@@ -63,8 +63,8 @@ class StepBench {
     std::vector<float> images(network_.input().elements());
     for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
     network_.input().write_value(images);
-    const std::size_t classes = std::min<std::size_t>(logits_.size() / labels_.size(), 256);
-    for (auto& label : labels_) label = static_cast<std::uint8_t>(random.below(classes));
+    const std::size_t classes = std::min<std::size_t>(logits_.size() / labels_.size(), 65'536);
+    for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
     return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
   }
 
@@ -95,7 +95,7 @@ class StepBench {
   Exchanger& exchanger_;
   std::uint64_t seed_;
   std::vector<float> logits_, gradient_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<nn::Label> labels_;
 };
 
 }  // namespace
