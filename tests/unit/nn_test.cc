@@ -185,8 +185,8 @@ TEST_CASE("The cross-entropy's gradient is its finite difference") {
 
 TEST_CASE("The cross-entropy of huge logits is finite") {
   const std::vector<float> logits = {1000.0F, -1000.0F};
-  REQUIRE(softmax_cross_entropy(logits, std::vector<std::uint8_t>{1}).sum == Approx(2000.0));
-  REQUIRE(softmax_cross_entropy(logits, std::vector<std::uint8_t>{0}).sum == Approx(0.0));
+  REQUIRE(softmax_cross_entropy(logits, std::vector<Label>{1}).sum == Approx(2000.0));
+  REQUIRE(softmax_cross_entropy(logits, std::vector<Label>{0}).sum == Approx(0.0));
 }
 
 TEST_CASE("Parameters are named and shaped as in PyTorch, in forward order") {

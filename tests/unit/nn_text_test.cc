@@ -38,6 +38,28 @@ TEST_CASE("Every model, written as a description and read back, is the same grap
   }
 }
 
+TEST_CASE("Names that no file of ours can hold, and sizes that wrap around, are refused") {
+  const auto refusal = [](const std::string& layers) {
+    const auto read =
+        parse_network("image { channels: 3 height: 65536 width: 1 }" + layers, "net.textproto");
+    return read ? std::string("accepted") : read.error().message();
+  };
+  CHECK_THAT(refusal("layer { name: \"a\\377\" relu {} }"), Catch::Contains("name: has other"));
+  CHECK_THAT(refusal("layer { name: \"" + std::string(300, 'a') + "\" relu {} }"),
+             Catch::Contains("name: has other"));
+  CHECK_THAT(refusal("layer { name: \"p\" pool { kernel: [4294967295, 1] "
+                     "padding: [4294967294, 0] } }"),
+             Catch::Contains("padding: "));
+  const auto all = parse_network(
+      "image { channels: 3 height: 2 } layer { name: \"s\" subsample { "
+      "channels: 3 stride: 4294967295 } }",
+      "net.textproto");
+  REQUIRE(all);
+  CHECK(all->graph.output_shape() == Shape{3, 1, 1});
+  CHECK_THAT(parse_network("image { channels: 3 height: 2 }", "net.textproto").error().message(),
+             Catch::Contains("net.textproto: layer: has 0"));
+}
+
 TEST_CASE("Every kind with every field, written and read back, is the same graph") {
   for (const auto& cases : {window_cases(), other_cases()}) {
     for (const GraphCase& each : cases) {
@@ -100,7 +122,7 @@ TEST_CASE("A description that makes no sense names the place, the layer, the fie
        "net.textproto:2:19: layer \"a\": its output", "2^31"},
       {"layer { name: \"a\" convolutoin {} }", "net.textproto:2:19: unknown field",
        "did you mean \"convolution\"?"},
-      {"", "layer: has 0", "give from 1"},
+      {"", "net.textproto: layer: has 0", "give from 1"},
   };
   for (const Case& each : cases) {
     CHECK_THAT(error_of(image + each.layers), StartsWith(each.start) && Contains(each.part));

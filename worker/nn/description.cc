@@ -21,6 +21,13 @@ using Places = TextFormat::ParseInfoTree;
 constexpr int kSingular = -1;  // the index that a parse tree has for a field that is not repeated
 constexpr int kLayersMax = 10'000;
 constexpr std::uint32_t kPixelsMax = 65'536;
+constexpr std::size_t kNameCharsMax = 256;
+
+// Names go into checkpoints, metrics and keys.
+bool is_plain(const std::string& name) {
+  return name.size() <= kNameCharsMax &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
 constexpr const char* kInput = "input";
 
 const FieldDescriptor* field_of(const Message& message, std::string_view name) {
@@ -39,8 +46,8 @@ class Reader {
                  .height = image.height(),
                  .width = image.has_width() ? image.width() : image.height()});
     if (config_.layer_size() == 0 || config_.layer_size() > kLayersMax) {
-      return wrong("layer: has " + std::to_string(config_.layer_size()) + "; give from 1 to " +
-                   std::to_string(kLayersMax) + " layers");
+      return wrong(file_ + ": layer: has " + std::to_string(config_.layer_size()) +
+                   "; give from 1 to " + std::to_string(kLayersMax) + " layers");
     }
     for (int i = 0; i < config_.layer_size(); ++i) {
       const Status added = add(graph, config_.layer(i));
@@ -75,6 +82,10 @@ class Reader {
 
   Status add(Graph& graph, const LayerConfig& config) {
     if (config.name() == kInput) return wrong("name: \"input\" is the image; choose another");
+    if (!is_plain(config.name())) {
+      return wrong("name: has other characters than printable ASCII, or over " +
+                   std::to_string(kNameCharsMax) + " of them; choose another");
+    }
     PHUB_ASSIGN_OR_RETURN(const LayerKind kind, kind_of(config));
     PHUB_ASSIGN_OR_RETURN(const std::vector<TensorId> inputs, inputs_of(graph, config));
     PHUB_ASSIGN_OR_RETURN(const TensorId output, graph.try_add(config.name(), kind, inputs));
@@ -163,7 +174,14 @@ Result<Description> parse_network(std::string_view text, const std::string& file
   PHUB_RETURN_IF_ERROR(parse_textproto(text, file, places, config));
   PHUB_ASSIGN_OR_RETURN(Graph graph, Reader(file, places, config).read());
   const std::string stem = std::filesystem::path(file).stem().string();
-  return Description{config.has_name() ? config.name() : stem, std::move(graph)};
+  const std::string name = config.has_name() ? config.name() : stem;
+  if (!is_plain(name)) {
+    return Status(Code::kInvalidArgument,
+                  file +
+                      ": name: the network's (or the file's) has other characters than "
+                      "printable ASCII, or is too long; give a plain one");
+  }
+  return Description{name, std::move(graph)};
 }
 
 Result<Description> load_network(const std::string& path) {

@@ -41,6 +41,10 @@ Result<std::uint32_t> windows_along(const Axis& axis, Rounding rounding) {
       windows * axis.stride < std::uint64_t{axis.input} + axis.padding) {
     ++windows;
   }
+  if (windows > UINT32_MAX) {
+    return wrong("padding: makes " + std::to_string(windows) + " windows of " + sizes +
+                 "; give a smaller padding");
+  }
   return static_cast<std::uint32_t>(windows);
 }
 
@@ -129,8 +133,8 @@ struct OutputShape {
       return wrong("channels: " + std::to_string(layer.channels) + " is below the input's " +
                    std::to_string(input().channels) + "; this shortcut drops none");
     }
-    return Shape{layer.channels, (input().height + layer.stride - 1) / layer.stride,
-                 (input().width + layer.stride - 1) / layer.stride};
+    return Shape{layer.channels, (input().height - 1) / layer.stride + 1,
+                 (input().width - 1) / layer.stride + 1};
   }
 };
 

@@ -47,14 +47,23 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                  const data::Dataset& dataset) {
   const nn::Shape images{dataset.channels, dataset.height, dataset.width};
   if (images != graph.input_shape()) {
-    return {Code::kInvalidArgument, "model " + options.model + " takes images of " +
-                                        describe(graph.input_shape()) + " but the data set has " +
-                                        describe(images) +
-                                        ": choose model.name to fit data.format"};
+    return {Code::kInvalidArgument,
+            "model " + options.model + " takes images of " + describe(graph.input_shape()) +
+                " but the data set has " + describe(images) +
+                ": choose model.name (or model.image, or the description) to fit "
+                "data.format"};
+  }
+  const nn::Shape& output = graph.output_shape();
+  if (output.height != 1 || output.width != 1) {
+    return {Code::kInvalidArgument, "model " + options.model + " ends with " + describe(output) +
+                                        " numbers an image: end it with global_average_pool or "
+                                        "inner_product, one number for each class"};
   }
   if (dataset.classes > graph.output_shape().channels) {
-    return {Code::kInvalidArgument, "the data set has " + std::to_string(dataset.classes) +
-                                        " classes: set model.classes to at least that"};
+    return {Code::kInvalidArgument,
+            "the data set has " + std::to_string(dataset.classes) +
+                " classes: set model.classes, or the last layer's outputs, to "
+                "at least that"};
   }
   return {};
 }
