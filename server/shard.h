@@ -77,7 +77,8 @@ class Shard : public FairShare::Flow {
   // ---- jobs that hold their sums ----
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
   // Updates (or, after a vote against it, skips) up to `count` chunks that are due, at most
-  // HeldSums::kReleasedMax, lowest slots first. They are complete now; valid until the next call.
+  // HeldSums::kReleasedMax, in the order in which they became due. They are complete now; valid
+  // until the next call.
   std::span<const std::uint32_t> release(std::uint32_t count);
   bool has_releasable() const { return held_ != nullptr && !held_->due.empty(); }
   bool votes() const { return held_ != nullptr && held_->scale.kind == LossScaling::kVoted; }

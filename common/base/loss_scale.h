@@ -9,6 +9,7 @@ namespace phub {
 
 enum class LossScaling : std::uint8_t {
   kNone,    // gradients are pushed as they are; what is not finite goes into the parameters
+            // (rule lars leaves such keys out, whatever the scale)
   kStatic,  // one factor for the whole job; an update with what is not finite is left out
   kVoted,   // a factor of each round, told by a Vote of every worker: all updates of a round are
             // made, or none

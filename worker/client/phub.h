@@ -130,8 +130,9 @@ class Client {
   // the other workers' (who has another is dropped).
   virtual Status vote(const Vote& vote) = 0;
 
-  // Whether the servers left out the key's last update, or a part of it: a vote said overflow, or
-  // the sum of the gradients was not finite. The same at every worker. REQUIRES: it was waited for.
+  // Whether the servers left out the key's last update, or a part of a chunk that it shares: a vote
+  // said overflow, or the sum of the gradients was not finite. The same at every worker. REQUIRES:
+  // it was waited for.
   virtual bool was_skipped(KeyId key) const = 0;
 
   // For rules with parameters (sgd, momentum, nesterov, lars): the first round of every key carries
