@@ -94,12 +94,17 @@ CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
   list->excludes(segments);
   model->add_option("--batch", arguments.batch, "Images whose memory is counted")
       ->type_name("N")
+      ->excludes(segments)
+      ->excludes(textproto)
+      ->excludes(list)
       ->check(CLI::Range(1U, 65'536U));
   model->add_option("--wire-type", arguments.wire_type, "Of --segments: fp32, fp16 or bf16")
       ->type_name("TYPE")
+      ->needs(segments)
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   model->add_option("--chunk-kib", arguments.chunk_kib, "Of --segments: the chunks' size")
       ->type_name("N")
+      ->needs(segments)
       ->check(CLI::Range(1U, 4096U));
   return model;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/safetensors.h"
+#include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/models.h"
@@ -17,29 +18,10 @@
 namespace phub::train {
 namespace {
 
+using testing::run;
+using testing::small_session;
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-SessionOptions small_session() {
-  return {.format = DataFormat::kSynthetic,
-          .synthetic_images = 64,
-          .momentum = 0.9F,
-          .schedule = {.kind = ScheduleKind::kConstant, .learning_rate = 0.01F},
-          .epochs = 2,
-          .batch = 8};
-}
-
-Result<SessionResult> run(const SessionOptions& options, RuleKind rule = RuleKind::kMomentum,
-                          std::uint64_t stop_after = ~0ULL) {
-  const LossScalerOptions& scaler = options.loss_scale;
-  const LossScale scale{scaler.kind, scaler.kind == LossScaling::kStatic ? scaler.scale : 1.0F};
-  std::uint64_t steps = 0;
-  return run_session(
-      options,
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
-        return make_local_exchanger(keys, rule, {.coefficient = 0.02F}, scale);
-      },
-      [&] { return ++steps >= stop_after; });
-}
 
 }  // namespace
 

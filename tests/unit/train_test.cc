@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "common/safetensors.h"
+#include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/train/console.h"
 #include "worker/train/exchanger.h"
@@ -10,6 +11,9 @@
 
 namespace phub::train {
 namespace {
+
+using testing::run;
+using testing::small_session;
 
 // Two rounds of one key with two parameters, by hand.
 struct Rounds {
@@ -76,27 +80,6 @@ TEST_CASE("An epoch's line has the loss, the accuracies, the rate and the exchan
   REQUIRE(epoch_line(report, 12) ==
           "epoch  3/12  loss 0.0812  train  97.6 %  test 98.12 %    5123 images/s  "
           "exchange 0.41 s (12 %)");
-}
-
-SessionOptions small_session() {
-  return {.format = DataFormat::kSynthetic,
-          .synthetic_images = 64,
-          .shift_pixels = 1,
-          .momentum = 0.9F,
-          .schedule = {.kind = ScheduleKind::kConstant, .learning_rate = 0.01F},
-          .epochs = 2,
-          .batch = 8};
-}
-
-Result<SessionResult> run(const SessionOptions& options, RuleKind rule = RuleKind::kMomentum,
-                          std::uint64_t stop_after = ~0ULL) {
-  std::uint64_t steps = 0;
-  return run_session(
-      options,
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
-        return make_local_exchanger(keys, rule);
-      },
-      [&] { return ++steps >= stop_after; });
 }
 
 TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed another") {
