@@ -1,7 +1,9 @@
 // phub-worker: trains a network, alone or with others through PHub servers, and looks at networks.
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "worker/bench_command.h"
+#include "worker/eval_command.h"
 #include "worker/exit_status.h"
 #include "worker/model_command.h"
 #include "worker/train_command.h"
@@ -12,9 +14,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(phub::kTrainExamples);
   phub::TrainArguments train_arguments;
+  phub::EvalArguments eval_arguments;
   phub::ModelArguments model_arguments;
   phub::BenchArguments bench_arguments;
   phub::add_train_command(app, train_arguments);
+  const CLI::App* eval = phub::add_eval_command(app, eval_arguments);
   const CLI::App* model = phub::add_model_command(app, model_arguments);
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
   try {
@@ -22,6 +26,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }
+  if (eval->parsed()) return phub::eval_command(std::move(eval_arguments));
   if (model->parsed()) return phub::model_command(model_arguments);
   if (bench->parsed()) return phub::bench_command(bench_arguments);
   return phub::train_command(train_arguments);

@@ -71,6 +71,7 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
   if (o.metrics) train.set_metrics(*o.metrics);
   if (o.checkpoint) train.set_checkpoint(*o.checkpoint);
   if (o.resume) train.set_resume(*o.resume);
+  if (o.restart_momentum) train.set_restart_momentum(true);
 }
 
 Status check_local(const WorkerConfig& config) {
@@ -130,7 +131,8 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
   add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
   add("--checkpoint", o.checkpoint, "FILE", "Write the model to this safetensors file");
-  add("--resume", o.resume, "FILE", "Start from this safetensors file (momentum restarts)");
+  add("--resume", o.resume, "FILE", "Go on from this safetensors file");
+  command.add_flag("--restart-momentum", o.restart_momentum, "Resume with a momentum of 0");
 }
 
 Result<WorkerConfig> load_run(const RunArguments& arguments) {

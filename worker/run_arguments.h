@@ -24,6 +24,7 @@ struct RunArguments {
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate;
   std::optional<std::uint64_t> seed;
   bool local = false;
+  bool restart_momentum = false;
 };
 
 // Adds options whose values are in the order (name, variable, type, text).

@@ -121,6 +121,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .evaluate = config.train().evaluate(),
           .checkpoint = config.train().checkpoint(),
           .resume = config.train().resume(),
+          .restart_momentum = config.train().restart_momentum(),
           .metrics = config.train().metrics(),
           .print = verbose ? train::SessionOptions::Print::kAlways
                            : train::SessionOptions::Print::kFirstWorker,
