@@ -8,13 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "worker/exit_status.h"
 #include "worker/nn/cost.h"
 
 namespace phub {
 namespace {
-
-constexpr int kExitFailed = 1;
-constexpr int kExitUsage = 2;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -92,11 +90,6 @@ void print(const BenchArguments& arguments, const nn::Description& network,
                100 * spread.median / step);
   }
   fmt::print("{:.0f} images/s, {:.1f} GFLOP/s\n", images, 1e-9 * flops);
-}
-
-int fail(const Status& status) {
-  fmt::print(stderr, "phub-worker: {}\n", status.message());
-  return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed;
 }
 
 }  // namespace

@@ -183,6 +183,18 @@ TEST_CASE("The cross-entropy's gradient is its finite difference") {
   }
 }
 
+TEST_CASE("Of equal logits the first counts as larger, for top-1 and for top-k") {
+  const std::vector<float> logits = {1, 3, 2, 3,  //
+                                     5, 5, 5, 5,  //
+                                     0, 1, 2, 3};
+  const std::vector<Label> labels = {3, 0, 0};
+  REQUIRE(top_k_correct(logits, labels, 1) == softmax_cross_entropy(logits, labels).correct);
+  REQUIRE(top_k_correct(logits, labels, 1) == 1);
+  REQUIRE(top_k_correct(logits, labels, 2) == 2);
+  REQUIRE(top_k_correct(logits, labels, 3) == 2);
+  REQUIRE(top_k_correct(logits, labels, 4) == 3);
+}
+
 TEST_CASE("The cross-entropy of huge logits is finite") {
   const std::vector<float> logits = {1000.0F, -1000.0F};
   REQUIRE(softmax_cross_entropy(logits, std::vector<Label>{1}).sum == Approx(2000.0));

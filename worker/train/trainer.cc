@@ -8,6 +8,7 @@
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
 #include "worker/nn/loss.h"
+#include "worker/train/evaluation.h"
 
 namespace phub::train {
 namespace {
@@ -92,7 +93,6 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       sums_(sum_keys(parts.network, options.accumulate)) {
   logits_.resize(parts.network.output().elements());
   logit_gradients_.resize(logits_.size());
-  test_batch_.labels.resize(parts.network.batch());
 }
 
 std::uint64_t Trainer::last_step() const {
@@ -172,20 +172,9 @@ Status Trainer::wait_all() {
 
 Result<double> Trainer::evaluate() {
   ExchangeHooks hooks(parts_.exchanger);
-  std::uint64_t correct = 0;
-  const std::size_t classes = logits_.size() / parts_.network.batch();
-  for (std::size_t first = 0; first < parts_.test.images(); first += parts_.network.batch()) {
-    data::load_in_order(parts_.test, first, test_batch_);
-    parts_.network.input().write_value(test_batch_.images);
-    PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kInference, hooks));
-    parts_.network.output().read_value(logits_);
-    const std::size_t count =
-        std::min<std::size_t>(parts_.network.batch(), parts_.test.images() - first);
-    correct += nn::softmax_cross_entropy(std::span(logits_).first(count * classes),
-                                         std::span(test_batch_.labels).first(count))
-                   .correct;
-  }
-  return static_cast<double>(correct) / static_cast<double>(parts_.test.images());
+  PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                        train::evaluate(parts_.network, parts_.test, hooks));
+  return evaluation.top1;
 }
 
 // Turns the sums of an epoch into its report.
