@@ -43,7 +43,7 @@ Result<std::uint64_t> number(const TensorFile& file, const std::string& key) {
 
 }  // namespace
 
-Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        const Exchanger& exchanger, const RunPosition& position) {
   TensorFile file;
   file.metadata = {{"format", "pt"},
@@ -60,14 +60,15 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
     const auto values = exchanger.parameter(key);
     file.tensors.push_back({spec.name, spec.shape, {values.begin(), values.end()}});
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     file.tensors.push_back(
         {buffer.name, {buffer.values.size()}, {buffer.values.begin(), buffer.values.end()}});
   }
   return write_safetensors(path, file);
 }
 
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   const std::string context = "checkpoint " + path.string();
@@ -76,7 +77,8 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Netwo
     PHUB_RETURN_IF_ERROR(
         restore(file, spec.name, spec.shape, exchanger.gradient(key)).with_context(context));
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     PHUB_RETURN_IF_ERROR(
         restore(file, buffer.name, {buffer.values.size()}, buffer.values).with_context(context));
   }

@@ -11,7 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/safetensors.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/exchanger.h"
 
 namespace phub::train {
@@ -25,12 +25,12 @@ struct RunPosition {
 };
 
 // REQUIRES: no key is under way.
-Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        const Exchanger& exchanger, const RunPosition& position);
 
 // Puts the parameters into the exchanger's gradient arrays, for initialise, and the statistics into
 // the network. Errors name the tensor that is missing or has another shape.
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger);
 
 }  // namespace phub::train

@@ -7,7 +7,6 @@
 
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
-#include "worker/nn/loss.h"
 
 namespace phub::train {
 namespace {
@@ -18,7 +17,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<KeySpec> sum_keys(const nn::Network& network, std::uint32_t accumulate) {
+std::vector<KeySpec> sum_keys(const nn::Program& network, std::uint32_t accumulate) {
   std::vector<KeySpec> keys;
   if (accumulate == 1) return keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
@@ -36,9 +35,10 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr)
       : exchanger_(exchanger), sums_(sums) {}
 
-  void begin_batch(bool is_first, bool is_last) {
+  void begin_batch(bool is_first, bool is_last, StepReport& report) {
     is_first_ = is_first;
     is_last_ = is_last;
+    report_ = &report;
   }
 
   Status weights_needed(const nn::KeyRange& keys) override {
@@ -48,6 +48,15 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     }
     seconds_ += seconds_since(start);
     return {};
+  }
+
+  Status loss_known(const nn::Loss& loss) override {
+    report_->loss += loss.sum;
+    report_->correct += loss.correct;
+    if (std::isfinite(loss.sum)) return {};
+    return {Code::kAborted, "the loss is no longer finite in step " +
+                                std::to_string(report_->step) +
+                                ": lower optimizer.learning_rate or add warm-up steps"};
   }
 
   Status grad_ready(const nn::KeyRange& keys) override {
@@ -79,6 +88,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
 
   Exchanger& exchanger_;
   Arena* sums_;
+  StepReport* report_ = nullptr;  // of a step in training
   bool is_first_ = true;
   bool is_last_ = true;
   double seconds_ = 0.0;
@@ -90,8 +100,6 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       next_step_(options.first_step),
       scaler_(options.loss_scale),
       sums_(sum_keys(parts.network, options.accumulate)) {
-  logits_.resize(parts.network.output().elements());
-  logit_gradients_.resize(logits_.size());
   test_batch_.labels.resize(parts.network.batch());
 }
 
@@ -122,10 +130,10 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
 Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks,
                       StepReport& report) {
   const bool is_last = part + 1 == options_.accumulate;
-  hooks.begin_batch(part == 0, is_last);
+  hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
   parts_.loader.load(report.epoch, in_epoch, batch_);
-  parts_.network.input().write_value(batch_.images);
+  PHUB_RETURN_IF_ERROR(parts_.network.load(batch_.images, batch_.labels));
   data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
@@ -133,18 +141,9 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   PHUB_RETURN_IF_ERROR(take_answer());
   report.loss_scale = scaler_.scale();
   report.skipped_steps = skipped_steps_;
-  parts_.network.output().read_value(logits_);
-  const nn::Loss loss = nn::softmax_cross_entropy(
-      logits_, batch_.labels, logit_gradients_,
+  PHUB_RETURN_IF_ERROR(parts_.network.start_loss(
       {.label_smoothing = options_.label_smoothing,
-       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate});
-  if (!std::isfinite(loss.sum)) {
-    return {Code::kAborted, "the loss is no longer finite in step " + std::to_string(index) +
-                                ": lower optimizer.learning_rate or add warm-up steps"};
-  }
-  report.loss += loss.sum;
-  report.correct += loss.correct;
-  parts_.network.output().write_gradient(logit_gradients_);
+       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
     PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
         {.learning_rate = report.learning_rate,
@@ -173,17 +172,15 @@ Status Trainer::wait_all() {
 Result<double> Trainer::evaluate() {
   ExchangeHooks hooks(parts_.exchanger);
   std::uint64_t correct = 0;
-  const std::size_t classes = logits_.size() / parts_.network.batch();
   for (std::size_t first = 0; first < parts_.test.images(); first += parts_.network.batch()) {
     data::load_in_order(parts_.test, first, test_batch_);
-    parts_.network.input().write_value(test_batch_.images);
-    PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kInference, hooks));
-    parts_.network.output().read_value(logits_);
     const std::size_t count =
         std::min<std::size_t>(parts_.network.batch(), parts_.test.images() - first);
-    correct += nn::softmax_cross_entropy(std::span(logits_).first(count * classes),
-                                         std::span(test_batch_.labels).first(count))
-                   .correct;
+    PHUB_RETURN_IF_ERROR(
+        parts_.network.load(test_batch_.images, std::span(test_batch_.labels).first(count)));
+    PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kInference, hooks));
+    PHUB_ASSIGN_OR_RETURN(const nn::Loss loss, parts_.network.loss());
+    correct += loss.correct;
   }
   return static_cast<double>(correct) / static_cast<double>(parts_.test.images());
 }
