@@ -137,6 +137,9 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
   check.one_of("backend", train.backend(), {"onednn", "reference"});
+  if (train.has_compute_type()) {
+    check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
+  }
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

@@ -47,7 +47,7 @@ struct Overrides {
   std::string config_path;
   std::vector<std::string> servers;
   std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
-      log_level, tenant, loss_scale;
+      log_level, tenant, loss_scale, compute_type;
   std::string credentials;
   std::optional<std::int32_t> index;
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate;
@@ -84,6 +84,7 @@ void add_options(CLI::App& train, Overrides& o) {
   add("--batch", o.batch, "N", "Images of one worker in one step");
   add("--accumulate", o.accumulate, "N", "Batches whose gradients make one step");
   add("--loss-scale", o.loss_scale, "FACTOR", "A fixed factor, or the word dynamic");
+  add("--compute-type", o.compute_type, "TYPE", "fp32, bf16 or fp16, where the backend has it");
   add("--threads", o.threads, "N", "Compute threads of this worker");
   add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
   add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
@@ -148,6 +149,7 @@ void apply_train(const Overrides& o, WorkerConfig& config) {
   if (o.epochs) train.set_epochs(*o.epochs);
   if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
+  if (o.compute_type) train.set_compute_type(*o.compute_type);
   if (o.threads) train.set_threads(*o.threads);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
@@ -205,6 +207,11 @@ train::LossScalerOptions loss_scaler_of(const TrainConfig& train) {
           .growth_steps = scale.dynamic().growth_steps()};
 }
 
+DataType compute_type_of(const TrainConfig& train) {
+  return train.has_compute_type() ? parse_data_type(train.compute_type()).value()
+                                  : DataType::kFloat32;
+}
+
 // What the job is told: of a dynamic scale each round's votes tell.
 LossScale loss_scale_of(const TrainConfig& train) {
   const train::LossScalerOptions scaler = loss_scaler_of(train);
@@ -235,6 +242,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
           .backend = train::parse_backend_kind(config.train().backend()).value(),
+          .compute_type = compute_type_of(config.train()),
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),

@@ -16,7 +16,8 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word) {
 
 Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
                                                   const ProgramOptions& options) {
-  const nn::BackendOptions backend_options{.threads = options.threads};
+  const nn::BackendOptions backend_options{.compute_type = options.compute_type,
+                                           .threads = options.threads};
   PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
                                           ? nn::make_reference_backend(backend_options)
                                           : nn::make_onednn_backend(backend_options));

@@ -18,6 +18,7 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word);
 
 struct ProgramOptions {
   BackendKind backend = BackendKind::kOnednn;
+  DataType compute_type = DataType::kFloat32;
   std::uint32_t batch = 1;
   std::uint32_t threads = 1;  // compute threads, the calling one included
 };

@@ -105,9 +105,11 @@ class StepBench {
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(const auto network, make_program(graph, {.backend = options.backend,
-                                                                 .batch = options.batch,
-                                                                 .threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(const auto network,
+                        make_program(graph, {.backend = options.backend,
+                                             .compute_type = options.compute_type,
+                                             .batch = options.batch,
+                                             .threads = options.threads}));
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
