@@ -138,6 +138,9 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.one_of("backend", train.backend(), {"onednn", "reference"});
+  if (train.has_compute_type()) {
+    check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
+  }
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

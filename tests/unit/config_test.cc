@@ -172,6 +172,7 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
       {"train { batch: 0 }", "train.batch: 0", "1 to 65536"},
       {"train { epochs: 0 }", "train.epochs:", "at least 1"},
       {"train { threads: 0 }", "train.threads: 0", "1 to 1024"},
+      {"train { compute_type: \"fp8\" }", "train.compute_type:", "bf16"},
   };
   for (const Case& c : cases) {
     const std::string error = worker_error(std::string("data { path: \"x\" }\n") + c.text);

@@ -43,10 +43,11 @@ Status restore(const TensorFile& file, const std::string& name,
 }
 
 // Every tensor of the file is one of the model's, or PyTorch's counter of a normalisation layer.
-Status check_known(const TensorFile& file, nn::Network& network) {
+Status check_known(const TensorFile& file, const nn::Program& network,
+                   const std::vector<nn::Buffer>& buffers) {
   std::set<std::string> known;
   for (const nn::ParameterSpec& spec : network.parameters()) known.insert(spec.name);
-  for (const nn::Buffer& buffer : network.buffers()) {
+  for (const nn::Buffer& buffer : buffers) {
     known.insert(buffer.name);
     if (!buffer.name.ends_with(kStatisticSuffix)) continue;
     const std::size_t layer = buffer.name.size() - std::string_view(kStatisticSuffix).size();
@@ -74,21 +75,22 @@ Result<std::uint64_t> number(const TensorFile& file, const std::string& key) {
                 "its metadata has no number " + key + ": was it written by phub-worker?");
 }
 
-TensorFile model_file(nn::Network& network, const Exchanger& exchanger) {
+Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     const auto values = exchanger.parameter(key);
     file.tensors.push_back({spec.name, spec.shape, {values.begin(), values.end()}});
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     file.tensors.push_back(
         {buffer.name, {buffer.values.size()}, {buffer.values.begin(), buffer.values.end()}});
   }
   return file;
 }
 
-TensorFile optimizer_file(const nn::Network& network, Exchanger& exchanger) {
+TensorFile optimizer_file(const nn::Program& network, Exchanger& exchanger) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
@@ -99,15 +101,16 @@ TensorFile optimizer_file(const nn::Network& network, Exchanger& exchanger) {
   return file;
 }
 
-Status load_tensors(const TensorFile& file, nn::Network& network, Exchanger& exchanger) {
+Status load_tensors(const TensorFile& file, nn::Program& network, Exchanger& exchanger) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchanger.gradient(key)));
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     PHUB_RETURN_IF_ERROR(restore(file, buffer.name, {buffer.values.size()}, buffer.values));
   }
-  return check_known(file, network);
+  return check_known(file, network, buffers);
 }
 
 Result<RunPosition> position_of(const TensorFile& file) {
@@ -135,7 +138,7 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint) {
                                checkpoint.extension().string());
 }
 
-Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        Exchanger& exchanger, const RunPosition& position) {
   std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                  {kModel, position.model},
@@ -151,17 +154,17 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
     optimizer.metadata = metadata;
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path), optimizer));
   }
-  TensorFile model = model_file(network, exchanger);
+  PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
   model.metadata = std::move(metadata);
   return write_safetensors(path, model);
 }
 
-Status load_model(const std::filesystem::path& path, nn::Network& network, Exchanger& exchanger) {
+Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   return load_tensors(file, network, exchanger).with_context(context_of(path));
 }
 
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchanger).with_context(context_of(path)));
@@ -170,7 +173,7 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Netwo
   return position;
 }
 
-Status load_optimizer(const std::filesystem::path& checkpoint, nn::Network& network,
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step) {
   const std::filesystem::path path = optimizer_path(checkpoint);
   constexpr const char* kCure =
