@@ -137,6 +137,11 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
   check.one_of("backend", train.backend(), {"onednn", "reference"});
+  check.require(train.compute_type() != "fp16", "compute_type",
+                "fp16 is not offered on CPUs; use bf16 or fp32");
+  check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
+  check.require(train.backend() != "reference" || train.compute_type() == "fp32", "compute_type",
+                "the reference backend computes in fp32; remove it, or choose backend \"onednn\"");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

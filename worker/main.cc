@@ -46,8 +46,8 @@ Exit status: 0 trained (or stopped when asked to), 1 failed, 2 wrong usage or co
 struct Overrides {
   std::string config_path;
   std::vector<std::string> servers;
-  std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
-      log_level, tenant, loss_scale;
+  std::optional<std::string> job, transport, wire_type, compute_type, data, metrics, checkpoint,
+      resume, log_level, tenant, loss_scale;
   std::string credentials;
   std::optional<std::int32_t> index;
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate;
@@ -78,6 +78,7 @@ void add_options(CLI::App& train, Overrides& o) {
   add("--tenant", o.tenant, "NAME", "Whose job, where the credentials leave the choice");
   add("--transport", o.transport, "KIND", "auto, shm, tcp or verbs");
   add("--wire-type", o.wire_type, "TYPE", "fp32, fp16 or bf16");
+  add("--compute-type", o.compute_type, "TYPE", "fp32, or bf16 (mixed precision)");
   add("--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add("--epochs", o.epochs, "N", "Passes over the training images");
   add("--max-steps", o.max_steps, "N", "Stop after so many steps; 0: no limit");
@@ -149,6 +150,7 @@ void apply_train(const Overrides& o, WorkerConfig& config) {
   if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
   if (o.threads) train.set_threads(*o.threads);
+  if (o.compute_type) train.set_compute_type(*o.compute_type);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
   if (o.metrics) train.set_metrics(*o.metrics);
@@ -235,6 +237,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
           .backend = train::parse_backend_kind(config.train().backend()).value(),
+          .compute_type = parse_data_type(config.train().compute_type()).value(),
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),

@@ -11,8 +11,8 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word) {
   return {};
 }
 
-Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind, std::uint32_t threads) {
-  const nn::BackendOptions options{.threads = threads};
+Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind,
+                                                  const nn::BackendOptions& options) {
   return kind == BackendKind::kReference ? nn::make_reference_backend(options)
                                          : nn::make_onednn_backend(options);
 }

@@ -1,7 +1,6 @@
 // The compute backends that a configuration can ask for.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -16,6 +15,7 @@ enum class BackendKind { kOnednn, kReference };
 // "onednn", "reference"; nothing for any other word.
 std::optional<BackendKind> parse_backend_kind(std::string_view word);
 
-Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind, std::uint32_t threads);
+Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind,
+                                                  const nn::BackendOptions& options);
 
 }  // namespace phub::train

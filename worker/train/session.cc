@@ -245,7 +245,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
+  PHUB_ASSIGN_OR_RETURN(const auto backend,
+                        make_backend(options.backend, {options.compute_type, options.threads}));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.

@@ -103,7 +103,8 @@ class StepBench {
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
+  PHUB_ASSIGN_OR_RETURN(const auto backend,
+                        make_backend(options.backend, {options.compute_type, options.threads}));
   PHUB_ASSIGN_OR_RETURN(const auto network,
                         nn::Network::create(graph, *backend, {.batch = options.batch}));
   std::vector<KeySpec> keys;

@@ -15,6 +15,7 @@ namespace phub::train {
 
 struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
+  DataType compute_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kNesterov;
   std::uint32_t batch = 64;
   std::uint32_t threads = 1;
