@@ -125,6 +125,15 @@ void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigChe
   parent.absorb(check);
 }
 
+void check_compute_type(const TrainConfig& train, ConfigCheck& check) {
+  const bool on_cpu = train.backend() == "onednn";
+  check.require(!on_cpu || train.compute_type() != "fp16", "compute_type",
+                "fp16 is not offered on CPUs; use bf16 or fp32");
+  check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
+  check.require(train.backend() != "reference" || train.compute_type() == "fp32", "compute_type",
+                "the reference backend computes in fp32; remove it, or choose backend \"onednn\"");
+}
+
 void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
@@ -138,9 +147,7 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.one_of("backend", train.backend(), {"onednn", "reference"});
-  if (train.has_compute_type()) {
-    check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
-  }
+  if (train.has_compute_type()) check_compute_type(train, check);
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

@@ -18,6 +18,8 @@ constexpr const char* kExamples = R"(
 Examples:
   ResNet-20's whole step on CIFAR-sized images, one thread:
     phub-worker bench resnet20
+  The same in mixed precision:
+    phub-worker bench resnet20 --compute-type bf16
   ResNet-50 on two threads:
     phub-worker bench resnet50 --batch 16 --threads 2 --steps 5
 

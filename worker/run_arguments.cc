@@ -119,7 +119,7 @@ void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, "--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add_override(command, "--batch", o.batch, "N", "Images of one worker in one step");
   add_override(command, "--compute-type", o.compute_type, "TYPE",
-               "fp32, bf16 or fp16, where the backend has it");
+               "fp32, or bf16 (mixed precision)");
   add_override(command, "--threads", o.threads, "N", "Compute threads of this worker");
 }
 

@@ -31,7 +31,8 @@ Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions
     PHUB_ASSIGN_OR_RETURN(auto tensor,
                           backend.make_tensor({.shape = graph.shape(id),
                                                .batch = options.batch,
-                                               .gradient = id > 0 || options.input_gradient}));
+                                               .gradient = id > 0 || options.input_gradient,
+                                               .output = id + 1 == graph.tensors()}));
     tensors_.push_back(std::move(tensor));
   }
   for (const Layer& layer : graph.layers()) {
