@@ -146,6 +146,8 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
+  check.unused_unless(!train.checkpoint().empty(), "checkpoint_steps", "without checkpoint");
+  check.unused_unless(!train.checkpoint().empty(), "snapshot", "without checkpoint");
   check.one_of("backend", train.backend(), {"onednn", "reference"});
   if (train.has_compute_type()) check_compute_type(train, check);
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
