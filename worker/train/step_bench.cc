@@ -60,9 +60,8 @@ class StepBench {
     PHUB_RETURN_IF_ERROR(exchanger_.initialise());
     PHUB_RETURN_IF_ERROR(bind(network_, exchanger_));
     data::CounterRandom random(seed_, data::Purpose::kSynthetic, 0, 0);
-    std::vector<float> images(network_.input().elements());
-    for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
-    network_.input().write_value(images);
+    images_.resize(network_.input().elements());
+    for (float& pixel : images_) pixel = 2.0F * random.uniform() - 1.0F;
     const std::size_t classes = std::min<std::size_t>(logits_.size() / labels_.size(), 65'536);
     for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
     return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
@@ -72,6 +71,7 @@ class StepBench {
     UpdateHooks hooks(exchanger_);
     network_.set_noise(index);
     const auto start = Clock::now();
+    network_.input().write_value(images_);
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
     network_.output().read_value(logits_);
@@ -94,7 +94,7 @@ class StepBench {
   nn::Network& network_;
   Exchanger& exchanger_;
   std::uint64_t seed_;
-  std::vector<float> logits_, gradient_;
+  std::vector<float> images_, logits_, gradient_;
   std::vector<nn::Label> labels_;
 };
 
