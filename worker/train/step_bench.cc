@@ -68,7 +68,6 @@ class StepBench {
     const std::size_t outputs = network_.output_elements() / labels_.size();
     const std::size_t classes = std::min<std::size_t>(outputs, 65'536);
     for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
-    PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
     return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
   }
 
@@ -76,6 +75,7 @@ class StepBench {
     UpdateHooks hooks(exchanger_);
     network_.set_noise(index);
     const auto start = Clock::now();
+    PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
     PHUB_RETURN_IF_ERROR(network_.start_loss({}));

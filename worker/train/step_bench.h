@@ -24,7 +24,7 @@ struct StepBenchOptions {
   std::uint64_t seed = 1;
 };
 
-// Seconds of one step. The update is the server's rule on this thread, key by key as backward
+// Seconds of one step. Forward begins with the images' copy to the backend. The update is the server's rule on this thread, key by key as backward
 // hands gradients over; backward is without it.
 struct StepTimes {
   double forward = 0.0;
