@@ -136,10 +136,17 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   if (train.has_loss_scale()) {
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
-  check.one_of("backend", train.backend(), {"onednn", "reference"});
+  check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
   if (train.has_compute_type()) {
     check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
   }
+  const bool is_cuda = train.backend() == "cuda";
+  check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
+  check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
+  check.require(!is_cuda || train.compute_type() != "fp16" || train.has_loss_scale(),
+                "compute_type",
+                "fp16 loses small gradients: add loss_scale { factor: 1024 } to train, or use "
+                "bf16");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);
