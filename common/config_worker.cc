@@ -125,6 +125,21 @@ void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigChe
   parent.absorb(check);
 }
 
+void check_compute_type(const TrainConfig& train, ConfigCheck& check) {
+  const bool on_cpu = train.backend() == "onednn";
+  check.require(!on_cpu || train.compute_type() != "fp16", "compute_type",
+                "fp16 is not offered on CPUs; use bf16 or fp32");
+  check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
+  check.require(train.backend() != "reference" || train.compute_type() == "fp32", "compute_type",
+                "the reference backend computes in fp32; remove it, or choose backend \"onednn\"");
+  const bool on_gpu = train.backend() == "cuda";
+  check.require(!on_gpu || train.compute_type() != "fp32", "compute_type",
+                "fp32 is not offered on GPUs; use bf16, or fp16 with a loss_scale");
+  check.require(!on_gpu || train.compute_type() != "fp16" || train.has_loss_scale(), "compute_type",
+                "fp16 loses small gradients: add loss_scale { factor: 1024 } to train, or use "
+                "bf16");
+}
+
 void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
@@ -136,17 +151,12 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   if (train.has_loss_scale()) {
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
+  check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
-  if (train.has_compute_type()) {
-    check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
-  }
+  if (train.has_compute_type()) check_compute_type(train, check);
   const bool is_cuda = train.backend() == "cuda";
   check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
   check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
-  check.require(!is_cuda || train.compute_type() != "fp16" || train.has_loss_scale(),
-                "compute_type",
-                "fp16 loses small gradients: add loss_scale { factor: 1024 } to train, or use "
-                "bf16");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

@@ -89,12 +89,21 @@ Result<Extent> parse_extent(const Json& entry, std::uint64_t data_bytes) {
   return extent;
 }
 
-Status parse_tensor(const Json& entry, const Extent& extent, NamedTensor& tensor) {
+constexpr const char* kFloat = "F32";
+constexpr const char* kCounter = "I64";
+
+Result<std::uint64_t> element_bytes_of(const Json& entry) {
   const auto dtype = entry.find("dtype");
-  if (dtype == entry.end() || *dtype != "F32") return {Code::kDataLoss, "dtype is not F32"};
+  if (dtype != entry.end() && *dtype == kFloat) return sizeof(float);
+  if (dtype != entry.end() && *dtype == kCounter) return sizeof(std::int64_t);
+  return Status(Code::kDataLoss, "dtype is not F32; convert it (PyTorch: model.float())");
+}
+
+Status parse_tensor(const Json& entry, const Extent& extent, NamedTensor& tensor) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t element_bytes, element_bytes_of(entry));
   const auto shape = entry.find("shape");
   if (shape == entry.end() || !shape->is_array()) return {Code::kDataLoss, "shape is no list"};
-  const std::uint64_t elements = (extent.end - extent.begin) / sizeof(float);
+  const std::uint64_t elements = (extent.end - extent.begin) / element_bytes;
   std::uint64_t product = 1;
   for (const Json& dimension : *shape) {
     if (!dimension.is_number_unsigned()) return {Code::kDataLoss, "shape is no list of numbers"};
@@ -105,7 +114,7 @@ Status parse_tensor(const Json& entry, const Extent& extent, NamedTensor& tensor
     product *= size;
     tensor.shape.push_back(size);
   }
-  if (product * sizeof(float) != extent.end - extent.begin) {
+  if (product * element_bytes != extent.end - extent.begin) {
     return {Code::kDataLoss, "shape and data differ in size"};
   }
   return {};
@@ -120,9 +129,15 @@ Status parse_metadata(const Json& entry, TensorFile& file) {
   return {};
 }
 
+struct Found {
+  Extent extent;
+  NamedTensor tensor;
+  bool is_counter = false;
+};
+
 Result<TensorFile> parse(const Json& header, std::span<const char> data) {
   TensorFile file;
-  std::vector<std::pair<Extent, NamedTensor>> found;
+  std::vector<Found> found;
   for (const auto& [name, entry] : header.items()) {
     if (!entry.is_object()) return Status(Code::kDataLoss, "entry \"" + name + "\" is no object");
     if (name == "__metadata__") {
@@ -133,18 +148,22 @@ Result<TensorFile> parse(const Json& header, std::span<const char> data) {
     auto extent = parse_extent(entry, data.size());
     if (!extent) return extent.error().with_context("tensor " + name);
     PHUB_RETURN_IF_ERROR(parse_tensor(entry, *extent, tensor).with_context("tensor " + name));
-    found.emplace_back(*extent, std::move(tensor));
+    found.push_back({*extent, std::move(tensor), entry["dtype"] == kCounter});
   }
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.begin, a.first.end) < std::pair(b.first.begin, b.first.end);
+    return std::pair(a.extent.begin, a.extent.end) < std::pair(b.extent.begin, b.extent.end);
   });
   // The format has no gaps and no overlaps; so what is allocated is as large as the file.
   std::uint64_t end = 0;
-  for (auto& [extent, tensor] : found) {
+  for (auto& [extent, tensor, is_counter] : found) {
     if (extent.begin != end) {
       return Status(Code::kDataLoss, "tensor " + tensor.name + " does not follow the one before");
     }
     end = extent.end;
+    if (is_counter) {
+      file.counters.push_back(std::move(tensor.name));
+      continue;
+    }
     tensor.values.resize((extent.end - extent.begin) / sizeof(float));
     if (!tensor.values.empty()) {
       std::memcpy(tensor.values.data(), data.data() + extent.begin, extent.end - extent.begin);

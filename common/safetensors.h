@@ -25,6 +25,9 @@ struct NamedTensor {
 
 struct TensorFile {
   std::vector<NamedTensor> tensors;  // names are unique
+  // Names of I64 tensors that were read, whose values are not kept: PyTorch's counters of batches.
+  // Not written.
+  std::vector<std::string> counters = {};
   std::map<std::string, std::string> metadata;
 
   const NamedTensor* find(const std::string& name) const;
@@ -34,7 +37,7 @@ struct TensorFile {
 Status write_safetensors(const std::filesystem::path& path, const TensorFile& file);
 
 // Tensors in the order of their data. Errors: kNotFound; kDataLoss for anything that is no
-// safetensors file of F32 tensors, saying what is wrong.
+// safetensors file of F32 tensors (and I64 ones, see counters), saying what is wrong.
 Result<TensorFile> read_safetensors(const std::filesystem::path& path);
 
 // The header's metadata alone, without reading the data.

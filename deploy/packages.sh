@@ -16,6 +16,8 @@ rdma_packages=(
 )
 # tests/integration/page_test.py: the web page in a browser. Without them it is skipped.
 browser_packages=(chromium chromium-driver python3-selenium)
+# tests/integration/torchvision_test.py: checkpoints in PyTorch. Without them it is skipped.
+torch_packages=(python3-torch python3-torchvision)
 # tests/integration/prometheus_test.py. Only the programs are used: the service need not run.
 monitoring_packages=(prometheus)
 

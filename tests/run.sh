@@ -25,6 +25,7 @@ install_missing "${build_packages[@]}" "${test_packages[@]}"
 skipped=
 install_missing "${rdma_packages[@]}" || echo "Going on: in_vm says next whether the tests with RDMA can run."
 install_missing "${browser_packages[@]}" || echo "Going on without the test of the web page."
+install_missing "${torch_packages[@]}" || echo "Going on without the test of checkpoints in PyTorch."
 install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
 tests/rdma/in_vm --prepare || skipped=', except those with RDMA, skipped as said above'
 

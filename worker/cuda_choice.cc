@@ -72,8 +72,9 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.program.record = !choice.unrecorded;
   options.program.fuse = !choice.unfused;
   options.program.tune = choice.tune;
-  options.program.engine_cache =
-      choice.engine_cache.empty() ? default_engine_cache() : choice.engine_cache;
+  options.program.engine_cache = choice.engine_cache.empty()
+                                     ? default_engine_cache()
+                                     : std::filesystem::path(choice.engine_cache);
   if (!choice.libraries.empty()) options.program.libraries = {choice.libraries};
   options.program.note = print_note;
   options.program.progress = print_progress;

@@ -8,14 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "worker/exit_status.h"
 #include "worker/nn/description.h"
 #include "worker/nn/models.h"
 #include "worker/nn/table.h"
 
 namespace phub {
 namespace {
-
-constexpr int kExitUsage = 2;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -111,10 +110,7 @@ CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
 
 int model_command(const ModelArguments& arguments) {
   const auto text = text_of(arguments);
-  if (!text) {
-    fmt::print(stderr, "phub-worker: {}\n", text.error().message());
-    return kExitUsage;
-  }
+  if (!text) return fail(text.error(), kExitUsage);
   fmt::print("{}", *text);
   return 0;
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
+#include "worker/exit_status.h"
 
 namespace phub {
 namespace {
@@ -12,11 +12,6 @@ Each different cuDNN graph of the network is run with the engines that cuDNN pro
 by its own guess that work, five runs each), and the fastest is written to the cache, which training
 and bench read. A graph that is in the cache is not measured again.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
-
-int fail(const Status& status) {
-  fmt::print(stderr, "phub-worker: {}\n", status.message());
-  return status.code() == Code::kInvalidArgument ? 2 : 1;
-}
 
 }  // namespace
 

@@ -80,6 +80,7 @@ void add_tenant_workers(CLI::App& app, Run& run) {
   worker->add_option("--dtype", words->dtype)->required();
   worker->add_option("--transport", words->options.load.transport)->required();
   worker->add_option("--compute-us", words->options.load.compute_us)->required();
+  worker->add_option("--weight", words->options.load.weight)->required();
   worker->add_option("--spare-cpus", words->options.spare_cpus)->required();
   worker->callback([words, &run] {
     run = [words] {

@@ -91,6 +91,7 @@ Status TenantServer::start(const Load& load) {
                                       "--dtype",      std::string(name_of(load.dtype)),
                                       "--transport",  load.transport,
                                       "--compute-us", std::to_string(load.compute_us),
+                                      "--weight",     std::to_string(load.weight),
                                       "--spare-cpus", std::to_string(cores_)},
                           .log_path = places_.fresh_path("tenant-worker.log")}));
     started.push_back(worker.get());

@@ -30,6 +30,9 @@ struct Load {
   // 0: pushes a key again as soon as it is answered. Else a step: sleeps so long, then exchanges
   // all keys.
   std::uint32_t compute_us = 0;
+  // Of its tenant. The CPUs that the workers share are scheduled by it too: a job's workers would
+  // have hosts of their own, and an equal share of one CPU is not what is measured.
+  std::uint32_t weight = 1;
 };
 
 // What jobs got, by their order, while it was measured.

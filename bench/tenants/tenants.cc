@@ -68,8 +68,8 @@ class Tenants {
   Result<std::vector<Totals>> measure(TenantServer& server,
                                       const std::vector<std::vector<std::size_t>>& conditions,
                                       std::size_t jobs, double slice = kSlice);
-  Load saturating(const std::string& tenant, const std::string& job,
-                  const std::string& transport) const;
+  Load saturating(const std::string& tenant, const std::string& job, const std::string& transport,
+                  std::uint32_t weight = 1) const;
   void progress(const std::string& text) const;
   void add(std::string measure, const std::string& transport, std::string bar, const Collected& of,
            bool met) {
@@ -124,13 +124,14 @@ Result<std::vector<Totals>> Tenants::measure(
 }
 
 Load Tenants::saturating(const std::string& tenant, const std::string& job,
-                         const std::string& transport) const {
+                         const std::string& transport, std::uint32_t weight) const {
   return {.tenant = tenant,
           .job = job,
           .workers = options_.workers,
           .elements = options_.elements,
           .dtype = options_.dtype,
-          .transport = transport};
+          .transport = transport,
+          .weight = weight};
 }
 
 // Eight training jobs that leave the server room: each beside the others against each alone.
@@ -185,9 +186,9 @@ Status Tenants::saturation(const std::string& transport) {
   Collected core_time;
   Collected sum;
   Collected busy;
-  const std::vector<Load> loads = {saturating("one", "a", transport),
-                                   saturating("two", "b", transport),
-                                   saturating("four", "c", transport)};
+  const std::vector<Load> loads = {saturating("one", "a", transport, 1),
+                                   saturating("two", "b", transport, 2),
+                                   saturating("four", "c", transport, 4)};
   for (unsigned block = 0; block < options_.blocks; ++block) {
     progress(fmt::format("{}: saturation with weights 1:2:4, block {}", transport, block + 1));
     PHUB_ASSIGN_OR_RETURN(const auto server, start({{"one", 1}, {"two", 2}, {"four", 4}}, loads));

@@ -34,7 +34,7 @@ RESERVED = [
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
      re.compile(r"^(common/(config|rpc_status|rpc_credentials)"
                 r"|server/(control_service|phubctl|main|job_table|membership|daemon)"
-                r"|worker/(client/rendezvous|nn/description|main)|bench/|tests/)")),
+                r"|worker/(client/rendezvous|nn/description|run_|exit_status|train/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),

@@ -148,7 +148,7 @@ TEST_CASE("A file that is no safetensors file is refused with the reason") {
 
 // A network of a model with an exchanger, bound to each other.
 struct Bound {
-  explicit Bound(const std::string& model) {
+  explicit Bound(const std::string& model, RuleKind rule = RuleKind::kSgd) {
     backend = std::move(*nn::make_onednn_backend({}));
     network = std::move(
         *nn::Network::create(*nn::make_model(model, {.classes = 10}), *backend, {.batch = 1}));
@@ -156,7 +156,7 @@ struct Bound {
     for (const nn::ParameterSpec& spec : network->parameters()) {
       keys.push_back({.name = spec.name, .elements = spec.elements()});
     }
-    exchanger = make_local_exchanger(keys, RuleKind::kSgd);
+    exchanger = make_local_exchanger(keys, rule);
   }
 
   std::unique_ptr<nn::Backend> backend;
@@ -199,6 +199,70 @@ TEST_CASE("A checkpoint restores parameters, running statistics and the position
   REQUIRE_FALSE(refused);
   REQUIRE(refused.error().message().find("conv1") != std::string::npos);
   REQUIRE(refused.error().message().find("another model") != std::string::npos);
+}
+
+// Two steps of momentum on every key, with gradients that count up.
+void train_a_little(Bound& bound) {
+  float next = 0.0F;
+  REQUIRE(
+      bound.exchanger->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
+          .ok());
+  for (KeyId key = 0; key < bound.network->parameters().size(); ++key) {
+    for (int step = 0; step < 2; ++step) {
+      for (float& value : bound.exchanger->gradient(key)) value = next += 0.5F;
+      REQUIRE(bound.exchanger->push(key).ok());
+    }
+  }
+}
+
+TEST_CASE("Momentum is beside the checkpoint, and comes back") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path / "m.safetensors";
+  Bound written("lenet", RuleKind::kMomentum);
+  REQUIRE(written.exchanger->initialise().ok());
+  train_a_little(written);
+  REQUIRE(save_checkpoint(path, *written.network, *written.exchanger, {"lenet", 7, 2}).ok());
+  REQUIRE(optimizer_path(path) == directory.path / "m.optimizer.safetensors");
+  Bound read("lenet", RuleKind::kMomentum);
+  REQUIRE(load_optimizer(path, *read.network, *read.exchanger, 2).ok());
+  for (KeyId key = 0; key < read.network->parameters().size(); ++key) {
+    const auto from = written.exchanger->state(key);
+    REQUIRE(from[0] != 0.0F);
+    REQUIRE(std::equal(from.begin(), from.end(), read.exchanger->state(key).begin()));
+  }
+  // The model's own file has nothing of it.
+  REQUIRE(read_safetensors(path)->tensors.size() == read.network->parameters().size());
+
+  const Status other = load_optimizer(path, *read.network, *read.exchanger, 3);
+  REQUIRE_THAT(other.message(), Catch::Contains("of step 2") && Catch::Contains("of step 3") &&
+                                    Catch::Contains("train.restart_momentum"));
+  std::filesystem::remove(optimizer_path(path));
+  const Status none = load_optimizer(path, *read.network, *read.exchanger, 2);
+  REQUIRE_THAT(none.message(), Catch::Contains("no momentum beside it") &&
+                                   Catch::Contains("train.restart_momentum"));
+}
+
+TEST_CASE("PyTorch's counters of batches are read over, other tensors refused") {
+  const TemporaryDirectory directory;
+  const std::string zeros(8, '\0');
+  directory.write(
+      "m",
+      with_header(R"({"bn1.num_batches_tracked":{"dtype":"I64","shape":[],"data_offsets":[0,8]}})",
+                  zeros));
+  const auto file = read_safetensors(directory.path / "m");
+  REQUIRE(file);
+  REQUIRE(file->tensors.empty());
+  REQUIRE(file->counters == std::vector<std::string>{"bn1.num_batches_tracked"});
+
+  Bound bound("resnet20");
+  const auto path = directory.path / "resnet";
+  REQUIRE(save_checkpoint(path, *bound.network, *bound.exchanger, {"resnet20", 1, 2}).ok());
+  auto more = read_safetensors(path);
+  REQUIRE(more);
+  more->tensors.push_back({"fc.scale", {1}, {1.0F}});
+  REQUIRE(write_safetensors(path, *more).ok());
+  const Status unknown = load_model(path, *bound.network, *bound.exchanger);
+  REQUIRE_THAT(unknown.message(), Catch::Contains("fc.scale that the model does not have"));
 }
 
 TEST_CASE("A checkpoint without a position is refused") {

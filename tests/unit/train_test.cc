@@ -102,13 +102,13 @@ TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed
 
 namespace {
 // A run to its end, and one that stopped after 11 steps: its options, which write "half".
-SessionOptions whole_and_half(const TemporaryDirectory& directory) {
+SessionOptions whole_and_half(const TemporaryDirectory& directory, RuleKind rule = RuleKind::kSgd) {
   SessionOptions options = small_session();
   options.schedule.kind = ScheduleKind::kCosine;
   options.checkpoint = directory.path / "whole";
-  REQUIRE(run(options, RuleKind::kSgd));
+  REQUIRE(run(options, rule));
   options.checkpoint = directory.path / "half";
-  const auto half = run(options, RuleKind::kSgd, 11);
+  const auto half = run(options, rule, 11);
   REQUIRE(half);
   REQUIRE(half->interrupted);
   REQUIRE(half->next_step == 11);
@@ -118,23 +118,43 @@ SessionOptions whole_and_half(const TemporaryDirectory& directory) {
 
 TEST_CASE("A run that was stopped and resumed ends like one that was not") {
   const TemporaryDirectory directory;
-  SessionOptions options = whole_and_half(directory);
+  const RuleKind rule =
+      GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars);
+  SessionOptions options = whole_and_half(directory, rule);
   options.resume = options.checkpoint;
   options.checkpoint = directory.path / "joined";
-  const auto joined = run(options, RuleKind::kSgd);
+  const auto joined = run(options, rule);
   REQUIRE(joined);
   REQUIRE_FALSE(joined->interrupted);
   REQUIRE(directory.read("joined") == directory.read("whole"));
+  REQUIRE(directory.read("joined.optimizer") == directory.read("whole.optimizer"));
 
   options.resume = directory.path / "whole";
-  const auto finished = run(options);
+  const auto finished = run(options, rule);
   REQUIRE_FALSE(finished);
   REQUIRE(finished.error().message().find("train.epochs") != std::string::npos);
 
   options.seed = 9;
-  const auto other_seed = run(options);
+  const auto other_seed = run(options, rule);
   REQUIRE_FALSE(other_seed);
   REQUIRE(other_seed.error().message().find("train.seed") != std::string::npos);
+}
+
+TEST_CASE("A resumed run without its momentum is refused, or starts with none when told so") {
+  const TemporaryDirectory directory;
+  SessionOptions options = whole_and_half(directory, RuleKind::kMomentum);
+  options.resume = options.checkpoint;
+  options.checkpoint = directory.path / "joined";
+  std::filesystem::remove(directory.path / "half.optimizer");
+  const auto refused = run(options);
+  REQUIRE_FALSE(refused);
+  REQUIRE_THAT(refused.error().message(), Catch::Contains("train.restart_momentum"));
+  options.restart_momentum = true;
+  REQUIRE(run(options));
+  REQUIRE(directory.read("joined") != directory.read("whole"));
+  const auto nothing_to_restart = run(options, RuleKind::kSgd);
+  REQUIRE_FALSE(nothing_to_restart);
+  REQUIRE_THAT(nothing_to_restart.error().message(), Catch::Contains("train.restart_momentum"));
 }
 
 TEST_CASE("The step limit ends a run, which is evaluated there") {
@@ -213,6 +233,7 @@ class Restored final : public Exchanger {
   std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
   Status initialise() override { return local_->initialise(); }
   std::uint64_t steps_before() const override { return steps_; }
+  StateAt state_at() const override { return StateAt::kServers; }
   Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
   Status push(KeyId key) override { return local_->push(key); }
   Status wait(KeyId key) override { return local_->wait(key); }

@@ -56,4 +56,21 @@ Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label>
   return softmax_cross_entropy(logits, labels, {});
 }
 
+std::uint32_t top_k_correct(std::span<const float> logits, std::span<const Label> labels,
+                            std::size_t k) {
+  if (labels.empty()) return 0;
+  const std::size_t classes = logits.size() / labels.size();
+  PHUB_CHECK(logits.size() == classes * labels.size(), "whole rows of logits");
+  std::uint32_t correct = 0;
+  for (std::size_t image = 0; image < labels.size(); ++image) {
+    const auto row = logits.subspan(image * classes, classes);
+    const auto label = row.begin() + labels[image];
+    const auto larger =
+        std::count_if(row.begin(), label, [&](float logit) { return logit >= *label; }) +
+        std::count_if(label, row.end(), [&](float logit) { return logit > *label; });
+    if (static_cast<std::size_t>(larger) < k) ++correct;
+  }
+  return correct;
+}
+
 }  // namespace phub::nn

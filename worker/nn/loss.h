@@ -1,6 +1,7 @@
 // Softmax and cross-entropy over a batch of logits, in plain code: the arrays are tiny.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -28,5 +29,10 @@ Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label>
 // (softmax - target) * gradient_scale / images.
 Loss softmax_cross_entropy(std::span<const float> logits, std::span<const Label> labels,
                            std::span<float> gradient, const LossOptions& options = {});
+
+// Images whose label is among their k largest logits; of equal ones the first count as larger.
+// REQUIRES: every label < classes.
+std::uint32_t top_k_correct(std::span<const float> logits, std::span<const Label> labels,
+                            std::size_t k);
 
 }  // namespace phub::nn

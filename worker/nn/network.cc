@@ -31,7 +31,8 @@ Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions
     PHUB_ASSIGN_OR_RETURN(auto tensor,
                           backend.make_tensor({.shape = graph.shape(id),
                                                .batch = options.batch,
-                                               .gradient = id > 0 || options.input_gradient}));
+                                               .gradient = id > 0 || options.input_gradient,
+                                               .output = id + 1 == graph.tensors()}));
     tensors_.push_back(std::move(tensor));
   }
   for (const Layer& layer : graph.layers()) {
@@ -116,6 +117,11 @@ Result<Loss> Network::loss() {
   output().read_value(logits_);
   const std::size_t classes = logits_.size() / batch_;
   return softmax_cross_entropy(std::span(logits_).first(labels_.size() * classes), labels_);
+}
+
+Status Network::read_output(std::span<float> host) {
+  output().read_value(host);
+  return {};
 }
 
 Status Network::start_loss(const LossOptions& options) {

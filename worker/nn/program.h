@@ -97,6 +97,8 @@ class Program {
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
   // Of the last forward, in any mode; waits for it.
   virtual Result<Loss> loss() = 0;
+  // Its output, [image][class] of the whole batch; waits for it. REQUIRES: output_elements().
+  virtual Status read_output(std::span<float> host) = 0;
   // Makes the gradient by the output that backward starts from. Its value comes with
   // Hooks::loss_known. REQUIRES: a forward in training mode, with a label for each image.
   virtual Status start_loss(const LossOptions& options) = 0;

@@ -1,7 +1,6 @@
 // The compute backends that a configuration can ask for.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>

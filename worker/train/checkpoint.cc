@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <span>
 
 #include "worker/train/loss_scaler.h"
@@ -14,19 +15,52 @@ constexpr const char* kSeed = "seed";
 constexpr const char* kNextStep = "next_step";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
+constexpr const char* kMomentumSuffix = ".momentum_buffer";  // PyTorch's word
+constexpr const char* kCounterSuffix = ".num_batches_tracked";
+constexpr const char* kStatisticSuffix = ".running_mean";
+
+constexpr const char* kOther =
+    ": is it of another model? Set model.name, model.classes and model.image to its own";
+
+Status wrong(const std::string& text) { return {Code::kInvalidArgument, text}; }
+
+std::string describe(const std::vector<std::uint64_t>& shape) {
+  std::string text;
+  for (const std::uint64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
 
 Status restore(const TensorFile& file, const std::string& name,
                const std::vector<std::uint64_t>& shape, std::span<float> to) {
   const NamedTensor* tensor = file.find(name);
-  if (tensor == nullptr) {
-    return {Code::kInvalidArgument, "it has no tensor " + name + ": is it of another model?"};
-  }
+  if (tensor == nullptr) return wrong("it has no tensor " + name + kOther);
   if (tensor->shape != shape) {
-    return {Code::kInvalidArgument,
-            "its tensor " + name + " has another shape: is it of another model?"};
+    return wrong("its tensor " + name + " is " + describe(tensor->shape) + ", the model's " +
+                 describe(shape) + kOther);
   }
   std::copy(tensor->values.begin(), tensor->values.end(), to.begin());
   return {};
+}
+
+// Every tensor of the file is one of the model's, or PyTorch's counter of a normalisation layer.
+Status check_known(const TensorFile& file, const nn::Program& network,
+                   const std::vector<nn::Buffer>& buffers) {
+  std::set<std::string> known;
+  for (const nn::ParameterSpec& spec : network.parameters()) known.insert(spec.name);
+  for (const nn::Buffer& buffer : buffers) {
+    known.insert(buffer.name);
+    if (!buffer.name.ends_with(kStatisticSuffix)) continue;
+    const std::size_t layer = buffer.name.size() - std::string_view(kStatisticSuffix).size();
+    known.insert(buffer.name.substr(0, layer) + kCounterSuffix);
+  }
+  std::vector<std::string> names = file.counters;
+  for (const NamedTensor& tensor : file.tensors) names.push_back(tensor.name);
+  std::erase_if(names, [&](const std::string& name) { return known.contains(name); });
+  if (names.empty()) return {};
+  const std::string more =
+      names.size() == 1 ? "" : " and " + std::to_string(names.size() - 1) + " more";
+  return wrong("it has a tensor " + names.front() + more + " that the model does not have" +
+               kOther + " (auxiliary heads are left out: save it without them)");
 }
 
 Result<std::uint64_t> number(const TensorFile& file, const std::string& key) {
@@ -41,20 +75,8 @@ Result<std::uint64_t> number(const TensorFile& file, const std::string& key) {
                 "its metadata has no number " + key + ": was it written by phub-worker?");
 }
 
-}  // namespace
-
-Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
-                       const Exchanger& exchanger, const RunPosition& position) {
+Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) {
   TensorFile file;
-  file.metadata = {{"format", "pt"},
-                   {kModel, position.model},
-                   {kSeed, std::to_string(position.seed)},
-                   {kNextStep, std::to_string(position.next_step)}};
-  if (position.loss_scale > 0.0F) {
-    const float units = position.loss_scale / LossScaler::kSmallest;
-    file.metadata[kLossScale] = std::to_string(static_cast<std::uint64_t>(units));
-    file.metadata[kGoodSteps] = std::to_string(position.good_steps);
-  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     const auto values = exchanger.parameter(key);
@@ -65,41 +87,117 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
     file.tensors.push_back(
         {buffer.name, {buffer.values.size()}, {buffer.values.begin(), buffer.values.end()}});
   }
-  return write_safetensors(path, file);
+  return file;
+}
+
+TensorFile optimizer_file(const nn::Program& network, Exchanger& exchanger) {
+  TensorFile file;
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const nn::ParameterSpec& spec = network.parameters()[key];
+    const auto values = exchanger.state(key);
+    file.tensors.push_back(
+        {spec.name + kMomentumSuffix, spec.shape, {values.begin(), values.end()}});
+  }
+  return file;
+}
+
+Status load_tensors(const TensorFile& file, nn::Program& network, Exchanger& exchanger) {
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const nn::ParameterSpec& spec = network.parameters()[key];
+    PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchanger.gradient(key)));
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
+    PHUB_RETURN_IF_ERROR(restore(file, buffer.name, {buffer.values.size()}, buffer.values));
+  }
+  return check_known(file, network, buffers);
+}
+
+Result<RunPosition> position_of(const TensorFile& file) {
+  RunPosition position;
+  const auto model = file.metadata.find(kModel);
+  if (model != file.metadata.end()) position.model = model->second;
+  PHUB_ASSIGN_OR_RETURN(position.seed, number(file, kSeed));
+  PHUB_ASSIGN_OR_RETURN(position.next_step, number(file, kNextStep));
+  if (file.metadata.contains(kLossScale)) {
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(file, kLossScale));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(file, kGoodSteps));
+    position.loss_scale = static_cast<float>(units) * LossScaler::kSmallest;
+    position.good_steps = static_cast<std::uint32_t>(good_steps);
+  }
+  return position;
+}
+
+std::string context_of(const std::filesystem::path& path) { return "checkpoint " + path.string(); }
+
+}  // namespace
+
+std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint) {
+  std::filesystem::path path = checkpoint;
+  return path.replace_filename(checkpoint.stem().string() + ".optimizer" +
+                               checkpoint.extension().string());
+}
+
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
+                       Exchanger& exchanger, const RunPosition& position) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                 {kModel, position.model},
+                                                 {kSeed, std::to_string(position.seed)},
+                                                 {kNextStep, std::to_string(position.next_step)}};
+  if (position.loss_scale > 0.0F) {
+    const float units = position.loss_scale / LossScaler::kSmallest;
+    metadata[kLossScale] = std::to_string(static_cast<std::uint64_t>(units));
+    metadata[kGoodSteps] = std::to_string(position.good_steps);
+  }
+  if (exchanger.state_at() == Exchanger::StateAt::kHere) {
+    TensorFile optimizer = optimizer_file(network, exchanger);
+    optimizer.metadata = metadata;
+    PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path), optimizer));
+  }
+  PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
+  model.metadata = std::move(metadata);
+  return write_safetensors(path, model);
+}
+
+Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger) {
+  PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
+  return load_tensors(file, network, exchanger).with_context(context_of(path));
 }
 
 Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
-  const std::string context = "checkpoint " + path.string();
+  PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchanger).with_context(context_of(path)));
+  auto position = position_of(file);
+  if (!position) return position.error().with_context(context_of(path));
+  return position;
+}
+
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
+                      Exchanger& exchanger, std::uint64_t next_step) {
+  const std::filesystem::path path = optimizer_path(checkpoint);
+  constexpr const char* kCure =
+      "; to go on with a momentum of 0, set train.restart_momentum (--restart-momentum)";
+  auto file = read_safetensors(path);
+  if (!file && file.error().code() == Code::kNotFound) {
+    return wrong(context_of(checkpoint) + " has no momentum beside it: there is no " +
+                 path.string() + kCure);
+  }
+  if (!file) return file.error();
+  const auto step = number(*file, kNextStep);
+  if (!step) return step.error().with_context(path.string());
+  if (*step != next_step) {
+    return wrong(path.string() + " is of step " + std::to_string(*step) + " and " +
+                 context_of(checkpoint) + " of step " + std::to_string(next_step) +
+                 ": they were not written together" + kCure);
+  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(
-        restore(file, spec.name, spec.shape, exchanger.gradient(key)).with_context(context));
+        restore(*file, spec.name + kMomentumSuffix, spec.shape, exchanger.state(key))
+            .with_context(path.string()));
   }
-  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
-  for (const nn::Buffer& buffer : buffers) {
-    PHUB_RETURN_IF_ERROR(
-        restore(file, buffer.name, {buffer.values.size()}, buffer.values).with_context(context));
-  }
-  RunPosition position;
-  const auto model = file.metadata.find(kModel);
-  if (model != file.metadata.end()) position.model = model->second;
-  const auto seed = number(file, kSeed);
-  const auto next_step = number(file, kNextStep);
-  if (!seed) return seed.error().with_context(context);
-  if (!next_step) return next_step.error().with_context(context);
-  position.seed = *seed;
-  position.next_step = *next_step;
-  if (file.metadata.find(kLossScale) != file.metadata.end()) {
-    const auto units = number(file, kLossScale);
-    const auto good_steps = number(file, kGoodSteps);
-    if (!units) return units.error().with_context(context);
-    if (!good_steps) return good_steps.error().with_context(context);
-    position.loss_scale = static_cast<float>(*units) * LossScaler::kSmallest;
-    position.good_steps = static_cast<std::uint32_t>(*good_steps);
-  }
-  return position;
+  return {};
 }
 
 }  // namespace phub::train

@@ -1,8 +1,10 @@
-// A training run on disk: parameters and running statistics under their PyTorch names, and where
-// the run was.
+// A training run on disk: parameters and running statistics under their PyTorch names, where the
+// run was, and, where it lives in this process, the optimizer's state.
 //
-// The optimizer's momentum lives at the servers and is not in it: a resumed run starts with none.
-// Functions, called by the trainer's thread.
+// Two safetensors files. The one that is asked for has exactly the tensors of the model, so that
+// PyTorch loads it as it is. Momentum is in a second one beside it (optimizer_path), since it is no
+// tensor of the model; both say of which step they are. Where servers keep the momentum there is no
+// second file: a snapshot of the job holds it. Functions, called by the trainer's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +26,25 @@ struct RunPosition {
   std::uint32_t good_steps = 0;  // behind that scale
 };
 
+// "model.safetensors" -> "model.optimizer.safetensors".
+std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint);
+
 // REQUIRES: no key is under way.
 Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
-                       const Exchanger& exchanger, const RunPosition& position);
+                       Exchanger& exchanger, const RunPosition& position);
 
 // Puts the parameters into the exchanger's gradient arrays, for initialise, and the statistics into
-// the network. Errors name the tensor that is missing or has another shape.
+// the network; nothing else of the file is asked for, so that it may be PyTorch's. Errors name the
+// file and the tensor that is missing, unknown or of another shape.
+Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger);
+
+// The same, and where the run was.
 Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger);
+
+// The optimizer's state beside the checkpoint. REQUIRES: it lives in this process. Errors name the
+// file, and what is wrong with it: it is not there, or not of step `next_step`.
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
+                      Exchanger& exchanger, std::uint64_t next_step);
 
 }  // namespace phub::train

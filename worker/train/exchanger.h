@@ -31,6 +31,9 @@ class Exchanger {
   Exchanger& operator=(const Exchanger&) = delete;
   virtual ~Exchanger() = default;
 
+  // Where the optimizer's state (momentum) lives.
+  enum class StateAt { kNowhere, kHere, kServers };
+
   virtual std::span<float> gradient(KeyId key) = 0;
   virtual std::span<const float> parameter(KeyId key) const = 0;
 
@@ -52,6 +55,10 @@ class Exchanger {
 
   // Steps whose gradients are in what initialise answers: of a job restored from a snapshot.
   virtual std::uint64_t steps_before() const { return 0; }
+
+  virtual StateAt state_at() const = 0;
+  // REQUIRES: it lives here, and the key is not under way.
+  virtual std::span<float> state(KeyId /*key*/) { return {}; }
 
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;

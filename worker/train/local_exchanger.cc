@@ -33,6 +33,11 @@ class LocalExchanger : public Exchanger {
     return {};
   }
 
+  StateAt state_at() const override {
+    return state_arrays(rule_) > 0 ? StateAt::kHere : StateAt::kNowhere;
+  }
+  std::span<float> state(KeyId key) override { return state_.of(key); }
+
   Status set_hyper(const Hyper& hyper) override {
     hyper_ = hyper;
     return {};

@@ -20,6 +20,7 @@ class RemoteExchanger : public Exchanger {
                   const ClientOptions& options)
       : client_(std::move(client)),
         wire_(options.wire_type),
+        has_state_(state_arrays(options.rule) > 0),
         votes_(options.loss_scale.kind == LossScaling::kVoted),
         in_flight_(keys.size(), false) {
     if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
@@ -50,6 +51,8 @@ class RemoteExchanger : public Exchanger {
   }
 
   std::uint64_t steps_before() const override { return client_->rounds_before(); }
+
+  StateAt state_at() const override { return has_state_ ? StateAt::kServers : StateAt::kNowhere; }
 
   Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
 
@@ -121,6 +124,7 @@ class RemoteExchanger : public Exchanger {
 
   std::unique_ptr<Client> client_;
   DataType wire_;
+  bool has_state_;
   bool votes_;
   bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;

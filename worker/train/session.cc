@@ -10,6 +10,7 @@
 #include "worker/train/console.h"
 #include "worker/train/initialise.h"
 #include "worker/train/metrics.h"
+#include "worker/train/session_data.h"
 #include "worker/train/trainer.h"
 
 namespace phub::train {
@@ -18,54 +19,6 @@ namespace {
 Result<nn::Graph> make_graph(const SessionOptions& options) {
   if (options.graph) return *options.graph;
   return nn::make_model(options.model);
-}
-
-Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph& graph) {
-  const nn::Shape& shape = graph.input_shape();
-  switch (options.format) {
-    case DataFormat::kIdx:
-      return data::load_idx(options.data_path);
-    case DataFormat::kCifar10:
-      return data::load_cifar10(options.data_path);
-    case DataFormat::kSynthetic:
-      return data::make_synthetic({.channels = shape.channels,
-                                   .height = shape.height,
-                                   .width = shape.width,
-                                   .classes = graph.output_shape().channels,
-                                   .images = options.synthetic_images,
-                                   .seed = options.seed});
-  }
-  return Status(Code::kInvalidArgument, "data.format is unknown");
-}
-
-std::string describe(const nn::Shape& shape) {
-  return std::to_string(shape.channels) + " x " + std::to_string(shape.height) + " x " +
-         std::to_string(shape.width);
-}
-
-Status check_fit(const SessionOptions& options, const nn::Graph& graph,
-                 const data::Dataset& dataset) {
-  const nn::Shape images{dataset.channels, dataset.height, dataset.width};
-  if (images != graph.input_shape()) {
-    return {Code::kInvalidArgument,
-            "model " + options.model + " takes images of " + describe(graph.input_shape()) +
-                " but the data set has " + describe(images) +
-                ": choose model.name (or model.image, or the description) to fit "
-                "data.format"};
-  }
-  const nn::Shape& output = graph.output_shape();
-  if (output.height != 1 || output.width != 1) {
-    return {Code::kInvalidArgument, "model " + options.model + " ends with " + describe(output) +
-                                        " numbers an image: end it with global_average_pool or "
-                                        "inner_product, one number for each class"};
-  }
-  if (dataset.classes > graph.output_shape().channels) {
-    return {Code::kInvalidArgument,
-            "the data set has " + std::to_string(dataset.classes) +
-                " classes: set model.classes, or the last layer's outputs, to "
-                "at least that"};
-  }
-  return {};
 }
 
 Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
@@ -99,6 +52,33 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
   return loss_scale;
 }
 
+// A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
+Status resume_momentum(const SessionOptions& options, nn::Program& network, Exchanger& exchanger,
+                       const RunPosition& start) {
+  if (options.restart_momentum) {
+    const bool has_none_to_leave =
+        exchanger.state_at() == Exchanger::StateAt::kNowhere || exchanger.steps_before() > 0;
+    if (!has_none_to_leave) return {};
+    return {Code::kInvalidArgument,
+            "train.restart_momentum: there is no momentum to leave out: optimizer.rule has none, "
+            "or the job was restored with it; remove the option"};
+  }
+  switch (exchanger.state_at()) {
+    case Exchanger::StateAt::kNowhere:
+      return {};
+    case Exchanger::StateAt::kHere:
+      return load_optimizer(options.resume, network, exchanger, start.next_step);
+    case Exchanger::StateAt::kServers:
+      break;
+  }
+  if (exchanger.steps_before() > 0) return {};
+  return {Code::kInvalidArgument,
+          "train.resume: the momentum of checkpoint " + options.resume.string() +
+              " was at the servers and this job starts without: restore the job from its snapshot "
+              "first (phubctl restore FILE --as JOB), or go on with a momentum of 0 by "
+              "train.restart_momentum (--restart-momentum)"};
+}
+
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
@@ -121,6 +101,9 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
     start = position;
   }
   const std::uint64_t restored = exchanger.steps_before();
+  if (!options.resume.empty()) {
+    PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchanger, start));
+  }
   if (restored > 0 && !options.resume.empty() && restored != start.next_step) {
     return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() + " is at step " +
                                               std::to_string(start.next_step) +

@@ -58,6 +58,7 @@ struct SessionOptions {
 
   std::filesystem::path checkpoint{};  // empty: none; worker 0 writes it
   std::filesystem::path resume{};      // empty: start anew
+  bool restart_momentum = false;       // a resumed run starts with a momentum of 0
   std::filesystem::path metrics{};     // empty: none
   enum class Print { kNothing, kFirstWorker, kAlways };
   Print print = Print::kNothing;  // a line for each epoch

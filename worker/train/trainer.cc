@@ -7,6 +7,7 @@
 
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
+#include "worker/train/evaluation.h"
 
 namespace phub::train {
 namespace {
@@ -109,9 +110,7 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(sum_keys(parts.network, options.accumulate)) {
-  test_batch_.labels.resize(parts.network.batch());
-}
+      sums_(sum_keys(parts.network, options.accumulate)) {}
 
 std::uint64_t Trainer::last_step() const {
   const std::uint64_t all = options_.epochs * steps_per_epoch();
@@ -181,18 +180,9 @@ Status Trainer::wait_all() {
 
 Result<double> Trainer::evaluate() {
   ExchangeHooks hooks(parts_.exchanger);
-  std::uint64_t correct = 0;
-  for (std::size_t first = 0; first < parts_.test.images(); first += parts_.network.batch()) {
-    data::load_in_order(parts_.test, first, test_batch_);
-    const std::size_t count =
-        std::min<std::size_t>(parts_.network.batch(), parts_.test.images() - first);
-    PHUB_RETURN_IF_ERROR(
-        parts_.network.load(test_batch_.images, std::span(test_batch_.labels).first(count)));
-    PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kInference, hooks));
-    PHUB_ASSIGN_OR_RETURN(const nn::Loss loss, parts_.network.loss());
-    correct += loss.correct;
-  }
-  return static_cast<double>(correct) / static_cast<double>(parts_.test.images());
+  PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
+                        train::evaluate(parts_.network, parts_.test, hooks));
+  return evaluation.top1;
 }
 
 // Turns the sums of an epoch into its report.

@@ -111,7 +111,7 @@ class Trainer {
   bool answer_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
   Arena sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
-  data::Batch batch_, test_batch_;
+  data::Batch batch_;
 };
 
 }  // namespace phub::train

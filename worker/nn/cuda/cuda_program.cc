@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "kernels/reduce.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -188,6 +189,28 @@ Result<Loss> CudaProgram::loss() {
   if (feed_->labels() == 0) return Loss{};
   PHUB_RETURN_IF_ERROR(queue_loss({}, feed_->labels(), nullptr));
   return read_loss();
+}
+
+Status CudaProgram::read_output(std::span<float> host) {
+  PHUB_CHECK(host.size() == output_elements(), "the output of the whole batch");
+  const Lowered& lowered = runner_->lowered();
+  const BufferId output =
+      last_forward_ == Pass::kForward ? lowered.output : lowered.inference_output;
+  const DataType type = runner_->type_of(output);
+  const auto padded = static_cast<std::size_t>(lowered.buffer(output).dimensions[1]);
+  const std::size_t bytes = options_.batch * padded * size_of(type);
+  if (host_output_ == nullptr) {
+    PHUB_ASSIGN_OR_RETURN(host_output_, runtime_->pinned_memory(bytes, "the output"));
+  }
+  PHUB_RETURN_IF_ERROR(
+      runtime_->copy(host_output_->address, runner_->address(output), bytes, Lane::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime_->synchronise(Lane::kCompute));
+  for (std::size_t image = 0; image < options_.batch; ++image) {
+    kernels::convert(reinterpret_cast<std::byte*>(host.data() + image * classes_),
+                     DataType::kFloat32,
+                     host_output_->as<std::byte>(image * padded * size_of(type)), type, classes_);
+  }
+  return {};
 }
 
 Status CudaProgram::start_loss(const LossOptions& options) {

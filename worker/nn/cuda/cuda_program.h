@@ -61,6 +61,7 @@ class CudaProgram : public Program {
   Status load(std::span<const float> images, std::span<const Label> labels) override;
   Status forward(Mode mode, Hooks& hooks) override;
   Result<Loss> loss() override;
+  Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
   Status backward(Hooks& hooks) override;
 
@@ -94,6 +95,7 @@ class CudaProgram : public Program {
   std::unique_ptr<StateMirror> states_;
   std::unique_ptr<ParameterExchange> exchange_;  // one of the two
   std::unique_ptr<OwnOptimizer> own_;
+  BlockPointer host_output_;           // of either pass; made when it is asked for
   BlockPointer losses_, host_losses_;  // [batch] fp32, then [batch] whether it is right
   std::vector<EventPointer> segment_events_, mark_events_;
   EventPointer loss_event_, downloads_event_, backward_event_;

@@ -1,0 +1,90 @@
+#include "worker/train/evaluation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "worker/data/loader.h"
+#include "worker/nn/loss.h"
+#include "worker/nn/models.h"
+#include "worker/train/checkpoint.h"
+#include "worker/train/initialise.h"
+#include "worker/train/session_data.h"
+
+namespace phub::train {
+namespace {
+
+// The parameters are there.
+class NothingToWaitFor : public nn::Hooks {
+ public:
+  Status weights_needed(const nn::KeyRange&) override { return {}; }
+  Status grad_ready(const nn::KeyRange&) override { return {}; }
+};
+
+}  // namespace
+
+Result<Evaluation> evaluate(nn::Program& network, const data::Dataset& dataset, nn::Hooks& hooks,
+                            const OnEvaluated& on_evaluated) {
+  constexpr std::size_t kTop = 5;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<float> logits(network.output_elements());
+  const std::size_t classes = logits.size() / network.batch();
+  data::Batch batch;
+  batch.labels.resize(network.batch());
+  double loss = 0.0;
+  std::uint64_t top1 = 0;
+  std::uint64_t top5 = 0;
+  for (std::size_t first = 0; first < dataset.images(); first += network.batch()) {
+    data::load_in_order(dataset, first, batch);
+    const std::size_t images = std::min<std::size_t>(network.batch(), dataset.images() - first);
+    const auto labels = std::span<const nn::Label>(batch.labels).first(images);
+    PHUB_RETURN_IF_ERROR(network.load(batch.images, labels));
+    PHUB_RETURN_IF_ERROR(network.forward(nn::Mode::kInference, hooks));
+    PHUB_RETURN_IF_ERROR(network.read_output(logits));
+    const auto rows = std::span<const float>(logits).first(images * classes);
+    const nn::Loss sums = nn::softmax_cross_entropy(rows, labels);
+    loss += sums.sum;
+    top1 += sums.correct;
+    if (classes > kTop) top5 += nn::top_k_correct(rows, labels, kTop);
+    if (on_evaluated) {
+      on_evaluated(rows,
+                   static_cast<double>(first + images) / static_cast<double>(dataset.images()));
+    }
+  }
+  const auto images = static_cast<double>(dataset.images());
+  Evaluation result{.images = dataset.images(),
+                    .loss = loss / images,
+                    .top1 = static_cast<double>(top1) / images};
+  if (classes > kTop) result.top5 = static_cast<double>(top5) / images;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
+                                       const std::filesystem::path& checkpoint,
+                                       const OnEvaluated& on_evaluated) {
+  PHUB_ASSIGN_OR_RETURN(const nn::Graph graph,
+                        options.graph ? *options.graph : nn::make_model(options.model));
+  PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
+  PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, {.backend = options.backend,
+                                                        .compute_type = options.compute_type,
+                                                        .batch = options.batch,
+                                                        .threads = options.threads,
+                                                        .cuda = options.cuda}));
+  std::vector<KeySpec> keys;
+  for (const nn::ParameterSpec& spec : made->parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  // Sgd has no state: what is held is the parameters, and once more as they come from the file.
+  const auto exchanger = make_local_exchanger(keys, RuleKind::kSgd);
+  // A device may be reading the exchanger's arrays until it goes: before the exchanger does.
+  const std::unique_ptr<nn::Program> network = std::move(made);
+  PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchanger));
+  PHUB_RETURN_IF_ERROR(exchanger->initialise());
+  PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
+  NothingToWaitFor hooks;
+  return evaluate(*network, datasets.test, hooks, on_evaluated);
+}
+
+}  // namespace phub::train
