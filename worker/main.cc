@@ -7,6 +7,7 @@
 #include "worker/exit_status.h"
 #include "worker/model_command.h"
 #include "worker/train_command.h"
+#include "worker/tune_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
@@ -17,10 +18,12 @@ int main(int argc, char** argv) {
   phub::EvalArguments eval_arguments;
   phub::ModelArguments model_arguments;
   phub::BenchArguments bench_arguments;
+  phub::TuneArguments tune_arguments;
   phub::add_train_command(app, train_arguments);
   const CLI::App* eval = phub::add_eval_command(app, eval_arguments);
   const CLI::App* model = phub::add_model_command(app, model_arguments);
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
+  const CLI::App* tune = phub::add_tune_command(app, tune_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -29,5 +32,6 @@ int main(int argc, char** argv) {
   if (eval->parsed()) return phub::eval_command(std::move(eval_arguments));
   if (model->parsed()) return phub::model_command(model_arguments);
   if (bench->parsed()) return phub::bench_command(bench_arguments);
+  if (tune->parsed()) return phub::tune_command(tune_arguments);
   return phub::train_command(train_arguments);
 }
