@@ -24,6 +24,7 @@ class PairEnd : public Exchanger {
     if (&gradients_ == &parameters_) return parameters_.initialise();
     return {};
   }
+  StateAt state_at() const override { return parameters_.state_at(); }
   Status set_hyper(const Hyper& hyper) override { return parameters_.set_hyper(hyper); }
   Status push(KeyId) override { return {}; }
   Status wait(KeyId) override { return {}; }
