@@ -18,6 +18,8 @@ constexpr const char* kExamples = R"(
 Examples:
   ResNet-20's whole step on CIFAR-sized images, one thread:
     phub-worker bench resnet20
+  The same in mixed precision:
+    phub-worker bench resnet20 --compute-type bf16
   ResNet-50 on two threads:
     phub-worker bench resnet50 --batch 16 --threads 2 --steps 5
 
@@ -68,6 +70,7 @@ void print(const BenchArguments& arguments, const nn::Description& network,
     nlohmann::ordered_json line = {{"bench", "step"},
                                    {"model", network.name},
                                    {"backend", arguments.backend},
+                                   {"compute_type", arguments.compute_type},
                                    {"batch", arguments.options.batch},
                                    {"threads", arguments.options.threads},
                                    {"steps", times.size()},
@@ -80,8 +83,9 @@ void print(const BenchArguments& arguments, const nn::Description& network,
     fmt::print("{}\n", line.dump());
     return;
   }
-  fmt::print("{} on {}, fp32, batch {}, threads {}, {} steps\n", network.name, arguments.backend,
-             arguments.options.batch, arguments.options.threads, times.size());
+  fmt::print("{} on {}, {}, batch {}, threads {}, {} steps\n", network.name, arguments.backend,
+             arguments.compute_type, arguments.options.batch, arguments.options.threads,
+             times.size());
   fmt::print("{:<10} {:>11} {:>23} {:>8}\n", "", "median ms", "[min .. max]", "share");
   for (const Row& row : rows) {
     const Spread& spread = row.seconds;
@@ -113,6 +117,10 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
       ->type_name("KIND")
       ->check(CLI::IsMember({"onednn", "reference"}))
       ->capture_default_str();
+  bench->add_option("--compute-type", arguments.compute_type, "fp32, bf16 or fp16")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
+      ->capture_default_str();
   bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
   return bench;
 }
@@ -126,6 +134,7 @@ int bench_command(const BenchArguments& arguments) {
   if (!network) return fail(network.error());
   train::StepBenchOptions options = arguments.options;
   options.backend = *train::parse_backend_kind(arguments.backend);
+  options.compute_type = *parse_data_type(arguments.compute_type);
   if (options.backend == train::BackendKind::kReference && options.threads != 1) {
     return fail({Code::kInvalidArgument,
                  "--threads: the reference backend computes on one thread; leave it out"});

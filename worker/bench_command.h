@@ -14,6 +14,7 @@ struct BenchArguments {
   ModelChoice choice;
   train::StepBenchOptions options;
   std::string backend = "onednn";
+  std::string compute_type = "fp32";
   bool json = false;
 };
 

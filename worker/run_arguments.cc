@@ -65,6 +65,7 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
   if (o.epochs) train.set_epochs(*o.epochs);
   if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
+  if (o.compute_type) train.set_compute_type(*o.compute_type);
   if (o.threads) train.set_threads(*o.threads);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
@@ -124,6 +125,8 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
 void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, "--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add_override(command, "--batch", o.batch, "N", "Images of one worker in one step");
+  add_override(command, "--compute-type", o.compute_type, "TYPE",
+               "fp32, or bf16 (mixed precision)");
   add_override(command, "--threads", o.threads, "N", "Compute threads of this worker");
 }
 

@@ -18,7 +18,7 @@ struct RunArguments {
   std::string config_path;
   std::vector<std::string> servers;
   std::optional<std::string> job, transport, wire_type, data, metrics, tensorboard, checkpoint,
-      resume, log_level, tenant, loss_scale;
+      resume, log_level, tenant, loss_scale, compute_type;
   std::string credentials;
   std::optional<std::int32_t> index;
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate,

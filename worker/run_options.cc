@@ -34,6 +34,11 @@ train::LossScalerOptions loss_scaler_of(const TrainConfig& train) {
           .growth_steps = scale.dynamic().growth_steps()};
 }
 
+DataType compute_type_of(const TrainConfig& train) {
+  return train.has_compute_type() ? parse_data_type(train.compute_type()).value()
+                                  : DataType::kFloat32;
+}
+
 // What the job is told: of a dynamic scale each round's votes tell.
 LossScale loss_scale_of(const TrainConfig& train) {
   const train::LossScalerOptions scaler = loss_scaler_of(train);
@@ -98,6 +103,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
           .backend = train::parse_backend_kind(config.train().backend()).value(),
+          .compute_type = compute_type_of(config.train()),
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),

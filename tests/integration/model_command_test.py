@@ -24,13 +24,13 @@ CONFIG = """
 model { file: "net.textproto" }
 data { format: "synthetic" synthetic_images: 100 }
 optimizer { learning_rate: 0.01 }
-train { epochs: 1 batch: 10 backend: "%s" checkpoint: "%s" }
+train { epochs: 1 batch: 10 backend: "%s" checkpoint: "%s"%s }
 """
 
 
-def run(*arguments):
+def run(*arguments, environment=None):
     return subprocess.run([WORKER, *arguments], capture_output=True, text=True,
-                          timeout=DEADLINE_SECONDS)
+                          timeout=DEADLINE_SECONDS, env={**os.environ, **(environment or {})})
 
 
 def write(folder, name, text):
@@ -91,7 +91,7 @@ class ModelCommand(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 write(folder, "net.textproto", NETWORK)
                 checkpoint = os.path.join(folder, "model.safetensors")
-                config = write(folder, "train.textproto", CONFIG % (backend, checkpoint))
+                config = write(folder, "train.textproto", CONFIG % (backend, checkpoint, ""))
                 done = run("train", config, "--local")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 with open(checkpoint, "rb") as file:
@@ -101,10 +101,23 @@ class ModelCommand(unittest.TestCase):
                 self.assertEqual(header["norm.running_var"]["shape"], [8])
                 self.assertEqual(header["__metadata__"]["model"], "net")
 
+    def test_a_compute_type_that_is_not_offered_is_refused_with_a_cure(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write(folder, "net.textproto", NETWORK)
+            for backend, wanted, text in (("onednn", "fp16", "use bf16 or fp32"),
+                                          ("onednn", "tf32", "compute_type"),
+                                          ("reference", "bf16", 'choose backend "onednn"')):
+                config = write(folder, "train.textproto",
+                               CONFIG % (backend, "", f' compute_type: "{wanted}"'))
+                done = run("train", config, "--local")
+                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertIn("train.compute_type", done.stderr)
+                self.assertIn(text, done.stderr)
+
     def test_a_wrong_description_ends_the_training_before_it_starts(self):
         with tempfile.TemporaryDirectory() as folder:
             write(folder, "net.textproto", NETWORK.replace('"norm"', '"conv"'))
-            config = write(folder, "train.textproto", CONFIG % ("onednn", ""))
+            config = write(folder, "train.textproto", CONFIG % ("onednn", "", ""))
             done = run("train", config, "--local")
             self.assertEqual(done.returncode, 2)
             self.assertIn('layer "conv": name: another layer has it', done.stderr)
@@ -130,8 +143,22 @@ class BenchCommand(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("net on reference, fp32, batch 64, threads 1, 1 steps", done.stdout)
 
+    def test_times_steps_in_mixed_precision_or_says_what_is_missing(self):
+        arguments = ("bench", "lenet", "--compute-type", "bf16", "--batch", "4", "--steps", "1", "--json")
+        done = run(*arguments)
+        if done.returncode == 0:
+            self.assertEqual(json.loads(done.stdout)["compute_type"], "bf16")
+        else:  # a processor without AVX-512
+            self.assertIn("train.compute_type", done.stderr)
+        done = run(*arguments, environment={"DNNL_MAX_CPU_ISA": "AVX2"})
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("would need AVX-512; use fp32", done.stderr)
+
     def test_wrong_usage_has_a_cure(self):
         for arguments, text in (((), "--list"), (("lenot",), "use one of lenet"),
+                                (("lenet", "--compute-type", "fp16"), "bf16"),
+                                (("lenet", "--compute-type", "bf16", "--backend", "reference"),
+                                 "use fp32"),
                                 (("lenet", "--backend", "reference", "--threads", "2"),
                                  "leave it out")):
             done = run("bench", *arguments)

@@ -6,6 +6,7 @@
 #include "common/safetensors.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/models.h"
+#include "worker/nn/network.h"
 #include "worker/nn/onednn.h"
 
 namespace phub::train {

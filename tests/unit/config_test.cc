@@ -172,6 +172,7 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
       {"train { batch: 0 }", "train.batch: 0", "1 to 65536"},
       {"train { epochs: 0 }", "train.epochs:", "at least 1"},
       {"train { threads: 0 }", "train.threads: 0", "1 to 1024"},
+      {"train { compute_type: \"fp8\" }", "train.compute_type:", "bf16"},
   };
   for (const Case& c : cases) {
     const std::string error = worker_error(std::string("data { path: \"x\" }\n") + c.text);
@@ -284,7 +285,10 @@ TEST_CASE("mixed precision: what does not go together is refused with the cure")
   CHECK(error("train { loss_scale { factor: 1024 } }") == "no error");
   CHECK(error("train { loss_scale { dynamic { initial: 16777216 } } }") == "no error");
   CHECK(error("train { loss_scale { dynamic { } } }") == "no error");
-  CHECK_THAT(error("train { loss_scale { factor: 0 } }"), Contains("factor"));
+  for (const char* wrong : {"0", "0.0005", "33554432", "inf"}) {
+    CHECK_THAT(error(std::string("train { loss_scale { factor: ") + wrong + " } }"),
+               Contains("factor") && Contains("from 2^-10 to 2^24"));
+  }
   CHECK_THAT(error("train { loss_scale { factor: 2 dynamic { } } }"),
              Contains("beside dynamic (set dynamic.initial)"));
   for (const char* const initial : {"3", "0", "-4", "33554432", "0.0001", "inf"}) {

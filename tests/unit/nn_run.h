@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/reduce.h"
 #include "tests/unit/nn_cases.h"
 #include "worker/nn/network.h"
 #include "worker/nn/reference.h"
@@ -22,7 +23,9 @@ struct Silent : Hooks {
 
 class NetworkRun {
  public:
-  NetworkRun(const GraphCase& graph_case, std::unique_ptr<Backend> backend)
+  // `exact_in`: parameters, input and output_weights are numbers of this type.
+  NetworkRun(const GraphCase& graph_case, std::unique_ptr<Backend> backend,
+             DataType exact_in = DataType::kFloat32)
       : backend_(std::move(backend)) {
     auto made = Network::create(graph_case.graph, *backend_,
                                 {.batch = graph_case.batch, .input_gradient = true});
@@ -41,6 +44,9 @@ class NetworkRun {
     REQUIRE(network_->bind(bindings).ok());
     input = numbers(network_->input().elements(), 1.0F, random);
     output_weights = numbers(network_->output().elements(), 1.0F, random);
+    for (auto& values : parameters) round_to(exact_in, values);
+    round_to(exact_in, input);
+    round_to(exact_in, output_weights);
     backend_->set_noise(99);
   }
 
@@ -76,6 +82,13 @@ class NetworkRun {
       value = bound * (2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F);
     }
     return values;
+  }
+
+  static void round_to(DataType type, std::vector<float>& values) {
+    std::vector<std::byte> rounded(values.size() * size_of(type));
+    const auto bytes = std::as_writable_bytes(std::span(values));
+    kernels::convert(rounded.data(), type, bytes.data(), DataType::kFloat32, values.size());
+    kernels::convert(bytes.data(), DataType::kFloat32, rounded.data(), type, values.size());
   }
 
   static std::vector<float> initial(const ParameterSpec& spec, std::mt19937& random) {
@@ -115,12 +128,12 @@ struct Tolerance {
 
 // Compares with the reference in fp64: outputs in training and inference, every gradient, and the
 // running statistics. Distances as above, for gradients with a floor of a hundredth of the root
-// mean square of all.
+// mean square of all. Both start from numbers of type `exact_in`.
 inline void compare_with_fp64(const GraphCase& each, std::unique_ptr<Backend> backend,
-                              const Tolerance& tolerance) {
+                              const Tolerance& tolerance, DataType exact_in = DataType::kFloat32) {
   INFO(each.name);
-  NetworkRun exact(each, make_double_backend());
-  NetworkRun run(each, std::move(backend));
+  NetworkRun exact(each, make_double_backend(), exact_in);
+  NetworkRun run(each, std::move(backend), exact_in);
   for (NetworkRun* one : {&exact, &run}) {
     one->network().input().write_value(one->input);
     one->forward();

@@ -16,6 +16,14 @@ Result<std::unique_ptr<Network>> Network::create(const Graph& graph, Backend& ba
   return network;
 }
 
+Result<std::unique_ptr<Network>> Network::create(const Graph& graph,
+                                                 std::unique_ptr<Backend> backend,
+                                                 const NetworkOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(auto network, create(graph, *backend, options));
+  network->own_backend_ = std::move(backend);
+  return network;
+}
+
 Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions& options) {
   backend_ = &backend;
   batch_ = options.batch;
@@ -23,7 +31,8 @@ Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions
     PHUB_ASSIGN_OR_RETURN(auto tensor,
                           backend.make_tensor({.shape = graph.shape(id),
                                                .batch = options.batch,
-                                               .gradient = id > 0 || options.input_gradient}));
+                                               .gradient = id > 0 || options.input_gradient,
+                                               .output = id + 1 == graph.tensors()}));
     tensors_.push_back(std::move(tensor));
   }
   for (const Layer& layer : graph.layers()) {
@@ -32,6 +41,9 @@ Status Network::build(const Graph& graph, Backend& backend, const NetworkOptions
     parameters_.insert(parameters_.end(), layer.parameters.begin(), layer.parameters.end());
     steps_.push_back({nullptr, keys, {}});
   }
+  labels_.reserve(batch_);
+  logits_.resize(output_elements());
+  logit_gradients_.resize(output_elements());
   gradient_taken_.assign(graph.tensors(), false);
   // Backward order: the last reader of a tensor is the first to write its gradient; the others
   // write to a view, which is then added.
@@ -94,7 +106,37 @@ Status Network::forward(Mode mode, Hooks& hooks) {
   return {};
 }
 
+Status Network::load(std::span<const float> images, std::span<const Label> labels) {
+  PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
+  input().write_value(images);
+  labels_.assign(labels.begin(), labels.end());
+  return {};
+}
+
+Result<Loss> Network::loss() {
+  output().read_value(logits_);
+  const std::size_t classes = logits_.size() / batch_;
+  return softmax_cross_entropy(std::span(logits_).first(labels_.size() * classes), labels_);
+}
+
+Status Network::read_output(std::span<float> host) {
+  output().read_value(host);
+  return {};
+}
+
+Status Network::start_loss(const LossOptions& options) {
+  PHUB_CHECK(labels_.size() == batch_, "a label for each image");
+  output().read_value(logits_);
+  loss_ = softmax_cross_entropy(logits_, labels_, logit_gradients_, options);
+  output().write_gradient(logit_gradients_);
+  return {};
+}
+
 Status Network::backward(Hooks& hooks) {
+  if (loss_) {
+    const Loss loss = *std::exchange(loss_, std::nullopt);
+    PHUB_RETURN_IF_ERROR(hooks.loss_known(loss));
+  }
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     PHUB_RETURN_IF_ERROR(step->op->backward());
     if (step->keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step->keys));

@@ -1,67 +1,59 @@
-// A graph made runnable on a backend for one batch size, with the hooks that the exchange hangs on.
+// A graph made runnable on a backend (ops.h) for one batch size: the program of CPUs.
 //
 // Owns its activations; parameters and gradients are bound from outside. Used by one thread, the
-// backend's. The backend outlives it.
+// backend's. Hooks are called when their layer's turn comes: nothing is queued.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "common/base/status.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/ops.h"
+#include "worker/nn/program.h"
 
 namespace phub::nn {
-
-// A layer's keys: positions in Network::parameters().
-struct KeyRange {
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
-
-// Called for layers with parameters only. An error ends the pass and is returned from it.
-class Hooks {
- public:
-  virtual ~Hooks() = default;
-  // Before forward reads the layer's parameters.
-  virtual Status weights_needed(const KeyRange& keys) = 0;
-  // As soon as backward has written the layer's gradients; the layer's parameters are not read
-  // again before the next weights_needed.
-  virtual Status grad_ready(const KeyRange& keys) = 0;
-};
 
 struct NetworkOptions {
   std::uint32_t batch = 1;
   bool input_gradient = false;  // also computes the gradient by the network's input (for tests)
 };
 
-class Network {
+class Network : public Program {
  public:
+  // The backend outlives it.
   static Result<std::unique_ptr<Network>> create(const Graph& graph, Backend& backend,
                                                  const NetworkOptions& options);
+  // With a backend of its own.
+  static Result<std::unique_ptr<Network>> create(const Graph& graph,
+                                                 std::unique_ptr<Backend> backend,
+                                                 const NetworkOptions& options);
 
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
-
-  // In forward order: these are the keys of the exchange.
-  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   std::vector<Buffer> buffers();
+  Result<std::vector<Buffer>> read_buffers() override { return buffers(); }
 
-  // One binding for each parameter. Errors: kInvalidArgument names the parameter.
-  Status bind(std::span<const Binding> bindings);
+  Status bind(std::span<const Binding> bindings) override;
 
-  std::uint32_t batch() const { return batch_; }
+  std::uint32_t batch() const override { return batch_; }
   Tensor& input() { return *tensors_.front(); }
   Tensor& output() { return *tensors_.back(); }
+  std::size_t input_elements() const override { return tensors_.front()->elements(); }
+  std::size_t output_elements() const override { return tensors_.back()->elements(); }
 
-  // Backend::set_noise, for the forwards in training that follow.
-  void set_noise(std::uint64_t noise) { backend_->set_noise(noise); }
+  void set_noise(std::uint64_t noise) override { backend_->set_noise(noise); }
+  Status load(std::span<const float> images, std::span<const Label> labels) override;
   // input() -> output(). REQUIRES: bound.
-  Status forward(Mode mode, Hooks& hooks);
-  // output()'s gradient -> every parameter's gradient. REQUIRES: a forward in training mode.
-  Status backward(Hooks& hooks);
+  Status forward(Mode mode, Hooks& hooks) override;
+  Result<Loss> loss() override;
+  Status read_output(std::span<float> host) override;
+  Status start_loss(const LossOptions& options) override;
+  // output()'s gradient -> every parameter's gradient, whoever wrote it. REQUIRES: a forward in
+  // training mode.
+  Status backward(Hooks& hooks) override;
 
  private:
   struct Step {
@@ -74,6 +66,7 @@ class Network {
   Status build(const Graph& graph, Backend& backend, const NetworkOptions& options);
   Status build_step(const Graph& graph, Backend& backend, std::size_t index);
 
+  std::unique_ptr<Backend> own_backend_;  // first: it outlives what it made
   Backend* backend_ = nullptr;
   std::uint32_t batch_ = 0;
   std::vector<ParameterSpec> parameters_;
@@ -81,6 +74,9 @@ class Network {
   std::vector<std::unique_ptr<Tensor>> views_;
   std::vector<bool> gradient_taken_;  // by TensorId: a later layer writes its gradient
   std::vector<Step> steps_;
+  std::vector<Label> labels_;
+  std::vector<float> logits_, logit_gradients_;
+  std::optional<Loss> loss_;  // of start_loss, until it is told
 };
 
 }  // namespace phub::nn

@@ -1,7 +1,9 @@
 // The CPU backend, on oneDNN (Debian's libdnnl 2.6, which brings GNU OpenMP).
 //
-// Activations are NHWC; weights take the layouts that oneDNN's kernels like best and are reordered
-// from and to the exchange's plain arrays each step, unless both agree and nothing moves.
+// Activations and their gradients are NHWC, in fp32 or bf16; weights take the layouts that oneDNN's
+// kernels like best and are reordered (and rounded to bf16) from the exchange's plain fp32 arrays,
+// their gradients in fp32 to those, each step, unless both agree and nothing moves. Sums,
+// statistics, scales and the network's output are fp32 in either type.
 #pragma once
 
 #include <memory>
@@ -11,8 +13,8 @@
 
 namespace phub::nn {
 
-// Sets the calling thread's number of OpenMP threads. Errors: kInvalidArgument for a compute type
-// other than fp32, or for 0 threads.
+// Sets the calling thread's number of OpenMP threads. Errors: kInvalidArgument for 0 threads, for
+// fp16, and for bf16 on a processor for which oneDNN has no such kernels.
 Result<std::unique_ptr<Backend>> make_onednn_backend(const BackendOptions& options);
 
 }  // namespace phub::nn

@@ -74,6 +74,8 @@ struct TensorOptions {
   Shape shape;
   std::uint32_t batch = 1;
   bool gradient = true;
+  bool output =
+      false;  // the network's: the loss reads it, so it may be wider than the compute type
 };
 
 class Backend {

@@ -1,5 +1,8 @@
 #include "worker/train/backends.h"
 
+#include <utility>
+
+#include "worker/nn/network.h"
 #include "worker/nn/onednn.h"
 #include "worker/nn/reference.h"
 
@@ -11,10 +14,16 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word) {
   return {};
 }
 
-Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind, std::uint32_t threads) {
-  const nn::BackendOptions options{.threads = threads};
-  return kind == BackendKind::kReference ? nn::make_reference_backend(options)
-                                         : nn::make_onednn_backend(options);
+Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
+                                                  const ProgramOptions& options) {
+  const nn::BackendOptions backend_options{.compute_type = options.compute_type,
+                                           .threads = options.threads};
+  PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
+                                          ? nn::make_reference_backend(backend_options)
+                                          : nn::make_onednn_backend(backend_options));
+  PHUB_ASSIGN_OR_RETURN(auto network,
+                        nn::Network::create(graph, std::move(backend), {.batch = options.batch}));
+  return std::unique_ptr<nn::Program>(std::move(network));
 }
 
 }  // namespace phub::train

@@ -1,13 +1,12 @@
 // The compute backends that a configuration can ask for.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
 
 #include "common/base/status.h"
-#include "worker/nn/ops.h"
+#include "worker/nn/program.h"
 
 namespace phub::train {
 
@@ -16,6 +15,15 @@ enum class BackendKind { kOnednn, kReference };
 // "onednn", "reference"; nothing for any other word.
 std::optional<BackendKind> parse_backend_kind(std::string_view word);
 
-Result<std::unique_ptr<nn::Backend>> make_backend(BackendKind kind, std::uint32_t threads);
+struct ProgramOptions {
+  BackendKind backend = BackendKind::kOnednn;
+  DataType compute_type = DataType::kFloat32;
+  std::uint32_t batch = 1;
+  std::uint32_t threads = 1;  // compute threads, the calling one included
+};
+
+// The graph, runnable. The calling thread becomes the program's. Errors name the option.
+Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
+                                                  const ProgramOptions& options);
 
 }  // namespace phub::train

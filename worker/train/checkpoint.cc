@@ -48,10 +48,11 @@ Status restore(const TensorFile& file, const std::string& name,
 }
 
 // Every tensor of the file is one of the model's, or PyTorch's counter of a normalisation layer.
-Status check_known(const TensorFile& file, nn::Network& network) {
+Status check_known(const TensorFile& file, const nn::Program& network,
+                   const std::vector<nn::Buffer>& buffers) {
   std::set<std::string> known;
   for (const nn::ParameterSpec& spec : network.parameters()) known.insert(spec.name);
-  for (const nn::Buffer& buffer : network.buffers()) {
+  for (const nn::Buffer& buffer : buffers) {
     known.insert(buffer.name);
     if (!buffer.name.ends_with(kStatisticSuffix)) continue;
     const std::size_t layer = buffer.name.size() - std::string_view(kStatisticSuffix).size();
@@ -87,21 +88,22 @@ std::optional<std::uint64_t> step_of(const std::filesystem::path& path) {
   return step ? std::optional(*step) : std::nullopt;
 }
 
-TensorFile model_file(nn::Network& network, const Exchanger& exchanger) {
+Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     const auto values = exchanger.parameter(key);
     file.tensors.push_back({spec.name, spec.shape, {values.begin(), values.end()}});
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     file.tensors.push_back(
         {buffer.name, {buffer.values.size()}, {buffer.values.begin(), buffer.values.end()}});
   }
   return file;
 }
 
-TensorFile optimizer_file(const nn::Network& network, Exchanger& exchanger) {
+TensorFile optimizer_file(const nn::Program& network, Exchanger& exchanger) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
@@ -112,15 +114,16 @@ TensorFile optimizer_file(const nn::Network& network, Exchanger& exchanger) {
   return file;
 }
 
-Status load_tensors(const TensorFile& file, nn::Network& network, Exchanger& exchanger) {
+Status load_tensors(const TensorFile& file, nn::Program& network, Exchanger& exchanger) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchanger.gradient(key)));
   }
-  for (const nn::Buffer& buffer : network.buffers()) {
+  PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
+  for (const nn::Buffer& buffer : buffers) {
     PHUB_RETURN_IF_ERROR(restore(file, buffer.name, {buffer.values.size()}, buffer.values));
   }
-  return check_known(file, network);
+  return check_known(file, network, buffers);
 }
 
 Result<RunPosition> position_of(const TensorFile& file) {
@@ -151,7 +154,7 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
                                std::to_string(next_step) + checkpoint.extension().string());
 }
 
-Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        Exchanger& exchanger, const RunPosition& position) {
   Metadata metadata = {{"format", "pt"},
                        {kModel, position.model},
@@ -169,7 +172,7 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
     optimizer.metadata = metadata;
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
   }
-  TensorFile model = model_file(network, exchanger);
+  PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
   model.metadata = std::move(metadata);
   PHUB_RETURN_IF_ERROR(write_safetensors(path, model));
   if (before && *before != position.next_step) {
@@ -179,12 +182,12 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
   return {};
 }
 
-Status load_model(const std::filesystem::path& path, nn::Network& network, Exchanger& exchanger) {
+Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   return load_tensors(file, network, exchanger).with_context(context_of(path));
 }
 
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchanger).with_context(context_of(path)));
@@ -193,7 +196,7 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Netwo
   return position;
 }
 
-Status load_optimizer(const std::filesystem::path& checkpoint, nn::Network& network,
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step) {
   const std::filesystem::path path = optimizer_path(checkpoint, next_step);
   constexpr const char* kCure =

@@ -14,7 +14,7 @@
 
 #include "common/base/status.h"
 #include "common/safetensors.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/exchanger.h"
 
 namespace phub::train {
@@ -33,21 +33,21 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
                                      std::uint64_t next_step);
 
 // Takes the place of an earlier checkpoint of that name. REQUIRES: no key is under way.
-Status save_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        Exchanger& exchanger, const RunPosition& position);
 
 // Puts the parameters into the exchanger's gradient arrays, for initialise, and the statistics into
 // the network; nothing else of the file is asked for, so that it may be PyTorch's. Errors name the
 // file and the tensor that is missing, unknown or of another shape.
-Status load_model(const std::filesystem::path& path, nn::Network& network, Exchanger& exchanger);
+Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger);
 
 // The same, and where the run was.
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Network& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger);
 
 // The optimizer's state beside the checkpoint of step `next_step`. REQUIRES: it lives in this
 // process. Errors name the file, and what is wrong with it.
-Status load_optimizer(const std::filesystem::path& checkpoint, nn::Network& network,
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step);
 
 }  // namespace phub::train

@@ -23,11 +23,11 @@ class NothingToWaitFor : public nn::Hooks {
 
 }  // namespace
 
-Result<Evaluation> evaluate(nn::Network& network, const data::Dataset& dataset, nn::Hooks& hooks,
+Result<Evaluation> evaluate(nn::Program& network, const data::Dataset& dataset, nn::Hooks& hooks,
                             const OnEvaluated& on_evaluated) {
   constexpr std::size_t kTop = 5;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<float> logits(network.output().elements());
+  std::vector<float> logits(network.output_elements());
   const std::size_t classes = logits.size() / network.batch();
   data::Batch batch;
   batch.labels.resize(network.batch());
@@ -36,12 +36,12 @@ Result<Evaluation> evaluate(nn::Network& network, const data::Dataset& dataset, 
   std::uint64_t top5 = 0;
   for (std::size_t first = 0; first < dataset.images(); first += network.batch()) {
     data::load_in_order(dataset, first, batch);
-    network.input().write_value(batch.images);
-    PHUB_RETURN_IF_ERROR(network.forward(nn::Mode::kInference, hooks));
-    network.output().read_value(logits);
     const std::size_t images = std::min<std::size_t>(network.batch(), dataset.images() - first);
-    const auto rows = std::span<const float>(logits).first(images * classes);
     const auto labels = std::span<const nn::Label>(batch.labels).first(images);
+    PHUB_RETURN_IF_ERROR(network.load(batch.images, labels));
+    PHUB_RETURN_IF_ERROR(network.forward(nn::Mode::kInference, hooks));
+    PHUB_RETURN_IF_ERROR(network.read_output(logits));
+    const auto rows = std::span<const float>(logits).first(images * classes);
     const nn::Loss sums = nn::softmax_cross_entropy(rows, labels);
     loss += sums.sum;
     top1 += sums.correct;
@@ -67,9 +67,11 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                         options.graph ? *options.graph : nn::make_model(options.model));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        nn::Network::create(graph, *backend, {.batch = options.batch}));
+                        make_program(graph, {.backend = options.backend,
+                                             .compute_type = options.compute_type,
+                                             .batch = options.batch,
+                                             .threads = options.threads}));
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});

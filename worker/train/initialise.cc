@@ -32,7 +32,7 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   for (float& value : values) value = deviation * normal(random);
 }
 
-Status bind(nn::Network& network, Exchanger& exchanger) {
+Status bind(nn::Program& network, Exchanger& exchanger) {
   std::vector<nn::Binding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});

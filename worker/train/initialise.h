@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/base/status.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/exchanger.h"
 
 namespace phub::train {
@@ -16,7 +16,7 @@ namespace phub::train {
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
 
-// Binds the network's parameters and their gradients to the exchanger's arrays.
-Status bind(nn::Network& network, Exchanger& exchanger);
+// Binds the program's parameters and their gradients to the exchanger's arrays.
+Status bind(nn::Program& network, Exchanger& exchanger);
 
 }  // namespace phub::train

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "worker/nn/models.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/initialise.h"
 #include "worker/train/reporter.h"
@@ -29,7 +29,7 @@ Status check_accumulation(const SessionOptions& options, const data::Dataset& da
               " workers are more than the data set has: lower one of the two"};
 }
 
-std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Network& network) {
+std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Program& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     const bool decays = !spec.bias || options.decay_bias;
@@ -52,7 +52,7 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
 }
 
 // A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
-Status resume_momentum(const SessionOptions& options, nn::Network& network, Exchanger& exchanger,
+Status resume_momentum(const SessionOptions& options, nn::Program& network, Exchanger& exchanger,
                        const RunPosition& start) {
   if (options.restart_momentum) {
     const bool has_none_to_leave =
@@ -83,7 +83,7 @@ Status resume_momentum(const SessionOptions& options, nn::Network& network, Exch
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
-Result<RunPosition> initialise(const SessionOptions& options, nn::Network& network,
+Result<RunPosition> initialise(const SessionOptions& options, nn::Program& network,
                                Exchanger& exchanger) {
   RunPosition start;
   if (options.resume.empty()) {
@@ -138,7 +138,7 @@ Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_ep
 }
 
 struct Run {
-  nn::Network& network;
+  nn::Program& network;
   Exchanger& exchanger;
   data::Loader& loader;
   const data::Dataset& test;
@@ -226,9 +226,11 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        nn::Network::create(graph, *backend, {.batch = options.batch}));
+                        make_program(graph, {.backend = options.backend,
+                                             .compute_type = options.compute_type,
+                                             .batch = options.batch,
+                                             .threads = options.threads}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
   if (!options.metrics.empty()) {

@@ -27,6 +27,7 @@ struct SessionOptions {
   std::string model = "lenet";       // what checkpoints and metrics call it
   std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name
   BackendKind backend = BackendKind::kOnednn;
+  DataType compute_type = DataType::kFloat32;
 
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path data_path{};

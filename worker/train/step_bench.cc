@@ -6,8 +6,7 @@
 #include <memory>
 
 #include "worker/data/random.h"
-#include "worker/nn/loss.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/initialise.h"
 
@@ -26,6 +25,10 @@ class UpdateHooks : public nn::Hooks {
   explicit UpdateHooks(Exchanger& exchanger) : exchanger_(exchanger) {}
 
   Status weights_needed(const nn::KeyRange&) override { return {}; }
+  Status loss_known(const nn::Loss& loss) override {
+    is_finite_ = std::isfinite(loss.sum);
+    return {};
+  }
   Status grad_ready(const nn::KeyRange& keys) override {
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
@@ -36,20 +39,21 @@ class UpdateHooks : public nn::Hooks {
   }
 
   double seconds() const { return seconds_; }
+  bool is_finite() const { return is_finite_; }
 
  private:
   Exchanger& exchanger_;
+  bool is_finite_ = true;
   double seconds_ = 0.0;
 };
 
 class StepBench {
  public:
-  StepBench(nn::Network& network, Exchanger& exchanger, const StepBenchOptions& options)
+  StepBench(nn::Program& network, Exchanger& exchanger, const StepBenchOptions& options)
       : network_(network),
         exchanger_(exchanger),
         seed_(options.seed),
-        logits_(network.output().elements()),
-        gradient_(logits_.size()),
+        images_(network.input_elements()),
         labels_(options.batch) {}
 
   // Noise as images, any labels, and initial parameters.
@@ -60,10 +64,9 @@ class StepBench {
     PHUB_RETURN_IF_ERROR(exchanger_.initialise());
     PHUB_RETURN_IF_ERROR(bind(network_, exchanger_));
     data::CounterRandom random(seed_, data::Purpose::kSynthetic, 0, 0);
-    std::vector<float> images(network_.input().elements());
-    for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
-    network_.input().write_value(images);
-    const std::size_t classes = std::min<std::size_t>(logits_.size() / labels_.size(), 65'536);
+    for (float& pixel : images_) pixel = 2.0F * random.uniform() - 1.0F;
+    const std::size_t outputs = network_.output_elements() / labels_.size();
+    const std::size_t classes = std::min<std::size_t>(outputs, 65'536);
     for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
     return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
   }
@@ -72,16 +75,15 @@ class StepBench {
     UpdateHooks hooks(exchanger_);
     network_.set_noise(index);
     const auto start = Clock::now();
+    PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
-    network_.output().read_value(logits_);
-    const nn::Loss loss = nn::softmax_cross_entropy(logits_, labels_, gradient_);
-    network_.output().write_gradient(gradient_);
+    PHUB_RETURN_IF_ERROR(network_.start_loss({}));
     const auto at_loss = Clock::now();
     PHUB_RETURN_IF_ERROR(network_.backward(hooks));
     PHUB_RETURN_IF_ERROR(exchanger_.end_step(1.0F));
     const auto end = Clock::now();
-    if (!std::isfinite(loss.sum)) {
+    if (!hooks.is_finite()) {
       return Status(Code::kAborted, "the loss is not finite in step " + std::to_string(index));
     }
     return StepTimes{.forward = seconds_between(start, forward),
@@ -91,10 +93,10 @@ class StepBench {
   }
 
  private:
-  nn::Network& network_;
+  nn::Program& network_;
   Exchanger& exchanger_;
   std::uint64_t seed_;
-  std::vector<float> logits_, gradient_;
+  std::vector<float> images_;
   std::vector<nn::Label> labels_;
 };
 
@@ -103,9 +105,11 @@ class StepBench {
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(const auto backend, make_backend(options.backend, options.threads));
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        nn::Network::create(graph, *backend, {.batch = options.batch}));
+                        make_program(graph, {.backend = options.backend,
+                                             .compute_type = options.compute_type,
+                                             .batch = options.batch,
+                                             .threads = options.threads}));
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});

@@ -15,6 +15,7 @@ namespace phub::train {
 
 struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
+  DataType compute_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kNesterov;
   std::uint32_t batch = 64;
   std::uint32_t threads = 1;
@@ -23,7 +24,7 @@ struct StepBenchOptions {
   std::uint64_t seed = 1;
 };
 
-// Seconds of one step. The update is the server's rule on this thread, key by key as backward
+// Seconds of one step. Forward begins with the images' copy to the backend. The update is the server's rule on this thread, key by key as backward
 // hands gradients over; backward is without it.
 struct StepTimes {
   double forward = 0.0;

@@ -7,7 +7,6 @@
 
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
-#include "worker/nn/loss.h"
 #include "worker/train/evaluation.h"
 
 namespace phub::train {
@@ -19,7 +18,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<KeySpec> sum_keys(const nn::Network& network, std::uint32_t accumulate) {
+std::vector<KeySpec> sum_keys(const nn::Program& network, std::uint32_t accumulate) {
   std::vector<KeySpec> keys;
   if (accumulate == 1) return keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
@@ -37,9 +36,10 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr)
       : exchanger_(exchanger), sums_(sums) {}
 
-  void begin_batch(bool is_first, bool is_last) {
+  void begin_batch(bool is_first, bool is_last, StepReport& report) {
     is_first_ = is_first;
     is_last_ = is_last;
+    report_ = &report;
   }
 
   Status weights_needed(const nn::KeyRange& keys) override {
@@ -49,6 +49,15 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     }
     seconds_ += seconds_since(start);
     return {};
+  }
+
+  Status loss_known(const nn::Loss& loss) override {
+    report_->loss += loss.sum;
+    report_->correct += loss.correct;
+    if (std::isfinite(loss.sum)) return {};
+    return {Code::kAborted, "the loss is no longer finite in step " +
+                                std::to_string(report_->step) +
+                                ": lower optimizer.learning_rate or add warm-up steps"};
   }
 
   Status grad_ready(const nn::KeyRange& keys) override {
@@ -80,6 +89,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
 
   Exchanger& exchanger_;
   Arena* sums_;
+  StepReport* report_ = nullptr;  // of a step in training
   bool is_first_ = true;
   bool is_last_ = true;
   double seconds_ = 0.0;
@@ -90,10 +100,7 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(sum_keys(parts.network, options.accumulate)) {
-  logits_.resize(parts.network.output().elements());
-  logit_gradients_.resize(logits_.size());
-}
+      sums_(sum_keys(parts.network, options.accumulate)) {}
 
 std::uint64_t Trainer::last_step() const {
   const std::uint64_t all = options_.epochs * steps_per_epoch();
@@ -124,10 +131,10 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
 Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks,
                       StepReport& report) {
   const bool is_last = part + 1 == options_.accumulate;
-  hooks.begin_batch(part == 0, is_last);
+  hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
   parts_.loader.load(report.epoch, in_epoch, batch_);
-  parts_.network.input().write_value(batch_.images);
+  PHUB_RETURN_IF_ERROR(parts_.network.load(batch_.images, batch_.labels));
   data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
@@ -135,18 +142,9 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   PHUB_RETURN_IF_ERROR(take_answer());
   report.loss_scale = scaler_.scale();
   report.skipped_steps = skipped_steps_;
-  parts_.network.output().read_value(logits_);
-  const nn::Loss loss = nn::softmax_cross_entropy(
-      logits_, batch_.labels, logit_gradients_,
+  PHUB_RETURN_IF_ERROR(parts_.network.start_loss(
       {.label_smoothing = options_.label_smoothing,
-       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate});
-  if (!std::isfinite(loss.sum)) {
-    return {Code::kAborted, "the loss is no longer finite in step " + std::to_string(index) +
-                                ": lower optimizer.learning_rate or add warm-up steps"};
-  }
-  report.loss += loss.sum;
-  report.correct += loss.correct;
-  parts_.network.output().write_gradient(logit_gradients_);
+       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
     PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
         {.learning_rate = report.learning_rate,

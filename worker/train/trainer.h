@@ -1,7 +1,7 @@
 // The training loop: push each layer's gradients as soon as its backward is done, wait for a key
 // only when the next forward needs it.
 //
-// Owned and called by one thread, the backend's. Network, exchanger, loader and data outlive it.
+// Owned and called by one thread, the backend's. Program, exchanger, loader and data outlive it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/loader.h"
-#include "worker/nn/network.h"
+#include "worker/nn/program.h"
 #include "worker/train/arena.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/loss_scaler.h"
@@ -33,7 +33,7 @@ struct TrainerOptions {
 };
 
 struct TrainerParts {
-  nn::Network& network;
+  nn::Program& network;
   Exchanger& exchanger;
   data::Loader& loader;
   const data::Dataset& test;
@@ -116,7 +116,6 @@ class Trainer {
   std::uint64_t skipped_steps_ = 0;
   Arena sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
   data::Batch batch_;
-  std::vector<float> logits_, logit_gradients_;
 };
 
 }  // namespace phub::train

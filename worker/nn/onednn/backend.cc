@@ -22,6 +22,30 @@ Result<std::unique_ptr<T>> guarded(Make make) {
   }
 }
 
+// Whether this processor has what oneDNN needs for convolutions in bf16, there and back.
+bool computes_bfloat16() {
+  using dnnl::memory;
+  try {
+    const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+    const auto desc = [](memory::dims dims, memory::data_type type) {
+      return memory::desc(std::move(dims), type, memory::format_tag::any);
+    };
+    constexpr auto kType = memory::data_type::bf16;
+    constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+    const memory::desc image = desc({1, 16, 8, 8}, kType);
+    const memory::desc weights = desc({16, 16, 3, 3}, kType);
+    const memory::dims ones = {1, 1};
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, kDirect, image, weights, image, ones, ones, ones},
+        engine);
+    const dnnl::convolution_backward_data::primitive_desc backward(
+        {kDirect, image, weights, image, ones, ones, ones}, engine, forward);
+    return forward && backward;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 // Makes the op of one layer.
 struct MakeOp {
   const std::string& name;
@@ -69,6 +93,8 @@ OnednnTensor& own(Tensor& tensor) { return static_cast<OnednnTensor&>(tensor); }
 
 class OnednnBackend : public Backend {
  public:
+  explicit OnednnBackend(const BackendOptions& options) : context_(options) {}
+
   std::string_view name() const override { return "onednn"; }
 
   Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) override {
@@ -101,17 +127,21 @@ class OnednnBackend : public Backend {
 
 Result<std::unique_ptr<Backend>> make_onednn_backend(const BackendOptions& options) {
   constexpr std::uint32_t kMaxThreads = 1024;
-  if (options.compute_type != DataType::kFloat32) {
-    return Status(Code::kInvalidArgument, "compute type " +
-                                              std::string(name_of(options.compute_type)) +
-                                              " is not offered on CPUs: use fp32");
+  if (options.compute_type == DataType::kFloat16) {
+    return Status(Code::kInvalidArgument,
+                  "train.compute_type: fp16 is not offered on CPUs; use bf16 or fp32");
   }
   if (options.threads == 0 || options.threads > kMaxThreads) {
     return Status(Code::kInvalidArgument, "train.threads is " + std::to_string(options.threads) +
                                               ": give a number from 1 to 1024");
   }
   omp_set_num_threads(static_cast<int>(options.threads));
-  return onednn::guarded<Backend>([] { return std::make_unique<onednn::OnednnBackend>(); });
+  if (options.compute_type == DataType::kBfloat16 && !onednn::computes_bfloat16()) {
+    return Status(Code::kInvalidArgument,
+                  "train.compute_type: oneDNN has no bf16 kernels for this processor, which would "
+                  "need AVX-512; use fp32");
+  }
+  return onednn::guarded<Backend>([&] { return std::make_unique<onednn::OnednnBackend>(options); });
 }
 
 }  // namespace phub::nn

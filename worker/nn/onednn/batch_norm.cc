@@ -1,139 +1,206 @@
+// Batch normalisation by our own kernels (kernels/activations.h): two passes over the activations
+// forward, two backward, each split over the team's threads. The ReLU's mask is worked out again
+// from the input, which backward reads anyway.
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
 
 #include "common/base/check.h"
+#include "kernels/activations.h"
+#include "kernels/reduce.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
 namespace {
 
-using dnnl::normalization_flags;
-using Memory = dnnl::memory;
+// The sums of variances are taken about the mean of so many pixels: near enough the whole mean for
+// no digits to cancel.
+constexpr std::size_t kSamples = 16;
 
-// oneDNN wants scale and shift as one array [2][channels]; they are two keys of the exchange.
 class BatchNormOp : public Op {
  public:
   BatchNormOp(const std::string& name, const BatchNorm& layer, OnednnTensor& input,
               OnednnTensor& output, Context& context)
-      : context_(context), name_(name), momentum_(layer.momentum), relu_(layer.relu) {
-    const Memory::dim channels = input.shape().channels;
-    channels_ = input.shape().channels;
-    images_pixels_ = static_cast<float>(input.batch()) *
-                     static_cast<float>(input.shape().height * input.shape().width);
-    const Memory::desc statistics({channels}, Memory::data_type::f32, Memory::format_tag::a);
-    const Memory::desc pair({2, channels}, Memory::data_type::f32, Memory::format_tag::nc);
-    for (Memory* memory : {&mean_, &variance_, &running_mean_, &running_variance_}) {
-      *memory = Memory(statistics, context.engine);
-    }
-    scale_shift_ = Memory(pair, context.engine);
-    scale_shift_gradient_ = Memory(pair, context.engine);
-    std::fill_n(floats(running_mean_), channels_, 0.0F);
-    std::fill_n(floats(running_variance_), channels_, 1.0F);
-    make_calls(layer, input, output);
-  }
+      : context_(context),
+        name_(name),
+        layer_(layer),
+        input_(input),
+        output_(output),
+        channels_(input.shape().channels),
+        running_mean_(channels_, 0.0F),
+        running_variance_(channels_, 1.0F),
+        mean_(channels_),
+        factor_(channels_),
+        about_(channels_),
+        inverse_deviation_(channels_),
+        slope_(channels_),
+        offset_(channels_),
+        sample_(channels_),
+        sums_(2 * stride() * context.team.threads()) {}
 
   Status bind(std::span<const Binding> bindings) override {
     PHUB_CHECK(bindings.size() == 2, "scale and shift");
-    std::copy(bindings.begin(), bindings.end(), bindings_);
+    std::copy(bindings.begin(), bindings.end(), bindings_.begin());
     return {};
   }
 
   Status forward(Mode mode) override {
-    for (std::size_t i = 0; i < 2; ++i) {
-      std::copy_n(bindings_[i].parameter.data(), channels_, floats(scale_shift_) + i * channels_);
+    if (mode == Mode::kTraining) {
+      take_statistics();
+    } else {
+      mean_ = running_mean_;
+      set_factors([&](std::size_t c) { return static_cast<double>(running_variance_[c]); });
     }
-    if (mode == Mode::kInference) return inference_.run(context_);
-    PHUB_RETURN_IF_ERROR(training_.run(context_));
-    // The running variance is that of an unbiased estimate, as in PyTorch.
-    const float unbiased = images_pixels_ > 1.0F ? images_pixels_ / (images_pixels_ - 1.0F) : 1.0F;
-    for (std::size_t c = 0; c < channels_; ++c) {
-      float& mean = floats(running_mean_)[c];
-      float& variance = floats(running_variance_)[c];
-      mean += momentum_ * (floats(mean_)[c] - mean);
-      variance += momentum_ * (floats(variance_)[c] * unbiased - variance);
-    }
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape) {
+      kernels::normalise({.shape = shape,
+                          .input = bytes(input_.value()) + offset,
+                          .output = bytes(output_.value()) + offset,
+                          .scale = scale(),
+                          .relu = layer_.relu});
+    });
     return {};
   }
 
   Status backward() override {
-    PHUB_RETURN_IF_ERROR(backward_.run(context_));
-    for (std::size_t i = 0; i < 2; ++i) {
-      std::copy_n(floats(scale_shift_gradient_) + i * channels_, channels_,
-                  bindings_[i].gradient.data());
-    }
+    clear_sums();
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape, double* sums) {
+      kernels::add_gradient_sums(gradient_of(offset, shape), sums, sums + stride());
+    });
+    set_gradients();
+    if (!input_.has_gradient()) return {};
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape) {
+      kernels::normalise_backward(gradient_of(offset, shape), {slope_.data(), offset_.data()},
+                                  bytes(input_.gradient()) + offset);
+    });
     return {};
   }
 
   std::vector<Buffer> buffers() override {
-    return {{name_ + ".running_mean", {floats(running_mean_), channels_}},
-            {name_ + ".running_var", {floats(running_variance_), channels_}}};
+    return {{name_ + ".running_mean", running_mean_}, {name_ + ".running_var", running_variance_}};
   }
 
  private:
-  static float* floats(const Memory& memory) {
-    return static_cast<float*>(memory.get_data_handle());
+  // Doubles of one thread's sums: whole lines of the cache, so that no two threads write to one.
+  std::size_t stride() const { return (channels_ + 7) / 8 * 8; }
+
+  void clear_sums() { std::fill(sums_.begin(), sums_.end(), 0.0); }
+
+  // Of all threads.
+  double sum(std::size_t c) const {
+    double total = 0.0;
+    for (std::size_t i = c; i < sums_.size(); i += 2 * stride()) total += sums_[i];
+    return total;
   }
 
-  template <typename PrimitiveDesc>
-  Memory scratchpad(const PrimitiveDesc& desc) {
-    return context_.scratchpad.view(desc.scratchpad_desc(), context_.engine);
+  // Calls work(offset in bytes, shape[, sums]) for each thread's pixels.
+  template <typename Work>
+  void for_each_share(const Work& work) {
+    context_.team.run(input_.elements(), [&](const Share& share) {
+      const Share::Range range = share.of(input_.pixels());
+      const std::size_t offset = range.first * channels_ * size_of(input_.type());
+      const kernels::Pixels shape{range.count, channels_, input_.type()};
+      if constexpr (std::is_invocable_v<Work, std::size_t, kernels::Pixels, double*>) {
+        work(offset, shape, sums_.data() + 2 * stride() * share.thread);
+      } else {
+        work(offset, shape);
+      }
+    });
   }
 
-  void make_calls(const BatchNorm& layer, const OnednnTensor& input, const OnednnTensor& output) {
-    normalization_flags flags = normalization_flags::use_scale_shift;
-    if (relu_) flags |= normalization_flags::fuse_norm_relu;
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const Memory::desc image = image_desc(input.batch(), input.shape());
-    const dnnl::batch_normalization_forward::primitive_desc training(
-        {dnnl::prop_kind::forward_training, image, layer.epsilon, flags}, attr, context_.engine);
-    const dnnl::batch_normalization_forward::primitive_desc inference(
-        {dnnl::prop_kind::forward_inference, image, layer.epsilon,
-         flags | normalization_flags::use_global_stats},
-        attr, context_.engine);
-    const dnnl::batch_normalization_backward::primitive_desc backward(
-        {dnnl::prop_kind::backward, image, image, layer.epsilon, flags}, attr, context_.engine,
-        training);
-    Memory workspace;  // the ReLU's mask
-    if (relu_) workspace = Memory(training.workspace_desc(), context_.engine);
-    Memory input_gradient = input.gradient();
-    if (!input.has_gradient()) input_gradient = Memory(image, context_.engine);
-    training_ = Call(dnnl::batch_normalization_forward(training),
-                     {{DNNL_ARG_SRC, input.value()},
-                      {DNNL_ARG_SCALE_SHIFT, scale_shift_},
-                      {DNNL_ARG_MEAN, mean_},
-                      {DNNL_ARG_VARIANCE, variance_},
-                      {DNNL_ARG_DST, output.value()},
-                      {DNNL_ARG_WORKSPACE, workspace},
-                      {DNNL_ARG_SCRATCHPAD, scratchpad(training)}});
-    inference_ = Call(dnnl::batch_normalization_forward(inference),
-                      {{DNNL_ARG_SRC, input.value()},
-                       {DNNL_ARG_SCALE_SHIFT, scale_shift_},
-                       {DNNL_ARG_MEAN, running_mean_},
-                       {DNNL_ARG_VARIANCE, running_variance_},
-                       {DNNL_ARG_DST, output.value()},
-                       {DNNL_ARG_SCRATCHPAD, scratchpad(inference)}});
-    backward_ = Call(dnnl::batch_normalization_backward(backward),
-                     {{DNNL_ARG_SRC, input.value()},
-                      {DNNL_ARG_SCALE_SHIFT, scale_shift_},
-                      {DNNL_ARG_MEAN, mean_},
-                      {DNNL_ARG_VARIANCE, variance_},
-                      {DNNL_ARG_DIFF_DST, output.gradient()},
-                      {DNNL_ARG_WORKSPACE, workspace},
-                      {DNNL_ARG_DIFF_SRC, input_gradient},
-                      {DNNL_ARG_DIFF_SCALE_SHIFT, scale_shift_gradient_},
-                      {DNNL_ARG_SCRATCHPAD, scratchpad(backward)}});
+  kernels::ChannelScale scale() const {
+    return {mean_.data(), factor_.data(), bindings_[1].parameter.data()};
+  }
+
+  kernels::NormaliseGradient gradient_of(std::size_t offset, const kernels::Pixels& shape) const {
+    return {.shape = shape,
+            .input = bytes(input_.value()) + offset,
+            .output_gradient = bytes(output_.gradient()) + offset,
+            .scale = scale(),
+            .relu = layer_.relu};
+  }
+
+  // The mean of a few pixels that lie evenly in the batch.
+  void sample_about() {
+    std::fill(about_.begin(), about_.end(), 0.0F);
+    const std::size_t samples = std::min(kSamples, input_.pixels());
+    for (std::size_t i = 0; i < samples; ++i) {
+      const std::size_t pixel = i * input_.pixels() / samples;
+      const std::size_t offset = pixel * channels_ * size_of(input_.type());
+      kernels::convert(reinterpret_cast<std::byte*>(sample_.data()), DataType::kFloat32,
+                       bytes(input_.value()) + offset, input_.type(), channels_);
+      for (std::size_t c = 0; c < channels_; ++c) {
+        about_[c] += sample_[c] / static_cast<float>(samples);
+      }
+    }
+  }
+
+  void take_statistics() {
+    sample_about();
+    clear_sums();
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape, double* sums) {
+      kernels::add_channel_sums({.shape = shape,
+                                 .input = bytes(input_.value()) + offset,
+                                 .about = about_.data(),
+                                 .sums = sums,
+                                 .squares = sums + stride()});
+    });
+    const auto count = static_cast<double>(input_.pixels());
+    // The running variance is that of an unbiased estimate, as in PyTorch.
+    const double unbiased = count > 1.0 ? count / (count - 1.0) : 1.0;
+    set_factors([&](std::size_t c) {
+      const double beyond = sum(c) / count;
+      const double variance = std::max(sum(stride() + c) / count - beyond * beyond, 0.0);
+      mean_[c] = static_cast<float>(static_cast<double>(about_[c]) + beyond);
+      move_towards(running_mean_[c], mean_[c]);
+      move_towards(running_variance_[c], static_cast<float>(variance * unbiased));
+      return variance;
+    });
+  }
+
+  void move_towards(float& running, float batch) const {
+    running += layer_.momentum * (batch - running);
+  }
+
+  template <typename Variance>
+  void set_factors(const Variance& variance) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double inverse = 1.0 / std::sqrt(variance(c) + static_cast<double>(layer_.epsilon));
+      inverse_deviation_[c] = inverse;
+      factor_[c] = static_cast<float>(inverse * static_cast<double>(bindings_[0].parameter[c]));
+    }
+  }
+
+  // With g the gradient behind the ReLU, n pixels and x' = (x - mean) / deviation, the gradients
+  // are: by shift sum(g), by scale sum(g x'), by x scale / deviation * (g - mean(g) - x' mean(g
+  // x')).
+  void set_gradients() {
+    const auto count = static_cast<double>(input_.pixels());
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const double gradients = sum(c);
+      const double products = sum(stride() + c) * inverse_deviation_[c];
+      const auto factor = static_cast<double>(factor_[c]);
+      bindings_[0].gradient[c] = static_cast<float>(products);
+      bindings_[1].gradient[c] = static_cast<float>(gradients);
+      offset_[c] = static_cast<float>(-factor * gradients / count);
+      slope_[c] = static_cast<float>(-factor * products * inverse_deviation_[c] / count);
+    }
   }
 
   Context& context_;
   std::string name_;
-  float momentum_;
-  bool relu_;
-  std::size_t channels_ = 0;
-  float images_pixels_ = 0.0F;
-  Memory mean_, variance_, running_mean_, running_variance_;
-  Memory scale_shift_, scale_shift_gradient_;
-  Binding bindings_[2];
-  Call training_, inference_, backward_;
+  BatchNorm layer_;
+  OnednnTensor& input_;
+  OnednnTensor& output_;
+  std::size_t channels_;
+  std::array<Binding, 2> bindings_;
+  std::vector<float> running_mean_, running_variance_;
+  std::vector<float> mean_, factor_;  // of the last forward
+  std::vector<float> about_;
+  std::vector<double> inverse_deviation_;
+  std::vector<float> slope_, offset_;  // of the last backward
+  std::vector<float> sample_;
+  std::vector<double> sums_;  // two for each channel, for each thread
 };
 
 }  // namespace

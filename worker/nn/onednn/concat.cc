@@ -1,5 +1,5 @@
 // Concatenation along the channels, in plain code: in NHWC each pixel of each input is one piece.
-#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "common/base/check.h"
@@ -7,8 +7,6 @@
 
 namespace phub::nn::onednn {
 namespace {
-
-float* floats(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 class ConcatOp : public Op {
  public:
@@ -21,23 +19,23 @@ class ConcatOp : public Op {
   }
 
   Status forward(Mode) override {
-    float* target = floats(output_.value());
+    std::byte* target = bytes(output_.value());
     for_each_input([&](const OnednnTensor& input, std::size_t first) {
-      const float* source = floats(input.value());
-      for_each_pixel(input, first, [&](std::size_t in, std::size_t out, std::size_t channels) {
-        std::copy_n(source + in, channels, target + out);
+      const std::byte* source = bytes(input.value());
+      for_each_pixel(input, first, [&](std::size_t in, std::size_t out, std::size_t size) {
+        std::memcpy(target + out, source + in, size);
       });
     });
     return {};
   }
 
   Status backward() override {
-    const float* source = floats(output_.gradient());
+    const std::byte* source = bytes(output_.gradient());
     for_each_input([&](const OnednnTensor& input, std::size_t first) {
       if (!input.has_gradient()) return;
-      float* target = floats(input.gradient());
-      for_each_pixel(input, first, [&](std::size_t in, std::size_t out, std::size_t channels) {
-        std::copy_n(source + out, channels, target + in);
+      std::byte* target = bytes(input.gradient());
+      for_each_pixel(input, first, [&](std::size_t in, std::size_t out, std::size_t size) {
+        std::memcpy(target + in, source + out, size);
       });
     });
     return {};
@@ -54,13 +52,14 @@ class ConcatOp : public Op {
     }
   }
 
-  // Calls visit(offset in the input, offset in the output, channels).
+  // Calls visit(offset in the input, offset in the output, size), all in bytes.
   template <typename Visit>
   void for_each_pixel(const OnednnTensor& input, std::size_t first, Visit visit) const {
-    const std::size_t channels = input.shape().channels;
-    const std::size_t pixels = input.elements() / channels;
-    for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
-      visit(pixel * channels, pixel * output_.shape().channels + first, channels);
+    const std::size_t element = size_of(output_.type());
+    const std::size_t size = input.shape().channels * element;
+    const std::size_t stride = output_.shape().channels * element;
+    for (std::size_t pixel = 0; pixel < input.pixels(); ++pixel) {
+      visit(pixel * size, pixel * stride + first * element, size);
     }
   }
 

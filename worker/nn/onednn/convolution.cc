@@ -34,10 +34,11 @@ class ConvolutionOp : public WeightedOp {
   ConvolutionOp(const Convolution& layer, OnednnTensor& input, OnednnTensor& output,
                 Context& context)
       : WeightedOp(weight_descs(layer, input), context) {
-    const Memory::desc in = image_desc(input.batch(), input.shape());
-    const Memory::desc out = image_desc(output.batch(), output.shape());
-    const Memory::desc weights(weight_dims(layer, input), Memory::data_type::f32,
-                               Memory::format_tag::any);
+    const Memory::desc in = input.desc();
+    const Memory::desc out = output.desc();
+    const Memory::dims dims = weight_dims(layer, input);
+    const Memory::desc weights(dims, dnnl_type(context.type), Memory::format_tag::any);
+    const Memory::desc weights_gradient(dims, Memory::data_type::f32, Memory::format_tag::any);
     const Memory::desc bias = weight_descs(layer, input).bias;
     const Memory::dims strides = {layer.window.stride.height, layer.window.stride.width};
     const Memory::dims padding = {layer.window.padding.height, layer.window.padding.width};
@@ -50,7 +51,10 @@ class ConvolutionOp : public WeightedOp {
         attr, engine);
     set_forward<convolution_forward>(forward, input.value(), output.value());
     set_backward_weights<convolution_backward_weights>(
-        {{kDirect, in, weights, bias, out, strides, padding, padding}, attr, engine, forward},
+        {{kDirect, in, weights_gradient, bias, out, strides, padding, padding},
+         attr,
+         engine,
+         forward},
         input.value(), output.gradient());
     if (!input.has_gradient()) return;
     set_backward_data<convolution_backward_data>(

@@ -3,14 +3,14 @@
 #include "worker/nn/dropout.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/base/check.h"
+#include "kernels/reduce.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
 namespace {
-
-float* floats(const dnnl::memory& memory) { return static_cast<float*>(memory.get_data_handle()); }
 
 class DropoutOp : public Op {
  public:
@@ -24,10 +24,10 @@ class DropoutOp : public Op {
   }
 
   Status forward(Mode mode) override {
-    const float* source = floats(tensors_.input.value());
-    float* target = floats(tensors_.output.value());
+    const std::byte* source = bytes(tensors_.input.value());
+    std::byte* target = bytes(tensors_.output.value());
     if (mode == Mode::kInference) {
-      std::copy_n(source, tensors_.input.elements(), target);
+      std::memcpy(target, source, tensors_.input.elements() * size_of(tensors_.input.type()));
       return {};
     }
     forward_noise_ = noise_;
@@ -37,19 +37,31 @@ class DropoutOp : public Op {
 
   Status backward() override {
     if (!tensors_.input.has_gradient()) return {};
-    apply(floats(tensors_.output.gradient()), floats(tensors_.input.gradient()));
+    apply(bytes(tensors_.output.gradient()), bytes(tensors_.input.gradient()));
     return {};
   }
 
  private:
   // Forward and backward are the same product with the mask.
-  void apply(const float* source, float* target) const {
+  void apply(const std::byte* source, std::byte* target) const {
     const DropoutMask mask(forward_noise_, name_, ratio_);
     const float scale = 1.0F / (1.0F - ratio_);
-    for (std::size_t i = 0; i < tensors_.input.elements(); ++i) {
-      target[i] = mask.keeps(i) ? source[i] * scale : 0.0F;
+    const DataType type = tensors_.input.type();
+    const std::size_t elements = tensors_.input.elements();
+    float part[kPartElements];
+    std::byte* const part_bytes = reinterpret_cast<std::byte*>(part);
+    for (std::size_t first = 0; first < elements; first += kPartElements) {
+      const std::size_t count = std::min(kPartElements, elements - first);
+      const std::size_t offset = first * size_of(type);
+      kernels::convert(part_bytes, DataType::kFloat32, source + offset, type, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        part[i] = mask.keeps(first + i) ? part[i] * scale : 0.0F;
+      }
+      kernels::convert(target + offset, type, part_bytes, DataType::kFloat32, count);
     }
   }
+
+  static constexpr std::size_t kPartElements = 1024;  // in fp32 at a time
 
   std::string name_;
   float ratio_;

@@ -1,5 +1,8 @@
 // ReLU, the sum at the end of a residual block, and the sum of a tensor's two gradients.
+#include <cstring>
+
 #include "common/base/check.h"
+#include "kernels/activations.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -29,80 +32,132 @@ Call relu_backward(const OnednnTensor& output, const Memory& input_gradient,
                                                  {DNNL_ARG_DIFF_SRC, input_gradient}});
 }
 
-Call copy(const Memory& from, const Memory& to) {
-  return Call(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-}
-
-Call add(const Memory& first, const Memory& second, const Memory& sum, const Context& context) {
-  const Memory::desc desc = sum.get_desc();
-  const dnnl::binary::primitive_desc add_desc({dnnl::algorithm::binary_add, desc, desc, desc},
-                                              context.engine);
-  return Call(dnnl::binary(add_desc),
-              {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, sum}});
-}
-
-Call add_relu(const AddInputs& inputs, const OnednnTensor& output, const Context& context) {
-  dnnl::post_ops relu;
-  relu.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-  dnnl::primitive_attr attr;
-  attr.set_post_ops(relu);
-  const Memory::desc desc = output.value().get_desc();
-  const dnnl::binary::primitive_desc add_desc({dnnl::algorithm::binary_add, desc, desc, desc}, attr,
-                                              context.engine);
-  return Call(dnnl::binary(add_desc), {{DNNL_ARG_SRC_0, inputs.first.value()},
-                                       {DNNL_ARG_SRC_1, inputs.second.value()},
-                                       {DNNL_ARG_DST, output.value()}});
-}
-
-// An op without parameters: at most one call forward, and some in a row backward.
-class ElementwiseOp : public Op {
+// An op without parameters.
+class PlainOp : public Op {
  public:
-  ElementwiseOp(Call forward, std::vector<Call> backward, Context& context)
-      : context_(context), forward_(std::move(forward)), backward_(std::move(backward)) {}
-
   Status bind(std::span<const Binding> bindings) override {
     PHUB_CHECK(bindings.empty(), "the layer has no parameters");
     return {};
   }
-  Status forward(Mode) override { return forward_.empty() ? Status() : forward_.run(context_); }
+};
+
+class ReluOp : public PlainOp {
+ public:
+  ReluOp(const OnednnTensor& input, const OnednnTensor& output, Context& context)
+      : context_(context), forward_(relu_forward(input.value(), output.value(), context)) {
+    if (input.has_gradient()) backward_ = relu_backward(output, input.gradient(), context);
+  }
+
+  Status forward(Mode) override { return forward_.run(context_); }
+  Status backward() override { return backward_.empty() ? Status() : backward_.run(context_); }
+
+ private:
+  Context& context_;
+  Call forward_, backward_;
+};
+
+// Calls work(offset in bytes, elements) for each thread's part of the tensor.
+template <typename Work>
+void for_each_share(const OnednnTensor& tensor, const Context& context, const Work& work) {
+  context.team.run(tensor.elements(), [&](const Share& share) {
+    const Share::Range range = share.of(tensor.elements());
+    work(range.first * size_of(tensor.type()), range.count);
+  });
+}
+
+class AddOp : public PlainOp {
+ public:
+  AddOp(const Add& layer, const AddInputs& inputs, const OnednnTensor& output,
+        const Context& context)
+      : context_(context), relu_(layer.relu), inputs_(inputs), output_(output) {}
+
+  Status forward(Mode) override {
+    for_each_share(output_, context_, [&](std::size_t offset, std::size_t elements) {
+      kernels::add_activations({.elements = elements,
+                                .type = output_.type(),
+                                .first = bytes(inputs_.first.value()) + offset,
+                                .second = bytes(inputs_.second.value()) + offset,
+                                .output = bytes(output_.value()) + offset,
+                                .relu = relu_});
+    });
+    return {};
+  }
+
+  // The inputs' gradients are the same.
   Status backward() override {
-    for (const Call& call : backward_) PHUB_RETURN_IF_ERROR(call.run(context_));
+    const OnednnTensor* first = &inputs_.first;
+    const OnednnTensor* second = &inputs_.second;
+    if (!first->has_gradient()) std::swap(first, second);
+    if (!first->has_gradient()) return {};
+    std::byte* const to = bytes(first->gradient());
+    std::byte* const also_to = second->has_gradient() ? bytes(second->gradient()) : nullptr;
+    for_each_share(output_, context_, [&](std::size_t offset, std::size_t elements) {
+      write_gradient(offset, elements, to + offset, also_to ? also_to + offset : nullptr);
+    });
     return {};
   }
 
  private:
-  Context& context_;
-  Call forward_;
-  std::vector<Call> backward_;
+  void write_gradient(std::size_t offset, std::size_t elements, std::byte* to,
+                      std::byte* also_to) const {
+    const std::byte* const gradient = bytes(output_.gradient()) + offset;
+    if (relu_) {
+      return kernels::mask_gradient({.elements = elements,
+                                     .type = output_.type(),
+                                     .output = bytes(output_.value()) + offset,
+                                     .gradient = gradient,
+                                     .first = to,
+                                     .second = also_to});
+    }
+    const std::size_t size = elements * size_of(output_.type());
+    std::memcpy(to, gradient, size);
+    if (also_to != nullptr) std::memcpy(also_to, gradient, size);
+  }
+
+  const Context& context_;
+  bool relu_;
+  AddInputs inputs_;
+  const OnednnTensor& output_;
+};
+
+class AccumulateOp : public PlainOp {
+ public:
+  AccumulateOp(const OnednnTensor& tensor, const OnednnTensor& view, const Context& context)
+      : context_(context), tensor_(tensor), view_(view) {}
+
+  Status forward(Mode) override { return {}; }
+
+  Status backward() override {
+    for_each_share(tensor_, context_, [&](std::size_t offset, std::size_t elements) {
+      std::byte* const sum = bytes(tensor_.gradient()) + offset;
+      kernels::add_activations({.elements = elements,
+                                .type = tensor_.type(),
+                                .first = sum,
+                                .second = bytes(view_.gradient()) + offset,
+                                .output = sum});
+    });
+    return {};
+  }
+
+ private:
+  const Context& context_;
+  const OnednnTensor& tensor_;
+  const OnednnTensor& view_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context) {
-  std::vector<Call> backward;
-  if (input.has_gradient()) backward.push_back(relu_backward(output, input.gradient(), context));
-  return std::make_unique<ElementwiseOp>(relu_forward(input.value(), output.value(), context),
-                                         std::move(backward), context);
+  return std::make_unique<ReluOp>(input, output, context);
 }
 
 std::unique_ptr<Op> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
                              Context& context) {
-  Call forward = layer.relu
-                     ? add_relu(inputs, output, context)
-                     : add(inputs.first.value(), inputs.second.value(), output.value(), context);
-  std::vector<Call> backward;
-  for (const OnednnTensor* input : {&inputs.first, &inputs.second}) {
-    if (!input->has_gradient()) continue;
-    backward.push_back(layer.relu ? relu_backward(output, input->gradient(), context)
-                                  : copy(output.gradient(), input->gradient()));
-  }
-  return std::make_unique<ElementwiseOp>(std::move(forward), std::move(backward), context);
+  return std::make_unique<AddOp>(layer, inputs, output, context);
 }
 
 std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view, Context& context) {
-  std::vector<Call> backward;
-  backward.push_back(add(tensor.gradient(), view.gradient(), tensor.gradient(), context));
-  return std::make_unique<ElementwiseOp>(Call(), std::move(backward), context);
+  return std::make_unique<AccumulateOp>(tensor, view, context);
 }
 
 }  // namespace phub::nn::onednn

@@ -12,17 +12,23 @@ using Tag = dnnl::memory::format_tag;
 
 constexpr auto kFloat = Memory::data_type::f32;
 
+// Of a vector for each image, in the type of `memory`.
+Memory::desc rows_desc(const OnednnTensor& tensor, const Memory& memory) {
+  return {{tensor.batch(), static_cast<Memory::dim>(tensor.shape().elements())},
+          memory.get_desc().data_type(),
+          Tag::nc};
+}
+
 // Reorders an NHWC tensor to [image][channel][row][column], which is how PyTorch flattens, or back.
 // Seen as NHWC and as NCHW, an image of one pixel is the same: `flat` is the tensor's own memory.
 struct Flattening {
   Flattening(const OnednnTensor& tensor, const Memory& nhwc, const Context& context) {
     const Shape& shape = tensor.shape();
-    const Memory::desc nchw({tensor.batch(), shape.channels, shape.height, shape.width}, kFloat,
-                            Tag::nchw);
+    const Memory::desc nchw({tensor.batch(), shape.channels, shape.height, shape.width},
+                            nhwc.get_desc().data_type(), Tag::nchw);
     const bool one_pixel = shape.height * shape.width == 1;
     const Memory plain = one_pixel ? nhwc : Memory(nchw, context.engine);
-    flat = Memory({{tensor.batch(), static_cast<Memory::dim>(shape.elements())}, kFloat, Tag::nc},
-                  context.engine, plain.get_data_handle());
+    flat = Memory(rows_desc(tensor, nhwc), context.engine, plain.get_data_handle());
     if (one_pixel) return;
     storage = plain;
     flatten = Call(dnnl::reorder(nhwc, plain), {{DNNL_ARG_FROM, nhwc}, {DNNL_ARG_TO, plain}});
@@ -34,34 +40,41 @@ struct Flattening {
   Call flatten, unflatten;
 };
 
-// The weights stay in the exchange's layout, [output][input], which oneDNN's matrix product takes
-// as it is: a fully connected layer has most of a network's parameters, and none of them is copied.
-// (Blocked weights make the product itself faster, but at these batch sizes the reorders cost
-// more.)
+// In fp32 the weights stay in the exchange's layout, [output][input], which oneDNN's matrix product
+// takes as it is: a fully connected layer has most of a network's parameters, and none of them is
+// copied. (Blocked weights make the product itself faster, but at these batch sizes the reorders
+// cost more.) In bf16 they are copied anyway, into the same layout.
+// The network's output, which is the loss's input, is written in fp32.
 class InnerProductOp : public WeightedOp {
  public:
   InnerProductOp(const InnerProduct& layer, OnednnTensor& input, OnednnTensor& output,
                  Context& context)
-      : WeightedOp({.weights = weights_desc(input, output), .bias = bias_desc(layer)}, context),
+      : WeightedOp({.weights = weights_desc(input, output, kFloat), .bias = bias_desc(layer)},
+                   context),
         input_(input, input.value(), context) {
-    const Memory::desc in = input_.flat.get_desc();
-    const Memory::desc out({output.batch(), output.shape().channels}, kFloat, Tag::nc);
-    const Memory::desc weights = weights_desc(input, output);
-    const Memory::desc bias = bias_desc(layer);
+    output.widen_output(context);
     const dnnl::engine& engine = context.engine;
+    const Memory::desc in = input_.flat.get_desc();
+    const Memory::desc out = rows_desc(output, output.value());
+    const Memory::desc out_gradient = rows_desc(output, output.gradient());
+    const Memory::desc weights = weights_desc(input, output, dnnl_type(context.type));
+    const Memory::desc weights_gradient = weights_desc(input, output, kFloat);
+    const Memory::desc bias = bias_desc(layer);
     const Memory output_value(out, engine, output.value().get_data_handle());
-    const Memory output_gradient(out, engine, output.gradient().get_data_handle());
+    const Memory output_gradient(out_gradient, engine, output.gradient().get_data_handle());
     const dnnl::primitive_attr attr = attributes();
 
     const inner_product_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, in, weights, bias, out}, attr, engine);
     set_forward<inner_product_forward>(forward, input_.flat, output_value);
     set_backward_weights<inner_product_backward_weights>(
-        {{in, weights, bias, out}, attr, engine, forward}, input_.flat, output_gradient);
+        {{in, weights_gradient, bias, out_gradient}, attr, engine, forward}, input_.flat,
+        output_gradient);
     if (!input.has_gradient()) return;
     input_gradient_.emplace(input, input.gradient(), context);
-    set_backward_data<inner_product_backward_data>({{in, weights, out}, attr, engine, forward},
-                                                   output_gradient, input_gradient_->flat);
+    set_backward_data<inner_product_backward_data>(
+        {{in, weights, out_gradient}, attr, engine, forward}, output_gradient,
+        input_gradient_->flat);
   }
 
   Status forward(Mode mode) override {
@@ -76,9 +89,10 @@ class InnerProductOp : public WeightedOp {
   }
 
  private:
-  static Memory::desc weights_desc(const OnednnTensor& input, const OnednnTensor& output) {
+  static Memory::desc weights_desc(const OnednnTensor& input, const OnednnTensor& output,
+                                   Memory::data_type type) {
     return {{output.shape().channels, static_cast<Memory::dim>(input.shape().elements())},
-            kFloat,
+            type,
             Tag::oi};
   }
 

@@ -35,8 +35,8 @@ class PoolOp : public Op {
     const Memory::dims padding_end = {
         padding_at_end(in.height, out.height, kernel_size.height, stride.height, pad.height),
         padding_at_end(in.width, out.width, kernel_size.width, stride.width, pad.width)};
-    const Memory::desc input_desc = image_desc(input.batch(), input.shape());
-    const Memory::desc output_desc = image_desc(output.batch(), output.shape());
+    const Memory::desc input_desc = input.desc();
+    const Memory::desc output_desc = output.desc();
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::pooling_forward::primitive_desc forward(

@@ -5,19 +5,29 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "kernels/reduce.h"
 
 namespace phub::nn::onednn {
 namespace {
 
 using Memory = dnnl::memory;
 
-void copy(std::span<const float> from, std::span<float> to) {
-  PHUB_CHECK(from.size() == to.size(), "host and tensor have the same elements");
-  std::copy(from.begin(), from.end(), to.begin());
+struct Typed {
+  const Memory& memory;
+  DataType type;
+  std::size_t elements;
+};
+
+void write(std::span<const float> host, const Typed& to) {
+  PHUB_CHECK(host.size() == to.elements, "host and tensor have the same elements");
+  kernels::convert(bytes(to.memory), to.type, std::as_bytes(host).data(), DataType::kFloat32,
+                   host.size());
 }
 
-std::span<float> floats(const Memory& memory, std::size_t elements) {
-  return {static_cast<float*>(memory.get_data_handle()), elements};
+void read(const Typed& from, std::span<float> host) {
+  PHUB_CHECK(host.size() == from.elements, "host and tensor have the same elements");
+  kernels::convert(std::as_writable_bytes(host).data(), DataType::kFloat32, bytes(from.memory),
+                   from.type, host.size());
 }
 
 bool aligned(const float* address) {
@@ -43,38 +53,54 @@ Memory Scratchpad::view(const Memory::desc& desc, const dnnl::engine& engine) {
   return views_.back();
 }
 
-Memory::desc image_desc(std::uint32_t batch, const Shape& shape) {
+Memory::data_type dnnl_type(DataType type) {
+  PHUB_CHECK(type != DataType::kFloat16, "make_onednn_backend refuses fp16");
+  return type == DataType::kFloat32 ? Memory::data_type::f32 : Memory::data_type::bf16;
+}
+
+Memory::desc image_desc(std::uint32_t batch, const Shape& shape, DataType type) {
   return {{batch, shape.channels, shape.height, shape.width},
-          Memory::data_type::f32,
+          dnnl_type(type),
           Memory::format_tag::nhwc};
 }
 
 OnednnTensor::OnednnTensor(const TensorOptions& options, const Context& context)
-    : options_(options), value_(image_desc(options.batch, options.shape), context.engine) {
-  if (options.gradient) gradient_ = Memory(value_.get_desc(), context.engine);
+    : options_(options),
+      type_(context.type),
+      value_type_(context.type),
+      value_(desc(), context.engine) {
+  if (options.gradient) gradient_ = Memory(desc(), context.engine);
 }
 
 OnednnTensor::OnednnTensor(const OnednnTensor& tensor, const Context& context)
     : options_(tensor.options_),
+      type_(tensor.type_),
+      value_type_(tensor.value_type_),
       value_(tensor.value_),
-      gradient_(tensor.value_.get_desc(), context.engine) {}
+      gradient_(tensor.desc(), context.engine) {}
+
+void OnednnTensor::widen_output(const Context& context) {
+  if (!options_.output || value_type_ == DataType::kFloat32) return;
+  value_type_ = DataType::kFloat32;
+  value_ = Memory(image_desc(options_.batch, options_.shape, value_type_), context.engine);
+}
 
 void OnednnTensor::write_value(std::span<const float> host) {
-  copy(host, floats(value_, elements()));
+  write(host, {value_, value_type_, elements()});
 }
 
 void OnednnTensor::read_value(std::span<float> host) const {
-  copy(floats(value_, elements()), host);
+  read({value_, value_type_, elements()}, host);
 }
 
 void OnednnTensor::write_gradient(std::span<const float> host) {
   PHUB_CHECK(has_gradient(), "the tensor has a gradient");
-  copy(host, floats(gradient_, elements()));
+  write(host, {gradient_, type_, elements()});
 }
 
 void OnednnTensor::read_gradient(std::span<float> host) const {
   PHUB_CHECK(has_gradient(), "the tensor has a gradient");
-  copy(floats(gradient_, elements()), host);
+  read({gradient_, type_, elements()}, host);
 }
 
 Call::Call(const dnnl::primitive& primitive, const Arguments& arguments) : primitive_(primitive) {

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/dtype.h"
 #include "common/base/status.h"
+#include "worker/nn/onednn/team.h"
 #include "worker/nn/ops.h"
 
 namespace phub::nn::onednn {
@@ -27,14 +29,25 @@ class Scratchpad {
   std::vector<dnnl::memory> views_;
 };
 
+dnnl::memory::data_type dnnl_type(DataType type);
+
 struct Context {
+  explicit Context(const BackendOptions& options)
+      : type(options.compute_type), team(options.threads) {}
+
+  DataType type;  // of activations, their gradients, and copies of weights
+  Team team;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   Scratchpad scratchpad;
 };
 
-// fp32 [batch][channels][height][width] stored as NHWC.
-dnnl::memory::desc image_desc(std::uint32_t batch, const Shape& shape);
+// [batch][channels][height][width] stored as NHWC.
+dnnl::memory::desc image_desc(std::uint32_t batch, const Shape& shape, DataType type);
+
+inline std::byte* bytes(const dnnl::memory& memory) {
+  return static_cast<std::byte*>(memory.get_data_handle());
+}
 
 class OnednnTensor : public Tensor {
  public:
@@ -51,11 +64,20 @@ class OnednnTensor : public Tensor {
 
   const Shape& shape() const { return options_.shape; }
   std::uint32_t batch() const { return options_.batch; }
+  std::size_t pixels() const { return elements() / options_.shape.channels; }
+  DataType type() const { return type_; }  // of the gradient, and of the value unless it is wider
   const dnnl::memory& value() const { return value_; }
   const dnnl::memory& gradient() const { return gradient_; }
+  dnnl::memory::desc desc() const { return image_desc(options_.batch, options_.shape, type_); }
+
+  // Keeps the value in fp32 if it is the network's output, for the loss. REQUIRES: only the op that
+  // writes it, and no other, has been made.
+  void widen_output(const Context& context);
 
  private:
   TensorOptions options_;
+  DataType type_;
+  DataType value_type_;
   dnnl::memory value_;
   dnnl::memory gradient_;
 };

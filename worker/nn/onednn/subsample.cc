@@ -1,5 +1,5 @@
 // The parameter-free shortcut, in plain code: it moves a quarter of a tensor once.
-#include <algorithm>
+#include <cstring>
 
 #include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
@@ -18,44 +18,46 @@ class SubsampleOp : public Op {
   }
 
   Status forward(Mode) override {
-    const float* source = floats(input_.value());
-    float* target = floats(output_.value());
-    std::fill_n(target, output_.elements(), 0.0F);
+    const std::byte* source = bytes(input_.value());
+    std::byte* target = bytes(output_.value());
+    std::memset(target, 0, output_.elements() * size_of(output_.type()));
+    const std::size_t size = pixel_bytes();
     for_each_kept_pixel([&](std::size_t input, std::size_t output) {
-      std::copy_n(source + input, input_.shape().channels, target + output);
+      std::memcpy(target + output, source + input, size);
     });
     return {};
   }
 
   Status backward() override {
     if (!input_.has_gradient()) return {};
-    const float* source = floats(output_.gradient());
-    float* target = floats(input_.gradient());
-    std::fill_n(target, input_.elements(), 0.0F);
+    const std::byte* source = bytes(output_.gradient());
+    std::byte* target = bytes(input_.gradient());
+    std::memset(target, 0, input_.elements() * size_of(input_.type()));
+    const std::size_t size = pixel_bytes();
     for_each_kept_pixel([&](std::size_t input, std::size_t output) {
-      std::copy_n(source + output, input_.shape().channels, target + input);
+      std::memcpy(target + input, source + output, size);
     });
     return {};
   }
 
  private:
-  static float* floats(const dnnl::memory& memory) {
-    return static_cast<float*>(memory.get_data_handle());
-  }
+  std::size_t pixel_bytes() const { return input_.shape().channels * size_of(input_.type()); }
 
-  // Calls visit(offset of the pixel's channels in the input, offset of the same in the output).
+  // Calls visit(offset of the pixel's channels in the input, offset of the same in the output), in
+  // bytes. An element of 0 is 0 in either type.
   template <typename Visit>
   void for_each_kept_pixel(Visit visit) const {
     const Shape& in = input_.shape();
     const Shape& out = output_.shape();
     const std::size_t before = (out.channels - in.channels) / 2;
+    const std::size_t element = size_of(input_.type());
     for (std::size_t image = 0; image < input_.batch(); ++image) {
       for (std::size_t row = 0; row < out.height; ++row) {
         for (std::size_t column = 0; column < out.width; ++column) {
           const std::size_t from =
               (image * in.height + row * stride_) * in.width + column * stride_;
           const std::size_t to = (image * out.height + row) * out.width + column;
-          visit(from * in.channels, to * out.channels + before);
+          visit(from * in.channels * element, (to * out.channels + before) * element);
         }
       }
     }

@@ -1,0 +1,108 @@
+// What training relies on from a program (worker/nn/program.h), with the CPU's.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/nn/models.h"
+#include "worker/nn/network.h"
+#include "worker/nn/reference.h"
+
+namespace phub::nn {
+namespace {
+
+struct Told : Hooks {
+  Status weights_needed(const KeyRange& keys) override {
+    events.push_back('w' + std::to_string(keys.first));
+    return {};
+  }
+  Status loss_known(const Loss& told) override {
+    events.emplace_back("loss");
+    loss = told;
+    return status;
+  }
+  Status grad_ready(const KeyRange& keys) override {
+    events.push_back('g' + std::to_string(keys.first));
+    return {};
+  }
+
+  std::vector<std::string> events;
+  Loss loss;
+  Status status;
+};
+
+// A model with zeros for parameters: every class is as likely.
+struct ZeroModel {
+  explicit ZeroModel(std::uint32_t batch) {
+    auto backend = make_reference_backend({});
+    REQUIRE(backend);
+    auto made = Network::create(*make_model("fcn5", {.classes = 10}), std::move(*backend),
+                                {.batch = batch});
+    REQUIRE(made);
+    network = std::move(*made);
+    std::vector<Binding> bindings;
+    for (const ParameterSpec& spec : network->parameters()) {
+      parameters.emplace_back(spec.elements());
+      gradients.emplace_back(spec.elements());
+    }
+    for (std::size_t key = 0; key < parameters.size(); ++key) {
+      bindings.push_back({parameters[key], gradients[key]});
+    }
+    REQUIRE(network->bind(bindings).ok());
+  }
+
+  Program& program() { return *network; }
+
+  std::unique_ptr<Network> network;
+  std::vector<std::vector<float>> parameters, gradients;
+};
+
+TEST_CASE("A step tells its loss in backward, before the first gradient") {
+  ZeroModel model(2);
+  Program& program = model.program();
+  const std::vector<float> images(program.input_elements(), 1.0F);
+  const std::vector<Label> labels = {0, 3};
+  Told told;
+  REQUIRE(program.load(images, labels).ok());
+  REQUIRE(program.forward(Mode::kTraining, told).ok());
+  REQUIRE(program.start_loss({}).ok());
+  CHECK(told.events.back().front() == 'w');
+  REQUIRE(program.backward(told).ok());
+  std::vector<std::string> expected;
+  const std::size_t keys = program.parameters().size();
+  for (std::size_t key = 0; key < keys; key += 2) expected.push_back('w' + std::to_string(key));
+  expected.emplace_back("loss");
+  for (std::size_t key = keys; key > 0; key -= 2) expected.push_back('g' + std::to_string(key - 2));
+  CHECK(told.events == expected);
+  CHECK(told.loss.sum == Approx(2 * std::log(10.0)));
+  CHECK(told.loss.correct == 1);  // the first of equal classes is the answer
+}
+
+TEST_CASE("A loss that is refused ends backward before a gradient is told") {
+  ZeroModel model(1);
+  Program& program = model.program();
+  Told told;
+  told.status = Status(Code::kAborted, "no");
+  REQUIRE(program.load(std::vector<float>(program.input_elements()), std::vector<Label>{1}).ok());
+  REQUIRE(program.forward(Mode::kTraining, told).ok());
+  REQUIRE(program.start_loss({}).ok());
+  CHECK(program.backward(told).code() == Code::kAborted);
+  CHECK(told.events.back() == "loss");
+}
+
+TEST_CASE("Images without a label do not count") {
+  ZeroModel model(3);
+  Program& program = model.program();
+  Told told;
+  const std::vector<float> images(program.input_elements(), 1.0F);
+  REQUIRE(program.load(images, std::vector<Label>{0, 0}).ok());
+  REQUIRE(program.forward(Mode::kInference, told).ok());
+  const auto loss = program.loss();
+  REQUIRE(loss);
+  CHECK(loss->sum == Approx(2 * std::log(10.0)));
+  CHECK(loss->correct == 2);
+}
+
+}  // namespace
+}  // namespace phub::nn

@@ -1,0 +1,78 @@
+// A network made runnable for one batch size, as training sees it: on CPUs a Network, on a GPU what
+// the CUDA plug-in makes.
+//
+// A step is load, forward, start_loss, backward. On a device these queue work and return; the hooks
+// are called from within them, in order, when what they are told is so. Parameters and gradients
+// live outside, in plain fp32 arrays (the exchange owns them). Used by the thread that made it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/loss.h"
+#include "worker/nn/ops.h"
+
+namespace phub::nn {
+
+// A layer's keys: positions in Program::parameters().
+struct KeyRange {
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
+};
+
+// Of layers with parameters only, but for the loss. An error ends the pass and is returned from it.
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+  // In forward order: before the layer's parameters are read.
+  virtual Status weights_needed(const KeyRange& keys) = 0;
+  // What start_loss worked out: during backward, before the first grad_ready.
+  virtual Status loss_known(const Loss& /*loss*/) { return {}; }
+  // In backward order: the layer's gradients are in their arrays; its parameters are not read again
+  // before the next weights_needed.
+  virtual Status grad_ready(const KeyRange& keys) = 0;
+};
+
+class Program {
+ public:
+  Program() = default;
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  virtual ~Program() = default;
+
+  // In forward order: these are the keys of the exchange.
+  virtual const std::vector<ParameterSpec>& parameters() const = 0;
+  // What is not exchanged, as the last forward left it. What is written to the values before the
+  // next forward counts; after it they are stale.
+  virtual Result<std::vector<Buffer>> read_buffers() = 0;
+
+  // One binding for each parameter. Errors: kInvalidArgument names the parameter.
+  virtual Status bind(std::span<const Binding> bindings) = 0;
+
+  virtual std::uint32_t batch() const = 0;
+  virtual std::size_t input_elements() const = 0;   // of the whole batch
+  virtual std::size_t output_elements() const = 0;  // likewise
+
+  // Backend::set_noise, for the forwards in training that follow.
+  virtual void set_noise(std::uint64_t noise) = 0;
+  // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
+  // the labels of its first images; losses are those of these. Both may go when it returns.
+  virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
+  // REQUIRES: bound and loaded.
+  virtual Status forward(Mode mode, Hooks& hooks) = 0;
+  // Of the last forward, in any mode; waits for it.
+  virtual Result<Loss> loss() = 0;
+  // Its output, [image][class] of the whole batch; waits for it. REQUIRES: output_elements().
+  virtual Status read_output(std::span<float> host) = 0;
+  // Makes the gradient by the output that backward starts from. Its value comes with
+  // Hooks::loss_known. REQUIRES: a forward in training mode, with a label for each image.
+  virtual Status start_loss(const LossOptions& options) = 0;
+  // The output's gradient -> every parameter's gradient, all told on return. REQUIRES: start_loss.
+  virtual Status backward(Hooks& hooks) = 0;
+};
+
+}  // namespace phub::nn
