@@ -37,6 +37,23 @@ class Hooks {
   virtual Status grad_ready(const KeyRange& keys) = 0;
 };
 
+enum class Pass { kForward, kBackward };
+
+// Told when a layer's pass begins and ends, for who measures it: its own work lies between, hooks
+// and other layers do not. A backward may come in several parts.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  virtual void begin(Pass pass, std::size_t layer) = 0;
+  virtual void end(Pass pass, std::size_t layer) = 0;
+};
+
+// What the layers' outputs take for a batch, in bytes.
+struct FeatureMaps {
+  std::uint64_t values = 0;  // the input's too
+  std::uint64_t gradients = 0;
+};
+
 class Program {
  public:
   Program() = default;
@@ -52,6 +69,11 @@ class Program {
 
   // One binding for each parameter. Errors: kInvalidArgument names the parameter.
   virtual Status bind(std::span<const Binding> bindings) = 0;
+
+  // Of the passes that follow; null: nobody looks, which costs nothing. False: this program's
+  // layers cannot be told apart.
+  virtual bool observe(LayerObserver* /*observer*/) { return false; }
+  virtual FeatureMaps feature_maps() const { return {}; }
 
   virtual std::uint32_t batch() const = 0;
   virtual std::size_t input_elements() const = 0;   // of the whole batch
