@@ -158,7 +158,7 @@ class Torch:
 
 
 def phub_seconds(arguments, kind: str, threads: int) -> float:
-    command = [str(arguments.worker), "bench", arguments.model, "--type", kind, "--batch",
+    command = [str(arguments.worker), "bench", arguments.model, "--compute-type", kind, "--batch",
                str(arguments.batch), "--threads", str(threads), "--steps", str(arguments.steps),
                "--json"]
     try:

@@ -132,6 +132,12 @@ void check_compute_type(const TrainConfig& train, ConfigCheck& check) {
   check.one_of("compute_type", train.compute_type(), {"fp32", "bf16", "fp16"});
   check.require(train.backend() != "reference" || train.compute_type() == "fp32", "compute_type",
                 "the reference backend computes in fp32; remove it, or choose backend \"onednn\"");
+  const bool on_gpu = train.backend() == "cuda";
+  check.require(!on_gpu || train.compute_type() != "fp32", "compute_type",
+                "fp32 is not offered on GPUs; use bf16, or fp16 with a loss_scale");
+  check.require(!on_gpu || train.compute_type() != "fp16" || train.has_loss_scale(), "compute_type",
+                "fp16 loses small gradients: add loss_scale { factor: 1024 } to train, or use "
+                "bf16");
 }
 
 void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
@@ -148,8 +154,11 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.unused_unless(!train.checkpoint().empty(), "checkpoint_steps", "without checkpoint");
   check.unused_unless(!train.checkpoint().empty(), "snapshot", "without checkpoint");
-  check.one_of("backend", train.backend(), {"onednn", "reference"});
+  check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
   if (train.has_compute_type()) check_compute_type(train, check);
+  const bool is_cuda = train.backend() == "cuda";
+  check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
+  check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
   parent.absorb(check);

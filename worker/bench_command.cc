@@ -24,7 +24,8 @@ Examples:
     phub-worker bench resnet50 --batch 16 --threads 2 --steps 5
 
 A step is forward, loss, backward and the update (Nesterov) of all parameters, on one batch of noise
-in memory, without a server or an input pipeline. Times are medians over the steps, with the
+in memory, without an input pipeline, and without a server unless --server names one: then the update
+is the pushes and the waits. On a GPU alone the update is the program's own (momentum). Times are medians over the steps, with the
 smallest and the largest. Operations are counted as in `phub-worker model`.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
@@ -50,18 +51,20 @@ struct Row {
   Spread seconds;
 };
 
-std::vector<Row> rows_of(const std::vector<train::StepTimes>& times) {
+// A GPU's work is queued: of it only the whole step is known.
+std::vector<Row> rows_of(const std::vector<train::StepTimes>& times, bool is_queued) {
   using Times = train::StepTimes;
+  if (is_queued) return {{"step", spread_of(times, [](const Times& t) { return t.total; })}};
   return {{"forward", spread_of(times, [](const Times& t) { return t.forward; })},
           {"loss", spread_of(times, [](const Times& t) { return t.loss; })},
           {"backward", spread_of(times, [](const Times& t) { return t.backward; })},
           {"update", spread_of(times, [](const Times& t) { return t.update; })},
-          {"step", spread_of(times, [](const Times& t) { return t.total(); })}};
+          {"step", spread_of(times, [](const Times& t) { return t.total; })}};
 }
 
 void print(const BenchArguments& arguments, const nn::Description& network,
            const std::vector<train::StepTimes>& times) {
-  const std::vector<Row> rows = rows_of(times);
+  const std::vector<Row> rows = rows_of(times, arguments.backend == "cuda");
   const nn::NetworkCost cost = nn::cost_of(network.graph);
   const double step = rows.back().seconds.median;
   const double images = arguments.options.batch / step;
@@ -96,6 +99,65 @@ void print(const BenchArguments& arguments, const nn::Description& network,
   fmt::print("{:.0f} images/s, {:.1f} GFLOP/s\n", images, 1e-9 * flops);
 }
 
+void add_exchange(CLI::App& bench, BenchArguments& arguments) {
+  bench.add_option("--server", arguments.servers, "A server's control address (repeatable)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("HOST:PORT");
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    bench.add_option(name, value, text)->type_name(type)->capture_default_str()->needs("--server");
+  };
+  add("--job", arguments.job, "NAME", "Job to join; the same for all its workers");
+  add("--workers", arguments.workers, "N", "Number of workers in the job");
+  add("--wire-type", arguments.wire_type, "TYPE", "fp32, fp16 or bf16");
+  add("--transport", arguments.transport, "KIND", "auto, shm, tcp or verbs");
+}
+
+// fp16 needs a scale, bf16 and fp32 do not.
+constexpr float kHalfLossScale = 1024.0F;
+
+Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& options) {
+  if (arguments.servers.empty()) return {};
+  const auto wire = parse_data_type(arguments.wire_type);
+  if (!wire) {
+    return {Code::kInvalidArgument,
+            "--wire-type: " + arguments.wire_type + " is none of fp32, fp16, bf16"};
+  }
+  const LossScaling scaling =
+      options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
+  const ClientOptions client{
+      .servers = arguments.servers,
+      .job = arguments.job,
+      .workers = arguments.workers,
+      .transport = arguments.transport,
+      .wire_type = *wire,
+      .rule = options.rule,
+      .hyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F},
+      .loss_scale = {scaling, options.loss_scale}};
+  options.exchanger = [client](const std::vector<KeySpec>& keys) {
+    return train::make_remote_exchanger(client, keys);
+  };
+  return {};
+}
+
+// What the options say together. Errors name the option.
+Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
+  train::StepBenchOptions options = arguments.options;
+  options.backend = *train::parse_backend_kind(arguments.backend);
+  options.compute_type = *parse_data_type(arguments.compute_type);
+  if (options.backend != train::BackendKind::kOnednn && options.threads != 1) {
+    return Status(Code::kInvalidArgument, "--threads: the backend " + arguments.backend +
+                                              " computes on one thread; leave it out");
+  }
+  if (options.backend == train::BackendKind::kCuda) {
+    options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
+    options.rule = RuleKind::kMomentum;
+  }
+  if (options.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
+  PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));
+  return options;
+}
+
 }  // namespace
 
 CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
@@ -113,35 +175,36 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
   add("--threads", arguments.options.threads, 1, 1024, "Compute threads");
   add("--steps", arguments.options.steps, 1, 1'000'000, "Steps that are timed");
   add("--warm-up", arguments.options.warm_up, 0, 1'000'000, "Steps before them");
-  bench->add_option("--backend", arguments.backend, "onednn, or reference (plain C++, slow)")
+  bench->add_option("--backend", arguments.backend, "onednn, cuda, or reference (plain C++, slow)")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"onednn", "reference"}))
+      ->check(CLI::IsMember({"onednn", "cuda", "reference"}))
       ->capture_default_str();
-  bench->add_option("--compute-type", arguments.compute_type, "fp32, bf16 or fp16")
+  bench
+      ->add_option("--compute-type", arguments.compute_type,
+                   "fp32, bf16 or fp16; default: fp32 on CPUs, fp16 on GPUs")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  add_exchange(*bench, arguments);
+  add_cuda_options(*bench, arguments.cuda);
   bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
   return bench;
 }
 
-int bench_command(const BenchArguments& arguments) {
+int bench_command(BenchArguments arguments) {
   if (arguments.choice.what.empty()) {
     return fail({Code::kInvalidArgument,
                  "bench: give a model's name or a description's file (phub-worker model --list)"});
   }
   const auto network = find_network(arguments.choice);
   if (!network) return fail(network.error());
-  train::StepBenchOptions options = arguments.options;
-  options.backend = *train::parse_backend_kind(arguments.backend);
-  options.compute_type = *parse_data_type(arguments.compute_type);
-  if (options.backend == train::BackendKind::kReference && options.threads != 1) {
-    return fail({Code::kInvalidArgument,
-                 "--threads: the reference backend computes on one thread; leave it out"});
+  if (arguments.compute_type.empty()) {
+    arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
   }
+  const auto options = options_of(arguments);
+  if (!options) return fail(options.error());
   const bool bar = isatty(STDERR_FILENO) == 1;
-  const std::uint32_t all = options.warm_up + options.steps;
-  const auto times = train::bench_steps(network->graph, options, [&](std::uint32_t step) {
+  const std::uint32_t all = options->warm_up + options->steps;
+  const auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
     if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
   });
   if (bar) fmt::print(stderr, "\r      \r");

@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "worker/cuda_choice.h"
 #include "worker/model_choice.h"
 #include "worker/train/step_bench.h"
 
@@ -13,8 +15,13 @@ namespace phub {
 struct BenchArguments {
   ModelChoice choice;
   train::StepBenchOptions options;
+  CudaChoice cuda;
   std::string backend = "onednn";
-  std::string compute_type = "fp32";
+  std::string compute_type;  // empty: the backend's best
+  // Through servers: none, in this process.
+  std::vector<std::string> servers;
+  std::string job = "bench", wire_type = "fp32", transport = "auto";
+  std::uint32_t workers = 1;
   bool json = false;
 };
 
@@ -22,6 +29,6 @@ struct BenchArguments {
 CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments);
 
 // Prints the times; returns the process' exit status.
-int bench_command(const BenchArguments& arguments);
+int bench_command(BenchArguments arguments);
 
 }  // namespace phub

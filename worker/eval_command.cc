@@ -67,7 +67,8 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
             "--checkpoint: is missing, and the configuration has no train.checkpoint: give the "
             "safetensors file to evaluate"};
   }
-  const train::SessionOptions options = session_of(config, std::move(*network), false);
+  train::SessionOptions options = session_of(config, std::move(*network), false);
+  options.cuda = cuda_options(arguments.run.cuda, config.train().device());
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
       options, checkpoint, [&](std::span<const float> logits, double done) {

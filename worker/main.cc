@@ -8,6 +8,7 @@
 #include "worker/model_command.h"
 #include "worker/profile_command.h"
 #include "worker/train_command.h"
+#include "worker/tune_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
@@ -19,11 +20,13 @@ int main(int argc, char** argv) {
   phub::ProfileArguments profile_arguments;
   phub::ModelArguments model_arguments;
   phub::BenchArguments bench_arguments;
+  phub::TuneArguments tune_arguments;
   phub::add_train_command(app, train_arguments);
   const CLI::App* eval = phub::add_eval_command(app, eval_arguments);
   const CLI::App* profile = phub::add_profile_command(app, profile_arguments);
   const CLI::App* model = phub::add_model_command(app, model_arguments);
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
+  const CLI::App* tune = phub::add_tune_command(app, tune_arguments);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -33,5 +36,6 @@ int main(int argc, char** argv) {
   if (profile->parsed()) return phub::profile_command(profile_arguments);
   if (model->parsed()) return phub::model_command(model_arguments);
   if (bench->parsed()) return phub::bench_command(bench_arguments);
+  if (tune->parsed()) return phub::tune_command(tune_arguments);
   return phub::train_command(train_arguments);
 }

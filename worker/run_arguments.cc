@@ -67,6 +67,8 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
   if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
   if (o.compute_type) train.set_compute_type(*o.compute_type);
+  if (o.backend) train.set_backend(*o.backend);
+  if (o.cuda.device) train.set_device(*o.cuda.device);
   if (o.threads) train.set_threads(*o.threads);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
@@ -127,8 +129,10 @@ void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, "--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add_override(command, "--batch", o.batch, "N", "Images of one worker in one step");
   add_override(command, "--compute-type", o.compute_type, "TYPE",
-               "fp32, or bf16 (mixed precision)");
+               "fp32, bf16 or fp16, where the backend has it");
+  add_override(command, "--backend", o.backend, "KIND", "onednn, cuda or reference");
   add_override(command, "--threads", o.threads, "N", "Compute threads of this worker");
+  add_cuda_options(command, o.cuda);
 }
 
 void add_training_options(CLI::App& command, RunArguments& o) {

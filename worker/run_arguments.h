@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "proto/config.pb.h"
+#include "worker/cuda_choice.h"
 
 namespace phub {
 
@@ -18,12 +19,13 @@ struct RunArguments {
   std::string config_path;
   std::vector<std::string> servers;
   std::optional<std::string> job, transport, wire_type, data, metrics, tensorboard, checkpoint,
-      resume, log_level, tenant, loss_scale, compute_type;
+      resume, log_level, tenant, loss_scale, compute_type, backend;
   std::string credentials;
   std::optional<std::int32_t> index;
   std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate,
       checkpoint_steps;
   std::optional<std::uint64_t> seed;
+  CudaChoice cuda;
   bool local = false;
   bool restart_momentum = false;
   bool snapshot = false;
@@ -38,7 +40,7 @@ CLI::Option* add_override(CLI::App& command, const char* name, std::optional<T>&
 
 // --server, --local, --job ...: with whom a run exchanges, and how.
 void add_exchange_options(CLI::App& command, RunArguments& arguments);
-// --data, --batch, --threads, --seed: of one worker.
+// --data, --batch, --backend, --device ...: of one worker.
 void add_compute_options(CLI::App& command, RunArguments& arguments);
 // --epochs, --checkpoint ...: of a training.
 void add_training_options(CLI::App& command, RunArguments& arguments);

@@ -35,8 +35,9 @@ train::LossScalerOptions loss_scaler_of(const TrainConfig& train) {
 }
 
 DataType compute_type_of(const TrainConfig& train) {
-  return train.has_compute_type() ? parse_data_type(train.compute_type()).value()
-                                  : DataType::kFloat32;
+  if (train.has_compute_type()) return parse_data_type(train.compute_type()).value();
+  if (train.backend() != "cuda") return DataType::kFloat32;
+  return train.has_loss_scale() ? DataType::kFloat16 : DataType::kBfloat16;
 }
 
 // What the job is told: of a dynamic scale each round's votes tell.

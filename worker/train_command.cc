@@ -52,9 +52,10 @@ int train_command(const TrainArguments& arguments) {
   if (!network) return fail(network.error().with_context("model"), kExitUsage);
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
+  train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
+  options.cuda = cuda_options(arguments.run.cuda, config->train().device());
   const auto result = train::run_session(
-      session_of(*config, std::move(*network), arguments.verbose),
-      [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
+      options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
       [&] { return (*stop)->requested(); });
   if (!result) {
     // Asked to stop, the workers of a job do not leave it in the same step.

@@ -47,9 +47,8 @@ class Pair {
   Pair(CudnnTarget& target, const Graph& graph, const LoweringOptions& options)
       : lowered_(require(lower(graph, options))),
         interpreter_(lowered_, kNoise),
-        network_(
-            require(PlannedNetwork::create(target, lowered_, require(EngineCache::open({}, {})),
-                                           {.compute_type = options.compute_type}))) {
+        network_(require(PlannedNetwork::create(target, lowered_, cache_,
+                                                {.compute_type = options.compute_type}))) {
     require(network_->set_noise(kNoise, nullptr));
     for (const ParameterLayout& layout : lowered_.parameters) {
       // Of a size that keeps activations near 1.
@@ -124,6 +123,7 @@ class Pair {
     CHECK(differences <= tolerance * tolerance * squares);
   }
 
+  EngineCache cache_ = require(EngineCache::open({}, {}));
   Lowered lowered_;
   LoweredInterpreter interpreter_;
   std::unique_ptr<PlannedNetwork> network_;

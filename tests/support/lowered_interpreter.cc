@@ -51,7 +51,10 @@ void for_each_element(const ParameterLayout& layout, Visit visit) {
 }  // namespace
 
 LoweredInterpreter::LoweredInterpreter(const Lowered& lowered, std::uint64_t noise)
-    : lowered_(lowered), noise_(noise) {
+    : lowered_(lowered) {
+  for (const std::string& layer : lowered.layers) {
+    dropout_keys_.push_back(nn::DropoutMask(noise, layer, 0.0F).key());
+  }
   const auto floats_of = [](const Buffer& buffer) { return buffer.bytes() / size_of(buffer.type); };
   const MemoryPlan plan =
       plan_memory(lowered, [&](const Buffer& buffer) { return floats_of(buffer) * sizeof(float); });
@@ -69,13 +72,12 @@ void LoweredInterpreter::fill(BufferId id, float value) {
 }
 
 void LoweredInterpreter::run(const std::vector<Step>& steps) {
-  for (const Step& step : steps) {
-    if (const auto* graph = std::get_if<GraphStep>(&step.work)) {
-      run(*graph);
-    } else {
-      run(std::get<KernelStep>(step.work), lowered_.layers[step.layer]);
-    }
-  }
+  for (const Step& step : steps) run(step);
+}
+
+void LoweredInterpreter::run(const Step& step) {
+  if (const auto* graph = std::get_if<GraphStep>(&step.work)) return run(*graph);
+  run(std::get<KernelStep>(step.work), step.layer);
 }
 
 void LoweredInterpreter::run(const GraphStep& step) {
@@ -84,10 +86,9 @@ void LoweredInterpreter::run(const GraphStep& step) {
   interpret(step.graph, memory);
 }
 
-void LoweredInterpreter::run(const KernelStep& step, const std::string& layer) {
-  const std::uint64_t key = nn::DropoutMask(noise_, layer, step.ratio).key();
+void LoweredInterpreter::run(const KernelStep& step, std::size_t layer) {
   const KernelMemory memory{[this](BufferId id) -> void* { return buffers_[id].data(); },
-                            DataType::kFloat32, &key};
+                            DataType::kFloat32, &dropout_keys_[layer]};
   std::visit(RunKernel{}, arguments_of(lowered_, step, memory));
 }
 

@@ -17,12 +17,16 @@ namespace phub::testing {
 
 class LoweredInterpreter {
  public:
-  // `names`: of the network's layers, and `noise` of the step, for dropout. Memory starts as NaN,
+  // `noise`: of the step, for dropout. Memory starts as NaN,
   // so that what is read before it is written shows.
   LoweredInterpreter(const nn::cuda::Lowered& lowered, std::uint64_t noise);
 
   std::span<float> buffer(nn::cuda::BufferId id) const { return buffers_[id]; }
   void run(const std::vector<nn::cuda::Step>& steps);
+  void run(const nn::cuda::Step& step);
+  // By layer: DropoutMask::key(). At first those of `noise`.
+  std::span<std::uint64_t> dropout_keys() { return dropout_keys_; }
+  std::span<float> memory() { return memory_; }
 
   // Between the exchange's plain arrays and padded buffers.
   void write_parameter(std::size_t key, std::span<const float> plain);
@@ -34,10 +38,10 @@ class LoweredInterpreter {
  private:
   void fill(nn::cuda::BufferId id, float value);
   void run(const nn::cuda::GraphStep& step);
-  void run(const nn::cuda::KernelStep& step, const std::string& layer);
+  void run(const nn::cuda::KernelStep& step, std::size_t layer);
 
   const nn::cuda::Lowered& lowered_;
-  std::uint64_t noise_;
+  std::vector<std::uint64_t> dropout_keys_;
   std::vector<float> memory_;
   std::vector<std::span<float>> buffers_;
 };

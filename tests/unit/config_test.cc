@@ -172,6 +172,9 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
       {"train { batch: 0 }", "train.batch: 0", "1 to 65536"},
       {"train { epochs: 0 }", "train.epochs:", "at least 1"},
       {"train { threads: 0 }", "train.threads: 0", "1 to 1024"},
+      {"train { device: 1 }", "train.device:", "no effect"},
+      {"train { backend: \"cuda\" threads: 2 }", "train.threads:", "no effect"},
+      {"train { backend: \"cuda\" compute_type: \"fp16\" }", "train.compute_type:", "loss_scale"},
       {"train { compute_type: \"fp8\" }", "train.compute_type:", "bf16"},
   };
   for (const Case& c : cases) {

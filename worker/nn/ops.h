@@ -50,6 +50,12 @@ struct Binding {
   std::span<float> gradient;
 };
 
+// The same in another type's elements.
+struct TypedBinding {
+  std::span<const std::byte> parameter;
+  std::span<std::byte> gradient;
+};
+
 // State of an op that is not exchanged: batch normalisation's running statistics.
 struct Buffer {
   std::string name;  // "bn1.running_mean"

@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
 #include "common/base/status.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/loss.h"
@@ -24,6 +26,9 @@ struct KeyRange {
   std::uint32_t count = 0;
 };
 
+// Whether all elements of gradients are finite as they were written.
+enum class Finite : std::uint8_t { kUnknown, kYes, kNo };
+
 // Of layers with parameters only, but for the loss. An error ends the pass and is returned from it.
 class Hooks {
  public:
@@ -35,6 +40,18 @@ class Hooks {
   // In backward order: the layer's gradients are in their arrays; its parameters are not read again
   // before the next weights_needed.
   virtual Status grad_ready(const KeyRange& keys) = 0;
+  // Instead, from programs that looked at the gradients while writing them.
+  virtual Status grad_checked(const KeyRange& keys, Finite /*finite*/) { return grad_ready(keys); }
+};
+
+// How a program that keeps its parameters updates them (common/base/rule.h).
+struct OwnRule {
+  RuleKind kind = RuleKind::kMomentum;
+  float learning_rate = 0.0F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;    // of what decays (ParameterSpec::decays)
+  float gradient_scale = 1.0F;  // gradients are multiplied by it
+  LarsOptions lars = {};
 };
 
 enum class Pass { kForward, kBackward };
@@ -69,6 +86,20 @@ class Program {
 
   // One binding for each parameter. Errors: kInvalidArgument names the parameter.
   virtual Status bind(std::span<const Binding> bindings) = 0;
+  // The same with arrays of the type that travels, where the program reads and writes that itself.
+  virtual bool binds(DataType /*type*/) const { return false; }
+  virtual Status bind_typed(DataType /*type*/, std::span<const TypedBinding> /*bindings*/) {
+    return {Code::kInvalidArgument, "this backend's parameters and gradients are fp32"};
+  }
+  // Instead: parameters, gradients and the optimizer's state are the program's own. Then hooks are
+  // told the loss only, and update(), after backward, makes the step; gradients that are not finite
+  // make none. For training alone, where the parameters never leave the device.
+  virtual Status keep_parameters(std::span<const std::vector<float>> /*initial*/) {
+    return {Code::kInvalidArgument, "this backend updates parameters through an exchange only"};
+  }
+  virtual Status update(const OwnRule& /*rule*/) {
+    return {Code::kFailedPrecondition, "update: the parameters are not the program's own"};
+  }
 
   // Of the passes that follow; null: nobody looks, which costs nothing. False: this program's
   // layers cannot be told apart.

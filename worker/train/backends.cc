@@ -11,11 +11,19 @@ namespace phub::train {
 std::optional<BackendKind> parse_backend_kind(std::string_view word) {
   if (word == "onednn") return BackendKind::kOnednn;
   if (word == "reference") return BackendKind::kReference;
+  if (word == "cuda") return BackendKind::kCuda;
   return {};
 }
 
 Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
                                                   const ProgramOptions& options) {
+  if (options.backend == BackendKind::kCuda) {
+    PHUB_ASSIGN_OR_RETURN(const nn::Plugin* plugin, nn::load_plugin(options.cuda.plugin));
+    nn::DeviceProgramOptions program = options.cuda.program;
+    program.batch = options.batch;
+    program.compute_type = options.compute_type;
+    return plugin->make_program(graph, program);
+  }
   const nn::BackendOptions backend_options{.compute_type = options.compute_type,
                                            .threads = options.threads};
   PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference

@@ -6,20 +6,28 @@
 #include <string_view>
 
 #include "common/base/status.h"
+#include "worker/nn/plugin.h"
 #include "worker/nn/program.h"
 
 namespace phub::train {
 
-enum class BackendKind { kOnednn, kReference };
+enum class BackendKind { kOnednn, kReference, kCuda };
 
-// "onednn", "reference"; nothing for any other word.
+// "onednn", "reference", "cuda"; nothing for any other word.
 std::optional<BackendKind> parse_backend_kind(std::string_view word);
+
+// Of kCuda. The batch and the compute type in it are those of ProgramOptions.
+struct CudaOptions {
+  nn::PluginPlaces plugin{};
+  nn::DeviceProgramOptions program{};
+};
 
 struct ProgramOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   std::uint32_t batch = 1;
-  std::uint32_t threads = 1;  // compute threads, the calling one included
+  std::uint32_t threads = 1;  // compute threads, the calling one included; CPUs only
+  CudaOptions cuda{};
 };
 
 // The graph, runnable. The calling thread becomes the program's. Errors name the option.

@@ -67,17 +67,19 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                         options.graph ? *options.graph : nn::make_model(options.model));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = options.batch,
-                                             .threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, {.backend = options.backend,
+                                                        .compute_type = options.compute_type,
+                                                        .batch = options.batch,
+                                                        .threads = options.threads,
+                                                        .cuda = options.cuda}));
   std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : network->parameters()) {
+  for (const nn::ParameterSpec& spec : made->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
   }
   // Sgd has no state: what is held is the parameters, and once more as they come from the file.
   const auto exchanger = make_local_exchanger(keys, RuleKind::kSgd);
+  // A device may be reading the exchanger's arrays until it goes: before the exchanger does.
+  const std::unique_ptr<nn::Program> network = std::move(made);
   PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchanger));
   PHUB_RETURN_IF_ERROR(exchanger->initialise());
   PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));

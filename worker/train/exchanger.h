@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/dtype.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "worker/client/phub.h"
@@ -36,6 +38,18 @@ class Exchanger {
   virtual std::span<float> gradient(KeyId key) = 0;
   virtual std::span<const float> parameter(KeyId key) const = 0;
 
+  // The same as they travel, for programs that read and write that themselves. use_wire_arrays says
+  // so, before the first push of gradients: then what is pushed is wire_gradient(key), and
+  // gradient(key) is for initial parameters only.
+  virtual DataType wire_type() const { return DataType::kFloat32; }
+  virtual std::span<std::byte> wire_gradient(KeyId key) {
+    return std::as_writable_bytes(gradient(key));
+  }
+  virtual std::span<const std::byte> wire_parameter(KeyId key) const {
+    return std::as_bytes(parameter(key));
+  }
+  virtual void use_wire_arrays() {}
+
   // Takes the initial parameters from the gradient arrays; worker 0's become everyone's. Called
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;
@@ -51,6 +65,8 @@ class Exchanger {
   virtual Status set_hyper(const Hyper& hyper) = 0;
 
   virtual Status push(KeyId key) = 0;
+  // The same; whoever wrote the gradient, as it travels, knows whether all of it is finite.
+  virtual Status push_checked(KeyId key, bool /*finite*/) { return push(key); }
   // Returns at once for a key that is not under way.
   virtual Status wait(KeyId key) = 0;
 
@@ -74,6 +90,10 @@ class Exchanger {
   virtual std::string_view transport_reason() const { return "there is no choice"; }
   virtual ExchangeStatistics statistics() const = 0;
 };
+
+// Makes the exchange once the keys are known.
+using ExchangerFactory =
+    std::function<Result<std::unique_ptr<Exchanger>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
 // with a voted loss scale, the end of the step does.

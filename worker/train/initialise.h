@@ -16,7 +16,8 @@ namespace phub::train {
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
 
-// Binds the program's parameters and their gradients to the exchanger's arrays.
-Status bind(nn::Program& network, Exchanger& exchanger);
+// Binds the program's parameters and their gradients to the exchanger's arrays: where the program
+// can, to those that travel. Not so with `sums`, where somebody adds gradients up in between.
+Status bind(nn::Program& network, Exchanger& exchanger, bool sums = false);
 
 }  // namespace phub::train

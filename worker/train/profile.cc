@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "common/base/check.h"
 #include "worker/data/random.h"
 #include "worker/nn/cost.h"
 #include "worker/train/initialise.h"
@@ -238,6 +239,12 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
                         const ExchangerFactory& factory,
                         const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "--steps: is 0; give at least 1");
+  if (options.backend == BackendKind::kCuda) {
+    return Status(
+        Code::kInvalidArgument,
+        "train.backend: cuda queues a whole step, whose layers cannot be timed one by one: "
+        "profile onednn, or time the step with phub-worker bench --backend cuda");
+  }
   Profile result;
   result.layers = layers_of(graph, options.batch);
   result.peak_flops = options.peak_flops;
@@ -259,9 +266,7 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   PHUB_RETURN_IF_ERROR(prepare(*network, *exchanger, options.seed));
   const NoiseBatch batch(*network, options.seed);
   Recorder recorder(graph, *exchanger);
-  if (!network->observe(&recorder)) {
-    return Status(Code::kInvalidArgument, "train.backend: its layers cannot be timed one by one");
-  }
+  PHUB_CHECK(network->observe(&recorder), "a CPU's program has layers");
   std::vector<std::size_t> starts;
   std::vector<double> step_seconds;
   for (std::uint32_t index = 1; index <= options.warm_up + options.steps; ++index) {

@@ -30,8 +30,16 @@ class RemoteExchanger : public Exchanger {
     return shadow_ ? shadow_->gradients.of(key) : client_->gradient<float>(key);
   }
   std::span<const float> parameter(KeyId key) const override {
+    if (uses_wire_arrays_) from_wire(key);
     return shadow_ ? shadow_->parameters.of(key) : client_->parameter<float>(key);
   }
+
+  DataType wire_type() const override { return wire_; }
+  std::span<std::byte> wire_gradient(KeyId key) override { return client_->gradient_bytes(key); }
+  std::span<const std::byte> wire_parameter(KeyId key) const override {
+    return client_->parameter_bytes(key);
+  }
+  void use_wire_arrays() override { uses_wire_arrays_ = true; }
 
   Status initialise() override {
     const auto keys = static_cast<KeyId>(in_flight_.size());
@@ -50,13 +58,18 @@ class RemoteExchanger : public Exchanger {
 
   Status push(KeyId key) override {
     PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
-    to_wire(key);
+    if (!uses_wire_arrays_) to_wire(key);
     if (votes_ && !overflow_) {
       const auto wire = client_->gradient_bytes(key);
       overflow_ = !kernels::all_finite({wire.data(), wire_}, wire.size() / size_of(wire_));
     }
-    in_flight_[key] = true;
-    return client_->push(key);
+    return send(key);
+  }
+
+  Status push_checked(KeyId key, bool finite) override {
+    if (shadow_ && !uses_wire_arrays_) return push(key);  // was looked at before it was rounded
+    overflow_ = overflow_ || (votes_ && !finite);
+    return send(key);
   }
 
   Status end_step(float loss_scale) override {
@@ -76,7 +89,7 @@ class RemoteExchanger : public Exchanger {
     if (!in_flight_[key]) return {};
     PHUB_RETURN_IF_ERROR(client_->wait(key));
     in_flight_[key] = false;
-    from_wire(key);
+    if (!uses_wire_arrays_) from_wire(key);
     return {};
   }
 
@@ -92,6 +105,11 @@ class RemoteExchanger : public Exchanger {
   }
 
  private:
+  Status send(KeyId key) {
+    in_flight_[key] = true;
+    return client_->push(key);
+  }
+
   void to_wire(KeyId key) {
     if (!shadow_) return;
     const auto from = shadow_->gradients.of(key);
@@ -99,7 +117,7 @@ class RemoteExchanger : public Exchanger {
                      DataType::kFloat32, from.size());
   }
 
-  void from_wire(KeyId key) {
+  void from_wire(KeyId key) const {
     if (!shadow_) return;
     const auto to = shadow_->parameters.of(key);
     kernels::convert(std::as_writable_bytes(to).data(), DataType::kFloat32,
@@ -112,7 +130,8 @@ class RemoteExchanger : public Exchanger {
   bool votes_;
   bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;
-  std::optional<Shadow> shadow_;  // only with a 16-bit wire type
+  bool uses_wire_arrays_ = false;
+  mutable std::optional<Shadow> shadow_;  // only with a 16-bit wire type
 };
 
 }  // namespace

@@ -226,11 +226,11 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = options.batch,
-                                             .threads = options.threads}));
+  PHUB_ASSIGN_OR_RETURN(auto network, make_program(graph, {.backend = options.backend,
+                                                           .compute_type = options.compute_type,
+                                                           .batch = options.batch,
+                                                           .threads = options.threads,
+                                                           .cuda = options.cuda}));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
   if (!options.metrics.empty()) {
@@ -252,14 +252,16 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
-  PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
+  // A device may be writing to the exchange's arrays until it goes: before the exchange does.
+  const std::unique_ptr<nn::Program> program = std::move(network);
+  PHUB_RETURN_IF_ERROR(bind(*program, *exchanger, options.accumulate > 1));
   std::unique_ptr<EventFile> events;
   if (!options.tensorboard.empty()) {
     PHUB_ASSIGN_OR_RETURN(events,
                           EventFile::open(options.tensorboard /
                                           ("worker-" + std::to_string(exchanger->worker_index()))));
   }
-  return train(options, {*network, *exchanger, *loader, datasets.test, metrics.get(), events.get()},
+  return train(options, {*program, *exchanger, *loader, datasets.test, metrics.get(), events.get()},
                stopped);
 }
 

@@ -28,6 +28,7 @@ struct SessionOptions {
   std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
+  CudaOptions cuda{};
 
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path data_path{};
@@ -73,10 +74,6 @@ struct SessionResult {
   double test_accuracy = -1.0;  // negative: not evaluated
   double train_seconds = 0.0;
 };
-
-// Makes the exchange once the keys are known.
-using ExchangerFactory =
-    std::function<Result<std::unique_ptr<Exchanger>>(const std::vector<KeySpec>& keys)>;
 
 // `stopped` is asked after each step. Errors name the option and the cure.
 Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "worker/data/random.h"
 #include "worker/nn/program.h"
@@ -19,103 +21,168 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
-// Updates each key as soon as backward has written it, and measures that.
+// Pushes each key as soon as backward has written it, and measures that and the waits.
 class UpdateHooks : public nn::Hooks {
  public:
-  explicit UpdateHooks(Exchanger& exchanger) : exchanger_(exchanger) {}
+  explicit UpdateHooks(Exchanger* exchanger) : exchanger_(exchanger) {}
 
-  Status weights_needed(const nn::KeyRange&) override { return {}; }
+  Status weights_needed(const nn::KeyRange& keys) override {
+    return timed(keys, [&](KeyId key) { return exchanger_->wait(key); });
+  }
   Status loss_known(const nn::Loss& loss) override {
     is_finite_ = std::isfinite(loss.sum);
     return {};
   }
   Status grad_ready(const nn::KeyRange& keys) override {
-    const auto start = Clock::now();
-    for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.push(key));
-    }
-    seconds_ += seconds_between(start, Clock::now());
-    return {};
+    return timed(keys, [&](KeyId key) { return exchanger_->push(key); });
+  }
+  Status grad_checked(const nn::KeyRange& keys, nn::Finite finite) override {
+    return timed(
+        keys, [&](KeyId key) { return exchanger_->push_checked(key, finite == nn::Finite::kYes); });
   }
 
   double seconds() const { return seconds_; }
   bool is_finite() const { return is_finite_; }
 
  private:
-  Exchanger& exchanger_;
+  template <typename Each>
+  Status timed(const nn::KeyRange& keys, Each each) {
+    const auto start = Clock::now();
+    for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
+      PHUB_RETURN_IF_ERROR(each(key));
+    }
+    seconds_ += seconds_between(start, Clock::now());
+    return {};
+  }
+
+  Exchanger* exchanger_;
   bool is_finite_ = true;
   double seconds_ = 0.0;
 };
 
 class StepBench {
  public:
-  StepBench(nn::Program& network, Exchanger& exchanger, const StepBenchOptions& options)
+  // No exchanger: the program keeps its parameters.
+  StepBench(nn::Program& network, Exchanger* exchanger, const StepBenchOptions& options)
       : network_(network),
         exchanger_(exchanger),
-        seed_(options.seed),
+        options_(options),
         images_(network.input_elements()),
         labels_(options.batch) {}
 
   // Noise as images, any labels, and initial parameters.
   Status prepare() {
-    for (KeyId key = 0; key < network_.parameters().size(); ++key) {
-      fill_initial(network_.parameters()[key], seed_, key, exchanger_.gradient(key));
-    }
-    PHUB_RETURN_IF_ERROR(exchanger_.initialise());
-    PHUB_RETURN_IF_ERROR(bind(network_, exchanger_));
-    data::CounterRandom random(seed_, data::Purpose::kSynthetic, 0, 0);
+    PHUB_RETURN_IF_ERROR(exchanger_ != nullptr ? prepare_exchange() : prepare_own());
+    data::CounterRandom random(options_.seed, data::Purpose::kSynthetic, 0, 0);
     for (float& pixel : images_) pixel = 2.0F * random.uniform() - 1.0F;
     const std::size_t outputs = network_.output_elements() / labels_.size();
     const std::size_t classes = std::min<std::size_t>(outputs, 65'536);
     for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
-    return exchanger_.set_hyper({.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 1.0F});
+    end_ = Clock::now();
+    return network_.load(images_, labels_);
   }
 
   Result<StepTimes> step(std::uint32_t index) {
     UpdateHooks hooks(exchanger_);
     network_.set_noise(index);
     const auto start = Clock::now();
-    PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
+    if (options_.backend != BackendKind::kCuda) {
+      PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
+    }
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
-    PHUB_RETURN_IF_ERROR(network_.start_loss({}));
+    const double waited = hooks.seconds();
+    PHUB_RETURN_IF_ERROR(network_.start_loss({.gradient_scale = double{options_.loss_scale}}));
     const auto at_loss = Clock::now();
     PHUB_RETURN_IF_ERROR(network_.backward(hooks));
-    PHUB_RETURN_IF_ERROR(exchanger_.end_step(1.0F));
+    if (exchanger_ != nullptr) {
+      PHUB_RETURN_IF_ERROR(exchanger_->end_step(options_.loss_scale));
+    } else {
+      PHUB_RETURN_IF_ERROR(network_.update({.kind = options_.rule,
+                                            .learning_rate = kLearningRate,
+                                            .momentum = kMomentum,
+                                            .gradient_scale = 1.0F / options_.loss_scale}));
+    }
     const auto end = Clock::now();
     if (!hooks.is_finite()) {
       return Status(Code::kAborted, "the loss is not finite in step " + std::to_string(index));
     }
-    return StepTimes{.forward = seconds_between(start, forward),
+    const auto last = std::exchange(end_, end);
+    return StepTimes{.forward = seconds_between(start, forward) - waited,
                      .loss = seconds_between(forward, at_loss),
-                     .backward = seconds_between(at_loss, end) - hooks.seconds(),
-                     .update = hooks.seconds()};
+                     .backward = seconds_between(at_loss, end) - (hooks.seconds() - waited),
+                     .update = hooks.seconds(),
+                     .total = seconds_between(last, end)};
+  }
+
+  Status finish() {
+    for (KeyId key = 0; exchanger_ != nullptr && key < network_.parameters().size(); ++key) {
+      PHUB_RETURN_IF_ERROR(exchanger_->wait(key));
+    }
+    return {};
   }
 
  private:
+  static constexpr float kLearningRate = 1e-4F;
+  static constexpr float kMomentum = 0.9F;
+
+  Status prepare_exchange() {
+    for (KeyId key = 0; key < network_.parameters().size(); ++key) {
+      fill_initial(network_.parameters()[key], options_.seed, key, exchanger_->gradient(key));
+    }
+    PHUB_RETURN_IF_ERROR(exchanger_->initialise());
+    PHUB_RETURN_IF_ERROR(bind(network_, *exchanger_));
+    return exchanger_->set_hyper(
+        {.learning_rate = kLearningRate,
+         .momentum = kMomentum,
+         .gradient_scale = 1.0F / static_cast<float>(exchanger_->workers())});
+  }
+
+  Status prepare_own() {
+    std::vector<std::vector<float>> initial;
+    for (KeyId key = 0; key < network_.parameters().size(); ++key) {
+      initial.emplace_back(network_.parameters()[key].elements());
+      fill_initial(network_.parameters()[key], options_.seed, key, initial.back());
+    }
+    return network_.keep_parameters(initial);
+  }
+
   nn::Program& network_;
-  Exchanger& exchanger_;
-  std::uint64_t seed_;
+  Exchanger* exchanger_;
+  const StepBenchOptions& options_;
   std::vector<float> images_;
   std::vector<nn::Label> labels_;
+  Clock::time_point end_;  // of the last step
 };
+
+Result<std::unique_ptr<Exchanger>> make_exchanger(const nn::Program& network,
+                                                  const StepBenchOptions& options) {
+  std::vector<KeySpec> keys;
+  for (const nn::ParameterSpec& spec : network.parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  if (options.exchanger) return options.exchanger(keys);
+  const LossScaling kind = options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
+  return make_local_exchanger(keys, options.rule, {}, {kind, options.loss_scale});
+}
 
 }  // namespace
 
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = options.batch,
-                                             .threads = options.threads}));
-  std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : network->parameters()) {
-    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, {.backend = options.backend,
+                                                        .compute_type = options.compute_type,
+                                                        .batch = options.batch,
+                                                        .threads = options.threads,
+                                                        .cuda = options.cuda}));
+  std::unique_ptr<Exchanger> exchanger;
+  if (options.backend != BackendKind::kCuda || options.exchanger) {
+    PHUB_ASSIGN_OR_RETURN(exchanger, make_exchanger(*made, options));
   }
-  const auto exchanger = make_local_exchanger(keys, options.rule);
-  StepBench bench(*network, *exchanger, options);
+  // A device may be writing to the exchange's arrays until it goes: before the exchange does.
+  const std::unique_ptr<nn::Program> network = std::move(made);
+  StepBench bench(*network, exchanger.get(), options);
   PHUB_RETURN_IF_ERROR(bench.prepare());
   std::vector<StepTimes> times;
   for (std::uint32_t index = 1; index <= options.warm_up + options.steps; ++index) {
@@ -123,6 +190,7 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
     if (index > options.warm_up) times.push_back(step);
     on_step(index);
   }
+  PHUB_RETURN_IF_ERROR(bench.finish());
   return times;
 }
 

@@ -1,5 +1,5 @@
-// Times training steps of one network in this process: no server, no input pipeline, one batch of
-// noise over and over. What an exchange and an input pipeline can be compared with.
+// Times training steps of one network: no input pipeline, one batch of noise over and over. In this
+// process alone, what an exchange and an input pipeline can be compared with; or through servers.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,18 @@
 #include "common/base/status.h"
 #include "worker/nn/graph.h"
 #include "worker/train/backends.h"
+#include "worker/train/exchanger.h"
 
 namespace phub::train {
 
 struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
+  CudaOptions cuda{};
+  // Nothing: in this process. On a GPU that is the program's own, with rule sgd, momentum or lars.
+  ExchangerFactory exchanger{};
   RuleKind rule = RuleKind::kNesterov;
+  float loss_scale = 1.0F;  // the exchange divides by it
   std::uint32_t batch = 64;
   std::uint32_t threads = 1;
   std::uint32_t warm_up = 5;  // steps that are not timed
@@ -24,15 +29,17 @@ struct StepBenchOptions {
   std::uint64_t seed = 1;
 };
 
-// Seconds of one step. Forward begins with the images' copy to the backend. The update is the server's rule on this thread, key by key as backward
-// hands gradients over; backward is without it.
+// Seconds of one step. Forward begins with the images' copy to the backend; a GPU keeps them, as
+// frameworks do with synthetic images. The update is the server's rule on this thread, key by key
+// as backward hands gradients over, or the pushes and waits of an exchange; backward is without it.
+// On a GPU, whose work is queued, only the total is known: from the end of one step to that of the
+// next.
 struct StepTimes {
   double forward = 0.0;
   double loss = 0.0;
   double backward = 0.0;
   double update = 0.0;
-
-  double total() const { return forward + loss + backward + update; }
+  double total = 0.0;
 };
 
 // The calling thread becomes the compute thread. `on_step` is called after each step, with its

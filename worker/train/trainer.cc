@@ -70,6 +70,16 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     return {};
   }
 
+  Status grad_checked(const nn::KeyRange& keys, nn::Finite finite) override {
+    if (!is_first_ || !is_last_) return grad_ready(keys);
+    const auto start = Clock::now();
+    for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
+      PHUB_RETURN_IF_ERROR(exchanger_.push_checked(key, finite == nn::Finite::kYes));
+    }
+    seconds_ += seconds_since(start);
+    return {};
+  }
+
   double seconds() const { return seconds_; }
 
  private:

@@ -17,11 +17,6 @@
 
 namespace phub::nn::cuda {
 
-struct Candidate {
-  EngineChoice choice;
-  bool compiled_at_run_time = false;  // takes a second or two to plan
-};
-
 enum class Search {
   kQuick,     // what the heuristics think; the fallbacks only if they think nothing
   kThorough,  // both, for autotuning

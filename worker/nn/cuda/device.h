@@ -30,13 +30,20 @@ class DeviceMemory {
     const std::string context = std::to_string(bytes >> 20U) + " MiB on the GPU for " + what;
     if (bytes == 0) return memory;
     PHUB_RETURN_IF_ERROR(cuda_status(cudaMalloc(&memory->address_, bytes), context));
-    PHUB_RETURN_IF_ERROR(cuda_status(cudaMemset(memory->address_, 0, bytes), context));
+    PHUB_RETURN_IF_ERROR(memory->clear(context));
     return memory;
   }
 
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() { cudaFree(address_); }
+
+  // Zeros, on return: not every stream waits for the default one.
+  Status clear(const std::string& what) {
+    if (bytes_ == 0) return {};
+    PHUB_RETURN_IF_ERROR(cuda_status(cudaMemset(address_, 0, bytes_), what));
+    return cuda_status(cudaStreamSynchronize(nullptr), what);
+  }
 
   void* at(std::size_t offset) const { return static_cast<std::byte*>(address_) + offset; }
   std::size_t bytes() const { return bytes_; }

@@ -16,4 +16,10 @@ struct EngineChoice {
   bool operator==(const EngineChoice&) const = default;
 };
 
+// An engine configuration that cuDNN proposes.
+struct Candidate {
+  EngineChoice choice;
+  bool compiled_at_run_time = false;  // takes a second or two to plan
+};
+
 }  // namespace phub::nn::cuda

@@ -1,10 +1,12 @@
 #include "worker/nn/cuda/planned_network.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
 
 #include "kernels/cuda/network_kernels.h"
+#include "worker/nn/cuda/device_timer.h"
 #include "worker/nn/cuda/kernel_arguments.h"
 #include "worker/nn/dropout.h"
 
@@ -34,36 +36,26 @@ struct Launch {
   }
 };
 
-Result<std::unique_ptr<CudnnPlan>> make_plan(const CudnnTarget& target, const OpGraph& graph,
-                                             const EngineCache& cache, std::int64_t limit) {
-  if (const auto known = cache.find(graph.key())) {
-    auto plan = CudnnPlan::create(target, graph, known->choice);
-    if (plan && (*plan)->workspace_bytes() <= limit) return plan;
-  }
-  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target, graph, Search::kThorough));
-  return plan_first(target, graph, found, limit);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PlannedNetwork>> PlannedNetwork::create(CudnnTarget& target, Lowered lowered,
-                                                               const EngineCache& cache,
+                                                               EngineCache& cache,
                                                                const PlanOptions& options) {
   std::unique_ptr<PlannedNetwork> network(new PlannedNetwork(target, std::move(lowered), options));
   PHUB_RETURN_IF_ERROR(network->prepare(cache));
   return network;
 }
 
-Status PlannedNetwork::prepare(const EngineCache& cache) {
-  for (const auto* steps : {&lowered_.forward, &lowered_.backward, &lowered_.inference}) {
-    PHUB_RETURN_IF_ERROR(plan_graphs(*steps, cache));
-  }
+Status PlannedNetwork::prepare(EngineCache& cache) {
+  plan_ = plan_memory(lowered_, &Buffer::bytes);
+  const std::string what =
+      "activations, gradients and parameters (a smaller train.batch needs less)";
+  PHUB_ASSIGN_OR_RETURN(memory_, DeviceMemory::allocate(plan_.bytes, what));
+  PHUB_RETURN_IF_ERROR(plan_graphs(cache));
+  if (tuned_ > 0) PHUB_RETURN_IF_ERROR(memory_->clear(what));
   std::int64_t workspace = 0;
   for (const auto& [key, plan] : plans_) workspace = std::max(workspace, plan->workspace_bytes());
-  plan_ = plan_memory(lowered_, &Buffer::bytes);
-  PHUB_ASSIGN_OR_RETURN(memory_, DeviceMemory::allocate(plan_.bytes,
-                                                        "activations, gradients and parameters (a "
-                                                        "smaller train.batch needs less)"));
+  workspace_.reset();  // that of measurements
   PHUB_ASSIGN_OR_RETURN(
       workspace_, DeviceMemory::allocate(static_cast<std::size_t>(workspace), "cuDNN's workspace"));
   PHUB_ASSIGN_OR_RETURN(
@@ -83,15 +75,64 @@ Status PlannedNetwork::prepare(const EngineCache& cache) {
   return {};
 }
 
-Status PlannedNetwork::plan_graphs(const std::vector<Step>& steps, const EngineCache& cache) {
-  for (const Step& step : steps) {
-    const auto* graph = std::get_if<GraphStep>(&step.work);
-    if (graph == nullptr) continue;
-    std::unique_ptr<CudnnPlan>& plan = plans_[graph->graph.key()];
-    if (plan != nullptr) continue;
-    PHUB_ASSIGN_OR_RETURN(plan, make_plan(target_, graph->graph, cache, options_.workspace_limit));
+Status PlannedNetwork::plan_graphs(EngineCache& cache) {
+  std::vector<const GraphStep*> different;
+  for (const auto* steps : {&lowered_.forward, &lowered_.backward, &lowered_.inference}) {
+    for (const Step& step : *steps) {
+      const auto* graph = std::get_if<GraphStep>(&step.work);
+      if (graph != nullptr && plans_.try_emplace(graph->graph.key()).second) {
+        different.push_back(graph);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < different.size(); ++i) {
+    options_.progress(i, different.size());
+    PHUB_ASSIGN_OR_RETURN(plans_[different[i]->graph.key()], make_plan(*different[i], cache));
   }
   return {};
+}
+
+Result<std::unique_ptr<CudnnPlan>> PlannedNetwork::make_plan(const GraphStep& step,
+                                                             EngineCache& cache) {
+  const OpGraph& graph = step.graph;
+  const auto known = cache.find(graph.key());
+  if (known) {
+    auto plan = CudnnPlan::create(target_, graph, known->choice);
+    if (plan && (*plan)->workspace_bytes() <= options_.workspace_limit) return plan;
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, Search::kThorough));
+  if (!options_.tune) return plan_first(target_, graph, found, options_.workspace_limit);
+  const auto fastest =
+      find_fastest(found, [&](const EngineChoice& choice) { return timed(step, choice); });
+  if (!fastest) return fastest.error().with_context("cuDNN graph \"" + graph.name() + "\"");
+  ++tuned_;
+  // Not worth ending for: the choice is good for this run.
+  static_cast<void>(cache.add(graph.key(), *fastest));
+  return CudnnPlan::create(target_, graph, fastest->choice);
+}
+
+std::vector<void*> PlannedNetwork::addresses_of(const GraphStep& step) const {
+  std::vector<void*> addresses;
+  for (const BufferId id : step.buffers) addresses.push_back(address(id));
+  return addresses;
+}
+
+Result<TimedRun> PlannedNetwork::timed(const GraphStep& step, const EngineChoice& choice) {
+  PHUB_ASSIGN_OR_RETURN(auto made, CudnnPlan::create(target_, step.graph, choice));
+  const std::shared_ptr<const CudnnPlan> plan = std::move(made);
+  if (plan->workspace_bytes() > options_.workspace_limit) {
+    return Status(Code::kResourceExhausted, "its workspace is above the limit");
+  }
+  const auto bytes = static_cast<std::size_t>(plan->workspace_bytes());
+  if (workspace_ == nullptr || workspace_->bytes() < bytes) {
+    workspace_.reset();
+    PHUB_ASSIGN_OR_RETURN(workspace_, DeviceMemory::allocate(bytes, "cuDNN's workspace"));
+  }
+  PHUB_ASSIGN_OR_RETURN(auto binding, plan->bind(addresses_of(step), workspace_->at(0)));
+  const std::shared_ptr<const CudnnDescriptor> bound = std::move(binding);
+  return TimedRun([this, plan, bound] {
+    return device_microseconds([&] { return plan->execute(*bound); }, target_);
+  });
 }
 
 Result<std::vector<PlannedNetwork::Runnable>> PlannedNetwork::bind(
@@ -101,11 +142,9 @@ Result<std::vector<PlannedNetwork::Runnable>> PlannedNetwork::bind(
     bound.push_back({&step, nullptr, nullptr});
     const auto* graph = std::get_if<GraphStep>(&step.work);
     if (graph == nullptr) continue;
-    std::vector<void*> addresses;
-    for (const BufferId id : graph->buffers) addresses.push_back(address(id));
     bound.back().plan = plans_.at(graph->graph.key()).get();
     PHUB_ASSIGN_OR_RETURN(bound.back().bound,
-                          bound.back().plan->bind(addresses, workspace_->at(0)));
+                          bound.back().plan->bind(addresses_of(*graph), workspace_->at(0)));
   }
   return bound;
 }
@@ -136,8 +175,15 @@ std::vector<PlannedNetwork::Runnable>& PlannedNetwork::runnables(Pass pass) {
 }
 
 Status PlannedNetwork::run(Pass pass, cudaStream_t stream) {
+  return run(pass, 0, runnables(pass).size(), stream);
+}
+
+Status PlannedNetwork::run(Pass pass, std::size_t first, std::size_t last, cudaStream_t stream) {
   PHUB_RETURN_IF_ERROR(target_.set_stream(stream));
-  for (const Runnable& runnable : runnables(pass)) PHUB_RETURN_IF_ERROR(run(runnable, stream));
+  const std::span<const Runnable> steps(runnables(pass));
+  for (const Runnable& runnable : steps.subspan(first, last - first)) {
+    PHUB_RETURN_IF_ERROR(run(runnable, stream));
+  }
   return {};
 }
 

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Everything that is to be known about the CUDA backend on a machine with a GPU: one command.
+
+    bench/gpu_check.py [--build build/release] [--output gpu_check.json] [--minutes 10]
+                       [--python PYTHON_WITH_TORCH] [--models resnet50,...] [--batch 256]
+
+Versions; the GPU's tests; for each model the step here (tuned, fp16) and in PyTorch (eager, compile,
+CUDA graph; mixed precision, channels_last); the same step through a server on this host over shared
+memory; and, for the first model, without recorded passes, without fusion, and untuned. The most
+important comes first, and what does not fit into the minutes is written down as left out. Nothing is
+installed. Exit status: 0 if all that was run worked, 1 if not, 2 without a GPU or a build.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MODELS = "resnet50,alexnet_bn,vgg16,googlenet"
+TESTS = ("cuda_kernels_test", "cuda_network_test", "cuda_device_program_test")
+
+
+class Check:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.bin = arguments.build / "bin"
+        self.end = time.monotonic() + 60 * arguments.minutes
+        self.results = {"started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        self.failed = []
+
+    def save(self):
+        self.results["failed"] = self.failed
+        self.arguments.output.write_text(json.dumps(self.results, indent=1) + "\n")
+
+    def run(self, what, command, seconds, **more):
+        """The finished process, or None where there was no time, no program or an error."""
+        left = self.end - time.monotonic()
+        if left < 10:
+            self.failed.append(f"{what}: left out, the time is over")
+            return None
+        print(f"{what} ...", flush=True)
+        try:
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                                  timeout=min(seconds, left), check=False, **more)
+        except (subprocess.TimeoutExpired, OSError) as error:
+            self.failed.append(f"{what}: {error}")
+            return None
+        if done.returncode != 0:
+            words = (done.stderr or done.stdout).strip()[-2000:]
+            self.failed.append(f"{what}: exit status {done.returncode}: {words}")
+            print(f"  failed: {words}", flush=True)
+            return None
+        return done
+
+    def json_of(self, what, command, seconds, **more):
+        done = self.run(what, command, seconds, **more)
+        if done is None:
+            return None
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        result["notes"] = done.stderr.strip().splitlines()[-5:]
+        print(f"  {result['images_per_second']:.0f} images/s", flush=True)
+        return result
+
+    def versions(self):
+        query = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory"
+        done = self.run("versions", ["nvidia-smi", f"--query-gpu={query}", "--format=csv"], 20)
+        self.results["gpu"] = done.stdout.strip() if done else None
+        self.results["machine"] = {"cpus": os.cpu_count(), "kernel": os.uname().release}
+        commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True,
+                                text=True, check=False)
+        self.results["commit"] = commit.stdout.strip()
+        self.results["tests"] = {}
+
+    def tests(self):
+        for test in TESTS:
+            done = self.run(test, [self.arguments.build / "tests" / test], 120)
+            self.results["tests"][test] = done.stdout.strip()[-400:] if done else "failed"
+        self.save()
+
+    def bench(self, what, model, *options, seconds=180):
+        steps = ["--batch", self.arguments.batch, "--steps", 50, "--warm-up", 10]
+        command = [self.bin / "phub-worker", "bench", model, "--backend", "cuda", "--json"]
+        return self.json_of(f"{model}, {what}", [*command, *steps, *options], seconds)
+
+    def torch(self, model, mode):
+        with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
+            text = self.run(f"{model}, description",
+                            [self.bin / "phub-worker", "model", model, "--textproto"], 10)
+            if text is None:
+                return None
+            file.write(text.stdout)
+            file.flush()
+            command = [self.arguments.python, ROOT / "bench/torch_step.py", file.name, "--mode",
+                       mode, "--batch", self.arguments.batch, "--steps", 50]
+            return self.json_of(f"{model}, PyTorch {mode}", command, 180)
+
+    def through_server(self, model, wire):
+        """The same step, its gradients through a server on this host over shared memory."""
+        command = [self.bin / "phub-server", "--control", "127.0.0.1:0", "--print-ready"]
+        server = subprocess.Popen([str(word) for word in command], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            ready = re.search(r"control=(\S+)", server.stdout.readline())
+            if ready is None:
+                self.failed.append(f"{model}, through a server: it did not start")
+                return None
+            address = ready.group(1)
+            return self.bench(f"through a server, {wire}", model, "--server", address,
+                              "--wire-type", wire, "--transport", "shm")
+        finally:
+            server.terminate()
+            server.wait(20)
+
+    def model(self, model):
+        entry = self.results.setdefault("models", {}).setdefault(model, {})
+        entry["phub"] = self.bench("tuned", model, "--tune", seconds=400)
+        self.save()
+        for mode in ("eager", "graph", "compile"):
+            entry[f"torch_{mode}"] = self.torch(model, mode)
+            self.save()
+        entry["phub_server_fp16"] = self.through_server(model, "fp16")
+        torch = [entry[f"torch_{mode}"] for mode in ("eager", "graph", "compile")]
+        best = max((t["images_per_second"] for t in torch if t), default=None)
+        ours = entry["phub"] and entry["phub"]["images_per_second"]
+        served = entry["phub_server_fp16"] and entry["phub_server_fp16"]["images_per_second"]
+        if best and ours:
+            entry["against_best_torch"] = ours / best
+            entry["against_eager_torch"] = torch[0] and ours / torch[0]["images_per_second"]
+        if ours and served:
+            entry["server_against_alone"] = served / ours
+        self.save()
+
+    def ablations(self, model):
+        entry = self.results["models"][model]
+        empty = ["--engine-cache", "/dev/null"]
+        for name, options in (("unrecorded", ["--unrecorded"]), ("unfused", ["--unfused", "--tune"]),
+                              ("untuned", empty), ("bf16", ["--compute-type", "bf16", "--tune"])):
+            entry[f"phub_{name}"] = self.bench(name, model, *options)
+            self.save()
+        entry["phub_server_fp32"] = self.through_server(model, "fp32")
+        self.save()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
+    parser.add_argument("--output", type=pathlib.Path, default=pathlib.Path("gpu_check.json"))
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--batch", type=int, default=256)
+    arguments = parser.parse_args()
+    plugin = arguments.build / "bin/libphub_cuda.so"
+    if not plugin.exists():
+        print(f"{plugin} is not there: cmake --workflow --preset release, where nvcc and cuDNN 9's "
+              "headers are", file=sys.stderr)
+        return 2
+    if shutil.which("nvidia-smi") is None:
+        print("nvidia-smi is not there: is this a machine with an NVIDIA GPU?", file=sys.stderr)
+        return 2
+    check = Check(arguments)
+    check.versions()
+    check.tests()
+    models = arguments.models.split(",")
+    for model in models:
+        check.model(model)
+    check.ablations(models[0])
+    check.save()
+    print(f"{arguments.output}: {len(check.failed)} of its parts failed or were left out")
+    return 1 if check.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+// A CUDA program on a GPU, with its streams, graphs and registered memory, beside oneDNN in fp32.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cuda/networks.h"
+#include "tests/cuda/program_rig.h"
+#include "worker/nn/cuda/cuda_runtime.h"
+#include "worker/nn/cuda/planned_runner.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+using testing::Descent;
+using testing::distance;
+using testing::require;
+
+constexpr std::uint32_t kBatch = 16;
+
+struct DeviceOptions {
+  DataType type = DataType::kFloat16;
+  bool record = true;
+  bool tune = false;
+};
+
+std::unique_ptr<CudaProgram> make_program(const Graph& graph, const DeviceOptions& options,
+                                          std::vector<std::string>& notes) {
+  auto runtime = require(CudaRuntime::create(0));
+  auto runner = require(PlannedRunner::create(
+      *runtime, graph,
+      {.lowering = {.batch = kBatch, .compute_type = options.type}, .tune = options.tune}));
+  return require(CudaProgram::create(
+      graph, std::move(runtime), std::move(runner),
+      {.batch = kBatch, .record = options.record, .note = [&notes](std::string_view note) {
+         notes.emplace_back(note);
+       }}));
+}
+
+struct Batch {
+  Batch(const Program& program, unsigned seed) : images(program.input_elements()), labels(kBatch) {
+    std::mt19937 random(seed);
+    for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
+    const std::size_t classes = program.output_elements() / kBatch;
+    for (Label& label : labels) label = static_cast<Label>(random() % classes);
+  }
+  std::vector<float> images;
+  std::vector<Label> labels;
+};
+
+void step(Program& program, Descent& hooks, unsigned seed) {
+  const Batch batch(program, seed);
+  require(program.load(batch.images, batch.labels));
+  program.set_noise(seed);
+  require(program.forward(Mode::kTraining, hooks));
+  require(program.start_loss({.gradient_scale = 16.0}));
+  require(program.backward(hooks));
+}
+
+TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not") {
+  const Graph graph = phub::nn::testing::blocks();
+  const DeviceOptions options{.type = GENERATE(DataType::kFloat16, DataType::kBfloat16),
+                              .record = GENERATE(false, true),
+                              .tune = GENERATE(false, true)};
+  INFO(name_of(options.type) << (options.record ? ", recorded" : "")
+                             << (options.tune ? ", tuned" : ""));
+  const auto network =
+      require(Network::create(graph, require(make_onednn_backend({})), {.batch = kBatch}));
+  Descent own(network->parameters(), 5), oracle(network->parameters(), 5);
+  own.learning_rate = oracle.learning_rate = 0.002F;
+  std::vector<std::string> notes;
+  const auto program = make_program(graph, options, notes);
+  require(program->bind(own.bindings()));
+  require(network->bind(oracle.bindings()));
+  for (unsigned number = 1; number <= 5; ++number) {
+    step(*program, own, number);
+    step(*network, oracle, number);
+    INFO("step " << number);
+    CHECK(own.loss.sum == Approx(oracle.loss.sum).epsilon(0.05));
+    double differences = 0.0;
+    for (std::size_t key = 0; key < own.gradients.size(); ++key) {
+      differences += distance(own.gradients[key], oracle.gradients[key]);
+    }
+    const double mean = differences / static_cast<double>(own.gradients.size());
+    CHECK(mean < (options.type == DataType::kFloat16 ? 0.05 : 0.25));
+    CHECK(own.not_finite == 0);
+  }
+  for (const std::string& note : notes) FAIL_CHECK(note);  // recorded and registered, or it is told
+}
+
+TEST_CASE("A GPU that keeps its parameters learns a batch by heart") {
+  const Graph graph = phub::nn::testing::blocks();
+  std::vector<std::string> notes;
+  const auto program = make_program(graph, {}, notes);
+  Descent hooks(program->parameters(), 5);
+  require(program->keep_parameters(hooks.parameters));
+  double first = 0.0;
+  for (unsigned number = 0; number < 60; ++number) {
+    step(*program, hooks, 1);
+    require(program->update(
+        {.learning_rate = 0.02F, .momentum = 0.9F, .gradient_scale = 1.0F / 16.0F}));
+    if (number == 0) first = hooks.loss.sum;
+  }
+  CHECK(hooks.loss.sum < 0.5 * first);
+}
+
+TEST_CASE("Gradients that overflow are told by the layer") {
+  const Graph graph = phub::nn::testing::blocks();
+  std::vector<std::string> notes;
+  const auto program = make_program(graph, {}, notes);
+  Descent hooks(program->parameters(), 5);
+  hooks.learning_rate = 0.0F;
+  require(program->bind(hooks.bindings()));
+  const Batch batch(*program, 1);
+  for (const double scale : {1e30, 1.0}) {
+    require(program->load(batch.images, batch.labels));
+    require(program->forward(Mode::kTraining, hooks));
+    require(program->start_loss({.gradient_scale = scale}));
+    hooks.not_finite = 0;
+    require(program->backward(hooks));
+    CHECK((hooks.not_finite > 0) == (scale > 1.0));
+  }
+}
+
+}  // namespace
+}  // namespace phub::nn::cuda

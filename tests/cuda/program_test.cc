@@ -1,0 +1,258 @@
+// A CUDA program on the host's runtime, step for step against oneDNN: whatever order lanes and
+// events leave open, recorded and not, with and without registered memory.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/host_array.h"
+#include "tests/cuda/networks.h"
+#include "tests/cuda/program_rig.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+using testing::distance;
+using testing::Rig;
+using testing::RigOptions;
+
+constexpr double kTolerance = 2e-3;
+
+void check_equal(Rig& rig) {
+  CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));
+  CHECK(rig.own->loss.correct == rig.oracle->loss.correct);
+  for (std::size_t key = 0; key < rig.own->gradients.size(); ++key) {
+    INFO(rig.program->parameters()[key].name);
+    CHECK(distance(rig.own->gradients[key], rig.oracle->gradients[key]) < kTolerance);
+    CHECK(distance(rig.own->parameters[key], rig.oracle->parameters[key]) < kTolerance);
+  }
+}
+
+void check_buffers(Rig& rig) {
+  const auto own = testing::require(rig.program->read_buffers());
+  const auto oracle = testing::require(rig.network->read_buffers());
+  REQUIRE(own.size() == oracle.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    CHECK(own[i].name == oracle[i].name);
+    CHECK(distance(own[i].values, oracle[i].values) < kTolerance);
+  }
+}
+
+TEST_CASE("Steps of a program on a device are those of oneDNN, in whatever order work is done") {
+  const unsigned seed = GENERATE(range(1U, 13U));
+  const bool record = seed % 2 == 0;
+  Rig rig(phub::nn::testing::blocks(),
+          {.runtime = {.seed = seed}, .record = record, .fuse = seed % 3 != 0});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  for (unsigned step = 1; step <= 3; ++step) {
+    rig.new_batch(step);
+    rig.step({.label_smoothing = 0.1F, .gradient_scale = step == 2 ? 4.0 : 1.0});
+    check_equal(rig);
+  }
+  check_buffers(rig);
+  CHECK((rig.runtime->launches() > 0) == record);
+  CHECK(rig.notes.empty());
+}
+
+TEST_CASE("Every layer is awaited once before forward and told once in backward") {
+  Rig rig(phub::nn::testing::blocks(), {});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  for (unsigned step = 1; step <= 3; ++step) {
+    rig.new_batch(step);
+    rig.step();
+    for (auto* keys : {&rig.own->needed, &rig.own->told, &rig.oracle->needed, &rig.oracle->told}) {
+      std::sort(keys->begin(), keys->end());
+    }
+    CHECK(rig.own->needed == rig.oracle->needed);
+    CHECK(rig.own->told == rig.oracle->told);
+    CHECK(rig.own->not_finite == 0);
+  }
+}
+
+TEST_CASE("Memory that cannot be registered is copied through pinned memory, which is told") {
+  const bool all = GENERATE(false, true);
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = 3, .registers = !all}});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  CHECK(rig.notes.empty() == !all);
+  if (all) CHECK_THAT(rig.notes.front(), Catch::Contains("cannot be pinned"));
+  for (unsigned step = 1; step <= 3; ++step) {
+    rig.new_batch(step);
+    rig.step();
+  }
+  check_equal(rig);
+}
+
+TEST_CASE("A device that records no passes runs them kernel by kernel, and says so once") {
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.records = false}});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  for (unsigned step = 1; step <= 3; ++step) {
+    rig.new_batch(step);
+    rig.step();
+  }
+  check_equal(rig);
+  REQUIRE(rig.notes.size() == 1);
+  CHECK_THAT(rig.notes.front(), Catch::Contains("cannot be recorded"));
+}
+
+TEST_CASE("Evaluation between steps uses the running statistics and leaves the steps alone") {
+  const unsigned seed = GENERATE(range(1U, 5U));
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  for (unsigned step = 1; step <= 3; ++step) {
+    rig.new_batch(step);
+    rig.step();
+    Loss losses[2];
+    std::vector<float> outputs[2];
+    for (const unsigned batch : {100 + step, 200 + step}) {
+      rig.new_batch(batch);
+      for (std::size_t i = 0; i < 2; ++i) {
+        Program& program = *rig.both()[i];
+        testing::require(program.forward(Mode::kInference, i == 0 ? *rig.own : *rig.oracle));
+        losses[i] = testing::require(program.loss());
+        outputs[i].resize(program.output_elements());
+        testing::require(program.read_output(outputs[i]));
+      }
+      CHECK(distance(outputs[0], outputs[1]) < kTolerance);
+      CHECK(losses[0].sum == Approx(losses[1].sum).epsilon(1e-3));
+      CHECK(losses[0].correct == losses[1].correct);
+    }
+  }
+  check_equal(rig);
+  check_buffers(rig);
+}
+
+TEST_CASE("What is written to the buffers counts from the next forward on") {
+  Rig rig(phub::nn::testing::blocks(), {});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  rig.new_batch(1);
+  rig.step();
+  for (Program* each : rig.both()) {
+    for (nn::Buffer buffer : testing::require(each->read_buffers())) {
+      for (float& value : buffer.values) value = 0.5F;
+    }
+  }
+  rig.new_batch(2);
+  rig.step();
+  check_buffers(rig);
+}
+
+TEST_CASE("Arrays of the type that travels are read and written as such") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = 7}});
+  REQUIRE(rig.program->binds(type));
+  std::vector<std::vector<std::byte>> parameters, gradients;
+  std::vector<TypedBinding> bindings;
+  for (std::size_t key = 0; key < rig.own->parameters.size(); ++key) {
+    std::vector<float>& values = rig.own->parameters[key];
+    parameters.emplace_back(2 * values.size());
+    gradients.emplace_back(2 * values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      kernels::cuda::reference::store(parameters.back().data(), type, at, values[i]);
+      // The oracle computes with the same, rounded numbers.
+      rig.oracle->parameters[key][i] =
+          kernels::cuda::reference::load(parameters.back().data(), type, at);
+    }
+  }
+  for (std::size_t key = 0; key < parameters.size(); ++key) {
+    bindings.push_back({parameters[key], gradients[key]});
+  }
+  testing::require(rig.program->bind_typed(type, bindings));
+  rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
+  rig.new_batch(1);
+  rig.step();
+  for (std::size_t key = 0; key < gradients.size(); ++key) {
+    std::vector<float> values;
+    for (std::size_t i = 0; i < rig.oracle->gradients[key].size(); ++i) {
+      values.push_back(kernels::cuda::reference::load(gradients[key].data(), type,
+                                                      static_cast<std::int64_t>(i)));
+    }
+    CHECK(distance(values, rig.oracle->gradients[key]) <
+          (type == DataType::kFloat16 ? 4e-3 : 1e-2));
+  }
+  CHECK(rig.own->not_finite == 0);
+
+  rig.new_batch(1);
+  rig.step({.gradient_scale = 1e9});  // fits into bf16
+  CHECK((rig.own->not_finite > 0) == (type == DataType::kFloat16));
+  const std::size_t before = rig.own->not_finite;
+  rig.new_batch(1);
+  rig.step();
+  CHECK(rig.own->not_finite == before);
+}
+
+TEST_CASE("A loss that is refused ends backward before a gradient is told") {
+  Rig rig(phub::nn::testing::blocks(), {});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  rig.new_batch(1);
+  rig.own->status = Status(Code::kAborted, "no");
+  testing::require(rig.program->forward(Mode::kTraining, *rig.own));
+  testing::require(rig.program->start_loss({}));
+  CHECK(rig.program->backward(*rig.own).code() == Code::kAborted);
+  CHECK(rig.own->told.empty());
+}
+
+TEST_CASE("A program that keeps its parameters updates them as a server would") {
+  const unsigned seed = GENERATE(range(1U, 7U));
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}, .record = seed % 2 == 0});
+  testing::require(rig.program->keep_parameters(rig.own->parameters));
+  rig.oracle->learning_rate = 0.0F;
+  std::vector<std::vector<float>> velocities;
+  for (const auto& parameter : rig.oracle->parameters) velocities.emplace_back(parameter.size());
+  OwnRule rule{
+      .learning_rate = 0.05F, .momentum = 0.9F, .weight_decay = 0.01F, .gradient_scale = 0.25F};
+  for (unsigned step = 1; step <= 4; ++step) {
+    rig.new_batch(step);
+    rig.step({.gradient_scale = 4.0});
+    testing::require(rig.program->update(rule));
+    CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(2e-3));
+    CHECK(rig.own->told.empty());
+    for (std::size_t key = 0; key < velocities.size(); ++key) {
+      const bool decays = rig.program->parameters()[key].decays();
+      for (std::size_t i = 0; i < velocities[key].size(); ++i) {
+        float& weight = rig.oracle->parameters[key][i];
+        const float gradient =
+            0.25F * rig.oracle->gradients[key][i] + (decays ? 0.01F * weight : 0.0F);
+        velocities[key][i] = 0.9F * velocities[key][i] + gradient;
+        weight -= 0.05F * velocities[key][i];
+      }
+    }
+  }
+}
+
+TEST_CASE("Gradients that overflow make no step of a program that keeps its parameters") {
+  Rig rig(phub::nn::testing::blocks(), {});
+  testing::require(rig.program->keep_parameters(rig.own->parameters));
+  const OwnRule rule{.learning_rate = 0.05F};
+  double losses[2] = {};
+  for (double& loss : losses) {
+    rig.new_batch(1);
+    rig.step({.gradient_scale = INFINITY});
+    testing::require(rig.program->update(rule));
+    loss = rig.own->loss.sum;
+  }
+  CHECK(std::isfinite(losses[0]));
+  CHECK(losses[0] == losses[1]);
+  const Status refused = rig.program->update({.kind = RuleKind::kNesterov});
+  CHECK(refused.code() == Code::kInvalidArgument);
+}
+
+TEST_CASE("What a program on a GPU cannot do is refused with the cure") {
+  Graph pixels({.channels = 3, .height = 4, .width = 4});
+  pixels.add("conv", Convolution{.channels = 8}, {0});
+  Graph channels({.channels = 5, .height = 4, .width = 4});
+  channels.add("fc", InnerProduct{.outputs = 4}, {0});
+  const auto refusal = [](const Graph& graph) {
+    auto runtime =
+        std::make_unique<phub::testing::HostRuntime>(phub::testing::HostRuntime::Options{});
+    auto runner = std::make_unique<phub::testing::HostRunner>(
+        *runtime, testing::require(lower(graph, {.batch = 1})));
+    return CudaProgram::create(graph, std::move(runtime), std::move(runner), {.batch = 1}).error();
+  };
+  CHECK_THAT(refusal(pixels).message(), Catch::Contains("global_average_pool"));
+  CHECK_THAT(refusal(channels).message(), Catch::Contains("at most 4"));
+}
+
+}  // namespace
+}  // namespace phub::nn::cuda

@@ -1,0 +1,245 @@
+#include "tests/support/host_runtime.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "kernels/cuda/training_reference.h"
+
+namespace phub::testing {
+
+using nn::cuda::Block;
+using nn::cuda::BlockPointer;
+using nn::cuda::Event;
+using nn::cuda::EventPointer;
+using nn::cuda::Recording;
+using nn::cuda::RecordingPointer;
+
+struct HostRuntime::HostEvent : Event {
+  Front front;
+  std::uint64_t recording = 0;  // in which it was recorded last; 0: in none
+};
+
+struct HostRuntime::HostRecording : Recording {
+  std::vector<Node> nodes;
+  Front front;  // of kCompute, at the end
+};
+
+// Memory that copies may touch, while it lives.
+class HostRuntime::Range : public Block {
+ public:
+  Range(HostRuntime& runtime, std::byte* own, std::span<std::byte> memory)
+      : runtime_(runtime), own_(own) {
+    address = memory.data();
+    bytes = memory.size();
+    runtime_.adopt(address, bytes);
+  }
+  ~Range() override { runtime_.forget(address); }
+
+ private:
+  HostRuntime& runtime_;
+  std::unique_ptr<std::byte[]> own_;
+};
+
+namespace {
+
+Status misuse(const std::string& what) { return {Code::kInternal, "the host's runtime: " + what}; }
+
+}  // namespace
+
+void HostRuntime::adopt(const void* address, std::size_t bytes) {
+  reachable_[static_cast<const std::byte*>(address)] = bytes;
+}
+
+void HostRuntime::forget(const void* address) {
+  reachable_.erase(static_cast<const std::byte*>(address));
+}
+
+bool HostRuntime::reaches(const void* address, std::size_t bytes) const {
+  const auto* start = static_cast<const std::byte*>(address);
+  return std::any_of(reachable_.begin(), reachable_.end(), [&](const auto& range) {
+    return start >= range.first && start + bytes <= range.first + range.second;
+  });
+}
+
+Result<BlockPointer> HostRuntime::memory(std::size_t bytes) {
+  auto* own = new std::byte[bytes + 1]();  // never empty, so that addresses differ
+  return BlockPointer(std::make_unique<Range>(*this, own, std::span(own, bytes)));
+}
+
+Result<BlockPointer> HostRuntime::device_memory(std::size_t bytes, const std::string&) {
+  return memory(bytes);
+}
+
+Result<BlockPointer> HostRuntime::pinned_memory(std::size_t bytes, const std::string&) {
+  return memory(bytes);
+}
+
+Result<BlockPointer> HostRuntime::register_host(std::span<std::byte> pages, bool read_only) {
+  if (!options_.registers || (read_only && !options_.registers_read_only)) {
+    return Status(Code::kInternal, "operation not supported");
+  }
+  ++registered_;
+  return BlockPointer(std::make_unique<Range>(*this, nullptr, pages));
+}
+
+Result<EventPointer> HostRuntime::make_event() {
+  return EventPointer(std::make_unique<HostEvent>());
+}
+
+Status HostRuntime::queue(Lane lane, std::function<void()> work) {
+  if (is_recording(lane)) {
+    recorded_.push_back({std::move(work), recorded_fronts_[index(lane)]});
+    recorded_fronts_[index(lane)] = {recorded_.size() - 1};
+    return {};
+  }
+  if (recording_) return misuse("work on a lane that has not joined the recording");
+  pending_[next_] = {std::move(work), fronts_[index(lane)]};
+  fronts_[index(lane)] = {next_++};
+  return {};
+}
+
+Status HostRuntime::copy(void* to, const void* from, std::size_t bytes, Lane lane) {
+  if (!reaches(to, bytes) || !reaches(from, bytes)) {
+    return misuse("a copy of memory that the device does not reach");
+  }
+  return queue(lane, [=] { std::memcpy(to, from, bytes); });
+}
+
+Status HostRuntime::launch(const nn::cuda::ProgramKernel& kernel, Lane lane) {
+  return queue(lane, [kernel] {
+    std::visit([](const auto& arguments) { kernels::cuda::reference::run(arguments); }, kernel);
+  });
+}
+
+Status HostRuntime::record(Event& event, Lane lane) {
+  auto& own = static_cast<HostEvent&>(event);
+  const bool inside = is_recording(lane);
+  own.front = inside ? recorded_fronts_[index(lane)] : fronts_[index(lane)];
+  own.recording = inside ? recording_number_ : 0;
+  return {};
+}
+
+Status HostRuntime::wait(Lane lane, const Event& event) {
+  const auto& own = static_cast<const HostEvent&>(event);
+  if (own.recording != 0 && own.recording != recording_number_) {
+    return misuse("a wait for an event that was recorded in an ended recording");
+  }
+  const bool joins = recording_ && own.recording == recording_number_;
+  if (is_recording(lane) && !joins) return misuse("a recording waits for an event outside of it");
+  if (own.recording != 0 && !joins) return misuse("a wait for an event of a recording");
+  if (joins) joined_[index(lane)] = true;
+  Front& front = joins ? recorded_fronts_[index(lane)] : fronts_[index(lane)];
+  for (const NodeId node : own.front) {
+    if (std::find(front.begin(), front.end(), node) == front.end()) front.push_back(node);
+  }
+  return {};
+}
+
+bool HostRuntime::is_done(const Front& front) const {
+  return std::none_of(front.begin(), front.end(),
+                      [&](NodeId node) { return pending_.count(node) > 0; });
+}
+
+// REQUIRES: something is pending. What is queued later never holds up what was queued before, so
+// there is always something that can be done.
+void HostRuntime::do_one() {
+  std::vector<NodeId> ready;
+  for (const auto& [id, node] : pending_) {
+    if (is_done(node.needs)) ready.push_back(id);
+  }
+  const NodeId chosen = ready[random_() % ready.size()];
+  const auto work = std::move(pending_[chosen].work);
+  pending_.erase(chosen);
+  work();
+}
+
+Status HostRuntime::synchronise(const Event& event) {
+  const auto& own = static_cast<const HostEvent&>(event);
+  if (recording_) return misuse("a wait of the host in a recording");
+  if (own.recording != 0) return misuse("the host waits for an event of a recording");
+  while (!is_done(own.front)) do_one();
+  return {};
+}
+
+Status HostRuntime::synchronise(Lane lane) {
+  if (recording_) return misuse("a wait of the host in a recording");
+  while (!is_done(fronts_[index(lane)])) do_one();
+  return {};
+}
+
+Result<bool> HostRuntime::idle() {
+  if (recording_) return misuse("a question of the host in a recording");
+  for (unsigned i = random_() % 4; i > 0 && !pending_.empty(); --i) do_one();
+  return pending_.empty();
+}
+
+Status HostRuntime::begin_recording() {
+  if (!options_.records) return {Code::kInternal, "operation not permitted"};
+  if (recording_) return misuse("a recording in a recording");
+  recording_ = true;
+  ++recording_number_;
+  recorded_.clear();
+  joined_ = {};
+  joined_[index(Lane::kCompute)] = true;
+  recorded_fronts_ = {};
+  return {};
+}
+
+Result<RecordingPointer> HostRuntime::end_recording() {
+  if (!recording_) return misuse("no recording was begun");
+  recording_ = false;
+  auto made = std::make_unique<HostRecording>();
+  made->nodes = recorded_;
+  made->front = recorded_fronts_[index(Lane::kCompute)];
+  std::set<NodeId> joined(made->front.begin(), made->front.end());
+  for (NodeId node = recorded_.size(); node-- > 0;) {
+    if (joined.count(node) == 0) return misuse("work of a recording that kCompute does not join");
+    joined.insert(recorded_[node].needs.begin(), recorded_[node].needs.end());
+  }
+  ++recordings_;
+  return RecordingPointer(std::move(made));
+}
+
+Status HostRuntime::launch(const Recording& recording) {
+  const auto& own = static_cast<const HostRecording&>(recording);
+  if (recording_) return misuse("a recording is launched in a recording");
+  ++launches_;
+  const NodeId first = next_;
+  Front& front = fronts_[index(Lane::kCompute)];
+  for (const Node& node : own.nodes) {
+    Node copy{node.work, node.needs.empty() ? front : Front()};
+    for (const NodeId need : node.needs) copy.needs.push_back(first + need);
+    pending_[next_++] = std::move(copy);
+  }
+  if (!own.front.empty()) front.clear();
+  for (const NodeId node : own.front) front.push_back(first + node);
+  return {};
+}
+
+HostRunner::HostRunner(HostRuntime& runtime, nn::cuda::Lowered lowered)
+    : runtime_(runtime),
+      lowered_(std::move(lowered)),
+      interpreter_(lowered_, 0),
+      keys_(interpreter_.dropout_keys().data()) {
+  runtime_.adopt(interpreter_.memory().data(), interpreter_.memory().size_bytes());
+  runtime_.adopt(keys_, interpreter_.dropout_keys().size_bytes());
+}
+
+HostRunner::~HostRunner() {
+  runtime_.forget(interpreter_.memory().data());
+  runtime_.forget(keys_);
+}
+
+Status HostRunner::run(nn::cuda::Pass pass, std::size_t first, std::size_t last) {
+  const auto& steps = nn::cuda::steps_of(lowered_, pass);
+  for (std::size_t i = first; i < last; ++i) {
+    PHUB_RETURN_IF_ERROR(runtime_.queue(nn::cuda::Lane::kCompute,
+                                        [this, &step = steps[i]] { interpreter_.run(step); }));
+  }
+  return {};
+}
+
+}  // namespace phub::testing

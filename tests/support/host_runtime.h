@@ -1,0 +1,117 @@
+// A device that is the host: the lanes, events and recordings of worker/nn/cuda/runtime.h, with
+// kernels by their specification.
+//
+// Work waits until somebody asks for it, and then what is next is picked at random among all that
+// lanes and events allow: what relies on luck instead of an event shows with some seed. Copies fail
+// that touch memory which a GPU could not reach, and uses of recordings that CUDA refuses.
+//
+// Owned by a test; one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/lowered_interpreter.h"
+#include "worker/nn/cuda/lowered_runner.h"
+#include "worker/nn/cuda/runtime.h"
+
+namespace phub::testing {
+
+class HostRuntime : public nn::cuda::Runtime {
+ public:
+  using Lane = nn::cuda::Lane;
+
+  struct Options {
+    unsigned seed = 1;
+    bool registers = true;            // host memory can be registered
+    bool registers_read_only = true;  // also such that is mapped so
+    bool records = true;              // recordings can be made
+  };
+  explicit HostRuntime(const Options& options) : options_(options), random_(options.seed) {}
+
+  Result<nn::cuda::BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
+  Result<nn::cuda::BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
+  Result<nn::cuda::BlockPointer> register_host(std::span<std::byte> pages, bool read_only) override;
+  Result<nn::cuda::EventPointer> make_event() override;
+  Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
+  Status launch(const nn::cuda::ProgramKernel& kernel, Lane lane) override;
+  Status record(nn::cuda::Event& event, Lane lane) override;
+  Status wait(Lane lane, const nn::cuda::Event& event) override;
+  Status synchronise(const nn::cuda::Event& event) override;
+  Status synchronise(Lane lane) override;
+  Result<bool> idle() override;
+  Status begin_recording() override;
+  Result<nn::cuda::RecordingPointer> end_recording() override;
+  Status launch(const nn::cuda::Recording& recording) override;
+
+  // What a runner does, and its memory.
+  Status queue(Lane lane, std::function<void()> work);
+  void adopt(const void* address, std::size_t bytes);
+  void forget(const void* address);
+
+  std::size_t recordings() const { return recordings_; }  // made
+  std::size_t launches() const { return launches_; }      // of recordings
+  std::size_t registered() const { return registered_; }
+
+ private:
+  using NodeId = std::size_t;
+  struct Node {
+    std::function<void()> work;
+    std::vector<NodeId> needs;
+  };
+  // What comes next on a lane comes after these.
+  using Front = std::vector<NodeId>;
+  struct HostEvent;
+  struct HostRecording;
+  class Range;
+
+  bool is_recording(Lane lane) const { return recording_ && joined_[index(lane)]; }
+  static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+  bool reaches(const void* address, std::size_t bytes) const;
+  bool is_done(const Front& front) const;
+  void do_one();
+  Result<nn::cuda::BlockPointer> memory(std::size_t bytes);
+
+  Options options_;
+  std::mt19937 random_;
+  std::map<const std::byte*, std::size_t> reachable_;
+
+  std::map<NodeId, Node> pending_;
+  NodeId next_ = 0;
+  std::array<Front, nn::cuda::kLanes> fronts_;
+
+  bool recording_ = false;
+  std::uint64_t recording_number_ = 0;
+  std::vector<Node> recorded_;  // ids are positions
+  std::array<bool, nn::cuda::kLanes> joined_ = {};
+  std::array<Front, nn::cuda::kLanes> recorded_fronts_;
+  std::size_t recordings_ = 0, launches_ = 0, registered_ = 0;
+};
+
+// The interpreter as a runner on it: all buffers are fp32.
+class HostRunner : public nn::cuda::LoweredRunner {
+ public:
+  HostRunner(HostRuntime& runtime, nn::cuda::Lowered lowered);
+  ~HostRunner() override;
+
+  const nn::cuda::Lowered& lowered() const override { return lowered_; }
+  void* address(nn::cuda::BufferId id) const override { return interpreter_.buffer(id).data(); }
+  DataType type_of(nn::cuda::BufferId) const override { return DataType::kFloat32; }
+  std::uint64_t* dropout_keys() const override { return keys_; }
+  Status run(nn::cuda::Pass pass, std::size_t first, std::size_t last) override;
+
+ private:
+  HostRuntime& runtime_;
+  nn::cuda::Lowered lowered_;
+  LoweredInterpreter interpreter_;
+  std::uint64_t* keys_;
+};
+
+}  // namespace phub::testing

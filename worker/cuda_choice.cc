@@ -1,0 +1,84 @@
+#include "worker/cuda_choice.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
+namespace phub {
+namespace {
+
+constexpr const char* kGroup = "GPU (backend cuda)";
+
+// In the user's cache, unless there is none. Its folder is made.
+std::filesystem::path default_engine_cache() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path folder;
+  if (cache != nullptr && *cache != '\0') {
+    folder = cache;
+  } else if (home != nullptr && *home != '\0') {
+    folder = std::filesystem::path(home) / ".cache";
+  } else {
+    return {};
+  }
+  folder /= "phub";
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  return failed ? std::filesystem::path() : folder / "engines.jsonl";
+}
+
+void print_note(std::string_view note) { fmt::print(stderr, "phub-worker: {}\n", note); }
+
+void print_progress(std::size_t done, std::size_t all) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  fmt::print(stderr, "\rpreparing cuDNN: graph {} of {} ", done + 1, all);
+  if (done + 1 == all) fmt::print(stderr, "\r{:40}\r", "");
+}
+
+}  // namespace
+
+void add_cuda_options(CLI::App& command, CudaChoice& choice) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
+    return command.add_option(name, value, text)->type_name(type)->group(kGroup);
+  };
+  add("--device", choice.device, "N", "Which GPU, from 0");
+  add("--cuda-plugin", choice.plugin, "FILE", "libphub_cuda.so, if it is not beside phub-worker")
+      ->envname("PHUB_CUDA_PLUGIN");
+  add("--cuda-path", choice.libraries, "FOLDER", "Where libcudnn.so.9 is, if the linker knows not")
+      ->envname("PHUB_CUDA_PATH");
+  add("--engine-cache", choice.engine_cache, "FILE",
+      "What was measured; default: phub/engines.jsonl in the user's cache")
+      ->envname("PHUB_ENGINE_CACHE");
+  command
+      .add_flag("--tune", choice.tune, "Measure cuDNN's engines that are not in the cache first")
+      ->group(kGroup);
+  command
+      .add_flag("--unrecorded", choice.unrecorded, "Queue kernel by kernel, without CUDA graphs")
+      ->group(kGroup);
+  command.add_flag("--unfused", choice.unfused, "A kernel for each layer")->group(kGroup);
+}
+
+train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) {
+  train::CudaOptions options;
+  options.plugin.file = choice.plugin;
+  std::error_code ignored;
+  options.plugin.folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+  options.program.device = device;
+  options.program.record = !choice.unrecorded;
+  options.program.fuse = !choice.unfused;
+  options.program.tune = choice.tune;
+  options.program.engine_cache = choice.engine_cache.empty()
+                                     ? default_engine_cache()
+                                     : std::filesystem::path(choice.engine_cache);
+  if (!choice.libraries.empty()) options.program.libraries = {choice.libraries};
+  options.program.note = print_note;
+  options.program.progress = print_progress;
+  return options;
+}
+
+}  // namespace phub

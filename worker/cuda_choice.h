@@ -1,0 +1,24 @@
+// The command line's options for the backend `cuda`, and where its parts are on this machine.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "worker/train/backends.h"
+
+namespace phub {
+
+struct CudaChoice {
+  std::optional<std::uint32_t> device;
+  std::string plugin, libraries, engine_cache;
+  bool unrecorded = false, unfused = false, tune = false;
+};
+
+void add_cuda_options(CLI::App& command, CudaChoice& choice);
+
+// Notes go to the standard error, and so does a line of progress if that is a terminal.
+train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device);
+
+}  // namespace phub

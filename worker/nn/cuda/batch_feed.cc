@@ -1,0 +1,107 @@
+#include "worker/nn/cuda/batch_feed.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <variant>
+
+#include "common/base/check.h"
+#include "worker/nn/dropout.h"
+
+namespace phub::nn::cuda {
+
+Result<std::unique_ptr<BatchFeed>> BatchFeed::create(Runtime& runtime, const LoweredRunner& runner,
+                                                     const Graph& graph, std::uint32_t batch) {
+  constexpr std::uint32_t kChannelsMax = 4;  // of kernels::cuda::PrepareImages
+  const Shape& shape = graph.input_shape();
+  if (shape.channels > kChannelsMax) {
+    return Status(Code::kInvalidArgument, "images of " + std::to_string(shape.channels) +
+                                              " channels are not offered on GPUs: use at most 4, "
+                                              "or train.backend: \"onednn\"");
+  }
+  std::unique_ptr<BatchFeed> feed(new BatchFeed(runtime, runner, shape, batch));
+  feed->has_dropout_ =
+      std::any_of(graph.layers().begin(), graph.layers().end(),
+                  [](const Layer& layer) { return std::holds_alternative<Dropout>(layer.kind); });
+  for (Slot& slot : feed->slots_) PHUB_RETURN_IF_ERROR(feed->make(slot));
+  return feed;
+}
+
+Status BatchFeed::make(Slot& slot) {
+  const std::size_t bytes = image_bytes() + batch_ * sizeof(std::int32_t);
+  const std::string what = "a batch of images";
+  PHUB_ASSIGN_OR_RETURN(slot.pinned, runtime_.pinned_memory(bytes, what));
+  PHUB_ASSIGN_OR_RETURN(slot.device, runtime_.device_memory(bytes, what));
+  const std::size_t keys = runner_.lowered().layers.size() * sizeof(std::uint64_t);
+  PHUB_ASSIGN_OR_RETURN(slot.keys, runtime_.pinned_memory(keys, "dropout's keys"));
+  PHUB_ASSIGN_OR_RETURN(slot.sent, runtime_.make_event());
+  PHUB_ASSIGN_OR_RETURN(slot.read, runtime_.make_event());
+  PHUB_ASSIGN_OR_RETURN(slot.keys_sent, runtime_.make_event());
+  return {};
+}
+
+Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
+  PHUB_CHECK(images.size_bytes() == image_bytes(), "images of a whole batch");
+  PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
+  ++loads_;
+  Slot& to = slot();
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*to.sent));
+  std::memcpy(to.pinned->address, images.data(), images.size_bytes());
+  std::copy(labels.begin(), labels.end(), to.pinned->as<std::int32_t>(image_bytes()));
+  label_count_ = labels.size();
+  is_prepared_ = false;
+  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kUpload, *to.read));
+  const std::size_t bytes = image_bytes() + labels.size() * sizeof(std::int32_t);
+  PHUB_RETURN_IF_ERROR(runtime_.copy(to.device->address, to.pinned->address, bytes, Lane::kUpload));
+  return runtime_.record(*to.sent, Lane::kUpload);
+}
+
+Status BatchFeed::prepare() {
+  if (is_prepared_) return {};
+  is_prepared_ = true;
+  const BufferId input = runner_.lowered().input;
+  const Dimensions& dimensions = runner_.lowered().buffer(input).dimensions;
+  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kCompute, *slot().sent));
+  PHUB_RETURN_IF_ERROR(
+      runtime_.launch(kernels::cuda::PrepareImages{.source = slot().device->address,
+                                                   .top = nullptr,
+                                                   .left = nullptr,
+                                                   .flip = nullptr,
+                                                   .target = runner_.address(input),
+                                                   .mean = {0.0F, 0.0F, 0.0F, 0.0F},
+                                                   .deviation = {1.0F, 1.0F, 1.0F, 1.0F},
+                                                   .bytes = false,
+                                                   .type = runner_.type_of(input),
+                                                   .images = batch_,
+                                                   .source_height = shape_.height,
+                                                   .source_width = shape_.width,
+                                                   .channels = shape_.channels,
+                                                   .height = shape_.height,
+                                                   .width = shape_.width,
+                                                   .padded_channels = dimensions[1]},
+                      Lane::kCompute));
+  return runtime_.record(*slot().read, Lane::kCompute);
+}
+
+Status BatchFeed::labels_were_read() { return runtime_.record(*slot().read, Lane::kCompute); }
+
+const std::int32_t* BatchFeed::device_labels() const {
+  return slots_[loads_ % 2].device->as<std::int32_t>(image_bytes());
+}
+
+Status BatchFeed::send_noise(std::uint64_t noise) {
+  if (!has_dropout_ || sent_noise_ == noise) return {};
+  Slot& from = slots_[++noises_ % 2];
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*from.keys_sent));
+  auto* keys = from.keys->as<std::uint64_t>();
+  const std::vector<std::string>& layers = runner_.lowered().layers;
+  // The ratio decides the threshold, not the key.
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    keys[i] = DropoutMask(noise, layers[i], 0.0F).key();
+  PHUB_RETURN_IF_ERROR(runtime_.copy(runner_.dropout_keys(), keys,
+                                     layers.size() * sizeof(std::uint64_t), Lane::kCompute));
+  sent_noise_ = noise;
+  return runtime_.record(*from.keys_sent, Lane::kCompute);
+}
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,68 @@
+// What each step needs from the host: images, labels, and what dropout draws from. Two of each in
+// turn, so that the host fills one while the device may still read the other.
+//
+// Owned by the program; its thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "common/base/status.h"
+#include "worker/nn/cuda/lowered_runner.h"
+#include "worker/nn/cuda/runtime.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/loss.h"
+
+namespace phub::nn::cuda {
+
+class BatchFeed {
+ public:
+  // Errors: kInvalidArgument for images of more than 4 channels.
+  static Result<std::unique_ptr<BatchFeed>> create(Runtime& runtime, const LoweredRunner& runner,
+                                                   const Graph& graph, std::uint32_t batch);
+
+  BatchFeed(const BatchFeed&) = delete;
+  BatchFeed& operator=(const BatchFeed&) = delete;
+
+  // Copies both and queues their way to the device.
+  Status load(std::span<const float> images, std::span<const Label> labels);
+  // kCompute: the network's input becomes the last batch.
+  Status prepare();
+  // kCompute: dropout's keys become those of the noise.
+  Status send_noise(std::uint64_t noise);
+  // kCompute has read the labels for the last time, until the next load.
+  Status labels_were_read();
+
+  std::size_t labels() const { return label_count_; }
+  const std::int32_t* device_labels() const;
+
+ private:
+  struct Slot {
+    BlockPointer pinned, device;  // images, then labels
+    BlockPointer keys;            // pinned
+    EventPointer sent, read, keys_sent;
+  };
+
+  BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape& shape, std::uint32_t batch)
+      : runtime_(runtime), runner_(runner), shape_(shape), batch_(batch) {}
+
+  Status make(Slot& slot);
+  std::size_t image_bytes() const { return batch_ * shape_.elements() * sizeof(float); }
+  Slot& slot() { return slots_[loads_ % 2]; }
+
+  Runtime& runtime_;
+  const LoweredRunner& runner_;
+  Shape shape_;
+  std::uint32_t batch_;
+  bool has_dropout_ = false;
+  Slot slots_[2];
+  std::uint64_t loads_ = 0, noises_ = 0;
+  std::size_t label_count_ = 0;
+  bool is_prepared_ = true;
+  std::optional<std::uint64_t> sent_noise_;
+};
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,41 @@
+// Updates on the device: fp32 parameters and velocities that never leave it.
+//
+// Owned by the program; its thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/nn/cuda/plain_parameters.h"
+#include "worker/nn/cuda/runtime.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/program.h"
+
+namespace phub::nn::cuda {
+
+class OwnOptimizer {
+ public:
+  // Starts from `initial`, an array for each key, and has them where cuDNN reads them on return.
+  // `gradient_type`: what gradients are rounded to before they are added.
+  static Result<std::unique_ptr<OwnOptimizer>> create(Runtime& runtime, const LoweredRunner& runner,
+                                                      std::span<const ParameterSpec> parameters,
+                                                      std::span<const std::vector<float>> initial,
+                                                      DataType gradient_type);
+
+  // kCompute: a step, unless a gradient is not finite: then *not_finite (the device's) becomes 1.
+  // Errors: kInvalidArgument for a rule other than sgd, momentum and lars.
+  Status update(const OwnRule& rule, int* not_finite);
+
+ private:
+  explicit OwnOptimizer(Runtime& runtime) : runtime_(runtime) {}
+
+  Status make_tables(std::span<const ParameterSpec> parameters, DataType gradient_type);
+
+  Runtime& runtime_;
+  std::unique_ptr<PlainParameters> plain_;
+  BlockPointer velocities_, tensors_, squares_, trust_;
+};
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,120 @@
+#include "worker/nn/cuda/plain_parameters.h"
+
+#include <cstring>
+#include <utility>
+
+#include "worker/nn/cuda/memory_plan.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+template <typename T>
+Result<BlockPointer> to_device(Runtime& runtime, const std::vector<T>& values) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  PHUB_ASSIGN_OR_RETURN(auto block, runtime.device_memory(bytes, "tables of parameters"));
+  PHUB_RETURN_IF_ERROR(copy_now(runtime, block->address, values.data(), bytes));
+  return block;
+}
+
+}  // namespace
+
+Status copy_now(Runtime& runtime, void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return {};
+  PHUB_ASSIGN_OR_RETURN(const auto pinned, runtime.pinned_memory(bytes, "a copy to the device"));
+  std::memcpy(pinned->address, from, bytes);
+  PHUB_RETURN_IF_ERROR(runtime.copy(to, pinned->address, bytes, Lane::kCompute));
+  return runtime.synchronise(Lane::kCompute);
+}
+
+Result<std::unique_ptr<PlainParameters>> PlainParameters::create(Runtime& runtime,
+                                                                 const LoweredRunner& runner,
+                                                                 const PlainTypes& types) {
+  std::unique_ptr<PlainParameters> plain(new PlainParameters(runner, types));
+  PHUB_RETURN_IF_ERROR(plain->allocate(runtime));
+  PHUB_RETURN_IF_ERROR(plain->fill(runtime, true, plain->load_));
+  PHUB_RETURN_IF_ERROR(plain->fill(runtime, false, plain->publish_));
+  return plain;
+}
+
+Status PlainParameters::allocate(Runtime& runtime) {
+  std::size_t parameters = 0, gradients = 0;
+  for (const ParameterLayout& layout : runner_.lowered().parameters) {
+    elements_.push_back(layout.k * layout.c * layout.pixels);
+    const auto elements = static_cast<std::size_t>(elements_.back());
+    parameter_offsets_.push_back(parameters);
+    gradient_offsets_.push_back(gradients);
+    parameters += rounded(elements * size_of(types_.parameter));
+    gradients += rounded(elements * size_of(types_.gradient));
+  }
+  PHUB_ASSIGN_OR_RETURN(parameters_, runtime.device_memory(parameters, "parameters"));
+  PHUB_ASSIGN_OR_RETURN(gradients_, runtime.device_memory(gradients, "gradients"));
+  return {};
+}
+
+// Loading counts a tensor's padded elements, publishing its plain ones.
+Status PlainParameters::fill(Runtime& runtime, bool loads, Table& table) const {
+  std::vector<kernels::cuda::ParameterTensor> tensors;
+  std::vector<kernels::cuda::TensorChunk> chunks;
+  for (std::size_t key = 0; key < elements_.size(); ++key) {
+    const ParameterLayout& layout = runner_.lowered().parameters[key];
+    const BufferId padded = loads ? layout.value : layout.gradient;
+    tensors.push_back({.plain = loads ? parameter(key) : gradient(key),
+                       .padded = runner_.address(padded),
+                       .k = layout.k,
+                       .c = layout.c,
+                       .pixels = layout.pixels,
+                       .padded_k = layout.padded_k,
+                       .padded_c = layout.padded_c,
+                       .plain_type = loads ? types_.parameter : types_.gradient,
+                       .padded_type = runner_.type_of(padded)});
+    table.first_chunk.push_back(static_cast<std::int64_t>(chunks.size()));
+    const std::int64_t elements =
+        loads ? layout.padded_k * layout.pixels * layout.padded_c : elements_[key];
+    for (std::int64_t chunk = 0; chunk < kernels::cuda::chunks_of(elements); ++chunk) {
+      chunks.push_back({static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(chunk)});
+    }
+  }
+  table.first_chunk.push_back(static_cast<std::int64_t>(chunks.size()));
+  PHUB_ASSIGN_OR_RETURN(table.tensors_block, to_device(runtime, tensors));
+  PHUB_ASSIGN_OR_RETURN(table.chunks_block, to_device(runtime, chunks));
+  return {};
+}
+
+const kernels::cuda::ParameterTensor* PlainParameters::Table::tensors() const {
+  return tensors_block->as<kernels::cuda::ParameterTensor>();
+}
+
+const kernels::cuda::TensorChunk* PlainParameters::Table::chunks() const {
+  return chunks_block->as<kernels::cuda::TensorChunk>();
+}
+
+void* PlainParameters::parameter(std::size_t key) const {
+  return parameters_->as<std::byte>(parameter_offsets_[key]);
+}
+
+void* PlainParameters::gradient(std::size_t key) const {
+  return gradients_->as<std::byte>(gradient_offsets_[key]);
+}
+
+kernels::cuda::LoadParameters PlainParameters::load(const KeyRange& keys) const {
+  const std::int64_t first = load_.first_chunk[keys.first];
+  return {.tensors = load_.tensors(),
+          .chunks = load_.chunks() + first,
+          .chunk_count = load_.first_chunk[keys.first + keys.count] - first};
+}
+
+kernels::cuda::PublishGradients PlainParameters::publish(const KeyRange& keys,
+                                                         int* not_finite) const {
+  const std::int64_t first = publish_.first_chunk[keys.first];
+  return {.tensors = publish_.tensors(),
+          .chunks = publish_.chunks() + first,
+          .chunk_count = publish_.first_chunk[keys.first + keys.count] - first,
+          .scale = 1.0F,
+          .not_finite = not_finite};
+}
+
+}  // namespace phub::nn::cuda

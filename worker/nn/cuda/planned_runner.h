@@ -1,0 +1,53 @@
+// A network that is lowered and planned for a GPU, as a runner of its passes.
+//
+// Owns cuDNN and the plans; the runtime outlives it. The program's thread.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/nn/cuda/cuda_runtime.h"
+#include "worker/nn/cuda/lowered_runner.h"
+#include "worker/nn/cuda/lowering.h"
+#include "worker/nn/cuda/planned_network.h"
+#include "worker/nn/graph.h"
+
+namespace phub::nn::cuda {
+
+struct PlannedRunnerOptions {
+  LoweringOptions lowering;
+  bool tune = false;
+  std::filesystem::path engine_cache{};            // empty: nothing is remembered
+  std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
+  std::function<void(std::size_t, std::size_t)> progress = [](std::size_t, std::size_t) {};
+};
+
+class PlannedRunner : public LoweredRunner {
+ public:
+  static Result<std::unique_ptr<PlannedRunner>> create(const CudaRuntime& runtime,
+                                                       const Graph& graph,
+                                                       const PlannedRunnerOptions& options);
+
+  const Lowered& lowered() const override { return network_->lowered(); }
+  void* address(BufferId id) const override { return network_->address(id); }
+  DataType type_of(BufferId id) const override;
+  std::uint64_t* dropout_keys() const override { return network_->dropout_keys(); }
+  Status run(Pass pass, std::size_t first, std::size_t last) override {
+    return network_->run(pass, first, last, runtime_.stream(Lane::kCompute));
+  }
+
+  const CudnnLibrary& library() const { return *library_; }
+  const PlannedNetwork& network() const { return *network_; }
+
+ private:
+  explicit PlannedRunner(const CudaRuntime& runtime) : runtime_(runtime) {}
+
+  const CudaRuntime& runtime_;
+  std::unique_ptr<CudnnLibrary> library_;
+  std::unique_ptr<CudnnTarget> target_;
+  std::unique_ptr<PlannedNetwork> network_;
+};
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,100 @@
+// What a program asks of the device: memory, three lanes of queued work, and recordings of it.
+//
+// CudaRuntime (cuda_runtime.h) is CUDA's; tests have one that runs on the host and picks what is
+// next at random among all that the order of lanes and events allows. No header of CUDA is needed
+// here. Used by the program's thread. Blocks and events are given back before the runtime goes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "common/base/status.h"
+#include "kernels/cuda/training_arguments.h"
+
+namespace phub::nn::cuda {
+
+// Work on one lane is done in the order in which it was queued; lanes wait for each other's events.
+enum class Lane : std::uint8_t { kCompute, kUpload, kDownload };
+inline constexpr std::size_t kLanes = 3;
+
+// Memory of the device, or of the host where the device can copy from and to. One owner.
+struct Block {
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  virtual ~Block() = default;
+
+  template <typename T>
+  T* as(std::size_t byte = 0) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(address) + byte);
+  }
+
+  void* address = nullptr;
+  std::size_t bytes = 0;
+};
+using BlockPointer = std::unique_ptr<Block>;
+
+// A point in a lane's work: the last one that was recorded.
+struct Event {
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  virtual ~Event() = default;
+};
+using EventPointer = std::unique_ptr<Event>;
+
+// Work that can be queued again as a whole (a CUDA graph).
+struct Recording {
+  Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+  virtual ~Recording() = default;
+};
+using RecordingPointer = std::unique_ptr<Recording>;
+
+using ProgramKernel = std::variant<kernels::cuda::LoadParameters, kernels::cuda::PublishGradients,
+                                   kernels::cuda::SoftmaxLoss, kernels::cuda::OptimizerStep,
+                                   kernels::cuda::PrepareImages>;
+
+class Runtime {
+ public:
+  Runtime() = default;
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+  virtual ~Runtime() = default;
+
+  // Cleared to zeros. `what` is for errors: kResourceExhausted.
+  virtual Result<BlockPointer> device_memory(std::size_t bytes, const std::string& what) = 0;
+  virtual Result<BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) = 0;
+  // Makes memory that is there (whole pages) pinned. Errors say why it cannot be.
+  virtual Result<BlockPointer> register_host(std::span<std::byte> pages, bool read_only) = 0;
+  virtual Result<EventPointer> make_event() = 0;
+
+  // Queued; host memory is pinned and stays as it is until the copy is done.
+  virtual Status copy(void* to, const void* from, std::size_t bytes, Lane lane) = 0;
+  virtual Status launch(const ProgramKernel& kernel, Lane lane) = 0;
+  virtual Status record(Event& event, Lane lane) = 0;
+  // What is queued on the lane from now on comes after the event's last record; there is none: at
+  // once.
+  virtual Status wait(Lane lane, const Event& event) = 0;
+
+  // Returns when the event's last record, or all of the lane's work, is done. Errors are those of
+  // the work.
+  virtual Status synchronise(const Event& event) = 0;
+  virtual Status synchronise(Lane lane) = 0;
+  // Whether all that was queued is done, on every lane.
+  virtual Result<bool> idle() = 0;
+
+  // Between the two, work is noted instead of done: that of kCompute, and of lanes which wait for
+  // an event that was recorded there. Those are waited for by kCompute before the end.
+  virtual Status begin_recording() = 0;
+  virtual Result<RecordingPointer> end_recording() = 0;
+  // Queues it on kCompute.
+  virtual Status launch(const Recording& recording) = 0;
+};
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,57 @@
+#include "worker/nn/plugin.h"
+
+#include <dlfcn.h>
+
+namespace phub::nn {
+namespace {
+
+std::vector<std::filesystem::path> candidates(const PluginPlaces& places) {
+  if (!places.file.empty()) return {places.file};
+  std::vector<std::filesystem::path> files;
+  if (!places.folder.empty()) {
+    files = {places.folder / places.name, places.folder.parent_path() / "lib" / places.name};
+  }
+  files.emplace_back(places.name);
+  return files;
+}
+
+Result<const Plugin*> open(const std::filesystem::path& file) {
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return Status(Code::kNotFound, dlerror());
+  const auto entry = reinterpret_cast<PluginEntry*>(dlsym(library, kPluginEntry));
+  if (entry == nullptr) {
+    return Status(Code::kFailedPrecondition,
+                  file.string() + " is no plug-in of phub: it has no function " + kPluginEntry);
+  }
+  const Plugin* plugin = entry();
+  if (plugin->abi != plugin_abi()) {
+    return Status(Code::kFailedPrecondition,
+                  file.string() +
+                      " was built for another phub-worker: take the one that was built "
+                      "with this one. It is of \"" +
+                      plugin->abi + "\", this one of \"" + plugin_abi() + '"');
+  }
+  return plugin;
+}
+
+}  // namespace
+
+Result<const Plugin*> load_plugin(const PluginPlaces& places) {
+  std::string tried;
+  for (const std::filesystem::path& file : candidates(places)) {
+    if (file.is_absolute() && !std::filesystem::exists(file)) {
+      tried += "\n  " + file.string() + ": not there";
+      continue;
+    }
+    auto plugin = open(file);
+    if (plugin || plugin.error().code() != Code::kNotFound) return plugin;
+    tried += "\n  " + plugin.error().message();
+  }
+  return Status(Code::kNotFound, "the plug-in " + places.name +
+                                     " was not found: build it (it is built where nvcc and cuDNN's "
+                                     "headers are) and put it beside phub-worker, or name it in "
+                                     "PHUB_CUDA_PLUGIN. Tried:" +
+                                     tried);
+}
+
+}  // namespace phub::nn

@@ -1,0 +1,69 @@
+// Backends that come as shared libraries, found when they are asked for: `phub-worker` links
+// nothing of CUDA and runs without it; libphub_cuda.so brings the backend `cuda`.
+//
+// A plug-in has one C function, phub_plugin, which gives a table. What is in it is C++, so both
+// sides are built from the same sources by the same compiler: the table begins with a string that
+// says so, and is not read further where that differs. A plug-in is never unloaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+#include "common/base/version.h"
+#include "worker/nn/graph.h"
+#include "worker/nn/program.h"
+
+namespace phub::nn {
+
+struct DeviceProgramOptions {
+  std::uint32_t batch = 1;
+  std::uint32_t device = 0;
+  DataType compute_type = DataType::kFloat16;
+  bool record = true;                    // passes as CUDA graphs
+  bool fuse = true;                      // what lies between convolutions in their kernels
+  bool tune = false;                     // measures engines that the cache does not know
+  std::filesystem::path engine_cache{};  // empty: nothing is remembered
+  std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
+  // Sentences for the user, and how many of all graphs have been looked at.
+  std::function<void(std::string_view)> note = [](std::string_view) {};
+  std::function<void(std::size_t, std::size_t)> progress = [](std::size_t, std::size_t) {};
+};
+
+struct Plugin {
+  const char* abi = nullptr;
+  Result<std::unique_ptr<Program>> (*make_program)(const Graph& graph,
+                                                   const DeviceProgramOptions& options) = nullptr;
+};
+using PluginEntry = const Plugin*();
+inline constexpr char kPluginEntry[] = "phub_plugin";
+
+// What both sides must agree on. kInterface goes up with each change of what crosses the border
+// that sizes do not show.
+inline std::string plugin_abi() {
+  constexpr int kInterface = 1;
+  return std::string("phub ") + kVersion + ", interface " + std::to_string(kInterface) +
+         ", compiler " + __VERSION__ + ", sizes " + std::to_string(sizeof(Graph)) + ' ' +
+         std::to_string(sizeof(Layer)) + ' ' + std::to_string(sizeof(ParameterSpec)) + ' ' +
+         std::to_string(sizeof(DeviceProgramOptions)) + ' ' + std::to_string(sizeof(OwnRule)) +
+         ' ' + std::to_string(sizeof(Status));
+}
+
+struct PluginPlaces {
+  std::string name = "libphub_cuda.so";
+  std::filesystem::path file{};    // named by the user: then nothing else is tried
+  std::filesystem::path folder{};  // of the program: there, then in ../lib beside it
+};
+
+// Looks there, then where the dynamic linker looks. Errors: kNotFound lists what was tried, with
+// the cure; kFailedPrecondition: one that was built for another program.
+Result<const Plugin*> load_plugin(const PluginPlaces& places);
+
+}  // namespace phub::nn
