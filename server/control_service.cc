@@ -75,7 +75,7 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.tenancy),
+        rendezvous_(table, offer, options.snapshotter, options.tenancy),
         admin_(table, data_plane, options.waiting, options.tenancy),
         snapshots_(table, options.snapshotter, options.tenancy) {}
 

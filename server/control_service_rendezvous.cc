@@ -5,6 +5,7 @@
 
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
+#include "server/control_service_snapshots.h"
 
 namespace phub::server {
 namespace {
@@ -112,6 +113,17 @@ Status RendezvousService::leave(const control::LeaveRequest& request) {
   return table_.leave(identity);
 }
 
+Result<JobView> RendezvousService::job_of(const control::SnapshotRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  PHUB_ASSIGN_OR_RETURN(const server::Heartbeat beat, table_.heartbeat(identity));
+  if (!beat.is_live) return Status(Code::kFailedPrecondition, "the job has ended: " + beat.reason);
+  const std::vector<JobView> jobs = table_.list();
+  const auto job = std::find_if(jobs.begin(), jobs.end(),
+                                [&](const JobView& each) { return each.id == identity.job_id; });
+  if (job == jobs.end()) return Status(Code::kNotFound, "the job has ended");
+  return *job;
+}
+
 grpc::Status RendezvousService::Join(grpc::ServerContext* context,
                                      const control::JoinRequest* request,
                                      control::JoinReply* reply) {
@@ -140,6 +152,19 @@ grpc::Status RendezvousService::Leave(grpc::ServerContext* /*context*/,
                                       const control::LeaveRequest* request,
                                       control::LeaveReply* /*reply*/) {
   return to_grpc(leave(*request));
+}
+
+grpc::Status RendezvousService::Snapshot(grpc::ServerContext* /*context*/,
+                                         const control::SnapshotRequest* request,
+                                         control::TakeReply* reply) {
+  const Result<JobView> job = job_of(*request);
+  if (!job) return to_grpc(job.error());
+  const Principal member{.role = Role::kWorker,
+                         .tenant = {},
+                         .name = "worker " + std::to_string(request->worker_index())};
+  return gate_.audited(
+      member, "snapshot take", to_string(JobName{job->tenant, job->spec->name}),
+      take_snapshot(table_, snapshotter_, *job, {request->round(), request->timeout_ms()}, *reply));
 }
 
 }  // namespace phub::server

@@ -9,6 +9,7 @@
 #include "proto/control.grpc.pb.h"
 #include "server/control_service_gate.h"
 #include "server/job_table.h"
+#include "server/snapshot/snapshotter.h"
 
 namespace phub::server {
 
@@ -25,8 +26,9 @@ struct Offer {
 
 class RendezvousService final : public control::Rendezvous::Service {
  public:
-  RendezvousService(JobTable& table, Offer offer, Tenancy* tenancy)
-      : table_(table), offer_(std::move(offer)), gate_(tenancy) {}
+  // `snapshotter` null: the server has no state folder.
+  RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy)
+      : table_(table), offer_(std::move(offer)), snapshotter_(snapshotter), gate_(tenancy) {}
 
   grpc::Status Join(grpc::ServerContext* context, const control::JoinRequest* request,
                     control::JoinReply* reply) override;
@@ -38,6 +40,8 @@ class RendezvousService final : public control::Rendezvous::Service {
                          control::HeartbeatReply* reply) override;
   grpc::Status Leave(grpc::ServerContext* context, const control::LeaveRequest* request,
                      control::LeaveReply* reply) override;
+  grpc::Status Snapshot(grpc::ServerContext* context, const control::SnapshotRequest* request,
+                        control::TakeReply* reply) override;
 
  private:
   Status join(const grpc::ServerContext* context, const control::JoinRequest& request,
@@ -50,9 +54,12 @@ class RendezvousService final : public control::Rendezvous::Service {
                control::StartReply& reply);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   Status leave(const control::LeaveRequest& request);
+  // The live job of a member. Errors: kNotFound, kPermissionDenied, kFailedPrecondition.
+  Result<JobView> job_of(const control::SnapshotRequest& request);
 
   JobTable& table_;
   const Offer offer_;
+  Snapshotter* const snapshotter_;
   const Gate gate_;
 };
 

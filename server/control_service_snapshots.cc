@@ -27,25 +27,31 @@ void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
 
 }  // namespace
 
-Status SnapshotService::take(const Principal& caller, const JobName& name,
-                             const control::TakeRequest& request, control::TakeReply& reply) {
-  if (!can_see(caller, name.tenant)) return unknown_job(to_string(name));
-  if (snapshotter_ == nullptr) return no_folder();
-  if (request.timeout_ms() > kTimeoutMsMax) {
+Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
+                     const SnapshotMoment& moment, control::TakeReply& reply) {
+  if (snapshotter == nullptr) return no_folder();
+  if (moment.timeout_ms > kTimeoutMsMax) {
     return {Code::kInvalidArgument,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
   }
-  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
-  PHUB_ASSIGN_OR_RETURN(const auto counted, table_.admit_copy_of(view.id));
-  const std::uint32_t timeout_ms =
-      request.timeout_ms() == 0 ? kTimeoutMsDefault : request.timeout_ms();
-  PHUB_ASSIGN_OR_RETURN(const TakenSnapshot taken,
-                        snapshotter_->take(view.id, to_string(name), *view.spec, request.round(),
-                                           std::chrono::milliseconds(timeout_ms)));
+  PHUB_ASSIGN_OR_RETURN(const auto counted, table.admit_copy_of(job.id));
+  const std::uint32_t timeout_ms = moment.timeout_ms == 0 ? kTimeoutMsDefault : moment.timeout_ms;
+  PHUB_ASSIGN_OR_RETURN(
+      const TakenSnapshot taken,
+      snapshotter->take(job.id, to_string(JobName{job.tenant, job.spec->name}), *job.spec,
+                        moment.round, std::chrono::milliseconds(timeout_ms)));
   fill(taken.info, *reply.mutable_snapshot());
   reply.set_pause_seconds(taken.pause_seconds);
   reply.set_seconds(taken.seconds);
   return {};
+}
+
+Status SnapshotService::take(const Principal& caller, const JobName& name,
+                             const control::TakeRequest& request, control::TakeReply& reply) {
+  if (!can_see(caller, name.tenant)) return unknown_job(to_string(name));
+  if (snapshotter_ == nullptr) return no_folder();
+  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
+  return take_snapshot(table_, snapshotter_, view, {request.round(), request.timeout_ms()}, reply);
 }
 
 Status SnapshotService::restore(const Principal& caller, const control::RestoreRequest& request,

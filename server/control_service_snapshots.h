@@ -10,6 +10,16 @@
 
 namespace phub::server {
 
+// Which moment of a job is wanted.
+struct SnapshotMoment {
+  std::uint64_t round = 0;       // when it is over; 0: as soon as possible
+  std::uint32_t timeout_ms = 0;  // how long to wait for it; 0: 30 s
+};
+
+// What both Snapshots.Take and a member of the job ask for. `snapshotter` as below.
+Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
+                     const SnapshotMoment& moment, control::TakeReply& reply);
+
 class SnapshotService final : public control::Snapshots::Service {
  public:
   // `snapshotter` null: the server has no state folder, and says so.

@@ -6,6 +6,7 @@
 #include "worker/eval_command.h"
 #include "worker/exit_status.h"
 #include "worker/model_command.h"
+#include "worker/profile_command.h"
 #include "worker/train_command.h"
 #include "worker/tune_command.h"
 
@@ -16,11 +17,13 @@ int main(int argc, char** argv) {
   app.footer(phub::kTrainExamples);
   phub::TrainArguments train_arguments;
   phub::EvalArguments eval_arguments;
+  phub::ProfileArguments profile_arguments;
   phub::ModelArguments model_arguments;
   phub::BenchArguments bench_arguments;
   phub::TuneArguments tune_arguments;
   phub::add_train_command(app, train_arguments);
   const CLI::App* eval = phub::add_eval_command(app, eval_arguments);
+  const CLI::App* profile = phub::add_profile_command(app, profile_arguments);
   const CLI::App* model = phub::add_model_command(app, model_arguments);
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
   const CLI::App* tune = phub::add_tune_command(app, tune_arguments);
@@ -30,6 +33,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }
   if (eval->parsed()) return phub::eval_command(std::move(eval_arguments));
+  if (profile->parsed()) return phub::profile_command(profile_arguments);
   if (model->parsed()) return phub::model_command(model_arguments);
   if (bench->parsed()) return phub::bench_command(bench_arguments);
   if (tune->parsed()) return phub::tune_command(tune_arguments);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <utility>
 
 #include "common/config.h"
 #include "common/credentials_folder.h"
@@ -155,6 +156,10 @@ void add_training_options(CLI::App& command, RunArguments& o) {
 
 Result<WorkerConfig> load_run(const RunArguments& arguments) {
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, load_worker_config(arguments.config_path));
+  return override_run(std::move(config), arguments);
+}
+
+Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& arguments) {
   apply_job(arguments, config);
   apply_train(arguments, config);
   PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));

@@ -49,4 +49,7 @@ void add_training_options(CLI::App& command, RunArguments& arguments);
 // file's place or the option, the field and the cure.
 Result<WorkerConfig> load_run(const RunArguments& arguments);
 
+// The same for a configuration that is not in a file.
+Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& arguments);
+
 }  // namespace phub

@@ -111,6 +111,67 @@ class Alone(Running):
         self.assertGreater(said["loss"], 0)
 
 
+class ThroughServers(Running):
+    WORKERS = 2
+
+    def setUp(self):
+        super().setUp()
+        self.servers = [Server("--state", self.folder / f"state{i}") for i in range(2)]
+        for server in self.servers:
+            self.addCleanup(server.close)
+
+    def launch(self, config, job, *more):
+        """Both workers, to their end; worker 0 has the options `more`."""
+        addresses = [word for server in self.servers for word in ("--server", server.control)]
+        workers = [subprocess.Popen(
+            [processes.BIN / "phub-worker", "train", config, *addresses, "--workers", str(self.WORKERS),
+             "--index", str(index), "--job", job, *more],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for index in range(self.WORKERS)]
+        return [(process.communicate(timeout=DEADLINE)[1], process.returncode) for process in workers]
+
+    def succeed(self, *arguments):
+        for errors, code in self.launch(*arguments):
+            self.assertEqual(code, 0, errors)
+
+    def snapshots_in(self, checkpoint):
+        """What the checkpoint says that servers keep, as [(file, address)]."""
+        data = self.bytes_of(checkpoint)
+        header = json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+        words = header["__metadata__"]["snapshots"].replace(",", "").split()
+        return list(zip(words[0::3], words[2::3]))
+
+    def test_a_job_that_was_stopped_with_a_snapshot_goes_on_bit_by_bit(self):
+        # 18 steps: two workers have twice the images a step. The first half ends within an epoch.
+        for rule, wire in (("nesterov", "fp32"), ("momentum", "fp16")):
+            config = self.config(rule, wire)
+            whole, half, joined = (self.folder / name for name in ("whole", "half", "joined"))
+            self.succeed(config, "whole" + wire, "--checkpoint", whole)
+            self.succeed(config, "half" + wire, "--checkpoint", half, "--snapshot", "--max-steps", "8")
+            kept = self.snapshots_in("half")
+            self.assertEqual([address for _, address in kept], [server.control for server in self.servers])
+            for errors, code in self.launch(config, "fresh", "--resume", half):
+                self.assertEqual(code, 2, errors)
+                self.assertIn(f"({kept[0][0]} at {kept[0][1]}, ", errors)
+                self.assertIn("--restart-momentum", errors)
+            for file, address in kept:
+                done = run(processes.BIN / "phubctl", "--server", address, "restore", file, "--as", "on" + wire)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.succeed(config, "on" + wire, "--checkpoint", joined, "--resume", half)
+            self.assertEqual(self.bytes_of("joined"), self.bytes_of("whole"), (rule, wire))
+
+    def test_without_a_state_folder_a_snapshot_is_refused_with_the_cure(self):
+        server = Server()
+        self.addCleanup(server.close)
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--server", server.control,
+                   "--checkpoint", self.folder / "model", "--snapshot", "--max-steps", "2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("state_folder (--state FOLDER)", done.stderr)
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                   "--checkpoint", self.folder / "model", "--snapshot")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("train.snapshot: needs servers", done.stderr)
+
+
 def crc32c(data):
     """Bit by bit, after RFC 3720; masked as TensorFlow does."""
     crc = 0xFFFFFFFF

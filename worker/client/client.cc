@@ -35,6 +35,7 @@ class ClientImpl final : public Client {
   Status initialise() override;
   Status set_hyper(const Hyper& hyper) override;
   Status vote(const Vote& vote) override;
+  Result<std::vector<std::string>> snapshot() override;
   bool was_skipped(KeyId key) const override {
     PHUB_CHECK(exchange_ && key < keys_.size(), "a key that is not registered");
     return exchange_->was_skipped(key);
@@ -296,6 +297,22 @@ Status ClientImpl::push(KeyId key) {
   pushes_.push(key);
   progress_->push(key);
   return {};
+}
+
+Result<std::vector<std::string>> ClientImpl::snapshot() {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  for (KeyId key = 0; key < keys_.size(); ++key) {
+    if (progress_->ready(key)) continue;
+    return Status(Code::kFailedPrecondition,
+                  "snapshot: key " + keys_[key].name + " is under way: wait for it first");
+  }
+  std::vector<std::string> files;
+  for (const auto& server : membership_.servers) {
+    auto file = server->snapshot(rounds_before() + rounds_, options_.timeout);
+    if (!file) return file.error().with_context("snapshot");
+    files.push_back(*file + " at " + server->address());
+  }
+  return files;
 }
 
 bool ClientImpl::hopeless() const {

@@ -145,6 +145,12 @@ class Client {
   // the snapshot. 0: a new job. REQUIRES: register_keys succeeded.
   virtual std::uint64_t rounds_before() const = 0;
 
+  // Has every server keep the job, parameters and optimizer state, as they are after the last round
+  // that was waited for; returns what `phubctl restore` is to be told, server by server. Needs
+  // servers with a state folder, and a rule with parameters. REQUIRES: initialise, and every push
+  // has been waited for.
+  virtual Result<std::vector<std::string>> snapshot() = 0;
+
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. REQUIRES: every push
   // has been waited for.
   virtual Status set_hyper(const Hyper& hyper) = 0;

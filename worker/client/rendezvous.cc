@@ -249,6 +249,16 @@ class GrpcRendezvous final : public Rendezvous {
                 .left = {reply.workers_left().begin(), reply.workers_left().end()}};
   }
 
+  Result<std::string> snapshot(std::uint64_t round, milliseconds timeout) override {
+    control::SnapshotRequest request = identified<control::SnapshotRequest>();
+    request.set_round(round);
+    request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
+    control::TakeReply reply;
+    PHUB_RETURN_IF_ERROR(
+        call(&control::Rendezvous::Stub::Snapshot, request, reply, timeout + kStartAnswerMargin));
+    return reply.snapshot().file();
+  }
+
   Status leave(milliseconds timeout) override {
     control::LeaveReply reply;
     return call(&control::Rendezvous::Stub::Leave, identified<control::LeaveRequest>(), reply,

@@ -111,6 +111,11 @@ class Rendezvous {
   // An error means that the server did not answer in time, not that the job has ended.
   virtual Result<Beat> heartbeat(std::chrono::milliseconds timeout) = 0;
 
+  // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
+  // `phubctl restore` is to be told. Errors: kFailedPrecondition (the server keeps no state),
+  // kResourceExhausted.
+  virtual Result<std::string> snapshot(std::uint64_t round, std::chrono::milliseconds timeout) = 0;
+
   virtual Status leave(std::chrono::milliseconds timeout) = 0;
 
   virtual const std::string& address() const = 0;

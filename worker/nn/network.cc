@@ -74,6 +74,16 @@ Status Network::build_step(const Graph& graph, Backend& backend, std::size_t ind
   return {};
 }
 
+FeatureMaps Network::feature_maps() const {
+  FeatureMaps bytes;
+  for (const auto& tensor : tensors_) {
+    bytes.values += tensor->value_bytes();
+    if (tensor->has_gradient()) bytes.gradients += tensor->value_bytes();
+  }
+  for (const auto& view : views_) bytes.gradients += view->value_bytes();
+  return bytes;
+}
+
 std::vector<Buffer> Network::buffers() {
   std::vector<Buffer> all;
   for (Step& step : steps_) {
@@ -99,9 +109,10 @@ Status Network::bind(std::span<const Binding> bindings) {
 }
 
 Status Network::forward(Mode mode, Hooks& hooks) {
-  for (Step& step : steps_) {
+  for (std::size_t layer = 0; layer < steps_.size(); ++layer) {
+    Step& step = steps_[layer];
     if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.weights_needed(step.keys));
-    PHUB_RETURN_IF_ERROR(step.op->forward(mode));
+    PHUB_RETURN_IF_ERROR(run(Pass::kForward, layer, [&] { return step.op->forward(mode); }));
   }
   return {};
 }
@@ -137,10 +148,13 @@ Status Network::backward(Hooks& hooks) {
     const Loss loss = *std::exchange(loss_, std::nullopt);
     PHUB_RETURN_IF_ERROR(hooks.loss_known(loss));
   }
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    PHUB_RETURN_IF_ERROR(step->op->backward());
-    if (step->keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step->keys));
-    for (const auto& accumulate : step->accumulate) PHUB_RETURN_IF_ERROR(accumulate->backward());
+  for (std::size_t layer = steps_.size(); layer-- > 0;) {
+    Step& step = steps_[layer];
+    PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return step.op->backward(); }));
+    if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step.keys));
+    for (const auto& accumulate : step.accumulate) {
+      PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return accumulate->backward(); }));
+    }
   }
   return {};
 }

@@ -38,6 +38,12 @@ class Network : public Program {
 
   Status bind(std::span<const Binding> bindings) override;
 
+  bool observe(LayerObserver* observer) override {
+    observer_ = observer;
+    return true;
+  }
+  FeatureMaps feature_maps() const override;
+
   std::uint32_t batch() const override { return batch_; }
   Tensor& input() { return *tensors_.front(); }
   Tensor& output() { return *tensors_.back(); }
@@ -62,12 +68,23 @@ class Network : public Program {
     std::vector<std::unique_ptr<Op>> accumulate;  // run after the op's backward
   };
 
+  // Runs one of a layer's ops, observed.
+  template <typename Run>
+  Status run(Pass pass, std::size_t layer, Run op) {
+    if (observer_ == nullptr) return op();
+    observer_->begin(pass, layer);
+    PHUB_RETURN_IF_ERROR(op());
+    observer_->end(pass, layer);
+    return {};
+  }
+
   Network() = default;
   Status build(const Graph& graph, Backend& backend, const NetworkOptions& options);
   Status build_step(const Graph& graph, Backend& backend, std::size_t index);
 
   std::unique_ptr<Backend> own_backend_;  // first: it outlives what it made
   Backend* backend_ = nullptr;
+  LayerObserver* observer_ = nullptr;
   std::uint32_t batch_ = 0;
   std::vector<ParameterSpec> parameters_;
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by TensorId

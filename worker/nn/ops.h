@@ -32,6 +32,8 @@ class Tensor {
 
   virtual std::size_t elements() const = 0;  // of the whole batch
   virtual bool has_gradient() const = 0;
+  // Of the value; a gradient takes as much.
+  virtual std::size_t value_bytes() const { return elements() * sizeof(float); }
 
   // Copies between the host and the backend. REQUIRES: spans of elements(); a gradient where one is
   // meant.

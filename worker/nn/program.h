@@ -54,6 +54,23 @@ struct OwnRule {
   LarsOptions lars = {};
 };
 
+enum class Pass { kForward, kBackward };
+
+// Told when a layer's pass begins and ends, for who measures it: its own work lies between, hooks
+// and other layers do not. A backward may come in several parts.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  virtual void begin(Pass pass, std::size_t layer) = 0;
+  virtual void end(Pass pass, std::size_t layer) = 0;
+};
+
+// What the layers' outputs take for a batch, in bytes.
+struct FeatureMaps {
+  std::uint64_t values = 0;  // the input's too
+  std::uint64_t gradients = 0;
+};
+
 class Program {
  public:
   Program() = default;
@@ -83,6 +100,11 @@ class Program {
   virtual Status update(const OwnRule& /*rule*/) {
     return {Code::kFailedPrecondition, "update: the parameters are not the program's own"};
   }
+
+  // Of the passes that follow; null: nobody looks, which costs nothing. False: this program's
+  // layers cannot be told apart.
+  virtual bool observe(LayerObserver* /*observer*/) { return false; }
+  virtual FeatureMaps feature_maps() const { return {}; }
 
   virtual std::uint32_t batch() const = 0;
   virtual std::size_t input_elements() const = 0;   // of the whole batch

@@ -93,6 +93,8 @@ class RemoteExchanger : public Exchanger {
     return {};
   }
 
+  Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
+
   std::uint32_t worker_index() const override { return client_->worker_index(); }
   std::uint32_t workers() const override { return client_->workers(); }
   std::string_view transport() const override { return client_->transport(); }

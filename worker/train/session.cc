@@ -168,7 +168,7 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
   if (options.snapshot) {
     PHUB_ASSIGN_OR_RETURN(const auto taken, run.exchanger.snapshot());
     for (const std::string& file : taken) {
-      position.snapshots += (position.snapshots.empty() ? "" : " ") + file;
+      position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
     }
   }
   return save_checkpoint(options.checkpoint, run.network, run.exchanger, position);

@@ -57,6 +57,7 @@ class OnednnTensor : public Tensor {
 
   std::size_t elements() const override { return options_.batch * options_.shape.elements(); }
   bool has_gradient() const override { return options_.gradient; }
+  std::size_t value_bytes() const override { return value_.get_desc().get_size(); }
   void write_value(std::span<const float> host) override;
   void read_value(std::span<float> host) const override;
   void write_gradient(std::span<const float> host) override;
