@@ -6,30 +6,25 @@
 8,000 images of 28 x 28 moved by up to two pixels, batches of 64, momentum 0.9, learning rate 0.1
 after a warm-up of 50 steps and then down a cosine, weight decay 5e-4 but for biases and batch
 normalisation, the same distributions of the first weights. One thread each. Prints the accuracy on
-the 2,000 test images, median over the seeds with the smallest and the largest, and the difference.
+the 2,000 test images, median over the seeds with the smallest and the largest, and how far phub is
+below PyTorch in points.
 Needs PyTorch (Debian: apt install python3-torch, then /usr/bin/python3 bench/accuracy_torch.py).
 """
 
 import argparse
 import gzip
-import json
 import math
-import pathlib
-import statistics
-import subprocess
 import sys
-import tempfile
 
 try:
     import numpy
     import torch
-
-    from torch_resnet import ResNet20
 except ImportError as missing:
     sys.exit(f"{missing}: apt install python3-torch, and run this with /usr/bin/python3")
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-DATA = ROOT / "configs/data/mnist10k"
+import trainings
+from torch_resnet import ResNet20
+
 BATCH, RATE, WARM_UP, DECAY, SHIFT = 64, 0.1, 50, 5e-4, 2
 CONFIG = """
 job: "accuracy"
@@ -44,23 +39,14 @@ train {{ epochs: {epochs} batch: {batch} seed: {seed} compute_type: "{type}" }}
 
 
 def ours(arguments: argparse.Namespace, seed: int) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        config = pathlib.Path(folder) / "config.textproto"
-        metrics = pathlib.Path(folder) / "metrics.jsonl"
-        fields = {"data": DATA, "shift": SHIFT, "rate": RATE, "decay": DECAY, "warm_up": WARM_UP}
-        fields |= {"epochs": arguments.epochs, "batch": BATCH, "seed": seed, "type": arguments.type}
-        config.write_text(CONFIG.format(**fields))
-        program = arguments.bin / "phub-worker"
-        command = [program, "train", config, "--local", "--metrics", metrics]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{program} failed:\n{done.stderr}")
-        events = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [event for event in events if event["event"] == "epoch"][-1]["test_accuracy"]
+    fields = {"data": trainings.DATA, "shift": SHIFT, "rate": RATE, "decay": DECAY}
+    fields |= {"warm_up": WARM_UP, "epochs": arguments.epochs, "batch": BATCH, "seed": seed}
+    worker = trainings.program(arguments)
+    return trainings.accuracy(worker, CONFIG.format(**fields, type=arguments.type))
 
 
 def read_idx(name: str) -> torch.Tensor:
-    data = gzip.decompress((DATA / name).read_bytes())
+    data = gzip.decompress((trainings.DATA / name).read_bytes())
     sizes = [int.from_bytes(data[4 + 4 * i : 8 + 4 * i], "big") for i in range(data[3])]
     values = numpy.frombuffer(data, numpy.uint8, offset=4 + 4 * len(sizes))
     return torch.from_numpy(values.copy().reshape(sizes))
@@ -138,36 +124,14 @@ def theirs(arguments: argparse.Namespace, seed: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--bin", type=pathlib.Path, default=ROOT / "build/release/bin")
-    parser.add_argument("--seeds", type=int, default=3, help="trainings of each (default 3)")
-    parser.add_argument("--epochs", type=int, default=4, help="of each training (default 4)")
+    parser = trainings.parser(__doc__, seeds=3, epochs=4)
     parser.add_argument("--type", choices=("fp32", "bf16"), default="fp32", help="compute type")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
     arguments = parser.parse_args()
-    if not (arguments.bin / "phub-worker").exists():
-        parser.error(f"--bin: no phub-worker in {arguments.bin}; build it: cmake --build build/release")
-
-    medians = {}
-    if not arguments.json:
-        print(f"{'SYSTEM':<10} {'ACCURACY %':>10} {'[MIN .. MAX]':>18}")
-    for name, train in (("phub", ours), ("PyTorch", theirs)):
-        values = []
-        for seed in range(1, arguments.seeds + 1):
-            print(f"\r\033[K{name}: seed {seed} of {arguments.seeds}", end="", file=sys.stderr)
-            values.append(100 * train(arguments, seed))
-        print("\r\033[K", end="", file=sys.stderr)
-        medians[name] = statistics.median(values)
-        low, high = min(values), max(values)
-        if arguments.json:
-            line = {"bench": "accuracy", "system": name, "type": arguments.type}
-            print(json.dumps({**line, "accuracy": medians[name], "min": low, "max": high}))
-        else:
-            print(f"{name:<10} {medians[name]:>10.2f} {f'[{low:.2f} .. {high:.2f}]':>18}")
-    if not arguments.json:
-        print(f"phub - PyTorch: {medians['phub'] - medians['PyTorch']:+.2f} points (bar: within 0.5)")
+    rows = []
+    for name, train in (("PyTorch", theirs), ("phub", ours)):
+        values = trainings.over_seeds(name, arguments.seeds, lambda seed: train(arguments, seed))
+        rows.append((f"{name}, ResNet-20, {arguments.type}", values))
+    trainings.print_rows("accuracy", rows, arguments.json)
 
 
 if __name__ == "__main__":

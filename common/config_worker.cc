@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "common/base/loss_scale.h"
 #include "common/config_check.h"
 #include "common/model_names.h"
 #include "proto/config.pb.h"
@@ -20,8 +21,6 @@ constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kAccumulateMax = 4096;
-constexpr int kLossScaleExponentMin = -10;
-constexpr int kLossScaleExponentMax = 24;
 
 void check_number(ConfigCheck& check, std::string_view field, float value, bool is_right,
                   std::string_view wanted) {
@@ -107,18 +106,19 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, Config
   parent.absorb(check);
 }
 
+bool is_loss_scale(float value) { return value >= kLossScaleMin && value <= kLossScaleMax; }
+
 void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigCheck& parent) {
-  check_number(check, "factor", scale.factor(), scale.factor() > 0.0F, "above 0");
+  check_number(check, "factor", scale.factor(), is_loss_scale(scale.factor()),
+               "from 2^-10 to 2^24");
   check.unused_unless(!scale.has_dynamic(), "factor", "beside dynamic (set dynamic.initial)");
   if (scale.has_dynamic()) {
     ConfigCheck dynamic = check.nested("dynamic", scale.dynamic());
     int exponent = 0;
     const float initial = scale.dynamic().initial();
     const bool is_power = std::frexp(initial, &exponent) == 0.5F;
-    check_number(
-        dynamic, "initial", initial,
-        is_power && exponent > kLossScaleExponentMin && exponent <= kLossScaleExponentMax + 1,
-        "a power of two from 2^-10 to 2^24");
+    check_number(dynamic, "initial", initial, is_power && is_loss_scale(initial),
+                 "a power of two from 2^-10 to 2^24");
     dynamic.require(scale.dynamic().growth_steps() > 0, "growth_steps", "0 steps: give at least 1");
     check.absorb(dynamic);
   }
@@ -152,6 +152,8 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
     check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
+  check.unused_unless(!train.checkpoint().empty(), "checkpoint_steps", "without checkpoint");
+  check.unused_unless(!train.checkpoint().empty(), "snapshot", "without checkpoint");
   check.one_of("backend", train.backend(), {"onednn", "reference", "cuda"});
   if (train.has_compute_type()) check_compute_type(train, check);
   const bool is_cuda = train.backend() == "cuda";

@@ -1,6 +1,7 @@
 // How far a key may move in a round of rule lars: pure arithmetic, any thread.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -14,7 +15,8 @@ struct KeySquares {
 };
 
 // The formula of LarsOptions (common/base/rule.h), in double, rounded once. `gradient_scale`
-// multiplies the summed gradient. A NaN when a norm is not finite: then the key cannot be updated.
+// multiplies the summed gradient; what is beyond fp32 becomes its largest. A NaN when a norm is not
+// finite: then the key cannot be updated.
 inline float trust_of(const LarsOptions& options, const KeySquares& squares, float gradient_scale,
                       float weight_decay) {
   const double parameters = std::sqrt(squares.parameters);
@@ -24,7 +26,9 @@ inline float trust_of(const LarsOptions& options, const KeySquares& squares, flo
   if (parameters == 0.0 || gradients == 0.0) return 1.0F;
   const double against = gradients + static_cast<double>(weight_decay) * parameters +
                          static_cast<double>(options.epsilon);
-  return static_cast<float>(static_cast<double>(options.coefficient) * parameters / against);
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(
+      std::min(kMost, static_cast<double>(options.coefficient) * parameters / against));
 }
 
 }  // namespace phub::kernels

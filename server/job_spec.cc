@@ -121,8 +121,8 @@ Status validate_loss_scale(const JobSpec& spec) {
   if (scale.kind != LossScaling::kStatic && scale.factor != 1.0F) {
     return invalid("loss_scale: {} is for static loss scaling only; leave it out", scale.factor);
   }
-  if (!(std::isfinite(scale.factor) && scale.factor > 0.0F)) {
-    return invalid("loss_scale: {} must be finite and above 0", scale.factor);
+  if (!(scale.factor >= kLossScaleMin && scale.factor <= kLossScaleMax)) {
+    return invalid("loss_scale: {} must be from 2^-10 to 2^24", scale.factor);
   }
   return {};
 }

@@ -72,6 +72,9 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
   if (o.metrics) train.set_metrics(*o.metrics);
+  if (o.tensorboard) train.set_tensorboard(*o.tensorboard);
+  if (o.checkpoint_steps) train.set_checkpoint_steps(*o.checkpoint_steps);
+  if (o.snapshot) train.set_snapshot(true);
   if (o.checkpoint) train.set_checkpoint(*o.checkpoint);
   if (o.resume) train.set_resume(*o.resume);
   if (o.restart_momentum) train.set_restart_momentum(true);
@@ -84,6 +87,10 @@ Status check_local(const WorkerConfig& config) {
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
                         "its address with --server, or train alone with --local",
                         config.workers())};
+  }
+  if (config.train().snapshot()) {
+    return {Code::kInvalidArgument,
+            "train.snapshot: needs servers; without them the momentum is beside the checkpoint"};
   }
   if (config.wire_type() != "fp32") {
     return {Code::kInvalidArgument,
@@ -137,7 +144,11 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--loss-scale", o.loss_scale, "FACTOR", "A fixed factor, or the word dynamic");
   add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
   add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
+  add("--tensorboard", o.tensorboard, "FOLDER", "Write event files for TensorBoard");
   add("--checkpoint", o.checkpoint, "FILE", "Write the model to this safetensors file");
+  add("--checkpoint-steps", o.checkpoint_steps, "N", "Write it also after every so many steps");
+  command.add_flag("--snapshot", o.snapshot,
+                   "With each checkpoint, have the servers take a snapshot");
   add("--resume", o.resume, "FILE", "Go on from this safetensors file");
   command.add_flag("--restart-momentum", o.restart_momentum, "Resume with a momentum of 0");
 }

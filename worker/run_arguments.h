@@ -18,15 +18,17 @@ namespace phub {
 struct RunArguments {
   std::string config_path;
   std::vector<std::string> servers;
-  std::optional<std::string> job, transport, wire_type, data, metrics, checkpoint, resume,
-      log_level, tenant, loss_scale, compute_type, backend;
+  std::optional<std::string> job, transport, wire_type, data, metrics, tensorboard, checkpoint,
+      resume, log_level, tenant, loss_scale, compute_type, backend;
   std::string credentials;
   std::optional<std::int32_t> index;
-  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate;
+  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate,
+      checkpoint_steps;
   std::optional<std::uint64_t> seed;
   CudaChoice cuda;
   bool local = false;
   bool restart_momentum = false;
+  bool snapshot = false;
 };
 
 // Adds options whose values are in the order (name, variable, type, text).

@@ -127,9 +127,12 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .threads = config.train().threads(),
           .evaluate = config.train().evaluate(),
           .checkpoint = config.train().checkpoint(),
+          .checkpoint_steps = config.train().checkpoint_steps(),
+          .snapshot = config.train().snapshot(),
           .resume = config.train().resume(),
           .restart_momentum = config.train().restart_momentum(),
           .metrics = config.train().metrics(),
+          .tensorboard = config.train().tensorboard(),
           .print = verbose ? train::SessionOptions::Print::kAlways
                            : train::SessionOptions::Print::kFirstWorker,
           .bar = isatty(STDERR_FILENO) == 1};

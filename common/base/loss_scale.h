@@ -15,6 +15,10 @@ enum class LossScaling : std::uint8_t {
             // made, or none
 };
 
+// Of a factor: what fp32 gradients can be multiplied by and still mean something.
+inline constexpr float kLossScaleMin = 1.0F / 1024.0F;
+inline constexpr float kLossScaleMax = 16'777'216.0F;  // 2^24
+
 struct LossScale {
   LossScaling kind = LossScaling::kNone;
   float factor = 1.0F;  // kStatic: gradients are pushed so many times too large

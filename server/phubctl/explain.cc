@@ -76,7 +76,7 @@ std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
   std::vector<Finding> findings;
   for (const std::optional<Finding>& finding :
        {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
-        network_port(job, server.now), sleeping_cores(job, server.now),
+        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
         compute_bound(job, push_is_compute)}) {
     if (finding) findings.push_back(*finding);
   }

@@ -12,7 +12,7 @@ namespace phub::phubctl {
 
 struct Finding {
   std::string topic;     // "straggler", "uneven work", "core saturation", "fair share",
-                         // "transport", "network port", "waiting policy", "compute", ...
+                         // "transport", "network port", "waiting policy", "skipped steps", ...
   std::string what;      // one or two sentences with figures
   std::string cure;      // what to do about it
   double seconds = 0.0;  // of a round that are at stake, at most; they may overlap

@@ -16,6 +16,7 @@ constexpr double kWaitShareMin = 0.15;
 constexpr double kServerShareMin = 0.10;
 constexpr double kTransferShareMin = 0.20;
 constexpr double kComputeShareMin = 0.50;
+constexpr double kSkippedShareMin = 0.01;  // a dynamic loss scale probes one step in thousands
 constexpr double kSaturatedShare = 0.90;
 constexpr double kWorkShareMin = 0.30;  // the rest of a full core's time goes into the transport
 // Waking a sleeping core takes tens of microseconds: a part of rounds this short.
@@ -260,6 +261,33 @@ std::optional<Finding> sleeping_cores(const control::JobInfo& job,
           "where CPUs are to spare, `waiting { policy: \"poll\" }` on the server; else let them "
           "spin longer (`spin_iterations`)",
       .seconds = server_seconds(timing)};
+}
+
+std::optional<Finding> skipped_steps(const control::JobInfo& job) {
+  const control::JobStatistics& done = job.statistics();
+  if (done.rounds() == 0) return {};
+  if (done.updates_skipped() > 0) {
+    return Finding{
+        .topic = "skipped steps",
+        .what = fmt::format("{} updates of single chunks were left out, as the sum of their "
+                            "gradients was not finite.",
+                            done.updates_skipped()),
+        .cure =
+            "lower `loss_scale.factor`, or use `loss_scale { dynamic { } }`, which leaves out "
+            "whole steps and adapts; if it goes on, lower the learning rate"};
+  }
+  const double share =
+      static_cast<double>(done.rounds_skipped()) / static_cast<double>(done.rounds());
+  if (share < kSkippedShareMin) return {};
+  return Finding{
+      .topic = "skipped steps",
+      .what = fmt::format("{} of {} rounds ({}) were left out, because a gradient was too large "
+                          "for the wire: their work is lost.",
+                          done.rounds_skipped(), done.rounds(), human_share(share)),
+      .cure =
+          "a lower `dynamic.initial` or more `growth_steps`; if the scale is small already, "
+          "lower the learning rate or warm up for longer",
+      .seconds = share * job.timing().round_seconds()};
 }
 
 std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_compute) {

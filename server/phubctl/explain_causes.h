@@ -32,6 +32,9 @@ std::optional<Finding> network_port(const control::JobInfo& job, const control::
 std::optional<Finding> sleeping_cores(const control::JobInfo& job,
                                       const control::ServerInfo& server);
 
+// More steps or updates left out, because gradients were not finite, than finding a loss scale needs.
+std::optional<Finding> skipped_steps(const control::JobInfo& job);
+
 // The workers compute most of the time. The backward pass overlaps the pushes: where nothing else
 // explains these (`push_is_compute`), they are its.
 std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_compute);

@@ -288,7 +288,10 @@ TEST_CASE("mixed precision: what does not go together is refused with the cure")
   CHECK(error("train { loss_scale { factor: 1024 } }") == "no error");
   CHECK(error("train { loss_scale { dynamic { initial: 16777216 } } }") == "no error");
   CHECK(error("train { loss_scale { dynamic { } } }") == "no error");
-  CHECK_THAT(error("train { loss_scale { factor: 0 } }"), Contains("factor"));
+  for (const char* wrong : {"0", "0.0005", "33554432", "inf"}) {
+    CHECK_THAT(error(std::string("train { loss_scale { factor: ") + wrong + " } }"),
+               Contains("factor") && Contains("from 2^-10 to 2^24"));
+  }
   CHECK_THAT(error("train { loss_scale { factor: 2 dynamic { } } }"),
              Contains("beside dynamic (set dynamic.initial)"));
   for (const char* const initial : {"3", "0", "-4", "33554432", "0.0001", "inf"}) {

@@ -211,6 +211,19 @@ TEST_CASE("pushes are the backward pass's unless a core or a transport explains 
   CHECK(c.topics() == Topics{"transport"});
 }
 
+TEST_CASE("steps that were left out are told, when they are more than a loss scale needs") {
+  Case c({.compute = 0.49, .push = 0.22});
+  c.job.mutable_statistics()->set_rounds(1000);
+  c.job.mutable_statistics()->set_rounds_skipped(9);
+  CHECK(c.topics() == Topics{"nothing stands out"});
+  c.job.mutable_statistics()->set_rounds_skipped(200);
+  CHECK(c.topics() == Topics{"skipped steps"});
+  CHECK_THAT(c.find("skipped steps").what, Contains("200 of 1000") && Contains("20.0 %"));
+  c.job.mutable_statistics()->set_rounds_skipped(0);
+  c.job.mutable_statistics()->set_updates_skipped(3);
+  CHECK_THAT(c.find("skipped steps").what, Contains("3 updates of single chunks"));
+}
+
 TEST_CASE("a job that does not run is told why instead") {
   Case c({});
   c.job.clear_timing();

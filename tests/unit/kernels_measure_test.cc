@@ -64,6 +64,9 @@ TEST_CASE("trust is the paper's ratio of norms, and 1 where a norm is 0") {
   CHECK(trust_of(options, {16.0, 36.0}, -0.5F, 0.25F) == 0.5F);
   CHECK(trust_of({.coefficient = 0.5F, .epsilon = 4.0F}, {16.0, 36.0}, 0.5F, 0.25F) == 0.25F);
   CHECK(trust_of(options, {0.0, 36.0}, 0.5F, 0.25F) == 1.0F);
+  // Beyond fp32 it is fp32's largest, not infinity, which would count as an overflow.
+  CHECK(trust_of({.coefficient = 1e30F}, {1e38, 1e-38}, 1.0F, 0.0F) ==
+        std::numeric_limits<float>::max());
   CHECK(trust_of(options, {16.0, 0.0}, 0.5F, 0.25F) == 1.0F);
   for (const double wrong : {std::nan(""), static_cast<double>(kInfinity)}) {
     CHECK(std::isnan(trust_of(options, {16.0, wrong}, 0.5F, 0.25F)));

@@ -82,6 +82,28 @@ TEST_CASE("An epoch's line has the loss, the accuracies, the rate and the exchan
           "exchange 0.41 s (12 %)");
 }
 
+TEST_CASE("The bar has the rate, the exchange's share and the time that is left, and fits") {
+  Progress progress{.epoch = 2,
+                    .epochs = 12,
+                    .steps_done = 125,
+                    .steps_per_epoch = 250,
+                    .loss = 0.08123,
+                    .images_per_second = 5123.4,
+                    .exchange_share = 0.118,
+                    .seconds_left = 41.2};
+  REQUIRE(progress_line(progress, 85) ==
+          "epoch 3/12 [=====     ] 125/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left");
+  progress.seconds_left = 3 * 3600 + 62;
+  const std::string narrow = progress_line(progress, 70);
+  REQUIRE(narrow.find('[') == std::string::npos);
+  REQUIRE(narrow.size() == 70);
+  const std::string wide = progress_line(progress, 500);
+  REQUIRE_THAT(wide,
+               Catch::Contains("3:01:02 left") && Catch::Contains(std::string(15, '=') + " "));
+  progress.steps_done = 250;
+  REQUIRE_THAT(progress_line(progress, 500), Catch::Contains("[" + std::string(30, '=') + "] 250"));
+}
+
 TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed another") {
   const TemporaryDirectory directory;
   for (const char* model : {"lenet", "resnet20"}) {
@@ -127,7 +149,7 @@ TEST_CASE("A run that was stopped and resumed ends like one that was not") {
   REQUIRE(joined);
   REQUIRE_FALSE(joined->interrupted);
   REQUIRE(directory.read("joined") == directory.read("whole"));
-  REQUIRE(directory.read("joined.optimizer") == directory.read("whole.optimizer"));
+  REQUIRE(directory.read("joined.optimizer-16") == directory.read("whole.optimizer-16"));
 
   options.resume = directory.path / "whole";
   const auto finished = run(options, rule);
@@ -145,7 +167,7 @@ TEST_CASE("A resumed run without its momentum is refused, or starts with none wh
   SessionOptions options = whole_and_half(directory, RuleKind::kMomentum);
   options.resume = options.checkpoint;
   options.checkpoint = directory.path / "joined";
-  std::filesystem::remove(directory.path / "half.optimizer");
+  std::filesystem::remove(directory.path / "half.optimizer-11");
   const auto refused = run(options);
   REQUIRE_FALSE(refused);
   REQUIRE_THAT(refused.error().message(), Catch::Contains("train.restart_momentum"));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 
@@ -15,12 +17,15 @@ constexpr const char* kSeed = "seed";
 constexpr const char* kNextStep = "next_step";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
+constexpr const char* kSnapshots = "snapshots";
 constexpr const char* kMomentumSuffix = ".momentum_buffer";  // PyTorch's word
 constexpr const char* kCounterSuffix = ".num_batches_tracked";
 constexpr const char* kStatisticSuffix = ".running_mean";
 
 constexpr const char* kOther =
     ": is it of another model? Set model.name, model.classes and model.image to its own";
+
+using Metadata = std::map<std::string, std::string>;
 
 Status wrong(const std::string& text) { return {Code::kInvalidArgument, text}; }
 
@@ -63,16 +68,24 @@ Status check_known(const TensorFile& file, const nn::Program& network,
                kOther + " (auxiliary heads are left out: save it without them)");
 }
 
-Result<std::uint64_t> number(const TensorFile& file, const std::string& key) {
-  const auto found = file.metadata.find(key);
+Result<std::uint64_t> number(const Metadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
   std::uint64_t value = 0;
-  if (found != file.metadata.end()) {
+  if (found != metadata.end()) {
     const char* end = found->second.data() + found->second.size();
     const auto parsed = std::from_chars(found->second.data(), end, value);
     if (parsed.ec == std::errc() && parsed.ptr == end) return value;
   }
   return Status(Code::kDataLoss,
                 "its metadata has no number " + key + ": was it written by phub-worker?");
+}
+
+// Of a checkpoint of ours, if there is one.
+std::optional<std::uint64_t> step_of(const std::filesystem::path& path) {
+  const auto metadata = read_safetensors_metadata(path);
+  if (!metadata) return std::nullopt;
+  const auto step = number(*metadata, kNextStep);
+  return step ? std::optional(*step) : std::nullopt;
 }
 
 Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) {
@@ -117,14 +130,16 @@ Result<RunPosition> position_of(const TensorFile& file) {
   RunPosition position;
   const auto model = file.metadata.find(kModel);
   if (model != file.metadata.end()) position.model = model->second;
-  PHUB_ASSIGN_OR_RETURN(position.seed, number(file, kSeed));
-  PHUB_ASSIGN_OR_RETURN(position.next_step, number(file, kNextStep));
+  PHUB_ASSIGN_OR_RETURN(position.seed, number(file.metadata, kSeed));
+  PHUB_ASSIGN_OR_RETURN(position.next_step, number(file.metadata, kNextStep));
   if (file.metadata.contains(kLossScale)) {
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(file, kLossScale));
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(file, kGoodSteps));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(file.metadata, kLossScale));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(file.metadata, kGoodSteps));
     position.loss_scale = static_cast<float>(units) * LossScaler::kSmallest;
     position.good_steps = static_cast<std::uint32_t>(good_steps);
   }
+  const auto snapshots = file.metadata.find(kSnapshots);
+  if (snapshots != file.metadata.end()) position.snapshots = snapshots->second;
   return position;
 }
 
@@ -132,31 +147,39 @@ std::string context_of(const std::filesystem::path& path) { return "checkpoint "
 
 }  // namespace
 
-std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint) {
+std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
+                                     std::uint64_t next_step) {
   std::filesystem::path path = checkpoint;
-  return path.replace_filename(checkpoint.stem().string() + ".optimizer" +
-                               checkpoint.extension().string());
+  return path.replace_filename(checkpoint.stem().string() + ".optimizer-" +
+                               std::to_string(next_step) + checkpoint.extension().string());
 }
 
 Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        Exchanger& exchanger, const RunPosition& position) {
-  std::map<std::string, std::string> metadata = {{"format", "pt"},
-                                                 {kModel, position.model},
-                                                 {kSeed, std::to_string(position.seed)},
-                                                 {kNextStep, std::to_string(position.next_step)}};
+  Metadata metadata = {{"format", "pt"},
+                       {kModel, position.model},
+                       {kSeed, std::to_string(position.seed)},
+                       {kNextStep, std::to_string(position.next_step)}};
   if (position.loss_scale > 0.0F) {
     const float units = position.loss_scale / LossScaler::kSmallest;
     metadata[kLossScale] = std::to_string(static_cast<std::uint64_t>(units));
     metadata[kGoodSteps] = std::to_string(position.good_steps);
   }
+  if (!position.snapshots.empty()) metadata[kSnapshots] = position.snapshots;
+  const std::optional<std::uint64_t> before = step_of(path);
   if (exchanger.state_at() == Exchanger::StateAt::kHere) {
     TensorFile optimizer = optimizer_file(network, exchanger);
     optimizer.metadata = metadata;
-    PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path), optimizer));
+    PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
   }
   PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
   model.metadata = std::move(metadata);
-  return write_safetensors(path, model);
+  PHUB_RETURN_IF_ERROR(write_safetensors(path, model));
+  if (before && *before != position.next_step) {
+    std::error_code gone_already;
+    std::filesystem::remove(optimizer_path(path, *before), gone_already);
+  }
+  return {};
 }
 
 Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger) {
@@ -175,7 +198,7 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Progr
 
 Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step) {
-  const std::filesystem::path path = optimizer_path(checkpoint);
+  const std::filesystem::path path = optimizer_path(checkpoint, next_step);
   constexpr const char* kCure =
       "; to go on with a momentum of 0, set train.restart_momentum (--restart-momentum)";
   auto file = read_safetensors(path);
@@ -184,13 +207,6 @@ Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& netw
                  path.string() + kCure);
   }
   if (!file) return file.error();
-  const auto step = number(*file, kNextStep);
-  if (!step) return step.error().with_context(path.string());
-  if (*step != next_step) {
-    return wrong(path.string() + " is of step " + std::to_string(*step) + " and " +
-                 context_of(checkpoint) + " of step " + std::to_string(next_step) +
-                 ": they were not written together" + kCure);
-  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(

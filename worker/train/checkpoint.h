@@ -2,9 +2,10 @@
 // run was, and, where it lives in this process, the optimizer's state.
 //
 // Two safetensors files. The one that is asked for has exactly the tensors of the model, so that
-// PyTorch loads it as it is. Momentum is in a second one beside it (optimizer_path), since it is no
-// tensor of the model; both say of which step they are. Where servers keep the momentum there is no
-// second file: a snapshot of the job holds it. Functions, called by the trainer's thread.
+// PyTorch loads it as it is. Momentum is in a second one beside it, since it is no tensor of the
+// model; its name has the step, so that a process that dies at any time leaves a pair that belongs
+// together. Where servers keep the momentum there is no second file: a snapshot of the job holds
+// it. Functions, called by the trainer's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,14 @@ struct RunPosition {
   std::uint64_t next_step = 0;
   float loss_scale = 0.0F;       // of the next step, where it is dynamic; 0: it is not
   std::uint32_t good_steps = 0;  // behind that scale
+  std::string snapshots = {};    // of the job at the servers, of the same step; empty: none
 };
 
-// "model.safetensors" -> "model.optimizer.safetensors".
-std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint);
+// "model.safetensors", 90 -> "model.optimizer-90.safetensors".
+std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
+                                     std::uint64_t next_step);
 
-// REQUIRES: no key is under way.
+// Takes the place of an earlier checkpoint of that name. REQUIRES: no key is under way.
 Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
                        Exchanger& exchanger, const RunPosition& position);
 
@@ -42,8 +45,8 @@ Status load_model(const std::filesystem::path& path, nn::Program& network, Excha
 Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
                                     Exchanger& exchanger);
 
-// The optimizer's state beside the checkpoint. REQUIRES: it lives in this process. Errors name the
-// file, and what is wrong with it: it is not there, or not of step `next_step`.
+// The optimizer's state beside the checkpoint of step `next_step`. REQUIRES: it lives in this
+// process. Errors name the file, and what is wrong with it.
 Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step);
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -75,6 +76,13 @@ class Exchanger {
   // Whether the servers left out the last step, or a part of it; the same at every worker.
   // REQUIRES: every key has been waited for.
   virtual bool step_was_skipped() const { return false; }
+
+  // Has the servers keep the job as it is after the last step; what `phubctl restore` is to be
+  // told, server by server. REQUIRES: every key has been waited for.
+  virtual Result<std::vector<std::string>> snapshot() {
+    return Status(Code::kFailedPrecondition,
+                  "train.snapshot: this exchange has no servers that could take one");
+  }
 
   virtual std::uint32_t worker_index() const = 0;
   virtual std::uint32_t workers() const = 0;

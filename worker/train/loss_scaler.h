@@ -23,8 +23,8 @@ struct LossScalerOptions {
 
 class LossScaler {
  public:
-  static constexpr float kSmallest = 1.0F / 1024.0F;
-  static constexpr float kLargest = 16'777'216.0F;  // 2^24
+  static constexpr float kSmallest = kLossScaleMin;
+  static constexpr float kLargest = kLossScaleMax;
 
   explicit LossScaler(const LossScalerOptions& options)
       : options_(options), scale_(options.scale), good_steps_(options.good_steps) {}

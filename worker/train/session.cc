@@ -7,9 +7,8 @@
 #include "worker/nn/models.h"
 #include "worker/nn/program.h"
 #include "worker/train/checkpoint.h"
-#include "worker/train/console.h"
 #include "worker/train/initialise.h"
-#include "worker/train/metrics.h"
+#include "worker/train/reporter.h"
 #include "worker/train/session_data.h"
 #include "worker/train/trainer.h"
 
@@ -72,11 +71,13 @@ Status resume_momentum(const SessionOptions& options, nn::Program& network, Exch
       break;
   }
   if (exchanger.steps_before() > 0) return {};
-  return {Code::kInvalidArgument,
-          "train.resume: the momentum of checkpoint " + options.resume.string() +
-              " was at the servers and this job starts without: restore the job from its snapshot "
-              "first (phubctl restore FILE --as JOB), or go on with a momentum of 0 by "
-              "train.restart_momentum (--restart-momentum)"};
+  return {
+      Code::kInvalidArgument,
+      "train.resume: the momentum of checkpoint " + options.resume.string() +
+          " was at the servers and this job starts without: restore the job from its snapshot (" +
+          (start.snapshots.empty() ? "phubctl snapshots lists them" : start.snapshots) +
+          ") first, by phubctl restore FILE --as JOB, or go on with a momentum of 0 by "
+          "train.restart_momentum (--restart-momentum)"};
 }
 
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
@@ -136,38 +137,42 @@ Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_ep
   return schedule;
 }
 
-// Passes progress on to the console and the metrics, and keeps what the result needs.
-class Reporter : public Observer {
- public:
-  Reporter(const ConsoleOptions& options, Metrics* metrics)
-      : console_(options), metrics_(metrics) {}
-
-  void on_step(const StepReport& report) override {
-    train_seconds += report.seconds;
-    console_.step(report);
-    if (metrics_ != nullptr) metrics_->step(report);
-  }
-  void on_epoch(const EpochReport& report) override {
-    test_accuracy = report.test_accuracy;
-    console_.epoch(report);
-    if (metrics_ != nullptr) metrics_->epoch(report);
-  }
-
-  double train_seconds = 0.0;
-  double test_accuracy = -1.0;
-
- private:
-  Console console_;
-  Metrics* metrics_;
-};
-
 struct Run {
   nn::Program& network;
   Exchanger& exchanger;
   data::Loader& loader;
   const data::Dataset& test;
   Metrics* metrics = nullptr;
+  EventFile* events = nullptr;
 };
+
+RunDescription describe(const SessionOptions& options, const Exchanger& exchanger,
+                        std::uint64_t first_step) {
+  return {.model = options.model,
+          .transport = std::string(exchanger.transport()),
+          .worker_index = exchanger.worker_index(),
+          .workers = exchanger.workers(),
+          .batch = options.batch,
+          .seed = options.seed,
+          .first_step = first_step};
+}
+
+// REQUIRES: no key is under way.
+Status write_checkpoint(const SessionOptions& options, const Run& run, const LossScaler& scaler,
+                        std::uint64_t next_step) {
+  RunPosition position{options.model, options.seed, next_step};
+  if (options.loss_scale.kind == LossScaling::kVoted) {
+    position.loss_scale = scaler.scale();
+    position.good_steps = scaler.good_steps();
+  }
+  if (options.snapshot) {
+    PHUB_ASSIGN_OR_RETURN(const auto taken, run.exchanger.snapshot());
+    for (const std::string& file : taken) {
+      position.snapshots += (position.snapshots.empty() ? "" : " ") + file;
+    }
+  }
+  return save_checkpoint(options.checkpoint, run.network, run.exchanger, position);
+}
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
@@ -184,41 +189,34 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .accumulate = options.accumulate,
                    .label_smoothing = options.label_smoothing,
                    .seed = options.seed,
-                   .evaluate = options.evaluate});
+                   .evaluate = options.evaluate,
+                   .boundary_steps = options.checkpoint.empty() ? 0 : options.checkpoint_steps});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchanger.worker_index() == 0;
   const bool prints = options.print == SessionOptions::Print::kAlways ||
                       (options.print == SessionOptions::Print::kFirstWorker && first_worker);
+  const bool saves = first_worker && !options.checkpoint.empty();
+  const auto checkpoint = [&](std::uint64_t next_step) {
+    return write_checkpoint(options, run, trainer.loss_scaler(), next_step);
+  };
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
+                     .last_step = trainer.last_step(),
+                     .images_per_step = std::uint64_t{options.batch} * options.accumulate *
+                                        run.exchanger.workers(),
                      .quiet = !prints,
                      .bar = options.bar},
-                    run.metrics);
-  if (run.metrics != nullptr) {
-    run.metrics->start({.model = options.model,
-                        .transport = std::string(run.exchanger.transport()),
-                        .worker_index = run.exchanger.worker_index(),
-                        .workers = run.exchanger.workers(),
-                        .batch = options.batch,
-                        .seed = options.seed,
-                        .first_step = first_step});
-  }
+                    {.metrics = run.metrics,
+                     .events = run.events,
+                     .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
+  if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchanger, first_step));
   PHUB_RETURN_IF_ERROR(trainer.run(reporter, stopped));
-  if (first_worker && !options.checkpoint.empty()) {
-    RunPosition position{options.model, options.seed, trainer.next_step()};
-    if (options.loss_scale.kind == LossScaling::kVoted) {
-      position.loss_scale = trainer.loss_scaler().scale();
-      position.good_steps = trainer.loss_scaler().good_steps();
-    }
-    PHUB_RETURN_IF_ERROR(save_checkpoint(options.checkpoint, run.network, run.exchanger, position));
-  }
-  if (run.metrics != nullptr) {
-    PHUB_RETURN_IF_ERROR(run.metrics->close(run.exchanger.statistics()));
-  }
+  if (saves) PHUB_RETURN_IF_ERROR(checkpoint(trainer.next_step()));
+  PHUB_RETURN_IF_ERROR(reporter.close(run.exchanger.statistics()));
   return SessionResult{.next_step = trainer.next_step(),
                        .interrupted = trainer.next_step() < trainer.last_step(),
-                       .test_accuracy = reporter.test_accuracy,
-                       .train_seconds = reporter.train_seconds};
+                       .test_accuracy = reporter.test_accuracy(),
+                       .train_seconds = reporter.train_seconds()};
 }
 
 }  // namespace
@@ -238,6 +236,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   if (!options.metrics.empty()) {
     PHUB_ASSIGN_OR_RETURN(metrics, Metrics::open(options.metrics, !options.resume.empty()));
   }
+  if (!options.tensorboard.empty()) PHUB_RETURN_IF_ERROR(EventFile::check(options.tensorboard));
   data::LoaderOptions loader_options{.batch = options.batch,
                                      .workers = options.workers,
                                      .worker_index = 0,
@@ -256,7 +255,14 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> program = std::move(network);
   PHUB_RETURN_IF_ERROR(bind(*program, *exchanger, options.accumulate > 1));
-  return train(options, {*program, *exchanger, *loader, datasets.test, metrics.get()}, stopped);
+  std::unique_ptr<EventFile> events;
+  if (!options.tensorboard.empty()) {
+    PHUB_ASSIGN_OR_RETURN(events,
+                          EventFile::open(options.tensorboard /
+                                          ("worker-" + std::to_string(exchanger->worker_index()))));
+  }
+  return train(options, {*program, *exchanger, *loader, datasets.test, metrics.get(), events.get()},
+               stopped);
 }
 
 }  // namespace phub::train

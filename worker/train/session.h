@@ -56,10 +56,13 @@ struct SessionOptions {
   std::uint32_t threads = 1;
   bool evaluate = true;
 
-  std::filesystem::path checkpoint{};  // empty: none; worker 0 writes it
-  std::filesystem::path resume{};      // empty: start anew
-  bool restart_momentum = false;       // a resumed run starts with a momentum of 0
-  std::filesystem::path metrics{};     // empty: none
+  std::filesystem::path checkpoint{};   // empty: none; worker 0 writes it
+  std::uint64_t checkpoint_steps = 0;   // also after every so many; 0: only at the end
+  bool snapshot = false;                // the servers take one with each checkpoint
+  std::filesystem::path resume{};       // empty: start anew
+  bool restart_momentum = false;        // a resumed run starts with a momentum of 0
+  std::filesystem::path metrics{};      // empty: none
+  std::filesystem::path tensorboard{};  // a folder; empty: none
   enum class Print { kNothing, kFirstWorker, kAlways };
   Print print = Print::kNothing;  // a line for each epoch
   bool bar = false;               // and a bar while it runs

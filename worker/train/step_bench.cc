@@ -86,6 +86,9 @@ class StepBench {
     UpdateHooks hooks(exchanger_);
     network_.set_noise(index);
     const auto start = Clock::now();
+    if (options_.backend != BackendKind::kCuda) {
+      PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
+    }
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
     const double waited = hooks.seconds();

@@ -29,9 +29,11 @@ struct StepBenchOptions {
   std::uint64_t seed = 1;
 };
 
-// Seconds of one step. The update is the server's rule on this thread, key by key as backward
-// hands gradients over, or the pushes and waits of an exchange; backward is without it. On a GPU,
-// whose work is queued, only the total is known: from the end of one step to that of the next.
+// Seconds of one step. Forward begins with the images' copy to the backend; a GPU keeps them, as
+// frameworks do with synthetic images. The update is the server's rule on this thread, key by key
+// as backward hands gradients over, or the pushes and waits of an exchange; backward is without it.
+// On a GPU, whose work is queued, only the total is known: from the end of one step to that of the
+// next.
 struct StepTimes {
   double forward = 0.0;
   double loss = 0.0;

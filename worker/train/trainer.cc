@@ -128,7 +128,9 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   }
   PHUB_RETURN_IF_ERROR(parts_.exchanger.end_step(report.loss_scale));
   answer_is_due_ = true;
-  report.loss /= static_cast<double>(batch_.labels.size()) * options_.accumulate;
+  const double images = static_cast<double>(batch_.labels.size()) * options_.accumulate;
+  report.loss /= images;
+  report.accuracy = report.correct / images;
   report.seconds = seconds_since(start);
   report.exchange_seconds = hooks.seconds();
   return report;
@@ -223,6 +225,10 @@ Status Trainer::run(Observer& observer, const std::function<bool()>& stopped) {
     if (next_step_ % steps_per_epoch() == 0 || next_step_ == end) {
       PHUB_RETURN_IF_ERROR(finish_epoch(epoch, observer));
       epoch = {};
+    }
+    if (options_.boundary_steps > 0 && next_step_ % options_.boundary_steps == 0) {
+      PHUB_RETURN_IF_ERROR(wait_all());
+      PHUB_RETURN_IF_ERROR(observer.on_boundary(next_step_));
     }
   }
   return wait_all();

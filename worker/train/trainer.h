@@ -27,8 +27,9 @@ struct TrainerOptions {
   LossScalerOptions loss_scale = {};
   std::uint32_t accumulate = 1;  // batches of a step: their gradients are averaged, then pushed
   float label_smoothing = 0.0F;
-  std::uint64_t seed = 1;  // of dropout's masks
-  bool evaluate = true;    // after each epoch, on worker 0
+  std::uint64_t seed = 1;            // of dropout's masks
+  bool evaluate = true;              // after each epoch, on worker 0
+  std::uint64_t boundary_steps = 0;  // 0: there are no boundaries
 };
 
 struct TrainerParts {
@@ -43,6 +44,7 @@ struct StepReport {
   std::uint64_t epoch = 0;
   double loss = 0.0;          // mean over this worker's images
   std::uint32_t correct = 0;  // of them
+  double accuracy = 0.0;      // their share, from 0 to 1
   float learning_rate = 0.0F;
   float loss_scale = 1.0F;
   std::uint64_t skipped_steps = 0;  // before this one, in this run: left out by the servers
@@ -68,6 +70,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void on_step(const StepReport& report) = 0;
   virtual void on_epoch(const EpochReport& report) = 0;
+  // After every boundary_steps steps, when no key is under way. An error ends the run.
+  virtual Status on_boundary(std::uint64_t /*next_step*/) { return {}; }
 };
 
 class Trainer {
