@@ -5,6 +5,7 @@
 
 Mixed precision (autocast to fp16 with a gradient scaler), channels_last, SGD with momentum (its
 fused kernel), cuDNN's benchmark mode. `graph`: forward, backward and update as one CUDA graph.
+Needs PyTorch 2.3 or later.
 """
 
 import argparse

@@ -1,20 +1,22 @@
 """phub-worker's backend `cuda` as a user meets it: without a GPU, with a wrong plug-in, and with one
-that a CPU stands in for.
+that runs its program on the host.
 
-Usage: cuda_command_test.py PATH_OF_PHUB_WORKER PATH_OF_THE_STAND_IN PATH_OF_A_FOREIGN_PLUGIN
+Usage: cuda_command_test.py WORKER SERVER STAND_IN FOREIGN_PLUGIN, all of them paths
 """
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
-WORKER = STAND_IN = FOREIGN = ""
+WORKER = SERVER = STAND_IN = FOREIGN = ""
 DEADLINE_SECONDS = 60
 
 CONFIG = """
 model { name: "lenet" }
-data { format: "synthetic" synthetic_images: 64 }
+data { format: "synthetic" synthetic_images: 32 }
 optimizer { learning_rate: 0.01 }
 train { epochs: 1 batch: 16 backend: "cuda" }
 """
@@ -28,11 +30,12 @@ def run(*arguments, **environment):
 
 
 class CudaCommand(unittest.TestCase):
-    def train(self, *arguments, **environment):
+    def train(self, *arguments, local=True, **environment):
         with tempfile.NamedTemporaryFile("w", suffix=".textproto") as file:
             file.write(CONFIG)
             file.flush()
-            return run("train", file.name, "--local", *arguments, **environment)
+            where = ("--local",) if local else ()
+            return run("train", file.name, *where, *arguments, **environment)
 
     def test_without_a_gpu_or_a_plug_in_the_cure_is_told(self):
         if os.path.exists("/dev/nvidiactl"):
@@ -69,12 +72,51 @@ class CudaCommand(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("--threads", done.stderr)
 
-    def test_a_backend_that_keeps_no_parameters_says_so(self):
-        done = run("bench", "lenet", "--backend", "cuda", PHUB_CUDA_PLUGIN=STAND_IN)
-        self.assertEqual(done.returncode, 2, done.stdout)
-        self.assertIn("through an exchange only", done.stderr)
+    def test_a_gpu_alone_keeps_its_parameters_and_tells_whole_steps(self):
+        done = run("bench", "lenet", "--backend", "cuda", "--batch", "4", "--steps", "3", "--json",
+                   "--warm-up", "1", PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["compute_type"], "fp16")
+        self.assertIn("step_seconds", result)
+        self.assertNotIn("forward_seconds", result)
+
+    def losses(self, *arguments, servers=False):
+        """Of each epoch, with the program of a GPU or with oneDNN."""
+        with tempfile.TemporaryDirectory() as folder:
+            metrics = os.path.join(folder, "metrics.jsonl")
+            done = self.train("--metrics", metrics, *arguments, local=not servers,
+                              PHUB_CUDA_PLUGIN=STAND_IN)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(metrics, encoding="utf-8") as file:
+                events = [json.loads(line) for line in file]
+        return [event["loss"] for event in events if event["event"] == "epoch"]
+
+    def test_training_is_that_of_the_cpu(self):
+        own = self.losses("--epochs", "3")
+        oracle = self.losses("--epochs", "3", "--backend", "onednn")
+        self.assertEqual(len(own), 3)
+        for one, other in zip(own, oracle):
+            self.assertAlmostEqual(one, other, delta=0.01 * other)
+
+    def test_through_a_server_gradients_travel_as_the_device_writes_them(self):
+        with subprocess.Popen([SERVER, "--control", "127.0.0.1:0", "--print-ready"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
+            try:
+                address = re.search(r"control=(\S+)", server.stdout.readline()).group(1)
+                for job, more in (("plain", ()), ("half", ("--wire-type", "fp16")),
+                                  ("static", ("--wire-type", "fp16", "--loss-scale", "128")),
+                                  ("voted", ("--wire-type", "fp16", "--loss-scale", "dynamic")),
+                                  ("summed", ("--wire-type", "bf16", "--accumulate", "2"))):
+                    both = [self.losses("--epochs", "2", "--server", address, "--job",
+                                        job + backend, "--backend", backend, *more, servers=True)
+                            for backend in ("cuda", "onednn")]
+                    for one, other in zip(*both, strict=True):
+                        self.assertAlmostEqual(one, other, delta=0.02 * other, msg=job)
+            finally:
+                server.terminate()
 
 
 if __name__ == "__main__":
-    WORKER, STAND_IN, FOREIGN = (sys.argv.pop(1) for _ in range(3))
+    WORKER, SERVER, STAND_IN, FOREIGN = (sys.argv.pop(1) for _ in range(4))
     unittest.main()
