@@ -55,6 +55,15 @@ inline std::vector<GraphCase> window_cases() {
   };
 }
 
+// A residual block's end: the second normalisation is read by the sum only.
+inline GraphCase normalised_sum_case(const Shape& image, bool relu) {
+  GraphCase made{relu ? "normalised sum with relu" : "normalised sum", Graph(image)};
+  const TensorId straight = made.graph.add("straight", BatchNorm{.relu = true}, {0});
+  const TensorId branch = made.graph.add("branch", BatchNorm{}, {0});
+  made.graph.add("sum", Add{.relu = relu}, {branch, straight});
+  return made;
+}
+
 inline std::vector<GraphCase> other_cases() {
   const Shape image{6, 4, 5};
   std::vector<GraphCase> all = {
@@ -75,6 +84,7 @@ inline std::vector<GraphCase> other_cases() {
         sum.graph.add("branch", Convolution{.channels = 8, .window = {3, 1, 1}}, {before});
     sum.graph.add("sum", Add{.relu = relu}, {branch, before});
     all.push_back(sum);
+    all.push_back(normalised_sum_case({17, 4, 5}, relu));
   }
   GraphCase joined{"concatenation", Graph(image)};
   const TensorId a = joined.graph.add("a", Convolution{.channels = 3}, {0});

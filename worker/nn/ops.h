@@ -97,6 +97,7 @@ class Backend {
   virtual Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) = 0;
   // The same value with a gradient of its own, for the second reader of a tensor.
   virtual Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) = 0;
+  // A tensor's readers are made before the op that writes it.
   virtual Result<std::unique_ptr<Op>> make_op(const Layer& layer, std::span<Tensor* const> inputs,
                                               Tensor& output) = 0;
   // An op whose backward adds view's gradient to tensor's.

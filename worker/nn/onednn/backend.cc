@@ -1,3 +1,4 @@
+#include <map>
 #include <string>
 
 #include "common/base/check.h"
@@ -46,6 +47,12 @@ bool computes_bfloat16() {
   }
 }
 
+// Who reads a tensor.
+struct Readers {
+  std::size_t count = 0;
+  SumOp* sum = nullptr;  // the last of them that is a sum
+};
+
 // Makes the op of one layer.
 struct MakeOp {
   const std::string& name;
@@ -53,6 +60,7 @@ struct MakeOp {
   OnednnTensor& output;
   Context& context;
   const std::uint64_t& noise;
+  std::map<const void*, Readers>& readers;
 
   using OpPointer = std::unique_ptr<Op>;
 
@@ -74,10 +82,16 @@ struct MakeOp {
   }
   OpPointer operator()(const Relu&) const { return make_relu(input(), output, context); }
   OpPointer operator()(const BatchNorm& layer) const {
-    return make_batch_norm(name, layer, input(), output, context);
+    const auto found = readers.find(output.value().get_data_handle());
+    const bool one = found != readers.end() && found->second.count == 1;
+    return make_batch_norm(name, layer, input(), output, one ? found->second.sum : nullptr,
+                           context);
   }
   OpPointer operator()(const Add& layer) const {
-    return make_add(layer, {input(), *inputs[1]}, output, context);
+    auto sum = make_add(layer, {input(), *inputs[1]}, output, context);
+    for (const OnednnTensor* each : inputs)
+      readers[each->value().get_data_handle()].sum = sum.get();
+    return sum;
   }
   OpPointer operator()(const Concat&) const { return make_concat(inputs, output); }
   OpPointer operator()(const Dropout& layer) const {
@@ -109,9 +123,14 @@ class OnednnBackend : public Backend {
                                       Tensor& output) override {
     std::vector<OnednnTensor*> own_inputs;
     for (Tensor* input : inputs) own_inputs.push_back(&own(*input));
-    return guarded<Op>([&] {
-      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_, noise()}, layer.kind);
+    auto op = guarded<Op>([&] {
+      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_, noise(), readers_},
+                        layer.kind);
     });
+    for (const OnednnTensor* input : own_inputs) {
+      ++readers_[input->value().get_data_handle()].count;
+    }
+    return op;
   }
 
   Result<std::unique_ptr<Op>> make_accumulate(Tensor& tensor, Tensor& view) override {
@@ -120,6 +139,9 @@ class OnednnBackend : public Backend {
 
  private:
   Context context_;
+  // By the address of a tensor's value. Ops are made from the network's end, so all of a tensor's
+  // readers are there when the op that writes it is made.
+  std::map<const void*, Readers> readers_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Batch normalisation by our own kernels (kernels/activations.h): two passes over the activations
 // forward, two backward, each split over the team's threads. The ReLU's mask is worked out again
-// from the input, which backward reads anyway.
+// from the input, which backward reads anyway. Where only an Add reads the result, the sum is
+// written at once (NormInSum).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,10 +19,10 @@ namespace {
 // no digits to cancel.
 constexpr std::size_t kSamples = 16;
 
-class BatchNormOp : public Op {
+class BatchNormOp : public Op, public NormInSum {
  public:
   BatchNormOp(const std::string& name, const BatchNorm& layer, OnednnTensor& input,
-              OnednnTensor& output, Context& context)
+              OnednnTensor& output, SumOp* reader, Context& context)
       : context_(context),
         name_(name),
         layer_(layer),
@@ -37,7 +38,8 @@ class BatchNormOp : public Op {
         slope_(channels_),
         offset_(channels_),
         sample_(channels_),
-        sums_(2 * stride() * context.team.threads()) {}
+        sums_(2 * stride() * context.team.threads()),
+        in_sum_(!layer.relu && reader != nullptr && reader->leave_to(*this, output)) {}
 
   Status bind(std::span<const Binding> bindings) override {
     PHUB_CHECK(bindings.size() == 2, "scale and shift");
@@ -52,21 +54,19 @@ class BatchNormOp : public Op {
       mean_ = running_mean_;
       set_factors([&](std::size_t c) { return static_cast<double>(running_variance_[c]); });
     }
-    for_each_share([&](std::size_t offset, const kernels::Pixels& shape) {
-      kernels::normalise({.shape = shape,
-                          .input = bytes(input_.value()) + offset,
-                          .output = bytes(output_.value()) + offset,
-                          .scale = scale(),
-                          .relu = layer_.relu});
-    });
+    if (!in_sum_) write_normalised(nullptr, output_, layer_.relu);
     return {};
   }
 
+  void write_sum(const OnednnTensor& residual, const OnednnTensor& output, bool relu) override {
+    write_normalised(&residual, output, relu);
+  }
+
   Status backward() override {
-    clear_sums();
-    for_each_share([&](std::size_t offset, const kernels::Pixels& shape, double* sums) {
-      kernels::add_gradient_sums(gradient_of(offset, shape), sums, sums + stride());
-    });
+    if (!in_sum_) {
+      gradient_ = {.output_gradient = bytes(output_.gradient()), .relu = layer_.relu};
+      sum_gradients(nullptr);
+    }
     set_gradients();
     if (!input_.has_gradient()) return {};
     for_each_share([&](std::size_t offset, const kernels::Pixels& shape) {
@@ -74,6 +74,12 @@ class BatchNormOp : public Op {
                                   bytes(input_.gradient()) + offset);
     });
     return {};
+  }
+
+  void take_gradient(const OnednnTensor& residual, const OnednnTensor& output, bool relu) override {
+    gradient_ = {.output_gradient = bytes(output.gradient()),
+                 .mask = relu ? bytes(output.value()) : nullptr};
+    sum_gradients(residual.has_gradient() ? bytes(residual.gradient()) : nullptr);
   }
 
   std::vector<Buffer> buffers() override {
@@ -112,12 +118,41 @@ class BatchNormOp : public Op {
     return {mean_.data(), factor_.data(), bindings_[1].parameter.data()};
   }
 
+  void write_normalised(const OnednnTensor* residual, const OnednnTensor& output, bool relu) {
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape) {
+      kernels::normalise(
+          {.shape = shape,
+           .input = bytes(input_.value()) + offset,
+           .residual = residual != nullptr ? bytes(residual->value()) + offset : nullptr,
+           .output = bytes(output.value()) + offset,
+           .scale = scale(),
+           .relu = relu});
+    });
+  }
+
+  // Where the gradient comes from in this backward, and what masks it.
+  struct GradientSource {
+    const std::byte* output_gradient = nullptr;
+    const std::byte* mask = nullptr;
+    bool relu = false;
+  };
+
   kernels::NormaliseGradient gradient_of(std::size_t offset, const kernels::Pixels& shape) const {
     return {.shape = shape,
             .input = bytes(input_.value()) + offset,
-            .output_gradient = bytes(output_.gradient()) + offset,
+            .output_gradient = gradient_.output_gradient + offset,
+            .mask = gradient_.mask != nullptr ? gradient_.mask + offset : nullptr,
             .scale = scale(),
-            .relu = layer_.relu};
+            .relu = gradient_.relu};
+  }
+
+  // `masked` receives the gradient behind the ReLU, if it is not null.
+  void sum_gradients(std::byte* masked) {
+    clear_sums();
+    for_each_share([&](std::size_t offset, const kernels::Pixels& shape, double* sums) {
+      kernels::add_gradient_sums(gradient_of(offset, shape), sums, sums + stride(),
+                                 masked != nullptr ? masked + offset : nullptr);
+    });
   }
 
   // The mean of a few pixels that lie evenly in the batch.
@@ -201,13 +236,16 @@ class BatchNormOp : public Op {
   std::vector<float> slope_, offset_;  // of the last backward
   std::vector<float> sample_;
   std::vector<double> sums_;  // two for each channel, for each thread
+  GradientSource gradient_;
+  bool in_sum_;  // an Add has it write the sum
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                    OnednnTensor& input, OnednnTensor& output, Context& context) {
-  return std::make_unique<BatchNormOp>(name, layer, input, output, context);
+                                    OnednnTensor& input, OnednnTensor& output, SumOp* reader,
+                                    Context& context) {
+  return std::make_unique<BatchNormOp>(name, layer, input, output, reader, context);
 }
 
 }  // namespace phub::nn::onednn

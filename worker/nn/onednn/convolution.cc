@@ -29,13 +29,38 @@ WeightDescs weight_descs(const Convolution& layer, const OnednnTensor& input) {
   return descs;
 }
 
+// The bytes of an image of 16 channels are the same in NHWC and in oneDNN's blocked layout, for
+// which its kernels are faster (in bf16 by a fifth forward and by the weights). It takes a layer's
+// images in one layout only.
+class Images {
+ public:
+  Images(const OnednnTensor& input, const OnednnTensor& output, const Context& context)
+      : context_(context),
+        tag_(input.shape().channels == 16 && output.shape().channels == 16
+                 ? Memory::format_tag::nChw16c
+                 : Memory::format_tag::nhwc) {}
+
+  Memory operator()(const Memory& memory) const {
+    const Memory::desc desc = memory.get_desc();
+    return Memory({desc.dims(), desc.data_type(), tag_}, context_.engine, memory.get_data_handle());
+  }
+
+ private:
+  const Context& context_;
+  Memory::format_tag tag_;
+};
+
 class ConvolutionOp : public WeightedOp {
  public:
   ConvolutionOp(const Convolution& layer, OnednnTensor& input, OnednnTensor& output,
                 Context& context)
       : WeightedOp(weight_descs(layer, input), context) {
-    const Memory::desc in = input.desc();
-    const Memory::desc out = output.desc();
+    const Images images(input, output, context);
+    const Memory input_value = images(input.value());
+    const Memory output_value = images(output.value());
+    const Memory output_gradient = images(output.gradient());
+    const Memory::desc in = input_value.get_desc();
+    const Memory::desc out = output_value.get_desc();
     const Memory::dims dims = weight_dims(layer, input);
     const Memory::desc weights(dims, dnnl_type(context.type), Memory::format_tag::any);
     const Memory::desc weights_gradient(dims, Memory::data_type::f32, Memory::format_tag::any);
@@ -49,17 +74,17 @@ class ConvolutionOp : public WeightedOp {
         {dnnl::prop_kind::forward_training, kDirect, in, weights, bias, out, strides, padding,
          padding},
         attr, engine);
-    set_forward<convolution_forward>(forward, input.value(), output.value());
+    set_forward<convolution_forward>(forward, input_value, output_value);
     set_backward_weights<convolution_backward_weights>(
         {{kDirect, in, weights_gradient, bias, out, strides, padding, padding},
          attr,
          engine,
          forward},
-        input.value(), output.gradient());
+        input_value, output_gradient);
     if (!input.has_gradient()) return;
     set_backward_data<convolution_backward_data>(
         {{kDirect, in, weights, out, strides, padding, padding}, attr, engine, forward},
-        output.gradient(), input.gradient());
+        output_gradient, images(input.gradient()));
   }
 };
 

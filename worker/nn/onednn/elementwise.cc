@@ -65,13 +65,29 @@ void for_each_share(const OnednnTensor& tensor, const Context& context, const Wo
   });
 }
 
-class AddOp : public PlainOp {
+class AddOp : public SumOp {
  public:
   AddOp(const Add& layer, const AddInputs& inputs, const OnednnTensor& output,
         const Context& context)
       : context_(context), relu_(layer.relu), inputs_(inputs), output_(output) {}
 
+  Status bind(std::span<const Binding> bindings) override {
+    PHUB_CHECK(bindings.empty(), "a sum has no parameters");
+    return {};
+  }
+
+  bool leave_to(NormInSum& norm, const OnednnTensor& input) override {
+    if (norm_ != nullptr) return false;
+    norm_ = &norm;
+    residual_ = &input == &inputs_.first ? &inputs_.second : &inputs_.first;
+    return true;
+  }
+
   Status forward(Mode) override {
+    if (norm_ != nullptr) {
+      norm_->write_sum(*residual_, output_, relu_);
+      return {};
+    }
     for_each_share(output_, context_, [&](std::size_t offset, std::size_t elements) {
       kernels::add_activations({.elements = elements,
                                 .type = output_.type(),
@@ -85,6 +101,10 @@ class AddOp : public PlainOp {
 
   // The inputs' gradients are the same.
   Status backward() override {
+    if (norm_ != nullptr) {
+      norm_->take_gradient(*residual_, output_, relu_);
+      return {};
+    }
     const OnednnTensor* first = &inputs_.first;
     const OnednnTensor* second = &inputs_.second;
     if (!first->has_gradient()) std::swap(first, second);
@@ -118,6 +138,8 @@ class AddOp : public PlainOp {
   bool relu_;
   AddInputs inputs_;
   const OnednnTensor& output_;
+  NormInSum* norm_ = nullptr;  // does this op's work, if there is one
+  const OnednnTensor* residual_ = nullptr;
 };
 
 class AccumulateOp : public PlainOp {
@@ -151,8 +173,8 @@ std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context
   return std::make_unique<ReluOp>(input, output, context);
 }
 
-std::unique_ptr<Op> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                             Context& context) {
+std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
+                                Context& context) {
   return std::make_unique<AddOp>(layer, inputs, output, context);
 }
 

@@ -18,15 +18,38 @@ std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& 
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
                               Context& context);
 std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context);
+
+// A batch normalisation whose output only one Add reads: the Add has it write the sum at once, and
+// backward take its sums where the Add's gradient is written. The normalisation's own output is
+// then never stored.
+class NormInSum {
+ public:
+  virtual ~NormInSum() = default;
+  // After its forward: output = normalised input + residual, and maybe a ReLU.
+  virtual void write_sum(const OnednnTensor& residual, const OnednnTensor& output, bool relu) = 0;
+  // Before its backward: reads output's gradient, writes residual's if it has one.
+  virtual void take_gradient(const OnednnTensor& residual, const OnednnTensor& output,
+                             bool relu) = 0;
+};
+
+// An Add that can leave its work to a normalisation that writes one of its inputs.
+class SumOp : public Op {
+ public:
+  // `norm` writes `input`; false if another does already. The normalisation outlives the op.
+  virtual bool leave_to(NormInSum& norm, const OnednnTensor& input) = 0;
+};
+
+// `reader`: the only reader of `output`, or null.
 std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                    OnednnTensor& input, OnednnTensor& output, Context& context);
+                                    OnednnTensor& input, OnednnTensor& output, SumOp* reader,
+                                    Context& context);
 
 struct AddInputs {
   OnednnTensor& first;
   OnednnTensor& second;
 };
-std::unique_ptr<Op> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                             Context& context);
+std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
+                                Context& context);
 std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output);
 
 struct DropoutTensors {
