@@ -23,7 +23,7 @@ except ImportError as missing:
     sys.exit(f"{missing}: apt install python3-torch, and run this with /usr/bin/python3")
 
 import trainings
-from torch_resnet import ResNet20
+from torch_resnet import ResNet
 
 BATCH, RATE, WARM_UP, DECAY, SHIFT = 64, 0.1, 50, 5e-4, 2
 CONFIG = """
@@ -99,7 +99,7 @@ def theirs(arguments: argparse.Namespace, seed: int) -> float:
     torch.set_num_threads(1)
     images = read_idx("train-images-idx3-ubyte.gz")
     labels = read_idx("train-labels-idx1-ubyte.gz").long()
-    network = ResNet20(channels=1).to(memory_format=torch.channels_last)
+    network = ResNet(20, channels=1).to(memory_format=torch.channels_last)
     initialise(network)
     weights = [p for p in network.parameters() if p.dim() > 1]
     others = [p for p in network.parameters() if p.dim() <= 1]

@@ -43,48 +43,6 @@ def torch_or_exit():
     return torch
 
 
-def make_model(torch, depth: int):
-    """He et al. 2016, section 4.2, option A; layers as phub-worker's."""
-    nn, functional = torch.nn, torch.nn.functional
-
-    class Block(nn.Module):
-        def __init__(self, inputs: int, outputs: int, stride: int):
-            super().__init__()
-            self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-            self.bn1 = nn.BatchNorm2d(outputs)
-            self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-            self.bn2 = nn.BatchNorm2d(outputs)
-            self.stride = stride
-            self.pad = (outputs - inputs) // 2
-
-        def forward(self, x):
-            y = functional.relu(self.bn1(self.conv1(x)))
-            y = self.bn2(self.conv2(y))
-            if self.stride != 1:
-                x = functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad))
-            return functional.relu(x + y)
-
-    class ResNet(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-            self.bn1 = nn.BatchNorm2d(16)
-            blocks, inputs = [], 16
-            for outputs in (16, 32, 64):
-                for index in range((depth - 2) // 6):
-                    stride = 2 if index == 0 and outputs != 16 else 1
-                    blocks.append(Block(inputs, outputs, stride))
-                    inputs = outputs
-            self.blocks = nn.Sequential(*blocks)
-            self.fc = nn.Linear(64, 10)
-
-        def forward(self, x):
-            x = functional.relu(self.bn1(self.conv1(x)))
-            return self.fc(self.blocks(x).mean((2, 3)))
-
-    return ResNet()
-
-
 class TorchSteps:
     """One of PyTorch's modes, ready to run."""
 
@@ -96,7 +54,8 @@ class TorchSteps:
         self.labels = torch.randint(0, 10, (batch,))
         self.type = torch.bfloat16 if mode == "bf16 weights" else torch.float32
         self.autocast = mode.startswith("autocast")
-        self.model = make_model(torch, depth).to(self.type).to(memory_format=channels_last)
+        from torch_resnet import ResNet  # needs PyTorch, which --help does not
+        self.model = ResNet(depth).to(self.type).to(memory_format=channels_last)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9,
                                          weight_decay=5e-4, nesterov=True)
         if mode == "jit":
