@@ -4,6 +4,7 @@ Usage: model_command_test.py PATH_OF_PHUB_WORKER
 """
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -153,6 +154,17 @@ class BenchCommand(unittest.TestCase):
         done = run(*arguments, environment={"DNNL_MAX_CPU_ISA": "AVX2"})
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("would need AVX-512; use fp32", done.stderr)
+
+    def test_a_batch_beyond_memory_is_named(self):
+        bytes_of_addresses = 2 << 30
+        for backend in ("onednn", "reference"):
+            done = subprocess.run(
+                [WORKER, "bench", "resnet50", "--batch", "4096", "--backend", backend],
+                capture_output=True, text=True, timeout=DEADLINE_SECONDS,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS,
+                                                      (bytes_of_addresses, bytes_of_addresses)))
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("train.batch is 4096", done.stderr)
 
     def test_wrong_usage_has_a_cure(self):
         for arguments, text in (((), "--list"), (("lenot",), "use one of lenet"),

@@ -1,5 +1,7 @@
 #include "worker/train/backends.h"
 
+#include <new>
+#include <string>
 #include <utility>
 
 #include "worker/nn/network.h"
@@ -15,6 +17,30 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word) {
   return {};
 }
 
+namespace {
+
+// Where memory runs out there is one thing to do, whoever noticed.
+Status no_memory(const ProgramOptions& options) {
+  return {Code::kResourceExhausted,
+          "train.batch is " + std::to_string(options.batch) +
+              ": there is no memory for the activations of so many images; lower it "
+              "(`phub-worker model --batch` counts them)"};
+}
+
+Result<std::unique_ptr<nn::Program>> make_network(const nn::Graph& graph,
+                                                  const ProgramOptions& options) {
+  const nn::BackendOptions backend_options{.compute_type = options.compute_type,
+                                           .threads = options.threads};
+  PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
+                                          ? nn::make_reference_backend(backend_options)
+                                          : nn::make_onednn_backend(backend_options));
+  PHUB_ASSIGN_OR_RETURN(auto network,
+                        nn::Network::create(graph, std::move(backend), {.batch = options.batch}));
+  return std::unique_ptr<nn::Program>(std::move(network));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
                                                   const ProgramOptions& options) {
   if (options.backend == BackendKind::kCuda) {
@@ -24,14 +50,13 @@ Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
     program.compute_type = options.compute_type;
     return plugin->make_program(graph, program);
   }
-  const nn::BackendOptions backend_options{.compute_type = options.compute_type,
-                                           .threads = options.threads};
-  PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
-                                          ? nn::make_reference_backend(backend_options)
-                                          : nn::make_onednn_backend(backend_options));
-  PHUB_ASSIGN_OR_RETURN(auto network,
-                        nn::Network::create(graph, std::move(backend), {.batch = options.batch}));
-  return std::unique_ptr<nn::Program>(std::move(network));
+  try {
+    auto network = make_network(graph, options);
+    const bool is_full = !network && network.error().code() == Code::kResourceExhausted;
+    return is_full ? no_memory(options) : std::move(network);
+  } catch (const std::bad_alloc&) {
+    return no_memory(options);
+  }
 }
 
 }  // namespace phub::train

@@ -18,8 +18,10 @@ Result<std::unique_ptr<T>> guarded(Make make) {
   try {
     return std::unique_ptr<T>(make());
   } catch (const dnnl::error& error) {
-    return Status(Code::kInternal, "oneDNN: " + std::string(error.what()) + " (dnnl_status_t " +
-                                       std::to_string(static_cast<int>(error.status)) + ")");
+    const bool is_full = error.status == dnnl_out_of_memory;
+    return Status(is_full ? Code::kResourceExhausted : Code::kInternal,
+                  "oneDNN: " + std::string(error.what()) + " (dnnl_status_t " +
+                      std::to_string(static_cast<int>(error.status)) + ")");
   }
 }
 
