@@ -16,7 +16,6 @@ constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
 constexpr std::size_t kNameCharsMax = 256;
 constexpr std::uint32_t kClassesMax = 1'000'000;
-constexpr std::uint32_t kPixelsMax = 65'536;  // of an image's height or width
 constexpr std::uint32_t kShiftMax = 64;
 constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;

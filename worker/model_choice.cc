@@ -5,12 +5,11 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/model_names.h"
 #include "worker/nn/models.h"
 
 namespace phub {
 namespace {
-
-constexpr std::uint32_t kPixelsMax = 65'536;
 
 Status wrong(const std::string& text) { return {Code::kInvalidArgument, text}; }
 

@@ -8,6 +8,7 @@
 
 #include "common/config.h"
 #include "common/config_check.h"
+#include "common/model_names.h"
 #include "worker/nn/description_layers.h"
 
 namespace phub::nn {
@@ -20,7 +21,6 @@ using Places = TextFormat::ParseInfoTree;
 
 constexpr int kSingular = -1;  // the index that a parse tree has for a field that is not repeated
 constexpr int kLayersMax = 10'000;
-constexpr std::uint32_t kPixelsMax = 65'536;
 constexpr std::size_t kNameCharsMax = 256;
 
 // Names go into checkpoints, metrics and keys.

@@ -32,11 +32,11 @@ Status check_accumulation(const SessionOptions& options, const data::Dataset& da
 std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Program& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
-    const bool decays = !spec.bias || options.decay_bias;
+    const bool decays = spec.decays() || options.decay_bias;
     keys.push_back({.name = spec.name,
                     .elements = spec.elements(),
                     .weight_decay = decays ? options.weight_decay : 0.0F,
-                    .plain = spec.bias && options.plain_bias});
+                    .plain = !spec.lars() && options.plain_bias});
   }
   return keys;
 }
