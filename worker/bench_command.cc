@@ -149,7 +149,9 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
     return Status(Code::kInvalidArgument, "--threads: the backend " + arguments.backend +
                                               " computes on one thread; leave it out");
   }
-  if (options.backend == train::BackendKind::kCuda) {
+  const bool is_cuda = options.backend == train::BackendKind::kCuda;
+  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
+  if (is_cuda) {
     options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
     options.rule = RuleKind::kMomentum;
   }

@@ -63,6 +63,13 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
   command.add_flag("--unfused", choice.unfused, "A kernel for each layer")->group(kGroup);
 }
 
+Status check_cuda_choice(const CudaChoice& choice, bool is_cuda) {
+  const bool is_asked = choice.device || choice.tune || choice.unrecorded || choice.unfused;
+  if (is_cuda || !is_asked) return {};
+  return {Code::kInvalidArgument,
+          "--device, --tune, --unrecorded and --unfused are for --backend cuda: remove them"};
+}
+
 train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) {
   train::CudaOptions options;
   options.plugin.file = choice.plugin;

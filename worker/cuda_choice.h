@@ -18,6 +18,9 @@ struct CudaChoice {
 
 void add_cuda_options(CLI::App& command, CudaChoice& choice);
 
+// Errors: kInvalidArgument where what is for GPUs would be ignored.
+Status check_cuda_choice(const CudaChoice& choice, bool is_cuda);
+
 // Notes go to the standard error, and so does a line of progress if that is a terminal.
 train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device);
 

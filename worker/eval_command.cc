@@ -68,7 +68,9 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
             "safetensors file to evaluate"};
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
-  options.cuda = cuda_options(arguments.run.cuda, config.train().device());
+  if (options.backend == train::BackendKind::kCuda) {
+    options.cuda = cuda_options(arguments.run.cuda, config.train().device());
+  }
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
       options, checkpoint, [&](std::span<const float> logits, double done) {

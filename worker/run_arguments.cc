@@ -17,6 +17,7 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
     config.set_workers(1);
     config.clear_worker_index();
     config.clear_wire_type();
+    config.mutable_train()->clear_snapshot();
   }
   for (const std::string& server : o.servers) config.add_servers(server);
   if (o.job) config.set_job(*o.job);
@@ -164,7 +165,9 @@ Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& argum
   apply_train(arguments, config);
   PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));
   PHUB_RETURN_IF_ERROR(apply_security(arguments, config));
+  const bool is_cuda = config.train().backend() == "cuda";
   PHUB_RETURN_IF_ERROR(validate(config));
+  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   PHUB_RETURN_IF_ERROR(check_local(config));
   return config;
 }

@@ -53,7 +53,9 @@ int train_command(const TrainArguments& arguments) {
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
-  options.cuda = cuda_options(arguments.run.cuda, config->train().device());
+  if (options.backend == train::BackendKind::kCuda) {
+    options.cuda = cuda_options(arguments.run.cuda, config->train().device());
+  }
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
       [&] { return (*stop)->requested(); });

@@ -5,6 +5,7 @@ Usage: running_test.py BIN
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -159,6 +160,40 @@ class ThroughServers(Running):
             self.succeed(config, "on" + wire, "--checkpoint", joined, "--resume", half)
             self.assertEqual(self.bytes_of("joined"), self.bytes_of("whole"), (rule, wire))
 
+    def test_workers_that_are_stopped_together_leave_a_checkpoint_and_the_exit_code_says_so(self):
+        config, model = self.config(), self.folder / "model"
+        for stop, folder_is_there, code in ((signal.SIGTERM, True, 0), (signal.SIGTERM, False, 1)):
+            name = "stop" + str(code)
+            parts = self.folder / name
+            parts.mkdir()
+            model = parts / "model"
+            command = [processes.BIN / "phub-worker", "train", config, "--workers", "2", "--job", name,
+                       "--checkpoint", model, "--checkpoint-steps", "10", "--epochs", "100000",
+                       *[word for server in self.servers for word in ("--server", server.control)]]
+            workers = [subprocess.Popen([*command, "--index", str(index)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True) for index in range(2)]
+            until(lambda: model.exists(), "a checkpoint")
+            if not folder_is_there:
+                for worker in workers:
+                    worker.send_signal(signal.SIGSTOP)
+                shutil.rmtree(parts)
+                for worker in workers:
+                    worker.send_signal(signal.SIGCONT)
+            for worker in workers:
+                worker.send_signal(stop)
+            errors = [worker.communicate(timeout=DEADLINE)[1] for worker in workers]
+            self.assertEqual(workers[0].returncode, code, errors)
+            self.assertEqual(model.exists(), folder_is_there)
+            if folder_is_there:
+                done = run(processes.BIN / "phub-worker", "eval", config, "--checkpoint", model)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_folder_that_cannot_be_written_is_found_before_training(self):
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                   "--checkpoint", self.folder / "nowhere" / "model")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("train.checkpoint: cannot write in", done.stderr)
+
     def test_without_a_state_folder_a_snapshot_is_refused_with_the_cure(self):
         server = Server()
         self.addCleanup(server.close)
@@ -166,6 +201,10 @@ class ThroughServers(Running):
                    "--checkpoint", self.folder / "model", "--snapshot", "--max-steps", "2")
         self.assertEqual(done.returncode, 1)
         self.assertIn("state_folder (--state FOLDER)", done.stderr)
+        # The model is not lost with it, and takes nobody's place.
+        self.assertIn("model.without-snapshot", done.stderr)
+        self.assertFalse((self.folder / "model").exists())
+        self.assertTrue((self.folder / "model.without-snapshot").exists())
         done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
                    "--checkpoint", self.folder / "model", "--snapshot")
         self.assertEqual(done.returncode, 2)

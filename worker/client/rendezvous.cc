@@ -24,6 +24,7 @@ using std::chrono::milliseconds;
 
 // The server answers a start that timed out itself, with names; only then the call's deadline.
 constexpr milliseconds kStartAnswerMargin{2000};
+constexpr std::int64_t kSnapshotTimeoutMsMax = 3'600'000;
 constexpr milliseconds kLeaveAgainTimeout{1000};
 
 std::string host_name() {
@@ -224,7 +225,9 @@ class GrpcRendezvous final : public Rendezvous {
 
   Status start(milliseconds timeout, const std::string& transport_reason) override {
     control::StartRequest request = identified<control::StartRequest>();
-    request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
+    // More than an hour is refused.
+    request.set_timeout_ms(static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(timeout.count(), 1, kSnapshotTimeoutMsMax)));
     request.set_transport_reason(transport_reason);
     control::StartReply reply;
     PHUB_RETURN_IF_ERROR(

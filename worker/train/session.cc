@@ -1,6 +1,10 @@
 #include "worker/train/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -14,6 +18,8 @@
 
 namespace phub::train {
 namespace {
+
+constexpr int kStepsAfterSignal = 2;  // of the workers that write no checkpoint
 
 Result<nn::Graph> make_graph(const SessionOptions& options) {
   if (options.graph) return *options.graph;
@@ -80,6 +86,22 @@ Status resume_momentum(const SessionOptions& options, nn::Program& network, Exch
           "train.restart_momentum (--restart-momentum)"};
 }
 
+// A snapshot and a checkpoint of the same step have the same parameters, as they travel. REQUIRES:
+// the gradient arrays have the checkpoint's.
+Status check_one_run(const SessionOptions& options, const nn::Program& network,
+                     Exchanger& exchanger) {
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    const auto restored = exchanger.parameter(key);
+    if (std::equal(restored.begin(), restored.end(), exchanger.gradient(key).begin())) continue;
+    return {Code::kInvalidArgument,
+            "train.resume: checkpoint " + options.resume.string() +
+                " and the snapshot that the job was restored from are not of one run (" +
+                network.parameters()[key].name + " differs): restore the snapshots that the " +
+                "checkpoint names, or leave train.resume out"};
+  }
+  return {};
+}
+
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
@@ -113,8 +135,19 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
                                               ": leave train.resume out");
   }
   PHUB_RETURN_IF_ERROR(exchanger.initialise());
+  if (restored > 0 && !options.resume.empty()) {
+    PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchanger));
+  }
   if (restored > 0) start.next_step = restored;
   return start;
+}
+
+Status check_checkpoint_folder(const SessionOptions& options) {
+  const std::filesystem::path folder =
+      options.checkpoint.has_parent_path() ? options.checkpoint.parent_path() : ".";
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return {Code::kInvalidArgument, "train.checkpoint: cannot write in " + folder.string() + " (" +
+                                      std::strerror(errno) + "): make it, or choose another"};
 }
 
 Status check_something_is_left(const SessionOptions& options, std::uint64_t first_step,
@@ -157,7 +190,15 @@ RunDescription describe(const SessionOptions& options, const Exchanger& exchange
           .first_step = first_step};
 }
 
-// REQUIRES: no key is under way.
+// "model.safetensors" -> "model.without-snapshot.safetensors".
+std::filesystem::path path_without_snapshot(const std::filesystem::path& checkpoint) {
+  std::filesystem::path path = checkpoint;
+  return path.replace_filename(checkpoint.stem().string() + ".without-snapshot" +
+                               checkpoint.extension().string());
+}
+
+// A checkpoint whose snapshot failed is written all the same, but not over an earlier one, which is
+// half of a pair. REQUIRES: no key is under way.
 Status write_checkpoint(const SessionOptions& options, const Run& run, const LossScaler& scaler,
                         std::uint64_t next_step) {
   RunPosition position{options.model, options.seed, next_step};
@@ -166,12 +207,24 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
     position.good_steps = scaler.good_steps();
   }
   if (options.snapshot) {
-    PHUB_ASSIGN_OR_RETURN(const auto taken, run.exchanger.snapshot());
-    for (const std::string& file : taken) {
+    const auto taken = run.exchanger.snapshot();
+    if (!taken) {
+      const std::filesystem::path path = path_without_snapshot(options.checkpoint);
+      PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchanger, position));
+      return {taken.error().code(), taken.error().message() + "; the model of step " +
+                                        std::to_string(next_step) + " is in " + path.string()};
+    }
+    for (const std::string& file : *taken) {
       position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
     }
   }
   return save_checkpoint(options.checkpoint, run.network, run.exchanger, position);
+}
+
+// An end that was asked for and is not a good one, whatever ended it: a checkpoint is missing.
+Status not_saved(const Status& why, std::uint64_t step) {
+  return {Code::kDataLoss, "stopped as asked, but the checkpoint after step " +
+                               std::to_string(step) + " was not written: " + why.message()};
 }
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
@@ -196,8 +249,12 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   const bool prints = options.print == SessionOptions::Print::kAlways ||
                       (options.print == SessionOptions::Print::kFirstWorker && first_worker);
   const bool saves = first_worker && !options.checkpoint.empty();
-  const auto checkpoint = [&](std::uint64_t next_step) {
-    return write_checkpoint(options, run, trainer.loss_scaler(), next_step);
+  std::optional<std::uint64_t> saved;
+  const auto checkpoint = [&](std::uint64_t next_step) -> Status {
+    if (saved == next_step) return {};
+    PHUB_RETURN_IF_ERROR(write_checkpoint(options, run, trainer.loss_scaler(), next_step));
+    saved = next_step;
+    return {};
   };
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
@@ -210,8 +267,17 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .events = run.events,
                      .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchanger, first_step));
-  PHUB_RETURN_IF_ERROR(trainer.run(reporter, stopped));
-  if (saves) PHUB_RETURN_IF_ERROR(checkpoint(trainer.next_step()));
+  // Whoever stops a job's workers together finds them in two neighbouring steps. The first worker,
+  // which writes the checkpoint, can finish its step only if the others go on for that long.
+  const auto stops = [&, later = 0]() mutable {
+    return stopped() && (first_worker || ++later > kStepsAfterSignal);
+  };
+  const Status trained = trainer.run(reporter, stops);
+  if (!trained.ok()) return saves && stopped() ? not_saved(trained, trainer.next_step()) : trained;
+  if (saves) {
+    const Status written = checkpoint(trainer.next_step());
+    if (!written.ok()) return stopped() ? not_saved(written, trainer.next_step()) : written;
+  }
   PHUB_RETURN_IF_ERROR(reporter.close(run.exchanger.statistics()));
   return SessionResult{.next_step = trainer.next_step(),
                        .interrupted = trainer.next_step() < trainer.last_step(),
@@ -251,6 +317,9 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
+  if (exchanger->worker_index() == 0 && !options.checkpoint.empty()) {
+    PHUB_RETURN_IF_ERROR(check_checkpoint_folder(options));
+  }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> program = std::move(network);

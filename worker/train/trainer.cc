@@ -227,7 +227,11 @@ Status Trainer::run(Observer& observer, const std::function<bool()>& stopped) {
       epoch = {};
     }
     if (options_.boundary_steps > 0 && next_step_ % options_.boundary_steps == 0) {
+      const auto start = Clock::now();
       PHUB_RETURN_IF_ERROR(wait_all());
+      const double waited = seconds_since(start);
+      epoch.seconds += waited;
+      epoch.exchange_seconds += waited;
       PHUB_RETURN_IF_ERROR(observer.on_boundary(next_step_));
     }
   }
