@@ -45,6 +45,7 @@ def make_step(arguments, network, images, labels):
     if arguments.mode != "graph":
         return step
     side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(5):
             bare_step()

@@ -75,9 +75,11 @@ class Descent : public Hooks {
     return {};
   }
   Status grad_checked(const KeyRange& keys, Finite finite) override {
-    if (finite == Finite::kNo) ++not_finite;
     REQUIRE(finite != Finite::kUnknown);
-    return grad_ready(keys);
+    if (finite == Finite::kYes) return grad_ready(keys);
+    ++not_finite;  // left out: even a rate of 0 times infinity is not a number
+    told.push_back(keys.first);
+    return {};
   }
 
   float learning_rate = 0.05F;

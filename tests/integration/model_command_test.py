@@ -155,6 +155,14 @@ class BenchCommand(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("would need AVX-512; use fp32", done.stderr)
 
+    def test_no_convolution_falls_back_to_a_scalar_loop(self):
+        for isa in ("AVX2", "ALL"):
+            done = run("bench", "resnet20", "--batch", "1", "--steps", "1", "--warm-up", "0",
+                       environment={"DNNL_MAX_CPU_ISA": isa, "DNNL_VERBOSE": "1"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("convolution,", done.stdout)
+            self.assertNotIn("convolution,ref", done.stdout)
+
     def test_a_batch_beyond_memory_is_named(self):
         bytes_of_addresses = 2 << 30
         for backend in ("onednn", "reference"):

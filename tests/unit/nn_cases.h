@@ -35,6 +35,9 @@ inline std::vector<GraphCase> window_cases() {
       one_layer_case("11x11", {3, 13, 13}, Convolution{.channels = 2, .window = {11, 4, 2}}),
       one_layer_case("1x7", image, Convolution{.channels = 6, .window = row}),
       one_layer_case("3x1 strided", image, Convolution{.channels = 6, .window = column}),
+      one_layer_case("16 channels", {16, 5, 5}, Convolution{.channels = 16, .window = {3, 1, 1}}),
+      one_layer_case("16 channels in groups", {16, 5, 5},
+                     Convolution{.channels = 16, .window = {3, 1, 1}, .groups = 2}),
       one_layer_case("two groups", image,
                      Convolution{.channels = 6, .window = {3, 1, 1}, .groups = 2}),
       one_layer_case("32 groups", {64, 5, 5},
@@ -86,6 +89,15 @@ inline std::vector<GraphCase> other_cases() {
     all.push_back(sum);
     all.push_back(normalised_sum_case({17, 4, 5}, relu));
   }
+  GraphCase shared{"a normalised sum beside another reader", Graph(image)};
+  const TensorId norm = shared.graph.add("norm", BatchNorm{}, {0});
+  const TensorId sum = shared.graph.add("sum", Add{.relu = true}, {norm, 0});
+  shared.graph.add("all", Concat{}, {sum, norm});
+  all.push_back(shared);
+  GraphCase twice{"a normalisation added to itself", Graph(image)};
+  const TensorId once = twice.graph.add("norm", BatchNorm{}, {0});
+  twice.graph.add("sum", Add{}, {once, once});
+  all.push_back(twice);
   GraphCase joined{"concatenation", Graph(image)};
   const TensorId a = joined.graph.add("a", Convolution{.channels = 3}, {0});
   const TensorId b = joined.graph.add("b", Pool{PoolKind::kMax, {3, 1, 1}}, {a});

@@ -3,7 +3,7 @@
 // Activations and their gradients are NHWC, in fp32 or bf16; weights take the layouts that oneDNN's
 // kernels like best and are reordered (and rounded to bf16) from the exchange's plain fp32 arrays,
 // their gradients in fp32 to those, each step, unless both agree and nothing moves. Sums,
-// statistics, scales and the network's output are fp32 in either type.
+// statistics, scales and what an inner product at the network's end writes are fp32 in either type.
 #pragma once
 
 #include <memory>

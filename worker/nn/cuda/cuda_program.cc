@@ -91,6 +91,7 @@ Status CudaProgram::bind(std::span<const Binding> bindings) {
 
 Status CudaProgram::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
   PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
+  PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: recorded passes have addresses");
   PHUB_ASSIGN_OR_RETURN(
       exchange_, ParameterExchange::create(*runtime_, *runner_, type, bindings, options_.note));
   parameters_changed_ = true;

@@ -169,6 +169,7 @@ Result<bool> CudaRuntime::idle() {
   for (const cudaStream_t stream : streams_) {
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // or the next kernel's check would see it
       all = false;
     } else {
       PHUB_RETURN_IF_ERROR(taken(state, "the GPU's work"));

@@ -81,7 +81,8 @@ Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGra
                           CudnnGraph::create(target.library(), graph, target.handle()));
     PHUB_RETURN_IF_ERROR(append(target, *built, CUDNN_HEUR_MODE_A, found));
     if (search == Search::kQuick && !found.empty()) return {};
-    return append(target, *built, CUDNN_HEUR_MODE_FALLBACK, found);
+    const Status fallback = append(target, *built, CUDNN_HEUR_MODE_FALLBACK, found);
+    return found.empty() ? fallback : Status();
   }();
   if (!status.ok()) return status.with_context("cuDNN graph \"" + graph.name() + "\"");
   return found;

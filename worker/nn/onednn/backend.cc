@@ -114,7 +114,11 @@ class OnednnBackend : public Backend {
   std::string_view name() const override { return "onednn"; }
 
   Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) override {
-    return guarded<Tensor>([&] { return std::make_unique<OnednnTensor>(options, context_); });
+    auto tensor =
+        guarded<Tensor>([&] { return std::make_unique<OnednnTensor>(options, context_); });
+    // The address may have been that of a tensor which is gone.
+    if (tensor) readers_.erase(own(**tensor).value().get_data_handle());
+    return tensor;
   }
 
   Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) override {
