@@ -40,6 +40,10 @@ int tune_command(const TuneArguments& arguments) {
   if (!network) return fail(network.error());
   train::CudaOptions cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
   cuda.program.tune = true;
+  if (cuda.program.engine_cache.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "--engine-cache: there is no home folder to keep the engines in; give a file"});
+  }
   const auto program =
       train::make_program(network->graph, {.backend = train::BackendKind::kCuda,
                                            .compute_type = *parse_data_type(arguments.compute_type),
