@@ -224,6 +224,9 @@ TEST_CASE("Momentum is beside the checkpoint, and comes back") {
   REQUIRE(save_checkpoint(path, *written.network, *written.exchanger, {"lenet", 7, 2}).ok());
   REQUIRE(optimizer_path(path, 2) == directory.path / "m.optimizer-2.safetensors");
   Bound read("lenet", RuleKind::kMomentum);
+  REQUIRE_THAT(load_optimizer(path, *read.network, *read.exchanger, 2).message(),
+               Catch::Contains("of another run") && Catch::Contains("train.restart_momentum"));
+  REQUIRE(load_checkpoint(path, *read.network, *read.exchanger));
   REQUIRE(load_optimizer(path, *read.network, *read.exchanger, 2).ok());
   for (KeyId key = 0; key < read.network->parameters().size(); ++key) {
     const auto from = written.exchanger->state(key);

@@ -1,11 +1,13 @@
 #include "worker/train/checkpoint.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "worker/train/loss_scaler.h"
 
@@ -18,6 +20,7 @@ constexpr const char* kNextStep = "next_step";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
 constexpr const char* kSnapshots = "snapshots";
+constexpr const char* kDigest = "parameters_digest";         // of the optimizer's file: whose it is
 constexpr const char* kMomentumSuffix = ".momentum_buffer";  // PyTorch's word
 constexpr const char* kCounterSuffix = ".num_batches_tracked";
 constexpr const char* kStatisticSuffix = ".running_mean";
@@ -136,11 +139,27 @@ Result<RunPosition> position_of(const TensorFile& file) {
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t units, number(file.metadata, kLossScale));
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t good_steps, number(file.metadata, kGoodSteps));
     position.loss_scale = static_cast<float>(units) * LossScaler::kSmallest;
+    if (!(position.loss_scale >= kLossScaleMin && position.loss_scale <= kLossScaleMax)) {
+      return Status(Code::kDataLoss, std::string("its metadata has a ") + kLossScale +
+                                         " that no training writes: " + std::to_string(units));
+    }
     position.good_steps = static_cast<std::uint32_t>(good_steps);
   }
   const auto snapshots = file.metadata.find(kSnapshots);
   if (snapshots != file.metadata.end()) position.snapshots = snapshots->second;
   return position;
+}
+
+// FNV-1a over the parameters' bits, a parameter at a time: what says that a momentum is theirs.
+template <typename Values>
+std::uint64_t digest_of(const nn::Program& network, Values values) {
+  std::uint64_t digest = 0xCBF29CE484222325U;
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    for (const float value : values(key)) {
+      digest = (digest ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3U;
+    }
+  }
+  return digest;
 }
 
 std::string context_of(const std::filesystem::path& path) { return "checkpoint " + path.string(); }
@@ -170,6 +189,8 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
   if (exchanger.state_at() == Exchanger::StateAt::kHere) {
     TensorFile optimizer = optimizer_file(network, exchanger);
     optimizer.metadata = metadata;
+    optimizer.metadata[kDigest] = std::to_string(
+        digest_of(network, [&](KeyId key) { return std::as_const(exchanger).parameter(key); }));
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
   }
   PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
@@ -207,6 +228,11 @@ Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& netw
                  path.string() + kCure);
   }
   if (!file) return file.error();
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t digest, number(file->metadata, kDigest));
+  if (digest != digest_of(network, [&](KeyId key) { return exchanger.gradient(key); })) {
+    return wrong(context_of(checkpoint) + " and the momentum in " + path.string() +
+                 ": one of the two is of another run" + kCure);
+  }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(

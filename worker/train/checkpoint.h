@@ -46,7 +46,8 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Progr
                                     Exchanger& exchanger);
 
 // The optimizer's state beside the checkpoint of step `next_step`. REQUIRES: it lives in this
-// process. Errors name the file, and what is wrong with it.
+// process, and load_checkpoint came before. Errors name the file, and what is wrong with it: one
+// that is of other parameters than the checkpoint's is refused.
 Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
                       Exchanger& exchanger, std::uint64_t next_step);
 
