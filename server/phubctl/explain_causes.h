@@ -32,7 +32,8 @@ std::optional<Finding> network_port(const control::JobInfo& job, const control::
 std::optional<Finding> sleeping_cores(const control::JobInfo& job,
                                       const control::ServerInfo& server);
 
-// More steps or updates left out, because gradients were not finite, than finding a loss scale needs.
+// More steps or updates left out, because gradients were not finite, than finding a loss scale
+// needs.
 std::optional<Finding> skipped_steps(const control::JobInfo& job);
 
 // The workers compute most of the time. The backward pass overlaps the pushes: where nothing else
