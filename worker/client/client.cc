@@ -1,6 +1,5 @@
 // Client: joins, agrees on the plan, connects, and then only pushes and waits.
 #include <algorithm>
-#include <future>
 #include <set>
 
 #include "worker/client/client_options.h"
@@ -307,22 +306,7 @@ Result<std::vector<std::string>> ClientImpl::snapshot() {
     return Status(Code::kFailedPrecondition,
                   "snapshot: key " + keys_[key].name + " is under way: wait for it first");
   }
-  // All at once: the other workers wait meanwhile.
-  std::vector<std::future<Result<std::string>>> asked;
-  for (const auto& server : membership_.servers) {
-    asked.push_back(
-        std::async(std::launch::async, [&server, round = rounds_before() + rounds_, this] {
-          return server->snapshot(round, options_.timeout);
-        }));
-  }
-  std::vector<Result<std::string>> answers;
-  for (auto& answer : asked) answers.push_back(answer.get());
-  std::vector<std::string> files;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i]) return answers[i].error().with_context("snapshot");
-    files.push_back(*answers[i] + " at " + membership_.servers[i]->address());
-  }
-  return files;
+  return snapshot_all(membership_, rounds_before() + rounds_, options_.timeout);
 }
 
 bool ClientImpl::hopeless() const {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <future>
 #include <utility>
 
 #include "common/address.h"
@@ -16,6 +17,7 @@
 #include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
+#include "worker/client/rendezvous_messages.h"
 
 namespace phub::client {
 namespace {
@@ -37,88 +39,6 @@ std::string boot_id() {
   std::string id;
   file >> id;
   return id;
-}
-
-control::WireType message_of(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return control::WIRE_TYPE_FP32;
-    case DataType::kFloat16:
-      return control::WIRE_TYPE_FP16;
-    case DataType::kBfloat16:
-      return control::WIRE_TYPE_BF16;
-  }
-  return control::WIRE_TYPE_FP32;
-}
-
-control::UpdateRule message_of(RuleKind rule) {
-  switch (rule) {
-    case RuleKind::kSum:
-      return control::RULE_SUM;
-    case RuleKind::kMean:
-      return control::RULE_MEAN;
-    case RuleKind::kSgd:
-      return control::RULE_SGD;
-    case RuleKind::kMomentum:
-      return control::RULE_MOMENTUM;
-    case RuleKind::kNesterov:
-      return control::RULE_NESTEROV;
-    case RuleKind::kLars:
-      return control::RULE_LARS;
-  }
-  return control::RULE_SUM;
-}
-
-control::LossScaling message_of(LossScaling kind) {
-  switch (kind) {
-    case LossScaling::kNone:
-      return control::LOSS_SCALING_NONE;
-    case LossScaling::kStatic:
-      return control::LOSS_SCALING_STATIC;
-    case LossScaling::kVoted:
-      return control::LOSS_SCALING_VOTED;
-  }
-  return control::LOSS_SCALING_NONE;
-}
-
-void fill(const JobDescription& job, control::JobSpec& message) {
-  message.set_name(job.name);
-  message.set_workers(job.workers);
-  message.set_wire_type(message_of(job.wire_type));
-  message.set_rule(message_of(job.rule));
-  message.set_order(job.deterministic ? control::ORDER_DETERMINISTIC : control::ORDER_ARRIVAL);
-  message.set_chunk_bytes(job.chunk_bytes);
-  message.set_learning_rate(job.hyper.learning_rate);
-  message.set_momentum(job.hyper.momentum);
-  message.set_gradient_scale(job.hyper.gradient_scale);
-  message.set_loss_scaling(message_of(job.loss_scale.kind));
-  message.set_loss_scale(job.loss_scale.factor);
-  if (job.rule == RuleKind::kLars) {
-    message.set_trust_coefficient(job.lars.coefficient);
-    message.set_trust_epsilon(job.lars.epsilon);
-  }
-  for (const KeySpec& key : job.keys) {
-    control::Key* const entry = message.add_keys();
-    entry->set_name(key.name);
-    entry->set_elements(key.elements);
-    entry->set_weight_decay(key.weight_decay);
-    entry->set_plain(key.plain);
-  }
-}
-
-std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
-  using transport::verbs::GidType;
-  using transport::verbs::LinkLayer;
-  RdmaPort port{.device = message.device(),
-                .link_layer = message.infiniband() ? LinkLayer::kInfiniBand : LinkLayer::kEthernet,
-                .gid = {}};
-  if (message.gid().size() != port.gid.bytes.size() ||
-      message.gid_type() > static_cast<std::uint32_t>(GidType::kRoceV2)) {
-    return std::nullopt;
-  }
-  std::copy(message.gid().begin(), message.gid().end(), port.gid.bytes.begin());
-  port.gid.type = static_cast<GidType>(message.gid_type());
-  return port;
 }
 
 // What a join shows.
@@ -399,6 +319,24 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
     return joined;
   }
   return membership;
+}
+
+Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
+                                              milliseconds timeout) {
+  std::vector<std::future<Result<std::string>>> asked;
+  for (const auto& server : membership.servers) {
+    asked.push_back(std::async(std::launch::async, [&server, round, timeout] {
+      return server->snapshot(round, timeout);
+    }));
+  }
+  std::vector<Result<std::string>> answers;
+  for (auto& answer : asked) answers.push_back(answer.get());
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) return answers[i].error().with_context("snapshot");
+    files.push_back(*answers[i] + " at " + membership.servers[i]->address());
+  }
+  return files;
 }
 
 }  // namespace phub::client

@@ -132,4 +132,9 @@ struct Membership {
 Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
                             std::chrono::milliseconds timeout, const ClientSecurity& security = {});
 
+// Rendezvous::snapshot of all servers at once, since the other workers wait meanwhile: "FILE at
+// ADDRESS" of each, in their order. The first error is returned when all have answered.
+Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
+                                              std::chrono::milliseconds timeout);
+
 }  // namespace phub::client

@@ -292,11 +292,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(auto network, make_program(graph, {.backend = options.backend,
-                                                           .compute_type = options.compute_type,
-                                                           .batch = options.batch,
-                                                           .threads = options.threads,
-                                                           .cuda = options.cuda}));
+  PHUB_ASSIGN_OR_RETURN(auto network, make_program(options, graph));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
   if (!options.metrics.empty()) {

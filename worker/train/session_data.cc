@@ -55,4 +55,13 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
   return {};
 }
 
+Result<std::unique_ptr<nn::Program>> make_program(const SessionOptions& options,
+                                                  const nn::Graph& graph) {
+  return make_program(graph, {.backend = options.backend,
+                              .compute_type = options.compute_type,
+                              .batch = options.batch,
+                              .threads = options.threads,
+                              .cuda = options.cuda});
+}
+
 }  // namespace phub::train

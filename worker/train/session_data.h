@@ -1,4 +1,5 @@
-// The data of a session: read or made, and checked against the network that is to see it.
+// The data of a session, read or made and checked against the network that is to see it, and that
+// network, runnable.
 #pragma once
 
 #include "common/base/status.h"
@@ -13,5 +14,9 @@ Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph&
 // Whether the network takes such images and ends in as many classes.
 Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                  const data::Dataset& dataset);
+
+// As the options' backend, types and batch say. The calling thread becomes the program's.
+Result<std::unique_ptr<nn::Program>> make_program(const SessionOptions& options,
+                                                  const nn::Graph& graph);
 
 }  // namespace phub::train
