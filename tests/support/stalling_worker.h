@@ -4,6 +4,8 @@
 // One thread. Shm and tcp, one server, fp32.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -65,6 +67,8 @@ class StallingWorker {
   }
 
  private:
+  static constexpr int kReceiveBufferBytes = 256 << 10;
+
   explicit StallingWorker(const ClientOptions& options) : options_(options) {}
 
   Status open(const std::vector<KeySpec>& keys) {
@@ -107,6 +111,9 @@ class StallingWorker {
     const client::DataTarget target{.joined = &joined, .core = core, .timeout = options_.timeout};
     if (options_.transport == "tcp") {
       PHUB_ASSIGN_OR_RETURN(auto stream, client::open_tcp(target));
+      // Fixed: left to itself the system lets it grow to tcp_rmem's maximum, which may be all
+      // answers.
+      ::setsockopt(stream.socket.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes, sizeof(int));
       return exchange_->connect_tcp(0, core, joined.epoch, std::move(stream));
     }
     const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[0][core].size());
