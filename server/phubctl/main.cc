@@ -49,7 +49,7 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
       "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
       "Without keys, the first worker that joins brings them.");
   JobOptions& job = options.job;
-  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/control.proto");
+  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
   file->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
   const auto field = [&create, file](const std::string& name, auto& value, const char* help) {
