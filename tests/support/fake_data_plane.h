@@ -53,8 +53,8 @@ class FakeDataPlane : public server::DataPlane {
     shapes_[shape.job_id] = shape;
     return {};
   }
-  Result<server::CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t /*round*/,
-                                     std::chrono::milliseconds /*timeout*/) override {
+  Result<server::CopiedJob> copy_job(std::uint64_t job_id,
+                                     const server::CopyMoment& /*moment*/) override {
     return Status(Code::kNotFound, "no job " + std::to_string(job_id));
   }
   // What it answers for every job; set before the first call.
