@@ -75,6 +75,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
   Result<CopiedJob> copy_alone(std::uint64_t job_id, const CopyMoment& moment);
+  Offered offered() const { return {.windows = !ports_.empty(), .sealing = options_.encrypt_tcp}; }
   // These two REQUIRE mutex_.
   Room room() const;
   // Counts the memory of a snapshot as long as the result is there.

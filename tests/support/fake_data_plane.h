@@ -35,6 +35,7 @@ class FakeDataPlane : public server::DataPlane {
   // What it answers; set before the first call.
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
+  bool encrypts = false;
 
   std::optional<server::JobShape> shape(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
@@ -73,6 +74,7 @@ class FakeDataPlane : public server::DataPlane {
 
   std::uint32_t cores() const override { return cores_; }
   std::uint16_t tcp_port() const override { return 4242; }
+  bool encrypts_tcp() const override { return encrypts; }
   std::string shm_socket() const override { return "phub-fake"; }
   std::vector<server::CorePort> verbs_ports() const override { return ports; }
   std::vector<server::PortStatus> port_statuses() const override { return statuses; }
