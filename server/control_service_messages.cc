@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/job_enums.h"
 #include "server/control_service_ports.h"
 
 namespace phub::server {
@@ -10,100 +11,12 @@ namespace {
 
 constexpr std::uint32_t kDefaultChunkBytes = 32 * 1024;
 
-Status bad_enumerator(std::string_view field, int value) {
-  return {Code::kInvalidArgument, std::string(field) + ": " + std::to_string(value) +
-                                      " is not known here; is the server older than the worker?"};
-}
-
-Result<DataType> wire_type_from(control::WireType type) {
-  switch (type) {
-    case control::WIRE_TYPE_FP32:
-      return DataType::kFloat32;
-    case control::WIRE_TYPE_FP16:
-      return DataType::kFloat16;
-    case control::WIRE_TYPE_BF16:
-      return DataType::kBfloat16;
-    default:
-      return bad_enumerator("wire_type", type);
-  }
-}
-
-Result<RuleKind> rule_from(control::UpdateRule rule) {
-  switch (rule) {
-    case control::RULE_SUM:
-      return RuleKind::kSum;
-    case control::RULE_MEAN:
-      return RuleKind::kMean;
-    case control::RULE_SGD:
-      return RuleKind::kSgd;
-    case control::RULE_MOMENTUM:
-      return RuleKind::kMomentum;
-    case control::RULE_NESTEROV:
-      return RuleKind::kNesterov;
-    case control::RULE_LARS:
-      return RuleKind::kLars;
-    default:
-      return bad_enumerator("rule", rule);
-  }
-}
-
 Result<LossScale> loss_scale_from(const control::JobSpec& message) {
-  const float factor = message.loss_scale() == 0.0F ? 1.0F : message.loss_scale();
-  switch (message.loss_scaling()) {
-    case control::LOSS_SCALING_NONE:
-      return LossScale{LossScaling::kNone, factor};
-    case control::LOSS_SCALING_STATIC:
-      return LossScale{LossScaling::kStatic, factor};
-    case control::LOSS_SCALING_VOTED:
-      return LossScale{LossScaling::kVoted, factor};
-    default:
-      return bad_enumerator("loss_scaling", message.loss_scaling());
-  }
+  PHUB_ASSIGN_OR_RETURN(const LossScaling kind, loss_scaling_from(message.loss_scaling()));
+  return LossScale{kind, message.loss_scale() == 0.0F ? 1.0F : message.loss_scale()};
 }
 
-control::WireType message_of(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return control::WIRE_TYPE_FP32;
-    case DataType::kFloat16:
-      return control::WIRE_TYPE_FP16;
-    case DataType::kBfloat16:
-      return control::WIRE_TYPE_BF16;
-  }
-  return control::WIRE_TYPE_FP32;
-}
-
-control::UpdateRule message_of(RuleKind rule) {
-  switch (rule) {
-    case RuleKind::kSum:
-      return control::RULE_SUM;
-    case RuleKind::kMean:
-      return control::RULE_MEAN;
-    case RuleKind::kSgd:
-      return control::RULE_SGD;
-    case RuleKind::kMomentum:
-      return control::RULE_MOMENTUM;
-    case RuleKind::kNesterov:
-      return control::RULE_NESTEROV;
-    case RuleKind::kLars:
-      return control::RULE_LARS;
-  }
-  return control::RULE_SUM;
-}
-
-control::LossScaling message_of(LossScaling kind) {
-  switch (kind) {
-    case LossScaling::kNone:
-      return control::LOSS_SCALING_NONE;
-    case LossScaling::kStatic:
-      return control::LOSS_SCALING_STATIC;
-    case LossScaling::kVoted:
-      return control::LOSS_SCALING_VOTED;
-  }
-  return control::LOSS_SCALING_NONE;
-}
-
-control::JobState message_of(JobState state) {
+control::JobState state_of(JobState state) {
   switch (state) {
     case JobState::kWaiting:
       return control::JOB_STATE_WAITING;
@@ -134,12 +47,12 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
 }  // namespace
 
 Result<JobSpec> spec_from(const control::JobSpec& message) {
-  PHUB_ASSIGN_OR_RETURN(const DataType wire_type, wire_type_from(message.wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const DataType wire_type, data_type_from(message.wire_type()));
   PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
   PHUB_ASSIGN_OR_RETURN(const LossScale loss_scale, loss_scale_from(message));
   if (message.order() != control::ORDER_DETERMINISTIC &&
       message.order() != control::ORDER_ARRIVAL) {
-    return bad_enumerator("order", message.order());
+    return unknown_enumerator("order", message.order());
   }
   JobSpec spec{
       .name = message.name(),
@@ -209,7 +122,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   message.set_job_id(view.id);
   message.set_epoch(view.epoch);
   message.set_tenant(view.tenant);
-  message.set_state(message_of(view.state));
+  message.set_state(state_of(view.state));
   message.set_reason(view.reason);
   fill(*view.spec, keys, *message.mutable_spec());
   fill(view.counters, *message.mutable_statistics());

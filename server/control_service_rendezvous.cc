@@ -115,13 +115,24 @@ Status RendezvousService::leave(const control::LeaveRequest& request) {
 
 Result<JobView> RendezvousService::job_of(const control::SnapshotRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  PHUB_ASSIGN_OR_RETURN(const server::Heartbeat beat, table_.heartbeat(identity));
-  if (!beat.is_live) return Status(Code::kFailedPrecondition, "the job has ended: " + beat.reason);
-  const std::vector<JobView> jobs = table_.list();
-  const auto job = std::find_if(jobs.begin(), jobs.end(),
-                                [&](const JobView& each) { return each.id == identity.job_id; });
-  if (job == jobs.end()) return Status(Code::kNotFound, "the job has ended");
-  return *job;
+  const Result<server::Heartbeat> beat = table_.heartbeat(identity);
+  if (!beat) return beat.error();
+  return table_.inspect("", identity.job_id);
+}
+
+Status RendezvousService::snapshot(const grpc::ServerContext& context, const JobView& job,
+                                   const control::SnapshotRequest& request,
+                                   control::TakeReply& reply) {
+  if (job.state != JobState::kWaiting && job.state != JobState::kRunning) {
+    return {Code::kFailedPrecondition,
+            "the job has ended" + (job.reason.empty() ? "" : ": " + job.reason)};
+  }
+  return take_snapshot(table_, snapshotter_, job,
+                       {.round = request.round(),
+                        .timeout_ms = request.timeout_ms(),
+                        .asked_by = Asker::kWorker,
+                        .call = &context},
+                       reply);
 }
 
 grpc::Status RendezvousService::Join(grpc::ServerContext* context,
@@ -154,17 +165,19 @@ grpc::Status RendezvousService::Leave(grpc::ServerContext* /*context*/,
   return to_grpc(leave(*request));
 }
 
-grpc::Status RendezvousService::Snapshot(grpc::ServerContext* /*context*/,
+grpc::Status RendezvousService::Snapshot(grpc::ServerContext* context,
                                          const control::SnapshotRequest* request,
                                          control::TakeReply* reply) {
   const Result<JobView> job = job_of(*request);
-  if (!job) return to_grpc(job.error());
+  if (!job) {
+    gate_.count_refusal(context, "worker's secret, for a snapshot");
+    return to_grpc(job.error());
+  }
   const Principal member{.role = Role::kWorker,
                          .tenant = {},
                          .name = "worker " + std::to_string(request->worker_index())};
-  return gate_.audited(
-      member, "snapshot take", to_string(JobName{job->tenant, job->spec->name}),
-      take_snapshot(table_, snapshotter_, *job, {request->round(), request->timeout_ms()}, *reply));
+  return gate_.audited(member, "snapshot take", to_string(name_of(*job)),
+                       snapshot(*context, *job, *request, *reply));
 }
 
 }  // namespace phub::server

@@ -54,8 +54,10 @@ class RendezvousService final : public control::Rendezvous::Service {
                control::StartReply& reply);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   Status leave(const control::LeaveRequest& request);
-  // The live job of a member. Errors: kNotFound, kPermissionDenied, kFailedPrecondition.
+  // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
   Result<JobView> job_of(const control::SnapshotRequest& request);
+  Status snapshot(const grpc::ServerContext& context, const JobView& job,
+                  const control::SnapshotRequest& request, control::TakeReply& reply);
 
   JobTable& table_;
   const Offer offer_;

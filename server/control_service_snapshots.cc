@@ -28,30 +28,32 @@ void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
 }  // namespace
 
 Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
-                     const SnapshotMoment& moment, control::TakeReply& reply) {
+                     const WantedSnapshot& wanted, control::TakeReply& reply) {
   if (snapshotter == nullptr) return no_folder();
-  if (moment.timeout_ms > kTimeoutMsMax) {
+  if (wanted.timeout_ms > kTimeoutMsMax) {
     return {Code::kInvalidArgument,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
   }
   PHUB_ASSIGN_OR_RETURN(const auto counted, table.admit_copy_of(job.id));
-  const std::uint32_t timeout_ms = moment.timeout_ms == 0 ? kTimeoutMsDefault : moment.timeout_ms;
+  const std::uint32_t timeout_ms = wanted.timeout_ms == 0 ? kTimeoutMsDefault : wanted.timeout_ms;
+  const CopyMoment moment{
+      .round = wanted.round,
+      .timeout = std::chrono::milliseconds(timeout_ms),
+      .is_cancelled = [call = wanted.call] { return call != nullptr && call->IsCancelled(); }};
   PHUB_ASSIGN_OR_RETURN(
       const TakenSnapshot taken,
-      snapshotter->take(job.id, to_string(JobName{job.tenant, job.spec->name}), *job.spec,
-                        moment.round, std::chrono::milliseconds(timeout_ms)));
+      snapshotter->take(job.id, to_string(name_of(job)), *job.spec, moment, wanted.asked_by));
   fill(taken.info, *reply.mutable_snapshot());
   reply.set_pause_seconds(taken.pause_seconds);
   reply.set_seconds(taken.seconds);
   return {};
 }
 
-Status SnapshotService::take(const Principal& caller, const JobName& name,
-                             const control::TakeRequest& request, control::TakeReply& reply) {
-  if (!can_see(caller, name.tenant)) return unknown_job(to_string(name));
+Status SnapshotService::take(const JobName& name, const WantedSnapshot& wanted,
+                             control::TakeReply& reply) {
   if (snapshotter_ == nullptr) return no_folder();
   PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
-  return take_snapshot(table_, snapshotter_, view, {request.round(), request.timeout_ms()}, reply);
+  return take_snapshot(table_, snapshotter_, view, wanted, reply);
 }
 
 Status SnapshotService::restore(const Principal& caller, const control::RestoreRequest& request,
@@ -83,7 +85,11 @@ grpc::Status SnapshotService::Take(grpc::ServerContext* context,
   constexpr std::string_view kAction = "snapshot take";
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  return gate_.audited(caller, kAction, to_string(name), take(caller, name, *request, *reply));
+  const WantedSnapshot wanted{
+      .round = request->round(), .timeout_ms = request->timeout_ms(), .call = context};
+  const Status outcome =
+      can_see(caller, name.tenant) ? take(name, wanted, *reply) : unknown_job(to_string(name));
+  return gate_.audited(caller, kAction, to_string(name), outcome);
 }
 
 grpc::Status SnapshotService::List(grpc::ServerContext* context,

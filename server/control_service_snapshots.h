@@ -10,15 +10,17 @@
 
 namespace phub::server {
 
-// Which moment of a job is wanted.
-struct SnapshotMoment {
+// Which moment of a job is wanted, and by whom.
+struct WantedSnapshot {
   std::uint64_t round = 0;       // when it is over; 0: as soon as possible
   std::uint32_t timeout_ms = 0;  // how long to wait for it; 0: 30 s
+  Asker asked_by = Asker::kAdministrator;
+  const grpc::ServerContext* call = nullptr;  // is given up when its caller is not there any more
 };
 
 // What both Snapshots.Take and a member of the job ask for. `snapshotter` as below.
 Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
-                     const SnapshotMoment& moment, control::TakeReply& reply);
+                     const WantedSnapshot& wanted, control::TakeReply& reply);
 
 class SnapshotService final : public control::Snapshots::Service {
  public:
@@ -34,8 +36,7 @@ class SnapshotService final : public control::Snapshots::Service {
                        control::RestoreReply* reply) override;
 
  private:
-  Status take(const Principal& caller, const JobName& name, const control::TakeRequest& request,
-              control::TakeReply& reply);
+  Status take(const JobName& name, const WantedSnapshot& wanted, control::TakeReply& reply);
   Status restore(const Principal& caller, const control::RestoreRequest& request,
                  control::RestoreReply& reply);
 

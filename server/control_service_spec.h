@@ -1,4 +1,4 @@
-// A job's spec as text that a file can hold: control.proto's JobSpec in JSON.
+// A job's spec as text that a file can hold: job.proto's JobSpec in JSON.
 //
 // Pure functions; any thread.
 #pragma once

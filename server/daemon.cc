@@ -110,8 +110,8 @@ void Daemon::drain() {
 
 void Daemon::snapshot_before_end(const JobView& job) {
   if (!snapshotter_) return;
-  const auto taken =
-      snapshotter_->take(job.id, to_string(name_of(job)), *job.spec, 0, kSnapshotBeforeEnd);
+  const auto taken = snapshotter_->take(job.id, to_string(name_of(job)), *job.spec,
+                                        {.timeout = kSnapshotBeforeEnd}, Asker::kAdministrator);
   if (!taken)
     spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.error().message());
 }

@@ -31,8 +31,10 @@ struct DaemonOptions {
   TlsFiles tls = {};  // of the control plane; none: plaintext
   bool require_client_certificates = true;
   TenancyOptions tenancy = {};
-  std::uint32_t snapshots_kept = 3;  // of a job; 0: all. Without a state folder there are none
-  bool drain_snapshots = false;      // of what still runs when the drain timeout is over
+  // Of a job, and as many that its workers asked for; 0: all. Without a state folder there are
+  // none.
+  std::uint32_t snapshots_kept = 3;
+  bool drain_snapshots = false;  // of what still runs when the drain timeout is over
 };
 
 class Daemon {

@@ -95,7 +95,7 @@ Status PinnedDataPlane::create_job(const JobShape& shape) {
   if (jobs_.contains(shape.job_id)) {
     return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
   }
-  PHUB_RETURN_IF_ERROR(server::admit(bytes_pinned(shape, !ports_.empty()), room()));
+  PHUB_RETURN_IF_ERROR(server::admit(bytes_pinned(shape, offered()), room()));
   Job job;
   job.shape = shape;
   job.connected.resize(shape.workers * cores_.size());
@@ -114,7 +114,7 @@ Room PinnedDataPlane::room() const {
   Room room{.limit_bytes = options_.memory_limit_bytes,
             .available_bytes = available_bytes(!ports_.empty())};
   for (const auto& [id, job] : jobs_) {
-    const std::uint64_t pinned = bytes_pinned(job.shape, !ports_.empty());
+    const std::uint64_t pinned = bytes_pinned(job.shape, offered());
     std::uint64_t touched = job.memory->resident_bytes();
     for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
     for (const auto& shard : job.shards) touched += shard->held_bytes();

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -121,6 +122,14 @@ inline bool gathers_sums(const JobShape& shape) {
   return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
 }
 
+// Which moment of a job is to be copied, and how long the caller waits for it.
+struct CopyMoment {
+  std::uint64_t round = 0;  // when it is over on every chunk; 0: as soon as possible
+  std::chrono::milliseconds timeout{0};
+  // Asked while the copy is made: true ends it, for nobody waits for it any more.
+  std::function<bool()> is_cancelled = [] { return false; };
+};
+
 // A copy of a running job, and what it cost the job.
 struct CopiedJob {
   std::shared_ptr<const JobCopy> copy;
@@ -202,12 +211,11 @@ class DataPlane {
   // counters, for milliseconds: where people ask, never on a core.
   virtual std::vector<PortStatus> port_statuses() const = 0;
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
-  // Copies the job's parameters and state as they are when round `round` is over on every chunk
-  // (0: as soon as possible), while the rounds go on. Blocks for at most `timeout`. Errors:
+  // Copies the job's parameters and state as they are at a moment, while the rounds go on. Errors:
   // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;
-  // kDeadlineExceeded: the workers did not finish the round; kResourceExhausted with the figures.
-  virtual Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
-                                     std::chrono::milliseconds timeout) = 0;
+  // kDeadlineExceeded: the workers did not finish the round; kAborted: the caller went away;
+  // kResourceExhausted with the figures.
+  virtual Result<CopiedJob> copy_job(std::uint64_t job_id, const CopyMoment& moment) = 0;
   // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that
   // has chunks of it. Copied by the cores between two rounds.
   virtual std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const = 0;

@@ -39,7 +39,7 @@ Result<bool> JobCopying::step(const std::vector<std::unique_ptr<Core>>& cores,
   }
   const bool is_late = std::chrono::steady_clock::now() >= deadline_;
   if (left > 0 && !is_late) return false;
-  for (std::size_t i = 0; i < cores.size(); ++i) cores[i]->call([&] { shards[i]->end_copy(); });
+  end(cores, shards);
   if (left > 0) {
     return Status(Code::kDeadlineExceeded,
                   "its workers did not finish round " + std::to_string(copy_->round) + " within " +
@@ -66,7 +66,7 @@ Result<bool> JobCopying::begin(const std::vector<std::unique_ptr<Core>>& cores,
   if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores.size())) {
     return true;
   }
-  for (std::size_t i = 0; i < cores.size(); ++i) cores[i]->call([&] { shards[i]->end_copy(); });
+  end(cores, shards);
   if (asked_round_ != 0) {
     return Status(Code::kFailedPrecondition, "round " + std::to_string(asked_round_) +
                                                  " is over already; ask for a later one");
@@ -74,6 +74,11 @@ Result<bool> JobCopying::begin(const std::vector<std::unique_ptr<Core>>& cores,
   margin_ = 2 * margin_ + 1;
   if (std::chrono::steady_clock::now() < deadline_) return false;
   return Status(Code::kDeadlineExceeded, "its rounds are too fast to be caught");
+}
+
+void JobCopying::end(const std::vector<std::unique_ptr<Core>>& cores,
+                     const std::vector<std::unique_ptr<Shard>>& shards) {
+  for (std::size_t i = 0; i < cores.size(); ++i) cores[i]->call([&] { shards[i]->end_copy(); });
 }
 
 std::uint64_t JobCopying::rounds_max(const std::vector<std::unique_ptr<Core>>& cores,

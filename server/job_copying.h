@@ -25,6 +25,10 @@ class JobCopying {
   Result<bool> step(const std::vector<std::unique_ptr<Core>>& cores,
                     const std::vector<std::unique_ptr<Shard>>& shards);
 
+  // Gives the copy up. REQUIRES: as step.
+  static void end(const std::vector<std::unique_ptr<Core>>& cores,
+                  const std::vector<std::unique_ptr<Shard>>& shards);
+
   // How long to leave the cores alone after a step.
   static constexpr std::chrono::microseconds kRest{500};
 

@@ -9,6 +9,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/transport/tcp/sealed_stream.h"
 #include "server/data_plane.h"
 
 namespace phub::server {
@@ -35,13 +36,26 @@ inline std::uint64_t bytes_copied(const JobShape& shape) {
   return 2 * elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
 }
 
-// The most that the job pins here, which admission counts. `has_windows`: RDMA is offered, where
-// each worker may have a window of its chunks here, and the whole arena is registered.
-inline std::uint64_t bytes_pinned(const JobShape& shape, bool has_windows) {
-  if (!has_windows) return bytes_needed(shape);
-  const std::uint64_t elements = elements_here(shape);
-  const std::uint64_t elsewhere = shape.plan->arena_elements - elements;
-  return bytes_needed(shape) + (elements * shape.workers + elsewhere) * size_of(shape.wire_type);
+// What the data plane offers, as far as a job's memory depends on it.
+struct Offered {
+  bool windows = false;  // RDMA: each worker may have a window of its chunks here, and the whole
+                         // arena is registered
+  bool sealing = false;  // encrypted tcp: each connection has a buffer to seal into
+};
+
+// The most that the job pins here, which admission counts.
+inline std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered) {
+  std::uint64_t bytes = bytes_needed(shape);
+  if (offered.sealing) {
+    const std::uint64_t cores = shape.plan->core_chunks[shape.server_index].size();
+    bytes += shape.workers * cores * transport::SealedStream::buffer_bytes();
+  }
+  if (offered.windows) {
+    const std::uint64_t elements = elements_here(shape);
+    const std::uint64_t elsewhere = shape.plan->arena_elements - elements;
+    bytes += (elements * shape.workers + elsewhere) * size_of(shape.wire_type);
+  }
+  return bytes;
 }
 
 struct JobMemory {

@@ -37,7 +37,9 @@ Usage JobTable::usage_of(const std::string& tenant) const {
 
 // REQUIRES: job.plan. Its bytes count from now on, also for jobs that are made at the same time.
 Status JobTable::admit_memory_of(Job& job) {
-  const std::uint64_t bytes = bytes_pinned(shape_of(job), !data_plane_->verbs_ports().empty());
+  const std::uint64_t bytes = bytes_pinned(
+      shape_of(job),
+      {.windows = !data_plane_->verbs_ports().empty(), .sealing = data_plane_->encrypts_tcp()});
   Tenant tenant = job.tenant;
   if (options_.tenants != nullptr) {
     PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));

@@ -51,8 +51,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   }
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
-  Result<CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t round,
-                             std::chrono::milliseconds timeout) override;
+  Result<CopiedJob> copy_job(std::uint64_t job_id, const CopyMoment& moment) override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -75,8 +74,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   Result<Admitted> connect(Job& job, Candidate& candidate);
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
-  Result<CopiedJob> copy_alone(std::uint64_t job_id, std::uint64_t round,
-                               std::chrono::milliseconds timeout);
+  Result<CopiedJob> copy_alone(std::uint64_t job_id, const CopyMoment& moment);
+  Offered offered() const { return {.windows = !ports_.empty(), .sealing = options_.encrypt_tcp}; }
   // These two REQUIRE mutex_.
   Room room() const;
   // Counts the memory of a snapshot as long as the result is there.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,10 @@ struct JobOptions {
   float learning_rate = 0.0F;
   float momentum = 0.0F;
   float gradient_scale = 0.0F;
-  std::vector<std::string> keys;  // "name:elements" or "name:elements:weight_decay"
+  std::optional<float> trust_coefficient;  // these three of rule lars only; nothing: the server's
+  std::optional<float> trust_epsilon;
+  std::vector<std::string> plain;  // names of keys at trust 1
+  std::vector<std::string> keys;   // "name:elements" or "name:elements:weight_decay"
 };
 
 struct TopOptions {
@@ -41,6 +45,9 @@ struct TraceOptions {
   std::uint32_t rounds = 20;
   std::string output;  // empty: standard output
 };
+
+// Errors: kInvalidArgument names the option, and one that means nothing with the rule.
+Status spec_from(const JobOptions& options, control::JobSpec& spec);
 
 Status list_jobs(const Session& session);
 Status inspect_job(const Session& session, const std::string& name, std::uint64_t job_id);

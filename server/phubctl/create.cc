@@ -1,6 +1,7 @@
 // job create: a JobSpec from a file or from options.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -65,6 +66,40 @@ Status parse_key(const std::string& text, control::Key& key) {
   return {};
 }
 
+// Of rule lars, and of no other.
+Status add_trust(const JobOptions& options, control::JobSpec& spec) {
+  const char* const given = options.trust_coefficient ? "--trust-coefficient"
+                            : options.trust_epsilon   ? "--trust-epsilon"
+                            : !options.plain.empty()  ? "--plain"
+                                                      : nullptr;
+  if (given != nullptr && spec.rule() != control::RULE_LARS) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: means nothing with --rule {}, only with lars; leave it out", given,
+                        options.rule)};
+  }
+  if (options.trust_coefficient) {
+    // The message's 0 stands for the server's default.
+    if (!(*options.trust_coefficient > 0.0F)) {
+      return {Code::kInvalidArgument, "--trust-coefficient: must be above 0"};
+    }
+    spec.set_trust_coefficient(*options.trust_coefficient);
+  }
+  spec.set_trust_epsilon(options.trust_epsilon.value_or(0.0F));
+  for (const std::string& name : options.plain) {
+    const auto key =
+        std::find_if(spec.mutable_keys()->begin(), spec.mutable_keys()->end(),
+                     [&name](const control::Key& each) { return each.name() == name; });
+    if (key == spec.mutable_keys()->end()) {
+      return {Code::kInvalidArgument,
+              fmt::format("--plain: there is no --key \"{}\"; name one of the job's keys", name)};
+    }
+    key->set_plain(true);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   if (!options.file.empty()) {
     PHUB_RETURN_IF_ERROR(load_textproto(options.file, spec));
@@ -89,10 +124,8 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
-  return {};
+  return add_trust(options, spec);
 }
-
-}  // namespace
 
 Status create_job(const Session& session, const JobOptions& options) {
   control::CreateJobRequest request;

@@ -46,10 +46,12 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
       "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 --momentum "
       "0.9\\\n"
       "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
+      "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
+      "      --key conv1.weight:500 --key conv1.bias:20 --plain conv1.bias\n"
       "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
       "Without keys, the first worker that joins brings them.");
   JobOptions& job = options.job;
-  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/control.proto");
+  auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
   file->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
   const auto field = [&create, file](const std::string& name, auto& value, const char* help) {
@@ -63,6 +65,17 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
   field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
   field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
+  create
+      .add_option("--trust-coefficient", job.trust_coefficient,
+                  "Of lars: a step's share of a tensor's norm; left out: 0.001")
+      ->excludes(file);
+  create
+      .add_option("--trust-epsilon", job.trust_epsilon,
+                  "Of lars: added to the gradient's norm; left out: 0")
+      ->excludes(file);
+  create.add_option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
+      ->type_name("NAME")
+      ->excludes(file);
   create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->excludes(file);
   create.callback([&] {

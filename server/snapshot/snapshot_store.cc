@@ -20,6 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kWorkerSuffix = ".worker.safetensors";
+
+// Tells apart who asked for a file of a job: its name has no other dots than those here.
+Asker asker_of(std::string_view file) {
+  return file.ends_with(kWorkerSuffix) ? Asker::kWorker : Asker::kAdministrator;
+}
 
 std::string now_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -101,7 +107,8 @@ Result<std::unique_ptr<SnapshotStore>> SnapshotStore::create(const std::string& 
   return std::unique_ptr<SnapshotStore>(new SnapshotStore(folder, kept));
 }
 
-Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& copied) {
+Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& copied,
+                                          Asker asked_by) {
   const SnapshotHead head{.spec = spec,
                           .tenant = copied.shape.tenant,
                           .round = copied.copy->round,
@@ -113,17 +120,19 @@ Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& 
   PHUB_RETURN_IF_ERROR(check_names(tensors));
   const std::string tenant = file_name_of(head.tenant);
   const std::string file =
-      fmt::format("{}/{}.{:012}{}", tenant, file_name_of_job(spec.name), head.round, kSuffix);
+      fmt::format("{}/{}.{:012}{}", tenant, file_name_of_job(spec.name), head.round,
+                  asked_by == Asker::kWorker ? kWorkerSuffix : kSuffix);
   const std::lock_guard lock(mutex_);
   std::error_code error;
   fs::create_directories(fs::path(folder_) / tenant, error);
   PHUB_RETURN_IF_ERROR(write_safetensors(fs::path(folder_) / file, tensors));
-  remove_oldest(head.tenant, spec.name);
+  remove_oldest(head.tenant, spec.name, asked_by);
   PHUB_ASSIGN_OR_RETURN(const SnapshotHead written, head_of(tensors));
   return info_of(file, written, fs::file_size(fs::path(folder_) / file, error));
 }
 
-void SnapshotStore::remove_oldest(const std::string& tenant, const std::string& job) const {
+void SnapshotStore::remove_oldest(const std::string& tenant, const std::string& job,
+                                  Asker asked_by) const {
   if (kept_ == 0) return;
   const fs::path folder = fs::path(folder_) / file_name_of(tenant);
   const std::string prefix = file_name_of_job(job) + ".";
@@ -132,6 +141,7 @@ void SnapshotStore::remove_oldest(const std::string& tenant, const std::string& 
   std::vector<std::pair<fs::file_time_type, std::string>> mine;
   for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(kSuffix)) continue;
+    if (asker_of(name) != asked_by) continue;
     mine.emplace_back(fs::last_write_time(folder / name, error), name);
   }
   std::sort(mine.begin(), mine.end());
@@ -153,7 +163,7 @@ std::vector<SnapshotInfo> SnapshotStore::list() const {
     }
   }
   std::sort(snapshots.begin(), snapshots.end(), [](const SnapshotInfo& a, const SnapshotInfo& b) {
-    return std::tie(a.tenant, a.job, a.round) < std::tie(b.tenant, b.job, b.round);
+    return std::tie(a.tenant, a.job, a.round, a.file) < std::tie(b.tenant, b.job, b.round, b.file);
   });
   return snapshots;
 }

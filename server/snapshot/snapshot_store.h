@@ -1,7 +1,10 @@
-// The snapshots of a server: files in one folder, TENANT/JOB.ROUND.safetensors.
+// The snapshots of a server: files in one folder, TENANT/JOB.ROUND.safetensors, or
+// TENANT/JOB.ROUND.worker.safetensors of what a worker asked for.
 //
 // Owned by the daemon; any control thread. Files are written under another name and renamed, the
-// last few of each job are kept. What is read is verified before it is used.
+// last few of each job are kept: of those that workers asked for as many as of the others, so that
+// a job's checkpoints do not push out what an administrator kept. What is read is verified before
+// it is used.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +30,17 @@ struct SnapshotInfo {
   std::string sha256;
 };
 
+enum class Asker : std::uint8_t { kAdministrator, kWorker };  // a drain is an administrator's
+
 class SnapshotStore {
  public:
-  // Makes the folder, for its owner only. `kept`: snapshots of a job, above that the oldest go;
-  // 0: all.
+  // Makes the folder, for its owner only. `kept`: snapshots of a job and of one kind of asker,
+  // above that the oldest go; 0: all.
   static Result<std::unique_ptr<SnapshotStore>> create(const std::string& folder,
                                                        std::uint32_t kept);
 
-  Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied);
+  Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied,
+                             Asker asked_by = Asker::kAdministrator);
 
   // Sorted by tenant, job and round. Files that are no snapshots are left out.
   std::vector<SnapshotInfo> list() const;
@@ -56,7 +62,7 @@ class SnapshotStore {
   SnapshotStore(std::string folder, std::uint32_t kept) : folder_(std::move(folder)), kept_(kept) {}
   Result<std::filesystem::path> path_of(const std::string& file) const;
   Result<TensorFile> read(const std::string& file) const;
-  void remove_oldest(const std::string& tenant, const std::string& job) const;
+  void remove_oldest(const std::string& tenant, const std::string& job, Asker asked_by) const;
 
   const std::string folder_;
   const std::uint32_t kept_;

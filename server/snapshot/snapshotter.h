@@ -26,9 +26,10 @@ class Snapshotter {
   Snapshotter(DataPlane& data_plane, SnapshotStore& store)
       : data_plane_(data_plane), store_(store) {}
 
-  // When round `round` is over; 0: as soon as possible. `label` names the job in messages.
+  // `label` names the job in messages. Errors: those of DataPlane::copy_job and
+  // SnapshotStore::write.
   Result<TakenSnapshot> take(std::uint64_t job_id, const std::string& label, const JobSpec& spec,
-                             std::uint64_t round, std::chrono::milliseconds timeout);
+                             const CopyMoment& moment, Asker asked_by);
 
   const SnapshotStore& store() const { return store_; }
 

@@ -224,6 +224,34 @@ class PageTest(processes.JobTest):
         self.look_at_all("tenant")
         self.browser.run("sessionStorage.clear()")
 
+    def test_skipped_steps_and_encrypted_connections_are_shown(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name)
+        (path / "server.textproto").write_text('security { tokens: "off" encrypt_data: true }\n')
+        # From 2^24 on, the first steps' gradients are too large for fp16.
+        text = processes.CONFIG.read_text().replace(
+            'path: "', f'path: "{processes.CONFIG.parent}/').replace(
+            "train {", "train { loss_scale { dynamic { initial: 16777216 } }")
+        (path / "worker.textproto").write_text('wire_type: "fp16"\n' + text)
+        self.server.close()
+        self.server = processes.Server("--config", path / "server.textproto", "--http", "127.0.0.1:0")
+        self.addCleanup(self.server.close)
+        self.workers = [processes.worker(self.server, index, 2, transport, "--batch", "16",
+                                         config=path / "worker.textproto")
+                        for index, transport in ((0, "tcp"), (1, "shm"))]
+        self.open()
+        self.assertRegex(self.browser.text("#summary"), r"Data over tcp\s+encrypted")
+        shown = until(lambda: re.search(r"Steps skipped by vote: ([1-9]\d*) of [\d,]+ rounds \(",
+                                        self.browser.text('[data-key="skipped"]')), "steps are skipped")
+        self.assertGreaterEqual(int(shown[1]), 3)
+        cell = '[data-key="members"] tr[data-key="{}"] td:nth-child(4)'
+        until(lambda: self.browser.text(cell.format(0)).startswith("tcp, encrypted"), "tcp's encryption")
+        self.assertIn("shm", self.browser.text(cell.format(1)))
+        self.assertNotIn("encrypted", self.browser.text(cell.format(1)).split("\n")[0])
+        self.look_at_all("encrypted")
+        self.check_quiet()
+
     def test_a_server_with_tokens_asks_for_one_and_shows_nothing_before(self):
         _, token = self.start_with_tokens()
         address = f"http://{self.server.http}"

@@ -35,6 +35,7 @@ class FakeDataPlane : public server::DataPlane {
   // What it answers; set before the first call.
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
+  bool encrypts = false;
 
   std::optional<server::JobShape> shape(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
@@ -53,8 +54,8 @@ class FakeDataPlane : public server::DataPlane {
     shapes_[shape.job_id] = shape;
     return {};
   }
-  Result<server::CopiedJob> copy_job(std::uint64_t job_id, std::uint64_t /*round*/,
-                                     std::chrono::milliseconds /*timeout*/) override {
+  Result<server::CopiedJob> copy_job(std::uint64_t job_id,
+                                     const server::CopyMoment& /*moment*/) override {
     return Status(Code::kNotFound, "no job " + std::to_string(job_id));
   }
   // What it answers for every job; set before the first call.
@@ -73,6 +74,7 @@ class FakeDataPlane : public server::DataPlane {
 
   std::uint32_t cores() const override { return cores_; }
   std::uint16_t tcp_port() const override { return 4242; }
+  bool encrypts_tcp() const override { return encrypts; }
   std::string shm_socket() const override { return "phub-fake"; }
   std::vector<server::CorePort> verbs_ports() const override { return ports; }
   std::vector<server::PortStatus> port_statuses() const override { return statuses; }

@@ -32,7 +32,7 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config|rpc_status|rpc_credentials)"
+     re.compile(r"^(common/(config|job_enums|rpc_status|rpc_credentials)"
                 r"|server/(control_service|phubctl|main|job_table|membership|daemon)"
                 r"|worker/(client/rendezvous|nn/description|run_|exit_status|train/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proto/control.pb.h"
+#include "server/phubctl/commands.h"
 #include "server/phubctl/json.h"
 #include "server/phubctl/plan.h"
 #include "server/phubctl/ports.h"
@@ -10,6 +11,8 @@
 
 namespace phub::phubctl {
 namespace {
+
+using Catch::Matchers::Contains;
 
 TEST_CASE("a table aligns its columns to the widest cell and ends no line with blanks") {
   Table table({{"NAME"}, {"BYTES", Align::kRight}, {"NOTE"}});
@@ -42,6 +45,42 @@ TEST_CASE("counts, seconds and shares are shown as people write them") {
   CHECK(human_seconds(303.0) == "5 min 03 s");
   CHECK(human_seconds(7500.0) == "2 h 05 min");
   CHECK(human_share(0.125) == "12.5 %");
+}
+
+TEST_CASE("job create sets what belongs to lars, and refuses it with other rules") {
+  JobOptions options;
+  options.rule = "lars";
+  options.keys = {"w:500:0.5", "b:20"};
+  options.trust_coefficient = 0.002F;
+  options.trust_epsilon = 1e-9F;
+  options.plain = {"b"};
+  control::JobSpec spec;
+  REQUIRE(spec_from(options, spec).ok());
+  CHECK(spec.rule() == control::RULE_LARS);
+  CHECK(spec.trust_coefficient() == 0.002F);
+  CHECK(spec.trust_epsilon() == 1e-9F);
+  CHECK_FALSE(spec.keys(0).plain());
+  CHECK(spec.keys(1).plain());
+
+  const auto refusal = [](const JobOptions& wrong) {
+    control::JobSpec unused;
+    const Status status = spec_from(wrong, unused);
+    CHECK(status.code() == Code::kInvalidArgument);
+    return status.message();
+  };
+  JobOptions other = options;
+  other.rule = "momentum";
+  CHECK_THAT(refusal(other), Contains("--trust-coefficient: means nothing with --rule momentum"));
+  other.trust_coefficient.reset();
+  CHECK_THAT(refusal(other), Contains("--trust-epsilon: means nothing"));
+  other.trust_epsilon.reset();
+  CHECK_THAT(refusal(other), Contains("--plain: means nothing"));
+  other = options;
+  other.plain = {"nosuch"};
+  CHECK_THAT(refusal(other), Contains("--plain: there is no --key \"nosuch\""));
+  other = options;
+  other.trust_coefficient = 0.0F;
+  CHECK_THAT(refusal(other), Contains("--trust-coefficient: must be above 0"));
 }
 
 TEST_CASE("messages become one line of JSON with numbers as numbers and short enumerators") {

@@ -102,8 +102,27 @@ TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies eve
       make_plan(
           {.key_elements = {1 << 20}, .wire_type = DataType::kFloat16, .cores_per_server = {1}})
           .value());
-  CHECK(bytes_pinned(shape, false) == 10 * kMebibyte);  // 2 + 4 + 4 bytes an element
-  CHECK(bytes_pinned(shape, true) == 16 * kMebibyte);
+  CHECK(bytes_pinned(shape, {}) == 10 * kMebibyte);  // 2 + 4 + 4 bytes an element
+  CHECK(bytes_pinned(shape, {.windows = true}) == 16 * kMebibyte);
+}
+
+TEST_CASE("the buffer of each encrypted connection counts as its tenant's memory") {
+  constexpr std::uint64_t kBuffer = 4 * (16 + 16 + 32 * 1024 + 16);  // four records, their tags
+  TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {.memory_mib = 21}));
+  JobTableFixture f(&tenants);
+  f.data_plane.encrypts = true;
+  JobSpec spec = large("a", 10);
+  spec.workers = 3;
+  const Identity member = f.join(spec, -1, "red").value();
+  REQUIRE(f.ready(member, spec).ok());
+  CHECK(f.table.usage_of("red").memory_bytes == 20 * kMebibyte + 3 * kCores * kBuffer);
+  REQUIRE(f.table.close({"red", "a"}).ok());
+  f.table.reap();
+  spec.workers = 4;
+  const Status refused = f.ready(f.join(spec, -1, "red").value(), spec);
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(), Contains("needs 22 MiB") && Contains("quota of 21 MiB"));
 }
 
 TEST_CASE("the server's limit and the host's memory refuse with what there is") {

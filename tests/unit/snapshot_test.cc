@@ -197,6 +197,31 @@ TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
   CHECK(store->list().front().round == 2);
 }
 
+TEST_CASE("snapshots that workers asked for are counted apart from the others") {
+  const TemporaryDirectory folder;
+  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 2));
+  const auto write = [&](const std::string& job, std::uint64_t round, Asker asked_by) {
+    Example example;
+    example.spec.name = job;
+    auto copy = std::move(*JobCopy::create(example.plan().arena_elements, true));
+    copy->round = round;
+    example.copied.copy = copy;
+    return store->write(example.spec, example.copied, asked_by).value().file;
+  };
+  const std::string kept = write("demo", 3, Asker::kAdministrator);
+  const std::string other = write("demo.worker", 3, Asker::kAdministrator);
+  for (const std::uint64_t round : {3U, 4U, 5U}) write("demo", round, Asker::kWorker);
+  CHECK(store->list().size() == 4);
+  CHECK(store->verify(kept));
+  for (const std::uint64_t round : {6U, 7U}) write("demo", round, Asker::kAdministrator);
+  CHECK_FALSE(store->verify(kept));
+  CHECK(store->verify(other));
+  const auto all = store->list();
+  REQUIRE(all.size() == 5);
+  CHECK(all[0].file == "default/demo.000000000004.worker.safetensors");
+  CHECK(all[1].round == 5);
+}
+
 TEST_CASE("whatever a job and its tenant are called, their files are below the folder") {
   const TemporaryDirectory folder;
   const auto store = std::move(*SnapshotStore::create(folder.path / "s", 1));

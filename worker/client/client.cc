@@ -1,16 +1,10 @@
-// Client: joins, agrees on the plan, connects, and then only pushes and waits.
+// Client: joins, agrees on the plan and connects.
+#include "worker/client/client.h"
+
 #include <algorithm>
 #include <set>
 
 #include "worker/client/client_options.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/heartbeat.h"
-#include "worker/client/progress.h"
-#include "worker/client/rendezvous.h"
-#include "worker/client/round_pushes.h"
-#include "worker/client/timeout.h"
-#include "worker/client/transport_choice.h"
 
 namespace phub {
 
@@ -19,79 +13,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kServerDeadline{5000};
 constexpr std::chrono::milliseconds kLeaveTimeout{1000};
-constexpr std::chrono::milliseconds kPatienceWithLeavers{1000};
 
-class ClientImpl final : public Client {
- public:
-  explicit ClientImpl(const ClientOptions& options) : options_(options) {}
-  ~ClientImpl() override;
-
-  Status register_keys(const std::vector<KeySpec>& keys) override;
-  std::span<std::byte> gradient_bytes(KeyId key) override;
-  std::span<const std::byte> parameter_bytes(KeyId key) const override;
-  Status push(KeyId key) override;
-  Status wait(KeyId key) override { return wait_for(key); }
-  Status wait_all() override { return wait_for(std::nullopt); }
-  Status initialise() override;
-  Status set_hyper(const Hyper& hyper) override;
-  Status vote(const Vote& vote) override;
-  Result<std::vector<std::string>> snapshot() override;
-  bool was_skipped(KeyId key) const override {
-    PHUB_CHECK(exchange_ && key < keys_.size(), "a key that is not registered");
-    return exchange_->was_skipped(key);
-  }
-  std::uint64_t rounds_before() const override {
-    return membership_.servers.empty() ? 0 : membership_.servers[0]->rounds_before();
-  }
-  std::uint32_t worker_index() const override {
-    return membership_.joined.empty() ? 0 : membership_.joined[0].worker_index;
-  }
-  std::uint32_t workers() const override { return options_.workers; }
-  std::string_view transport() const override { return transport_; }
-  std::string_view transport_reason() const override { return reason_; }
-  ClientStatistics statistics() const override;
-
- private:
-  bool any_uses(const std::string& transport) const {
-    return std::any_of(choices_.begin(), choices_.end(), [&](const TransportChoice& choice) {
-      return choice.transport == transport;
-    });
-  }
-  Status make_plan_with_servers();
-  Status choose_transports();
-  Status allocate();
-  Status connect_server(std::uint32_t server);
-  Status connect_core(std::uint32_t server, std::uint32_t core);
-  Status connect_verbs(std::uint32_t server, const DataTarget& target);
-  Status start();
-  Status check_key(KeyId key) const;
-  // Whether what is waited for cannot come any more. The caller's thread, while it waits.
-  bool hopeless() const;
-  Status wait_for(std::optional<KeyId> key);
-  Status explain_failure();
-
-  ClientOptions options_;
-  std::vector<KeySpec> keys_;
-  std::vector<std::uint32_t> cores_;      // by server
-  std::vector<TransportChoice> choices_;  // by server
-  std::string transport_;                 // of all of them, or "mixed"
-  std::string reason_;
-  Membership membership_;
-  std::unique_ptr<Heartbeat> heartbeat_;
-  std::shared_ptr<const Plan> plan_;
-  std::unique_ptr<SharedMemory> memory_;  // hyper slots, then the gradient arena
-  std::size_t gradients_offset_ = 0;
-  std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
-  const std::byte* parameters_ = nullptr;
-  std::shared_ptr<Mapping> published_;
-  std::unique_ptr<VerbsPorts> verbs_ports_;  // null: not looked for, or there is none
-  std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<Progress> progress_;
-  std::uint64_t rounds_ = 0;
-  RoundPushes pushes_;  // since the last vote, where there are votes
-  std::chrono::steady_clock::time_point wait_start_;
-  std::chrono::nanoseconds waited_{0};
-};
+}  // namespace
 
 ClientImpl::~ClientImpl() {
   // Leave first: a connection that closes without it ends the job for everybody.
@@ -264,139 +187,6 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
   return {};
 }
 
-std::span<std::byte> ClientImpl::gradient_bytes(KeyId key) {
-  PHUB_CHECK(memory_ && key < keys_.size(), "gradient of a key that is not registered");
-  const std::size_t width = size_of(options_.wire_type);
-  return {memory_->data() + gradients_offset_ + plan_->key_offset[key] * width,
-          keys_[key].elements * width};
-}
-
-std::span<const std::byte> ClientImpl::parameter_bytes(KeyId key) const {
-  PHUB_CHECK(parameters_ != nullptr && key < keys_.size(), "parameter of an unregistered key");
-  const std::size_t width = size_of(options_.wire_type);
-  return {parameters_ + plan_->key_offset[key] * width, keys_[key].elements * width};
-}
-
-Status ClientImpl::check_key(KeyId key) const {
-  if (!progress_) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
-  if (key >= keys_.size()) {
-    return {Code::kInvalidArgument, "key " + std::to_string(key) + " does not exist: there are " +
-                                        std::to_string(keys_.size())};
-  }
-  return {};
-}
-
-Status ClientImpl::push(KeyId key) {
-  PHUB_RETURN_IF_ERROR(check_key(key));
-  if (!progress_->ready(key)) {
-    return {Code::kFailedPrecondition,
-            "key " + keys_[key].name + " was pushed already: wait for it first"};
-  }
-  if (heartbeat_->failed()) return heartbeat_->failure();
-  if (key == 0) ++rounds_;
-  pushes_.push(key);
-  progress_->push(key);
-  return {};
-}
-
-Result<std::vector<std::string>> ClientImpl::snapshot() {
-  PHUB_RETURN_IF_ERROR(check_key(0));
-  for (KeyId key = 0; key < keys_.size(); ++key) {
-    if (progress_->ready(key)) continue;
-    return Status(Code::kFailedPrecondition,
-                  "snapshot: key " + keys_[key].name + " is under way: wait for it first");
-  }
-  return snapshot_all(membership_, rounds_before() + rounds_, options_.timeout);
-}
-
-bool ClientImpl::hopeless() const {
-  if (heartbeat_->failed()) return true;
-  // Answers to rounds that the leaver took part in are under way; later rounds never complete.
-  return heartbeat_->someone_left() &&
-         std::chrono::steady_clock::now() - wait_start_ > kPatienceWithLeavers;
-}
-
-Status ClientImpl::wait_for(std::optional<KeyId> key) {
-  PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
-  wait_start_ = std::chrono::steady_clock::now();
-  const Progress::End end = progress_->wait(key, options_.timeout);
-  waited_ += std::chrono::steady_clock::now() - wait_start_;
-  switch (end) {
-    case Progress::End::kReady:
-      return {};
-    case Progress::End::kFailed:
-      return explain_failure();
-    case Progress::End::kTimeout:
-      return explain_timeout({.options = options_,
-                              .keys = keys_,
-                              .plan = *plan_,
-                              .progress = *progress_,
-                              .key = key,
-                              .owes_vote = pushes_.any()});
-  }
-  return {};
-}
-
-Status ClientImpl::explain_failure() {
-  const auto loss = progress_->loss();
-  if (loss && loss->loss == transport::Loss::kBadTag) {
-    return {Code::kDataLoss, "what came from server " +
-                                 membership_.servers[loss->server]->address() + ", core " +
-                                 std::to_string(loss->core) +
-                                 ", was changed on the way: a record of the encrypted connection "
-                                 "does not verify; nothing of it was used"};
-  }
-  if (heartbeat_->failed()) return heartbeat_->failure();
-  if (heartbeat_->someone_left()) return heartbeat_->leavers();
-  return loss ? heartbeat_->diagnose(loss->server, loss->core)
-              : Status(Code::kUnavailable, "the exchange stopped");
-}
-
-Status ClientImpl::initialise() {
-  if (!has_parameters(options_.rule)) {
-    return {Code::kFailedPrecondition,
-            "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
-  }
-  for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
-  pushes_.begin(keys_.size());  // nobody votes on initial values
-  return wait_all();
-}
-
-Status ClientImpl::set_hyper(const Hyper& hyper) {
-  PHUB_RETURN_IF_ERROR(check_key(0));
-  if (!progress_->idle()) {
-    return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
-  }
-  Hyper complete = hyper;
-  if (complete.gradient_scale == 0.0F) {
-    complete.gradient_scale = 1.0F / static_cast<float>(options_.workers);
-  }
-  progress_->set_hyper(complete);
-  return {};
-}
-
-Status ClientImpl::vote(const Vote& vote) {
-  PHUB_RETURN_IF_ERROR(check_key(0));
-  PHUB_RETURN_IF_ERROR(check_vote(options_, vote));
-  if (pushes_.missing() > 0) {
-    return {Code::kFailedPrecondition,
-            "vote: push every key first; " + std::to_string(pushes_.missing()) + " are not pushed"};
-  }
-  if (heartbeat_->failed()) return heartbeat_->failure();
-  progress_->vote(vote);
-  pushes_.begin(keys_.size());
-  return {};
-}
-
-ClientStatistics ClientImpl::statistics() const {
-  if (!exchange_) return {};
-  return {.bytes_pushed = exchange_->bytes_pushed(),
-          .bytes_received = exchange_->bytes_received(),
-          .rounds = rounds_,
-          .wait_seconds = std::chrono::duration<double>(waited_).count()};
-}
-
-}  // namespace
 }  // namespace client
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {

@@ -2,52 +2,9 @@
 
 #include <algorithm>
 
+#include "common/job_enums.h"
+
 namespace phub::client {
-namespace {
-
-control::WireType message_of(DataType type) {
-  switch (type) {
-    case DataType::kFloat32:
-      return control::WIRE_TYPE_FP32;
-    case DataType::kFloat16:
-      return control::WIRE_TYPE_FP16;
-    case DataType::kBfloat16:
-      return control::WIRE_TYPE_BF16;
-  }
-  return control::WIRE_TYPE_FP32;
-}
-
-control::UpdateRule message_of(RuleKind rule) {
-  switch (rule) {
-    case RuleKind::kSum:
-      return control::RULE_SUM;
-    case RuleKind::kMean:
-      return control::RULE_MEAN;
-    case RuleKind::kSgd:
-      return control::RULE_SGD;
-    case RuleKind::kMomentum:
-      return control::RULE_MOMENTUM;
-    case RuleKind::kNesterov:
-      return control::RULE_NESTEROV;
-    case RuleKind::kLars:
-      return control::RULE_LARS;
-  }
-  return control::RULE_SUM;
-}
-
-control::LossScaling message_of(LossScaling kind) {
-  switch (kind) {
-    case LossScaling::kNone:
-      return control::LOSS_SCALING_NONE;
-    case LossScaling::kStatic:
-      return control::LOSS_SCALING_STATIC;
-    case LossScaling::kVoted:
-      return control::LOSS_SCALING_VOTED;
-  }
-  return control::LOSS_SCALING_NONE;
-}
-
-}  // namespace
 
 void fill(const JobDescription& job, control::JobSpec& message) {
   message.set_name(job.name);

@@ -14,7 +14,7 @@ Result<std::unique_ptr<SealedStream>> SealedStream::create(const StreamKeys& key
                                                             is_worker ? keys.worker : keys.server));
   PHUB_ASSIGN_OR_RETURN(stream->open_, RecordCipher::create(RecordCipher::Way::kOpen,
                                                             is_worker ? keys.server : keys.worker));
-  stream->out_.resize(kStagedRecords * (kHeaderRecord + kRecord + kTag));
+  stream->out_.resize(buffer_bytes());
   return stream;
 }
 

@@ -29,6 +29,11 @@ class SealedStream {
  public:
   static Result<std::unique_ptr<SealedStream>> create(const StreamKeys& keys, Role own);
 
+  // Of memory, that a stream takes as long as it is there: what it seals into.
+  static constexpr std::size_t buffer_bytes() {
+    return kStagedRecords * (kHeaderRecord + kRecord + kTag);
+  }
+
   // ---- sending: records are sealed into a buffer, which is sent before it is filled again ----
   bool is_all_sent() const { return sent_ == filled_; }
   std::span<const std::byte> unsent() const {

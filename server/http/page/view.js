@@ -22,6 +22,7 @@ export function summaryView({server, jobs, tenant}) {
     ["Version", server.version],
     ["Up for", format.span(server.uptime_seconds)],
     ...(tenant ? [] : [["Memory", format.bytes(server.resident_bytes)]]),
+    ["Data over tcp", server.encrypts_data ? "encrypted" : "not encrypted"],
     ["Live jobs", format.count(server.jobs)],
     ["Workers", format.count(sum(jobs.filter(isLive).map((job) => job.members.filter((m) => !m.left).length)))],
   ];
@@ -171,7 +172,25 @@ function paceView(pace) {
       h("span", {class: "figure"}, `now ${format.rate(past.at(-1))}`)));
 }
 
-function membersView(job) {
+// What a worker's connections to this server are: shm stays within the host and is not encrypted.
+const transportOf = (member, server) =>
+  member.transport + (member.transport === "tcp" && server.encrypts_data ? ", encrypted" : "");
+
+// Steps whose updates were left out; of a job without a loss scale there are none to tell of.
+function skippedView({spec, statistics}) {
+  const {rounds, rounds_skipped: skipped, updates_skipped: updates} = statistics;
+  const facts = [];
+  if (spec.loss_scaling === "voted" || skipped > 0) {
+    facts.push(`Steps skipped by vote: ${format.count(skipped)} of ${format.count(rounds)} rounds`
+      + (skipped > 0 ? ` (${format.share(skipped / Math.max(rounds, 1))})` : ""));
+  }
+  if (spec.loss_scaling === "static" || updates > 0) {
+    facts.push(`Updates of chunks left out, not finite: ${format.count(updates)}`);
+  }
+  return facts.length > 0 && h("p", {class: "note", "data-key": "skipped"}, facts.join(". "));
+}
+
+function membersView(job, server) {
   const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
   const columns = [{title: "Worker"}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
     {title: "Last in", n: true}, {title: "Late", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
@@ -179,7 +198,7 @@ function membersView(job) {
     const worker = late.get(member.worker_index);
     return {key: String(member.worker_index), cells: [
       String(member.worker_index), member.host, String(member.process_id),
-      h("span", {title: member.transport_reason}, member.transport || "–",
+      h("span", {title: member.transport_reason}, transportOf(member, server) || "–",
         member.transport_reason && h("span", {class: "dim reason"}, member.transport_reason)),
       worker ? format.share(worker.last_share) : "–", worker ? format.time(worker.late_seconds) : "–",
       format.bytes(member.bytes_received), format.bytes(member.bytes_sent),
@@ -213,8 +232,9 @@ export function jobView(job, state, rates) {
     h("h2", {id: "job-title"}, `Job ${spec.name} `, stateCell(job),
       h("span", {class: "dim"}, ` ${spec.rule}, ${spec.wire_type}, ${spec.order} order, chunks of ${format.bytes(spec.chunk_bytes)}`)),
     job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
+    skippedView(job),
     h("div", {class: "columns", "data-key": String(job.job_id)},
-      h("div", {}, roundView(job), membersView(job)),
+      h("div", {}, roundView(job), membersView(job, state.server)),
       h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),
   ];
 }

@@ -1,0 +1,41 @@
+#include "common/job_enums.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Every enumerator that the message knows comes back as it was, and the next one is refused.
+template <typename Message, typename From>
+void check_all(const google::protobuf::EnumDescriptor& type, const std::string& field,
+               const From& from) {
+  int largest = 0;
+  for (int i = 0; i < type.value_count(); ++i) {
+    INFO(type.value(i)->full_name());
+    const int number = type.value(i)->number();
+    const auto ours = from(static_cast<Message>(number));
+    REQUIRE(ours);
+    CHECK(message_of(*ours) == number);
+    largest = std::max(largest, number);
+  }
+  const auto unknown = from(static_cast<Message>(largest + 1));
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code() == Code::kInvalidArgument);
+  CHECK_THAT(unknown.error().message(),
+             Contains(field + ": " + std::to_string(largest + 1) + " is not known here"));
+}
+
+}  // namespace
+
+TEST_CASE("every enumerator of a job's spec is known, and comes back as it was") {
+  check_all<control::WireType>(*control::WireType_descriptor(), "wire_type", data_type_from);
+  check_all<control::UpdateRule>(*control::UpdateRule_descriptor(), "rule", rule_from);
+  check_all<control::LossScaling>(*control::LossScaling_descriptor(), "loss_scaling",
+                                  loss_scaling_from);
+}
+
+}  // namespace phub::testing

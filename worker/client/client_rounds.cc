@@ -1,0 +1,145 @@
+// Client: pushes, waits, votes and snapshots, once it is connected.
+#include "worker/client/client.h"
+#include "worker/client/client_options.h"
+#include "worker/client/timeout.h"
+
+namespace phub::client {
+namespace {
+
+constexpr std::chrono::milliseconds kPatienceWithLeavers{1000};
+
+}  // namespace
+
+std::span<std::byte> ClientImpl::gradient_bytes(KeyId key) {
+  PHUB_CHECK(memory_ && key < keys_.size(), "gradient of a key that is not registered");
+  const std::size_t width = size_of(options_.wire_type);
+  return {memory_->data() + gradients_offset_ + plan_->key_offset[key] * width,
+          keys_[key].elements * width};
+}
+
+std::span<const std::byte> ClientImpl::parameter_bytes(KeyId key) const {
+  PHUB_CHECK(parameters_ != nullptr && key < keys_.size(), "parameter of an unregistered key");
+  const std::size_t width = size_of(options_.wire_type);
+  return {parameters_ + plan_->key_offset[key] * width, keys_[key].elements * width};
+}
+
+Status ClientImpl::check_key(KeyId key) const {
+  if (!progress_) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
+  if (key >= keys_.size()) {
+    return {Code::kInvalidArgument, "key " + std::to_string(key) + " does not exist: there are " +
+                                        std::to_string(keys_.size())};
+  }
+  return {};
+}
+
+Status ClientImpl::push(KeyId key) {
+  PHUB_RETURN_IF_ERROR(check_key(key));
+  if (!progress_->ready(key)) {
+    return {Code::kFailedPrecondition,
+            "key " + keys_[key].name + " was pushed already: wait for it first"};
+  }
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  if (key == 0) ++rounds_;
+  pushes_.push(key);
+  progress_->push(key);
+  return {};
+}
+
+Result<std::vector<std::string>> ClientImpl::snapshot() {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  for (KeyId key = 0; key < keys_.size(); ++key) {
+    if (progress_->ready(key)) continue;
+    return Status(Code::kFailedPrecondition,
+                  "snapshot: key " + keys_[key].name + " is under way: wait for it first");
+  }
+  return snapshot_all(membership_, rounds_before() + rounds_, options_.timeout);
+}
+
+bool ClientImpl::hopeless() const {
+  if (heartbeat_->failed()) return true;
+  // Answers to rounds that the leaver took part in are under way; later rounds never complete.
+  return heartbeat_->someone_left() &&
+         std::chrono::steady_clock::now() - wait_start_ > kPatienceWithLeavers;
+}
+
+Status ClientImpl::wait_for(std::optional<KeyId> key) {
+  PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
+  wait_start_ = std::chrono::steady_clock::now();
+  const Progress::End end = progress_->wait(key, options_.timeout);
+  waited_ += std::chrono::steady_clock::now() - wait_start_;
+  switch (end) {
+    case Progress::End::kReady:
+      return {};
+    case Progress::End::kFailed:
+      return explain_failure();
+    case Progress::End::kTimeout:
+      return explain_timeout({.options = options_,
+                              .keys = keys_,
+                              .plan = *plan_,
+                              .progress = *progress_,
+                              .key = key,
+                              .owes_vote = pushes_.any()});
+  }
+  return {};
+}
+
+Status ClientImpl::explain_failure() {
+  const auto loss = progress_->loss();
+  if (loss && loss->loss == transport::Loss::kBadTag) {
+    return {Code::kDataLoss, "what came from server " +
+                                 membership_.servers[loss->server]->address() + ", core " +
+                                 std::to_string(loss->core) +
+                                 ", was changed on the way: a record of the encrypted connection "
+                                 "does not verify; nothing of it was used"};
+  }
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  if (heartbeat_->someone_left()) return heartbeat_->leavers();
+  return loss ? heartbeat_->diagnose(loss->server, loss->core)
+              : Status(Code::kUnavailable, "the exchange stopped");
+}
+
+Status ClientImpl::initialise() {
+  if (!has_parameters(options_.rule)) {
+    return {Code::kFailedPrecondition,
+            "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
+  }
+  for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
+  pushes_.begin(keys_.size());  // nobody votes on initial values
+  return wait_all();
+}
+
+Status ClientImpl::set_hyper(const Hyper& hyper) {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  if (!progress_->idle()) {
+    return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
+  }
+  Hyper complete = hyper;
+  if (complete.gradient_scale == 0.0F) {
+    complete.gradient_scale = 1.0F / static_cast<float>(options_.workers);
+  }
+  progress_->set_hyper(complete);
+  return {};
+}
+
+Status ClientImpl::vote(const Vote& vote) {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  PHUB_RETURN_IF_ERROR(check_vote(options_, vote));
+  if (pushes_.missing() > 0) {
+    return {Code::kFailedPrecondition,
+            "vote: push every key first; " + std::to_string(pushes_.missing()) + " are not pushed"};
+  }
+  if (heartbeat_->failed()) return heartbeat_->failure();
+  progress_->vote(vote);
+  pushes_.begin(keys_.size());
+  return {};
+}
+
+ClientStatistics ClientImpl::statistics() const {
+  if (!exchange_) return {};
+  return {.bytes_pushed = exchange_->bytes_pushed(),
+          .bytes_received = exchange_->bytes_received(),
+          .rounds = rounds_,
+          .wait_seconds = std::chrono::duration<double>(waited_).count()};
+}
+
+}  // namespace phub::client
