@@ -65,6 +65,7 @@ struct SoftmaxLoss {
 
 enum class LocalRule : std::uint8_t {
   kMomentum,  // v = mu * v + g + wd * w;  w -= lr * v
+  kNesterov,  // v = mu * v + g + wd * w;  w -= lr * (g + wd * w + mu * v)
   kLars,      // v = mu * v + lr * trust * (g + wd * w);  w -= v (common/base/rule.h's lars)
 };
 
@@ -77,7 +78,7 @@ struct OptimizedTensor {
   bool decays;  // biases and batch normalisation do not: no weight decay, trust 1
 };
 
-// One step of the local mode. Nothing changes if *skip is not 0.
+// One step of the local mode, as common/base/rule.h has it. Nothing changes if *skip is not 0.
 struct OptimizerStep {
   const OptimizedTensor* tensors;
   const TensorChunk* chunks;

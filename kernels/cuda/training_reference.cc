@@ -106,7 +106,9 @@ void run(const OptimizerStep& a) {
     const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
     const float rate = lars ? a.learning_rate * a.trust[&t - a.tensors] : 1.0F;
     t.velocity[i] = a.momentum * t.velocity[i] + rate * decayed;
-    t.weights[i] -= lars ? t.velocity[i] : a.learning_rate * t.velocity[i];
+    const float direction =
+        a.rule == LocalRule::kNesterov ? decayed + a.momentum * t.velocity[i] : t.velocity[i];
+    t.weights[i] -= lars ? direction : a.learning_rate * direction;
   });
 }
 
