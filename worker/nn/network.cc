@@ -76,9 +76,10 @@ Status Network::build_step(const Graph& graph, Backend& backend, std::size_t ind
 
 FeatureMaps Network::feature_maps() const {
   FeatureMaps bytes;
-  for (const auto& tensor : tensors_) {
-    bytes.values += tensor->value_bytes();
-    if (tensor->has_gradient()) bytes.gradients += tensor->value_bytes();
+  for (TensorId id = 0; id < tensors_.size(); ++id) {
+    if (id > 0 && steps_[id - 1].op->leaves_output()) continue;
+    bytes.values += tensors_[id]->value_bytes();
+    if (tensors_[id]->has_gradient()) bytes.gradients += tensors_[id]->value_bytes();
   }
   for (const auto& view : views_) bytes.gradients += view->value_bytes();
   return bytes;

@@ -65,7 +65,7 @@ class LayerObserver {
   virtual void end(Pass pass, std::size_t layer) = 0;
 };
 
-// What the layers' outputs take for a batch, in bytes.
+// What the layers' outputs take for a batch, in bytes: those that are ever written.
 struct FeatureMaps {
   std::uint64_t values = 0;  // the input's too
   std::uint64_t gradients = 0;
