@@ -103,20 +103,16 @@ TEST_CASE("Evaluation between steps uses the running statistics and leaves the s
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step();
-    Loss losses[2];
     std::vector<float> outputs[2];
     for (const unsigned batch : {100 + step, 200 + step}) {
       rig.new_batch(batch);
       for (std::size_t i = 0; i < 2; ++i) {
         Program& program = *rig.both()[i];
         testing::require(program.forward(Mode::kInference, i == 0 ? *rig.own : *rig.oracle));
-        losses[i] = testing::require(program.loss());
         outputs[i].resize(program.output_elements());
         testing::require(program.read_output(outputs[i]));
       }
       CHECK(distance(outputs[0], outputs[1]) < kTolerance);
-      CHECK(losses[0].sum == Approx(losses[1].sum).epsilon(1e-3));
-      CHECK(losses[0].correct == losses[1].correct);
     }
   }
   check_equal(rig);

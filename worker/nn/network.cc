@@ -125,12 +125,6 @@ Status Network::load(std::span<const float> images, std::span<const Label> label
   return {};
 }
 
-Result<Loss> Network::loss() {
-  output().read_value(logits_);
-  const std::size_t classes = logits_.size() / batch_;
-  return softmax_cross_entropy(std::span(logits_).first(labels_.size() * classes), labels_);
-}
-
 Status Network::read_output(std::span<float> host) {
   output().read_value(host);
   return {};

@@ -113,13 +113,12 @@ class Program {
   // Backend::set_noise, for the forwards in training that follow.
   virtual void set_noise(std::uint64_t noise) = 0;
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
-  // the labels of its first images; losses are those of these. Both may go when it returns.
+  // the labels of its first images (of all, for start_loss). Both may go when it returns.
   virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
   // REQUIRES: bound and loaded.
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
-  // Of the last forward, in any mode; waits for it.
-  virtual Result<Loss> loss() = 0;
-  // Its output, [image][class] of the whole batch; waits for it. REQUIRES: output_elements().
+  // Of the last forward, in any mode: its output, [image][class] of the whole batch; waits for it.
+  // REQUIRES: output_elements().
   virtual Status read_output(std::span<float> host) = 0;
   // Makes the gradient by the output that backward starts from. Its value comes with
   // Hooks::loss_known. REQUIRES: a forward in training mode, with a label for each image.
