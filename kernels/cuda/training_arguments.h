@@ -93,7 +93,7 @@ struct OptimizerStep {
 
 // Images for a network: target[image][row][column] = (source / 255 or as is, - mean) / deviation,
 // of the window of target's size that starts at (top, left) of the source, mirrored where flip;
-// channels behind those of the source are 0.
+// what of it lies outside the source is 0 there. Channels behind those of the source are 0.
 struct PrepareImages {
   const void* source;        // [images][source_height][source_width][channels]
   const std::int32_t* top;   // [images], or null: 0

@@ -71,6 +71,21 @@ struct FeatureMaps {
   std::uint64_t gradients = 0;
 };
 
+// How an image is moved: output(row, column) = input(row - down, column - right), of the image that
+// is mirrored left to right first where `flip`; what comes in from outside is black.
+struct ImageMove {
+  std::int32_t down = 0;
+  std::int32_t right = 0;
+  bool flip = false;
+};
+
+// A batch as data sets have it: the network's input is (byte / 255 - mean) / deviation, moved.
+struct ByteImages {
+  std::span<const std::uint8_t> pixels;    // [image][row][column][channel] of the network's shape
+  std::span<const ImageMove> moves;        // [image]
+  std::span<const float> mean, deviation;  // [channel]
+};
+
 class Program {
  public:
   Program() = default;
@@ -115,6 +130,11 @@ class Program {
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
   // the labels of its first images (of all, for start_loss). Both may go when it returns.
   virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
+  // The same with pixels that the program itself moves, normalises and converts, where it does.
+  virtual bool loads_bytes() const { return false; }
+  virtual Status load_bytes(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
+    return {Code::kInvalidArgument, "this backend takes images in fp32"};
+  }
   // REQUIRES: bound and loaded.
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
   // Of the last forward, in any mode: its output, [image][class] of the whole batch; waits for it.

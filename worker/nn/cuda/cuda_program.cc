@@ -115,6 +115,10 @@ Status CudaProgram::load(std::span<const float> images, std::span<const Label> l
   return feed_->load(images, labels);
 }
 
+Status CudaProgram::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+  return feed_->load_bytes(images, labels);
+}
+
 Status CudaProgram::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;

@@ -59,6 +59,8 @@ class CudaProgram : public Program {
 
   void set_noise(std::uint64_t noise) override { noise_ = noise; }
   Status load(std::span<const float> images, std::span<const Label> labels) override;
+  bool loads_bytes() const override { return true; }
+  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
   Status forward(Mode mode, Hooks& hooks) override;
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
