@@ -253,6 +253,20 @@ TEST_CASE("What no engine takes is not fused, and that is said") {
   }
 }
 
+TEST_CASE("The search is saved where it could decide nothing") {
+  const Lowered fused = require(lower(testing::bottlenecks(), {.batch = 2}));
+  FakeDevice device;
+  EngineCache cache = memory_cache();
+  CHECK(fuses_all(device, cache, {}, fused));
+  CHECK_FALSE(fuses_all(device, cache, {.tune = true}, fused));
+  CHECK(fuses_all(device, cache, {.fusion = Fusion::kFused, .tune = true}, fused));
+  REQUIRE(cache.add_block("some", "of another network", {1.0, 2.0}).ok());
+  CHECK_FALSE(fuses_all(device, cache, {}, fused));
+  CHECK(fuses_all(device, cache, {.fusion = Fusion::kFused}, fused));
+  device.lacks = [](const OpGraph& graph) { return has<BatchNormBackwardWeightsOp>(graph); };
+  CHECK_FALSE(fuses_all(device, cache, {.fusion = Fusion::kFused}, fused));
+}
+
 TEST_CASE("A measurement that fails is told with its reason, and the other way is taken") {
   FakeDevice device;
   std::vector<std::string> notes;

@@ -51,6 +51,7 @@ class EngineCache {
   std::size_t size() const { return engines_.size(); }
 
   std::optional<MeasuredBlock> find_block(const std::string& block_key) const;
+  bool has_blocks() const { return !blocks_.empty(); }
   // As add(). `name` is for people.
   Status add_block(const std::string& block_key, const std::string& name,
                    const MeasuredBlock& measured);

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "worker/nn/cuda/fusion_search.h"
+#include "worker/nn/cuda/lowered_runner.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -83,6 +84,19 @@ class Judge {
 };
 
 }  // namespace
+
+bool fuses_all(StepDevice& device, const EngineCache& cache, const JudgeOptions& options,
+               const Lowered& fused) {
+  const bool decides = options.fusion == Fusion::kTuned && (options.tune || cache.has_blocks());
+  if (decides) return false;
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kInference}) {
+    for (const Step& step : steps_of(fused, pass)) {
+      const auto* graph = std::get_if<GraphStep>(&step.work);
+      if (graph != nullptr && !device.supports(graph->graph).ok()) return false;
+    }
+  }
+  return true;
+}
 
 BlockJudge make_judge(StepDevice& device, EngineCache& cache, const JudgeOptions& options) {
   const auto judge = std::make_shared<Judge>(device, cache, options);

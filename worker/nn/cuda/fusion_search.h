@@ -86,6 +86,11 @@ struct JudgeOptions {
 // outlive it.
 BlockJudge make_judge(StepDevice& device, EngineCache& cache, const JudgeOptions& options);
 
+// Whether such a judge would have nothing to say against a network in which all is fused, which
+// saves the search: nothing is measured or known, and engines take all of its graphs.
+bool fuses_all(StepDevice& device, const EngineCache& cache, const JudgeOptions& options,
+               const Lowered& fused);
+
 // Equal texts, equal work: what a step costs.
 std::string cost_key(const Lowered& lowered, const Step& step);
 

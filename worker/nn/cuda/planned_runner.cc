@@ -37,11 +37,12 @@ Result<Lowered> PlannedRunner::lower_with(const Graph& graph, const PlannedRunne
     return lower(graph, unfused);
   }
   BlockTimer timer(*book_, options.lowering.compute_type);  // its memory goes with it
-  const BlockJudge judge = make_judge(
-      timer, *cache_, {.fusion = options.fusion, .tune = options.tune, .note = options.note});
+  const JudgeOptions judging{.fusion = options.fusion, .tune = options.tune, .note = options.note};
+  PHUB_ASSIGN_OR_RETURN(Lowered fused, lower(graph, options.lowering));
+  if (fuses_all(timer, *cache_, judging, fused)) return fused;
+  const BlockJudge judge = make_judge(timer, *cache_, judging);
   PHUB_ASSIGN_OR_RETURN(ChosenLowering chosen,
                         choose_fusion(graph, options.lowering, judge, options.progress));
-  blocks_ = chosen.blocks;
   unfused_blocks_ = chosen.unfused.size();
   return std::move(chosen.lowered);
 }

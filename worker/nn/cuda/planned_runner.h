@@ -47,7 +47,7 @@ class PlannedRunner : public LoweredRunner {
   const CudnnLibrary& library() const { return *library_; }
   const PlannedNetwork& network() const { return *network_; }
   std::size_t tuned() const { return book_->tuned(); }  // graphs that were measured
-  std::size_t blocks() const { return blocks_; }        // of fusion, and those that are not fused
+  // Blocks of fusion that are not, unless that was asked for.
   std::size_t unfused_blocks() const { return unfused_blocks_; }
 
  private:
@@ -61,7 +61,7 @@ class PlannedRunner : public LoweredRunner {
   std::unique_ptr<EngineCache> cache_;
   std::unique_ptr<EngineBook> book_;
   std::unique_ptr<PlannedNetwork> network_;
-  std::size_t blocks_ = 0, unfused_blocks_ = 0;
+  std::size_t unfused_blocks_ = 0;
 };
 
 }  // namespace phub::nn::cuda

@@ -16,9 +16,10 @@ std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
   return runtime.device_name() + ", cuDNN " + std::to_string(runner.library().version()) +
          " from " + runner.library().path() + ", " + std::string(name_of(options.compute_type)) +
          ", " + std::to_string(runner.network().graphs()) + " different graphs, " +
-         std::to_string(runner.blocks() - runner.unfused_blocks()) + " of " +
-         std::to_string(runner.blocks()) + " blocks fused, " + std::to_string(runner.tuned()) +
-         " engines measured now";
+         (options.fusion == Fusion::kUnfused
+              ? std::string("nothing fused")
+              : std::to_string(runner.unfused_blocks()) + " blocks not fused") +
+         ", " + std::to_string(runner.tuned()) + " engines measured now";
 }
 
 Result<std::unique_ptr<Program>> make_program(const Graph& graph,
