@@ -36,7 +36,7 @@ struct FusionBlock {
   FusionKind kind = FusionKind::kStatistics;
   std::size_t layer = 0;
 
-  auto operator<=>(const FusionBlock&) const = default;
+  auto operator<=>(const FusionBlock&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct LayerFusion {

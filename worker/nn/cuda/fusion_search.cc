@@ -187,9 +187,9 @@ std::string cost_key(const Lowered& lowered, const Step& step) {
 }
 
 Result<ChosenLowering> choose_fusion(
-    const Graph& graph, LoweringOptions options, const BlockJudge& judge,
+    const Graph& graph, const LoweringOptions& options, const BlockJudge& judge,
     const std::function<void(std::size_t, std::size_t)>& progress) {
-  return Search(graph, std::move(options), judge).run(progress);
+  return Search(graph, options, judge).run(progress);
 }
 
 }  // namespace phub::nn::cuda

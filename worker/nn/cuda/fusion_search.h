@@ -56,7 +56,7 @@ struct ChosenLowering {
 // those steps may be why; if none is, the block is not fused. Errors: lower()'s and the judge's.
 // `progress` is told before each block: which of how many.
 Result<ChosenLowering> choose_fusion(
-    const Graph& graph, LoweringOptions options, const BlockJudge& judge,
+    const Graph& graph, const LoweringOptions& options, const BlockJudge& judge,
     const std::function<void(std::size_t, std::size_t)>& progress = [](std::size_t, std::size_t) {
     });
 
