@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Times PyTorch's training step of a network on one batch of noise on a GPU; prints a JSON line.
 
-    bench/torch_step.py DESCRIPTION.textproto --batch 256 --mode eager|compile|graph [--steps 30]
+    bench/torch_step.py DESCRIPTION.textproto --batch 256 --mode MODE [--steps 30]
 
 Mixed precision (autocast to fp16 with a gradient scaler), channels_last, SGD with momentum (its
-fused kernel), cuDNN's benchmark mode. `graph`: forward, backward and update as one CUDA graph.
-Needs PyTorch 2.3 or later.
+fused kernel), cuDNN's benchmark mode. Modes: `eager`; `compile`: torch.compile as it is;
+`reduce-overhead`: torch.compile with CUDA graphs; `graph`: forward, backward and update as one CUDA
+graph, not compiled. Needs PyTorch 2.3 or later.
 """
 
 import argparse
@@ -17,13 +18,19 @@ import time
 import torch
 from torch_network import Network
 
+MODES = ("eager", "compile", "reduce-overhead", "graph")
+
 
 def make_step(arguments, network, images, labels):
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9, fused=True)
     scaler = torch.amp.GradScaler(arguments.device, init_scale=1024.0, growth_interval=10**6)
-    run = torch.compile(network) if arguments.mode == "compile" else network
+    run = {"compile": torch.compile,
+           "reduce-overhead": lambda module: torch.compile(module, mode="reduce-overhead"),
+           }.get(arguments.mode, lambda module: module)(network)
 
     def step():
+        if arguments.mode == "reduce-overhead":
+            torch.compiler.cudagraph_mark_step_begin()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(arguments.device, dtype=torch.float16):
             loss = torch.nn.functional.cross_entropy(run(images), labels)
@@ -65,7 +72,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("description", type=pathlib.Path)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--mode", choices=("eager", "compile", "graph"), default="eager")
+    parser.add_argument("--mode", choices=MODES, default="eager")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--device", default="cuda")

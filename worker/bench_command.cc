@@ -25,8 +25,8 @@ Examples:
 
 A step is forward, loss, backward and the update (Nesterov) of all parameters, on one batch of noise
 in memory, without an input pipeline, and without a server unless --server names one: then the update
-is the pushes and the waits. On a GPU alone the update is the program's own (momentum). Times are medians over the steps, with the
-smallest and the largest. Operations are counted as in `phub-worker model`.
+is the pushes and the waits. On a GPU alone the update is made there. Times are medians over the
+steps, with the smallest and the largest. Operations are counted as in `phub-worker model`.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
 struct Spread {
@@ -153,7 +153,6 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   if (is_cuda) {
     options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
-    options.rule = RuleKind::kMomentum;
   }
   if (options.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
   PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));

@@ -32,11 +32,16 @@ std::filesystem::path default_engine_cache() {
   return failed ? std::filesystem::path() : folder / "engines.jsonl";
 }
 
+nn::Fusion fusion_of(std::string_view word) {
+  if (word == "fused") return nn::Fusion::kFused;
+  return word == "unfused" ? nn::Fusion::kUnfused : nn::Fusion::kTuned;
+}
+
 void print_note(std::string_view note) { fmt::print(stderr, "phub-worker: {}\n", note); }
 
 void print_progress(std::size_t done, std::size_t all) {
   if (isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "\rpreparing cuDNN: graph {} of {} ", done + 1, all);
+  fmt::print(stderr, "\rpreparing cuDNN: {} of {} ", done + 1, all);
   if (done + 1 == all) fmt::print(stderr, "\r{:40}\r", "");
 }
 
@@ -55,19 +60,22 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
       "What was measured; default: phub/engines.jsonl in the user's cache")
       ->envname("PHUB_ENGINE_CACHE");
   command
-      .add_flag("--tune", choice.tune, "Measure cuDNN's engines that are not in the cache first")
+      .add_flag("--tune", choice.tune,
+                "Measure first what the cache does not know: cuDNN's engines, what is fused")
       ->group(kGroup);
   command
       .add_flag("--unrecorded", choice.unrecorded, "Queue kernel by kernel, without CUDA graphs")
       ->group(kGroup);
-  command.add_flag("--unfused", choice.unfused, "A kernel for each layer")->group(kGroup);
+  add("--fusion", choice.fusion, "WAY",
+      "tuned: each block as it was measured, else fused (default); fused; unfused: layer by layer")
+      ->check(CLI::IsMember({"tuned", "fused", "unfused"}));
 }
 
 Status check_cuda_choice(const CudaChoice& choice, bool is_cuda) {
-  const bool is_asked = choice.device || choice.tune || choice.unrecorded || choice.unfused;
+  const bool is_asked = choice.device || choice.tune || choice.unrecorded || !choice.fusion.empty();
   if (is_cuda || !is_asked) return {};
   return {Code::kInvalidArgument,
-          "--device, --tune, --unrecorded and --unfused are for --backend cuda: remove them"};
+          "--device, --tune, --unrecorded and --fusion are for --backend cuda: remove them"};
 }
 
 train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) {
@@ -77,7 +85,7 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.plugin.folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   options.program.device = device;
   options.program.record = !choice.unrecorded;
-  options.program.fuse = !choice.unfused;
+  options.program.fusion = fusion_of(choice.fusion);
   options.program.tune = choice.tune;
   options.program.engine_cache = choice.engine_cache.empty()
                                      ? default_engine_cache()

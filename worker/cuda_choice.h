@@ -13,7 +13,8 @@ namespace phub {
 struct CudaChoice {
   std::optional<std::uint32_t> device;
   std::string plugin, libraries, engine_cache;
-  bool unrecorded = false, unfused = false, tune = false;
+  std::string fusion;  // empty: tuned
+  bool unrecorded = false, tune = false;
 };
 
 void add_cuda_options(CLI::App& command, CudaChoice& choice);

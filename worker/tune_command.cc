@@ -9,8 +9,10 @@ namespace {
 
 constexpr const char* kFooter = R"(
 Each different cuDNN graph of the network is run with the engines that cuDNN proposes (the ten best
-by its own guess that work, five runs each), and the fastest is written to the cache, which training
-and bench read. A graph that is in the cache is not measured again.
+by its own guess that work; the median of five runs of several launches each), and the fastest is
+written to the cache, which training and bench read. So is, for each block of layers that can be done
+in one kernel or in several (a convolution with the sums of the batch normalisation behind it, ...),
+which of the two is faster. What is in the cache is not measured again.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
 }  // namespace

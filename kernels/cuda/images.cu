@@ -17,13 +17,17 @@ __global__ void prepare_images(PrepareImages a) {
     const std::int64_t y = row + (a.top != nullptr ? a.top[image] : 0);
     const std::int64_t x =
         (flip ? a.width - 1 - column : column) + (a.left != nullptr ? a.left[image] : 0);
+    const bool inside = y >= 0 && y < a.source_height && x >= 0 && x < a.source_width;
     const std::int64_t from = ((image * a.source_height + y) * a.source_width + x) * a.channels;
     for (std::int64_t c = 0; c < a.padded_channels; ++c) {
       float value = 0.0F;
       if (c < a.channels) {
-        value = a.bytes ? static_cast<float>(static_cast<const std::uint8_t*>(a.source)[from + c]) /
-                              255.0F
-                        : static_cast<const float*>(a.source)[from + c];
+        if (inside) {
+          value = a.bytes
+                      ? static_cast<float>(static_cast<const std::uint8_t*>(a.source)[from + c]) /
+                            255.0F
+                      : static_cast<const float*>(a.source)[from + c];
+        }
         value = (value - a.mean[c]) / a.deviation[c];
       }
       target[i * a.padded_channels + c] = from_float<T>(value);

@@ -61,7 +61,9 @@ __global__ void optimize(OptimizerStep a) {
     const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
     const float velocity = a.momentum * t.velocity[i] + rate * decayed;
     t.velocity[i] = velocity;
-    t.weights[i] -= lars ? velocity : a.learning_rate * velocity;
+    const float direction =
+        a.rule == LocalRule::kNesterov ? decayed + a.momentum * velocity : velocity;
+    t.weights[i] -= lars ? direction : a.learning_rate * direction;
   }
 }
 

@@ -65,6 +65,7 @@ struct SoftmaxLoss {
 
 enum class LocalRule : std::uint8_t {
   kMomentum,  // v = mu * v + g + wd * w;  w -= lr * v
+  kNesterov,  // v = mu * v + g + wd * w;  w -= lr * (g + wd * w + mu * v)
   kLars,      // v = mu * v + lr * trust * (g + wd * w);  w -= v (common/base/rule.h's lars)
 };
 
@@ -77,7 +78,7 @@ struct OptimizedTensor {
   bool decays;  // biases and batch normalisation do not: no weight decay, trust 1
 };
 
-// One step of the local mode. Nothing changes if *skip is not 0.
+// One step of the local mode, as common/base/rule.h has it. Nothing changes if *skip is not 0.
 struct OptimizerStep {
   const OptimizedTensor* tensors;
   const TensorChunk* chunks;
@@ -92,7 +93,7 @@ struct OptimizerStep {
 
 // Images for a network: target[image][row][column] = (source / 255 or as is, - mean) / deviation,
 // of the window of target's size that starts at (top, left) of the source, mirrored where flip;
-// channels behind those of the source are 0.
+// what of it lies outside the source is 0 there. Channels behind those of the source are 0.
 struct PrepareImages {
   const void* source;        // [images][source_height][source_width][channels]
   const std::int32_t* top;   // [images], or null: 0

@@ -106,7 +106,9 @@ void run(const OptimizerStep& a) {
     const float decayed = t.decays ? gradient + a.weight_decay * t.weights[i] : gradient;
     const float rate = lars ? a.learning_rate * a.trust[&t - a.tensors] : 1.0F;
     t.velocity[i] = a.momentum * t.velocity[i] + rate * decayed;
-    t.weights[i] -= lars ? t.velocity[i] : a.learning_rate * t.velocity[i];
+    const float direction =
+        a.rule == LocalRule::kNesterov ? decayed + a.momentum * t.velocity[i] : t.velocity[i];
+    t.weights[i] -= lars ? direction : a.learning_rate * direction;
   });
 }
 
@@ -120,13 +122,17 @@ void run(const PrepareImages& a) {
     const std::int64_t y = row + (a.top != nullptr ? a.top[image] : 0);
     const std::int64_t x =
         (flip ? a.width - 1 - column : column) + (a.left != nullptr ? a.left[image] : 0);
+    const bool inside = y >= 0 && y < a.source_height && x >= 0 && x < a.source_width;
     const std::int64_t from = ((image * a.source_height + y) * a.source_width + x) * a.channels;
     for (std::int64_t c = 0; c < a.padded_channels; ++c) {
       float value = 0.0F;
       if (c < a.channels) {
-        value = a.bytes ? static_cast<float>(static_cast<const std::uint8_t*>(a.source)[from + c]) /
-                              255.0F
-                        : static_cast<const float*>(a.source)[from + c];
+        if (inside) {
+          value = a.bytes
+                      ? static_cast<float>(static_cast<const std::uint8_t*>(a.source)[from + c]) /
+                            255.0F
+                      : static_cast<const float*>(a.source)[from + c];
+        }
         value = (value - a.mean[c]) / a.deviation[c];
       }
       store(a.target, a.type, i * a.padded_channels + c, value);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/device_environment.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
 #include "worker/nn/cuda/cuda_runtime.h"
@@ -32,7 +33,11 @@ std::unique_ptr<CudaProgram> make_program(const Graph& graph, const DeviceOption
   auto runtime = require(CudaRuntime::create(0));
   auto runner = require(PlannedRunner::create(
       *runtime, graph,
-      {.lowering = {.batch = kBatch, .compute_type = options.type}, .tune = options.tune}));
+      {.lowering = {.batch = kBatch, .compute_type = options.type},
+       .fusion = options.tune ? Fusion::kTuned : Fusion::kFused,
+       .tune = options.tune,
+       .engine_cache = options.tune ? testing::engine_cache() : std::filesystem::path(),
+       .libraries = testing::libraries()}));
   return require(CudaProgram::create(
       graph, std::move(runtime), std::move(runner),
       {.batch = kBatch, .record = options.record, .note = [&notes](std::string_view note) {

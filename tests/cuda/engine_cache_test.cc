@@ -45,6 +45,28 @@ TEST_CASE("Engines are found again by graph, version and device; the last measur
   CHECK(EngineCache::open(file.path, {kScope.cudnn_version, "NVIDIA A100"})->size() == 0);
 }
 
+TEST_CASE("Blocks are found again with the times of their two ways") {
+  const TemporaryFile file("blocks");
+  {
+    auto cache = EngineCache::open(file.path, kScope);
+    REQUIRE(cache);
+    REQUIRE(cache->add("0123", {{6, {}}, 6.0}).ok());  // a graph may be called so too
+    REQUIRE(cache->add_block("0123", "conv1, statistics", {41.5, 40.5}).ok());
+    REQUIRE(cache->add_block("4567", "conv2, statistics", {1.0, 2.0}).ok());
+  }
+  const auto again = EngineCache::open(file.path, kScope);
+  REQUIRE(again);
+  CHECK(again->size() == 1);
+  const auto found = again->find_block("0123");
+  REQUIRE(found);
+  CHECK(found->fused == 41.5);
+  CHECK(found->unfused == 40.5);
+  CHECK_FALSE(found->is_fused());
+  CHECK(again->find_block("4567")->is_fused());
+  CHECK_FALSE(again->find_block("89ab"));
+  CHECK_FALSE(EngineCache::open(file.path, {kScope.cudnn_version, "another"})->find_block("0123"));
+}
+
 TEST_CASE("A damaged cache names the line and the cure") {
   const TemporaryFile file("damaged");
   std::ofstream(file.path) << "\n{\"cudnn\": 91900, \"device\": \"NVIDIA H200\"}\n";

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/training_reference.h"
@@ -70,14 +71,16 @@ TEST_CASE("Without smoothing the loss and its gradient are those of worker/nn/lo
   }
 }
 
-TEST_CASE("Local momentum is the server's rule, for each tensor that decays") {
+TEST_CASE("Local momentum and Nesterov are the server's rules, for each tensor that decays") {
+  const auto [rule, local] = GENERATE(std::pair{RuleKind::kMomentum, LocalRule::kMomentum},
+                                      std::pair{RuleKind::kNesterov, LocalRule::kNesterov});
   std::vector<float> weights = random_floats(100, 1), velocity = random_floats(100, 2);
   const std::vector<float> gradient = random_floats(100, 3);
   std::vector<float> expected = weights, expected_velocity = velocity;
   const Source source{reinterpret_cast<const std::byte*>(gradient.data()), kSingle};
   kernels::reference::update({.sources = {&source, 1},
                               .elements = 100,
-                              .rule = RuleKind::kMomentum,
+                              .rule = rule,
                               .hyper = {0.1F, 0.9F, 0.5F, 0.0F},
                               .weight_decay = 1e-2F,
                               .parameters = expected.data(),
@@ -86,9 +89,8 @@ TEST_CASE("Local momentum is the server's rule, for each tensor that decays") {
       weights.data(), velocity.data(), gradient.data(), 100, kSingle, true};
   const TensorChunk chunk{0, 0};
   const int skip = 0;
-  OptimizerStep step{&tensor, &chunk,  1,       1,    LocalRule::kMomentum,
-                     0.1F,    0.9F,    1e-2F,   0.5F, 0.0F,
-                     0.0F,    nullptr, nullptr, &skip};
+  OptimizerStep step{&tensor, &chunk, 1,    1,    local,   0.1F,    0.9F,
+                     1e-2F,   0.5F,   0.0F, 0.0F, nullptr, nullptr, &skip};
   reference::run(step);
   CHECK(weights == expected);
   CHECK(velocity == expected_velocity);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/host_array.h"
+#include "tests/cuda/device_environment.h"
 #include "tests/cuda/networks.h"
 #include "tests/support/lowered_interpreter.h"
 #include "worker/nn/cuda/lowering.h"
@@ -47,8 +48,9 @@ class Pair {
   Pair(CudnnTarget& target, const Graph& graph, const LoweringOptions& options)
       : lowered_(require(lower(graph, options))),
         interpreter_(lowered_, kNoise),
-        network_(require(PlannedNetwork::create(target, lowered_, cache_,
-                                                {.compute_type = options.compute_type}))) {
+        book_(target, cache_, {}),
+        network_(require(
+            PlannedNetwork::create(book_, lowered_, {.compute_type = options.compute_type}))) {
     require(network_->set_noise(kNoise, nullptr));
     for (const ParameterLayout& layout : lowered_.parameters) {
       // Of a size that keeps activations near 1.
@@ -126,12 +128,13 @@ class Pair {
   EngineCache cache_ = require(EngineCache::open({}, {}));
   Lowered lowered_;
   LoweredInterpreter interpreter_;
+  EngineBook book_;
   std::unique_ptr<PlannedNetwork> network_;
   std::mt19937 random_{5};
 };
 
 TEST_CASE("Networks on a GPU compute what their steps say") {
-  const auto library = require(CudnnLibrary::open({}));
+  const auto library = require(CudnnLibrary::open(testing::libraries()));
   const auto target = require(CudnnTarget::current_device(*library));
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   const bool fuse = GENERATE(false, true);
@@ -141,7 +144,7 @@ TEST_CASE("Networks on a GPU compute what their steps say") {
   // cancellation in batch normalisation's backward.
   const double tolerance = type == DataType::kFloat16 ? 0.02 : 0.12;
   SECTION("blocks of every kind") {
-    Pair(*target, testing::blocks(), options).check_step(5, options.batch, tolerance);
+    Pair(*target, phub::nn::testing::blocks(), options).check_step(5, options.batch, tolerance);
   }
   SECTION("LeNet") { Pair(*target, lenet(10), options).check_step(10, options.batch, tolerance); }
   SECTION("ResNet-20") {

@@ -17,6 +17,7 @@
 
 #include "tests/cuda/planner.h"
 #include "worker/nn/cuda/cudnn_plan.h"
+#include "worker/nn/cuda/fusion_search.h"
 #include "worker/nn/cuda/lowering.h"
 #include "worker/nn/models.h"
 
@@ -122,6 +123,35 @@ TEST_CASE("Every graph of every model is taken by an engine of cuDNN on an H200"
     }
   }
   std::printf("%zu different graphs, %zu patterns compiled\n", survey.graphs(), survey.compiled());
+}
+
+TEST_CASE("Both ways of every block that may be fused or not are taken by an engine on an H200") {
+  Survey survey;
+  const auto graph = make_model("resnet50");
+  REQUIRE(graph);
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    std::size_t asked = 0;
+    const auto ask = [&](const BlockAlternatives& block) -> Result<BlockVerdict> {
+      for (const BlockWay* way : {&block.fused, &block.unfused}) {
+        for (const Step* step : way->steps) {
+          const auto* own = std::get_if<GraphStep>(&step->work);
+          if (own == nullptr) continue;
+          ++asked;
+          const Answer& answer = survey.ask(own->graph);
+          INFO(name_of(type) << ", " << block.name << ": " << answer.miss << "\n"
+                             << own->graph.key());
+          CHECK(answer.miss.empty());
+        }
+      }
+      return BlockVerdict::kFused;
+    };
+    const auto chosen = choose_fusion(*graph, {.batch = kBatch, .compute_type = type}, ask);
+    REQUIRE(chosen);
+    CHECK(chosen->unfused.empty());
+    CHECK(asked > 100);
+    std::printf("resnet50 %s: %zu blocks, %zu different graphs so far\n",
+                std::string(name_of(type)).c_str(), chosen->blocks, survey.graphs());
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/host_array.h"
+#include "kernels/reference.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
 
@@ -102,20 +103,16 @@ TEST_CASE("Evaluation between steps uses the running statistics and leaves the s
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step();
-    Loss losses[2];
     std::vector<float> outputs[2];
     for (const unsigned batch : {100 + step, 200 + step}) {
       rig.new_batch(batch);
       for (std::size_t i = 0; i < 2; ++i) {
         Program& program = *rig.both()[i];
         testing::require(program.forward(Mode::kInference, i == 0 ? *rig.own : *rig.oracle));
-        losses[i] = testing::require(program.loss());
         outputs[i].resize(program.output_elements());
         testing::require(program.read_output(outputs[i]));
       }
       CHECK(distance(outputs[0], outputs[1]) < kTolerance);
-      CHECK(losses[0].sum == Approx(losses[1].sum).epsilon(1e-3));
-      CHECK(losses[0].correct == losses[1].correct);
     }
   }
   check_equal(rig);
@@ -200,8 +197,12 @@ TEST_CASE("A program that keeps its parameters updates them as a server would") 
   rig.oracle->learning_rate = 0.0F;
   std::vector<std::vector<float>> velocities;
   for (const auto& parameter : rig.oracle->parameters) velocities.emplace_back(parameter.size());
-  OwnRule rule{
-      .learning_rate = 0.05F, .momentum = 0.9F, .weight_decay = 0.01F, .gradient_scale = 0.25F};
+  const RuleKind kind = GENERATE(RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kSgd);
+  const OwnRule rule{.kind = kind,
+                     .learning_rate = 0.05F,
+                     .momentum = 0.9F,
+                     .weight_decay = 0.01F,
+                     .gradient_scale = 0.25F};
   for (unsigned step = 1; step <= 4; ++step) {
     rig.new_batch(step);
     rig.step({.gradient_scale = 4.0});
@@ -210,13 +211,16 @@ TEST_CASE("A program that keeps its parameters updates them as a server would") 
     CHECK(rig.own->told.empty());
     for (std::size_t key = 0; key < velocities.size(); ++key) {
       const bool decays = rig.program->parameters()[key].decays();
-      for (std::size_t i = 0; i < velocities[key].size(); ++i) {
-        float& weight = rig.oracle->parameters[key][i];
-        const float gradient =
-            0.25F * rig.oracle->gradients[key][i] + (decays ? 0.01F * weight : 0.0F);
-        velocities[key][i] = 0.9F * velocities[key][i] + gradient;
-        weight -= 0.05F * velocities[key][i];
-      }
+      const std::vector<float>& gradient = rig.oracle->gradients[key];
+      const kernels::Source source{reinterpret_cast<const std::byte*>(gradient.data()),
+                                   DataType::kFloat32};
+      kernels::reference::update({.sources = {&source, 1},
+                                  .elements = gradient.size(),
+                                  .rule = kind,
+                                  .hyper = {0.05F, 0.9F, 0.25F, 0.0F},
+                                  .weight_decay = decays ? 0.01F : 0.0F,
+                                  .parameters = rig.oracle->parameters[key].data(),
+                                  .state = velocities[key].data()});
     }
   }
 }
@@ -234,7 +238,7 @@ TEST_CASE("Gradients that overflow make no step of a program that keeps its para
   }
   CHECK(std::isfinite(losses[0]));
   CHECK(losses[0] == losses[1]);
-  const Status refused = rig.program->update({.kind = RuleKind::kNesterov});
+  const Status refused = rig.program->update({.kind = RuleKind::kMean});
   CHECK(refused.code() == Code::kInvalidArgument);
 }
 

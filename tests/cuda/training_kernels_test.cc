@@ -119,7 +119,7 @@ TEST_CASE("Softmax, loss and its gradient agree with their specification") {
 }
 
 TEST_CASE("The local optimizer agrees with its specification, and skips") {
-  const LocalRule rule = GENERATE(LocalRule::kMomentum, LocalRule::kLars);
+  const LocalRule rule = GENERATE(LocalRule::kMomentum, LocalRule::kNesterov, LocalRule::kLars);
   const bool skip = GENERATE(false, true);
   const std::vector<std::int64_t> sizes = {10000, 7, 4096};
   std::vector<std::unique_ptr<MirroredReals>> weights, velocities, gradients;

@@ -61,6 +61,18 @@ class CudaCommand(unittest.TestCase):
             self.assertIn("test accuracy", done.stdout)
             self.assertIn(f"a stand-in for a GPU, {compute_type}", done.stderr)
 
+    def test_what_is_fused_can_be_forced(self):
+        for way, said in (("unfused", "bf16, unfused\n"), ("fused", "bf16\n"), ("tuned", "bf16\n")):
+            done = self.train("--fusion", way, PHUB_CUDA_PLUGIN=STAND_IN)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"a stand-in for a GPU, {said}", done.stderr)
+        done = self.train("--fusion", "some", PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--fusion", done.stderr)
+        done = run("bench", "lenet", "--fusion", "fused")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--backend cuda", done.stderr)
+
     def test_what_makes_no_sense_is_refused(self):
         done = self.train("--compute-type", "fp16", PHUB_CUDA_PLUGIN=STAND_IN)
         self.assertEqual(done.returncode, 2, done.stdout)

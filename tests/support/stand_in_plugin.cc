@@ -11,11 +11,13 @@ namespace {
 Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
                                                   const nn::DeviceProgramOptions& options) {
   if (options.device != 0) return Status(Code::kInvalidArgument, "train.device: there is only 0");
-  options.note("a stand-in for a GPU, " + std::string(name_of(options.compute_type)));
+  const bool fuses = options.fusion != nn::Fusion::kUnfused;
+  options.note("a stand-in for a GPU, " + std::string(name_of(options.compute_type)) +
+               (fuses ? "" : ", unfused"));
   auto runtime = std::make_unique<HostRuntime>(HostRuntime::Options{});
   PHUB_ASSIGN_OR_RETURN(auto lowered, nn::cuda::lower(graph, {.batch = options.batch,
                                                               .compute_type = options.compute_type,
-                                                              .fuse = options.fuse}));
+                                                              .fuse = fuses}));
   auto runner = std::make_unique<HostRunner>(*runtime, std::move(lowered));
   PHUB_ASSIGN_OR_RETURN(
       auto program, nn::cuda::CudaProgram::create(

@@ -91,5 +91,46 @@ TEST_CASE("Normalisations and sums on several threads are the reference's in fp6
   }
 }
 
+TEST_CASE(
+    "A network that ends in global pooling has logits in fp32, and their gradient goes back") {
+  if (!has_bfloat16()) {
+    WARN("no bf16 kernels on this processor: not tested");
+    return;
+  }
+  constexpr std::uint32_t kBatch = 2, kChannels = 8, kSide = 7;
+  Graph graph({.channels = kChannels, .height = kSide, .width = kSide});
+  graph.add("average", GlobalAveragePool{}, {0});
+  const auto network = Network::create(graph, onednn(DataType::kBfloat16),
+                                       {.batch = kBatch, .input_gradient = true});
+  REQUIRE(network);
+  // Whole numbers, which bf16 has; their averages it has not.
+  std::vector<float> images((*network)->input().elements());
+  for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i * 37 % 101);
+  (*network)->input().write_value(images);
+  class Nothing : public Hooks {
+    Status weights_needed(const KeyRange&) override { return {}; }
+    Status grad_ready(const KeyRange&) override { return {}; }
+  } nothing;
+  REQUIRE((*network)->forward(Mode::kTraining, nothing).ok());
+  std::vector<float> logits(kBatch * kChannels);
+  REQUIRE((*network)->read_output(logits).ok());
+  constexpr std::size_t kPixels = kSide * kSide;
+  for (std::size_t image = 0; image < kBatch; ++image) {
+    for (std::size_t c = 0; c < kChannels; ++c) {
+      double sum = 0.0;
+      for (std::size_t p = 0; p < kPixels; ++p) {
+        sum += double{images[(image * kPixels + p) * kChannels + c]};
+      }
+      CHECK(double{logits[image * kChannels + c]} == Approx(sum / kPixels).epsilon(1e-6));
+    }
+  }
+  const std::vector<float> gradient(logits.size(), 49.0F);
+  (*network)->output().write_gradient(gradient);
+  REQUIRE((*network)->backward(nothing).ok());
+  std::vector<float> by_input(images.size());
+  (*network)->input().read_gradient(by_input);
+  for (const float each : by_input) CHECK(each == Approx(1.0F).epsilon(0.004));
+}
+
 }  // namespace
 }  // namespace phub::nn

@@ -91,18 +91,5 @@ TEST_CASE("A loss that is refused ends backward before a gradient is told") {
   CHECK(told.events.back() == "loss");
 }
 
-TEST_CASE("Images without a label do not count") {
-  ZeroModel model(3);
-  Program& program = model.program();
-  Told told;
-  const std::vector<float> images(program.input_elements(), 1.0F);
-  REQUIRE(program.load(images, std::vector<Label>{0, 0}).ok());
-  REQUIRE(program.forward(Mode::kInference, told).ok());
-  const auto loss = program.loss();
-  REQUIRE(loss);
-  CHECK(loss->sum == Approx(2 * std::log(10.0)));
-  CHECK(loss->correct == 2);
-}
-
 }  // namespace
 }  // namespace phub::nn

@@ -334,5 +334,24 @@ TEST_CASE("Parameters are read between weights_needed and grad_ready only") {
   }
 }
 
+TEST_CASE("Feature maps are those that are written: not a normalisation's that is done in a sum") {
+  Graph graph({.channels = 8, .height = 4, .width = 4});
+  TensorId x = graph.add("conv", Convolution{.channels = 8, .bias = false}, {0});
+  x = graph.add("bn", BatchNorm{}, {x});
+  graph.add("sum", Add{.relu = true}, {x, 0});
+  NetworkHarness harness(graph, 2);
+  const std::uint64_t map = 2 * 8 * 4 * 4 * sizeof(float);
+  const FeatureMaps maps = harness.network().feature_maps();
+  // The harness' input has a gradient, and a second one as two layers read it.
+  CHECK(maps.values == 3 * map);     // input, conv, sum
+  CHECK(maps.gradients == 4 * map);  // the same, and the view
+  Graph plain({.channels = 8, .height = 4, .width = 4});
+  x = plain.add("conv", Convolution{.channels = 8, .bias = false}, {0});
+  plain.add("bn", BatchNorm{}, {x});
+  NetworkHarness other(plain, 2);
+  CHECK(other.network().feature_maps().values == 3 * map);
+  CHECK(other.network().feature_maps().gradients == 3 * map);
+}
+
 }  // namespace
 }  // namespace phub::nn

@@ -130,6 +130,11 @@ TEST_CASE("A description that makes no sense names the place, the layer, the fie
   CHECK_THAT(error_of("layer { name: \"a\" relu {} }"),
              StartsWith("net.textproto: image: is missing"));
   CHECK_THAT(error_of("image { height: 100000 }"), StartsWith("net.textproto: image: channels"));
+  // Its operations would not fit 64 bits.
+  CHECK_THAT(error_of("image { channels: 1 height: 30000 width: 30000 }\n"
+                      "layer { name: \"vast\" convolution { channels: 1 kernel: 30001 padding: "
+                      "15000 bias: false } }"),
+             StartsWith("net.textproto: layer vast:") && Contains("2^60 operations"));
   REQUIRE(load_network("no/such.textproto").error().code() == Code::kNotFound);
 }
 

@@ -13,12 +13,7 @@ namespace {
 
 constexpr std::size_t kPixelValues = 256;
 
-// How an image is moved: output(row, column) = input(row - down, column - right), mirrored or not.
-struct Move {
-  std::int64_t down = 0;
-  std::int64_t right = 0;
-  bool flip = false;
-};
+using Move = ByteBatch::Move;
 
 std::vector<float> normalisation(const Dataset& dataset) {
   std::vector<float> table;
@@ -55,6 +50,13 @@ void write_image(const Dataset& dataset, std::size_t sample, const Move& move,
       }
     }
   }
+}
+
+// With its label.
+void copy_image(const Dataset& dataset, std::size_t sample, std::size_t slot, ByteBatch& batch) {
+  const std::size_t bytes = dataset.image_bytes();
+  std::copy_n(dataset.pixels.data() + sample * bytes, bytes, batch.pixels.data() + slot * bytes);
+  batch.labels[slot] = dataset.labels[sample];
 }
 
 }  // namespace
@@ -106,20 +108,34 @@ std::span<const std::uint32_t> Loader::samples(std::uint64_t epoch, std::uint64_
       .subspan((step * options_.workers + options_.worker_index) * batch, batch);
 }
 
+ByteBatch::Move Loader::move_of(std::uint64_t epoch, std::uint32_t sample) const {
+  CounterRandom random(options_.seed, Purpose::kAugmentation, epoch, sample);
+  const std::int64_t reach = options_.shift_pixels;
+  const auto shift = [&] {
+    return static_cast<std::int32_t>(
+        static_cast<std::int64_t>(random.below(2 * options_.shift_pixels + 1ULL)) - reach);
+  };
+  return {.down = shift(), .right = shift(), .flip = options_.flip && random.below(2) > 0};
+}
+
+void Loader::load(std::uint64_t epoch, std::uint64_t step, ByteBatch& batch) {
+  batch.pixels.resize(options_.batch * dataset_.image_bytes());
+  batch.moves.resize(options_.batch);
+  batch.labels.resize(options_.batch);
+  std::size_t slot = 0;
+  for (const std::uint32_t sample : samples(epoch, step)) {
+    copy_image(dataset_, sample, slot, batch);
+    batch.moves[slot++] = move_of(epoch, sample);
+  }
+}
+
 void Loader::load(std::uint64_t epoch, std::uint64_t step, Batch& batch) {
   const std::size_t image_elements = dataset_.image_bytes();
   batch.images.resize(options_.batch * image_elements);
   batch.labels.resize(options_.batch);
   std::size_t slot = 0;
   for (const std::uint32_t sample : samples(epoch, step)) {
-    CounterRandom random(options_.seed, Purpose::kAugmentation, epoch, sample);
-    const std::int64_t reach = options_.shift_pixels;
-    const auto shift = [&] {
-      return static_cast<std::int64_t>(random.below(2 * options_.shift_pixels + 1ULL)) - reach;
-    };
-    const Move move{
-        .down = shift(), .right = shift(), .flip = options_.flip && random.below(2) > 0};
-    write_image(dataset_, sample, move, normalised_,
+    write_image(dataset_, sample, move_of(epoch, sample), normalised_,
                 std::span(batch.images).subspan(slot * image_elements, image_elements));
     batch.labels[slot++] = dataset_.labels[sample];
   }
@@ -135,6 +151,15 @@ void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch) {
     write_image(dataset, sample, {}, table,
                 std::span(batch.images).subspan(slot * image_elements, image_elements));
     batch.labels[slot] = dataset.labels[sample];
+  }
+}
+
+void load_in_order(const Dataset& dataset, std::size_t first, ByteBatch& batch) {
+  PHUB_CHECK(first < dataset.images(), "the first image exists");
+  batch.pixels.resize(batch.labels.size() * dataset.image_bytes());
+  batch.moves.assign(batch.labels.size(), {});
+  for (std::size_t slot = 0; slot < batch.labels.size(); ++slot) {
+    copy_image(dataset, std::min(first + slot, dataset.images() - 1), slot, batch);
   }
 }
 

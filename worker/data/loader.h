@@ -30,6 +30,19 @@ struct Batch {
   std::vector<std::uint16_t> labels;
 };
 
+// A batch before it is moved and normalised: what a device does by itself.
+struct ByteBatch {
+  // output(row, column) = input(row - down, column - right), mirrored first where `flip`.
+  struct Move {
+    std::int32_t down = 0;
+    std::int32_t right = 0;
+    bool flip = false;
+  };
+  std::vector<std::uint8_t> pixels;  // [image][row][column][channel], as the data set has them
+  std::vector<Move> moves;           // [image]
+  std::vector<std::uint16_t> labels;
+};
+
 class Loader {
  public:
   // kInvalidArgument if there are fewer images than one global batch has.
@@ -49,10 +62,14 @@ class Loader {
 
   // A training batch. REQUIRES: step < steps_per_epoch().
   void load(std::uint64_t epoch, std::uint64_t step, Batch& batch);
+  // The same images with the same moves, which are left to who takes the batch.
+  void load(std::uint64_t epoch, std::uint64_t step, ByteBatch& batch);
+  const Dataset& dataset() const { return dataset_; }
 
  private:
   Loader(const Dataset& dataset, const LoaderOptions& options);
   void permute(std::uint64_t epoch);
+  ByteBatch::Move move_of(std::uint64_t epoch, std::uint32_t sample) const;
 
   const Dataset& dataset_;
   LoaderOptions options_;
@@ -64,5 +81,6 @@ class Loader {
 // Images from `first` on, in order, as they are but normalised: for evaluation. The batch
 // keeps its number of labels; behind the last image, that one is repeated.
 void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch);
+void load_in_order(const Dataset& dataset, std::size_t first, ByteBatch& batch);
 
 }  // namespace phub::data

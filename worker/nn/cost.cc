@@ -1,18 +1,44 @@
 #include "worker/nn/cost.h"
 
+#include <string>
+
 #include "common/base/check.h"
 
 namespace phub::nn {
 namespace {
 
+bool multiplies(const Layer& layer) {
+  return std::holds_alternative<Convolution>(layer.kind) ||
+         std::holds_alternative<InnerProduct>(layer.kind);
+}
+
 // Each element of the output is one product of as long a row as the weights' fan-in.
 std::uint64_t multiply_adds_of(const Layer& layer, const Shape& output) {
-  const bool multiplies = std::holds_alternative<Convolution>(layer.kind) ||
-                          std::holds_alternative<InnerProduct>(layer.kind);
-  return multiplies ? output.elements() * layer.parameters[0].fan_in() : 0;
+  return multiplies(layer) ? output.elements() * layer.parameters[0].fan_in() : 0;
 }
 
 }  // namespace
+
+Status check_cost(const Graph& graph) {
+  constexpr double kOperationsMax = 0x1p60;
+  double operations = 0.0;
+  for (std::size_t index = 0; index < graph.layers().size(); ++index) {
+    const Layer& layer = graph.layers()[index];
+    if (multiplies(layer)) {
+      const auto outputs = static_cast<double>(graph.shape(index + 1).elements());
+      const auto row = static_cast<double>(layer.parameters[0].fan_in());
+      constexpr double kPasses = 3.0;  // forward, and at most two backward
+      operations += 2.0 * kPasses * outputs * row;
+    }
+    if (operations > kOperationsMax) {
+      return {Code::kInvalidArgument,
+              "layer " + layer.name +
+                  ": with it a step takes more than 2^60 operations for each image, which no "
+                  "machine can do; use fewer channels or a smaller image"};
+    }
+  }
+  return {};
+}
 
 LayerCost cost_of(const Graph& graph, std::size_t layer) {
   PHUB_CHECK(layer < graph.layers().size(), "a layer of the graph");

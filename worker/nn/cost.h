@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/status.h"
 #include "worker/nn/graph.h"
 
 namespace phub::nn {
@@ -25,7 +26,11 @@ struct LayerCost {
   std::uint64_t backward_flops() const { return forward_flops() * backward_passes; }
 };
 
-// REQUIRES: layer < graph.layers().size().
+// A network whose operations for one image could not be counted is none that anybody can run.
+// kInvalidArgument names the layer with which forward and backward exceed 2^60 of them.
+Status check_cost(const Graph& graph);
+
+// REQUIRES: layer < graph.layers().size(), and check_cost.
 LayerCost cost_of(const Graph& graph, std::size_t layer);
 
 // Of all layers and one image.
@@ -38,6 +43,7 @@ struct NetworkCost {
   std::uint64_t activations = 0;  // elements of all layers' outputs
 };
 
+// REQUIRES: check_cost.
 NetworkCost cost_of(const Graph& graph);
 
 }  // namespace phub::nn

@@ -9,6 +9,7 @@
 #include "common/config.h"
 #include "common/config_check.h"
 #include "common/model_names.h"
+#include "worker/nn/cost.h"
 #include "worker/nn/description_layers.h"
 
 namespace phub::nn {
@@ -173,6 +174,7 @@ Result<Description> parse_network(std::string_view text, const std::string& file
   Places places;
   PHUB_RETURN_IF_ERROR(parse_textproto(text, file, places, config));
   PHUB_ASSIGN_OR_RETURN(Graph graph, Reader(file, places, config).read());
+  if (const Status cost = check_cost(graph); !cost.ok()) return cost.with_context(file);
   const std::string stem = std::filesystem::path(file).stem().string();
   const std::string name = config.has_name() ? config.name() : stem;
   if (!is_plain(name)) {

@@ -76,9 +76,10 @@ Status Network::build_step(const Graph& graph, Backend& backend, std::size_t ind
 
 FeatureMaps Network::feature_maps() const {
   FeatureMaps bytes;
-  for (const auto& tensor : tensors_) {
-    bytes.values += tensor->value_bytes();
-    if (tensor->has_gradient()) bytes.gradients += tensor->value_bytes();
+  for (TensorId id = 0; id < tensors_.size(); ++id) {
+    if (id > 0 && steps_[id - 1].op->leaves_output()) continue;
+    bytes.values += tensors_[id]->value_bytes();
+    if (tensors_[id]->has_gradient()) bytes.gradients += tensors_[id]->value_bytes();
   }
   for (const auto& view : views_) bytes.gradients += view->value_bytes();
   return bytes;
@@ -122,12 +123,6 @@ Status Network::load(std::span<const float> images, std::span<const Label> label
   input().write_value(images);
   labels_.assign(labels.begin(), labels.end());
   return {};
-}
-
-Result<Loss> Network::loss() {
-  output().read_value(logits_);
-  const std::size_t classes = logits_.size() / batch_;
-  return softmax_cross_entropy(std::span(logits_).first(labels_.size() * classes), labels_);
 }
 
 Status Network::read_output(std::span<float> host) {

@@ -54,7 +54,6 @@ class Network : public Program {
   Status load(std::span<const float> images, std::span<const Label> labels) override;
   // input() -> output(). REQUIRES: bound.
   Status forward(Mode mode, Hooks& hooks) override;
-  Result<Loss> loss() override;
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
   // output()'s gradient -> every parameter's gradient, whoever wrote it. REQUIRES: a forward in

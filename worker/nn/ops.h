@@ -76,6 +76,8 @@ class Op {
   // parameter after it has returned. REQUIRES: the last forward was in training mode.
   virtual Status backward() = 0;
   virtual std::vector<Buffer> buffers() { return {}; }
+  // Whether nobody ever writes its output, nor the gradient by it: another op does its work.
+  virtual bool leaves_output() const { return false; }
 };
 
 struct TensorOptions {

@@ -23,14 +23,21 @@
 
 namespace phub::nn {
 
+// What lies between convolutions: in their kernels, or in kernels of its own.
+enum class Fusion : std::uint8_t {
+  kTuned,    // each block as it was measured (tune), else in their kernels
+  kFused,    // in their kernels wherever there is one
+  kUnfused,  // a kernel for each layer
+};
+
 struct DeviceProgramOptions {
   std::uint32_t batch = 1;
   std::uint32_t device = 0;
   DataType compute_type = DataType::kFloat16;
-  bool record = true;                    // passes as CUDA graphs
-  bool fuse = true;                      // what lies between convolutions in their kernels
-  bool tune = false;                     // measures engines that the cache does not know
-  std::filesystem::path engine_cache{};  // empty: nothing is remembered
+  bool record = true;  // passes as CUDA graphs
+  Fusion fusion = Fusion::kTuned;
+  bool tune = false;  // measures engines, and blocks where kTuned, that the cache does not know
+  std::filesystem::path engine_cache{};            // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
   // Sentences for the user, and how many of all graphs have been looked at.
   std::function<void(std::string_view)> note = [](std::string_view) {};
@@ -48,7 +55,7 @@ inline constexpr char kPluginEntry[] = "phub_plugin";
 // What both sides must agree on. kInterface goes up with each change of what crosses the border
 // that sizes do not show.
 inline std::string plugin_abi() {
-  constexpr int kInterface = 1;
+  constexpr int kInterface = 2;
   return std::string("phub ") + kVersion + ", interface " + std::to_string(kInterface) +
          ", compiler " + __VERSION__ + ", sizes " + std::to_string(sizeof(Graph)) + ' ' +
          std::to_string(sizeof(Layer)) + ' ' + std::to_string(sizeof(ParameterSpec)) + ' ' +

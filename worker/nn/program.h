@@ -65,10 +65,25 @@ class LayerObserver {
   virtual void end(Pass pass, std::size_t layer) = 0;
 };
 
-// What the layers' outputs take for a batch, in bytes.
+// What the layers' outputs take for a batch, in bytes: those that are ever written.
 struct FeatureMaps {
   std::uint64_t values = 0;  // the input's too
   std::uint64_t gradients = 0;
+};
+
+// How an image is moved: output(row, column) = input(row - down, column - right), of the image that
+// is mirrored left to right first where `flip`; what comes in from outside is black.
+struct ImageMove {
+  std::int32_t down = 0;
+  std::int32_t right = 0;
+  bool flip = false;
+};
+
+// A batch as data sets have it: the network's input is (byte / 255 - mean) / deviation, moved.
+struct ByteImages {
+  std::span<const std::uint8_t> pixels;    // [image][row][column][channel] of the network's shape
+  std::span<const ImageMove> moves;        // [image]
+  std::span<const float> mean, deviation;  // [channel]
 };
 
 class Program {
@@ -113,13 +128,17 @@ class Program {
   // Backend::set_noise, for the forwards in training that follow.
   virtual void set_noise(std::uint64_t noise) = 0;
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
-  // the labels of its first images; losses are those of these. Both may go when it returns.
+  // the labels of its first images (of all, for start_loss). Both may go when it returns.
   virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
+  // The same with pixels that the program itself moves, normalises and converts, where it does.
+  virtual bool loads_bytes() const { return false; }
+  virtual Status load_bytes(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
+    return {Code::kInvalidArgument, "this backend takes images in fp32"};
+  }
   // REQUIRES: bound and loaded.
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
-  // Of the last forward, in any mode; waits for it.
-  virtual Result<Loss> loss() = 0;
-  // Its output, [image][class] of the whole batch; waits for it. REQUIRES: output_elements().
+  // Of the last forward, in any mode: its output, [image][class] of the whole batch; waits for it.
+  // REQUIRES: output_elements().
   virtual Status read_output(std::span<float> host) = 0;
   // Makes the gradient by the output that backward starts from. Its value comes with
   // Hooks::loss_known. REQUIRES: a forward in training mode, with a label for each image.

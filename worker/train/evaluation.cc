@@ -4,9 +4,9 @@
 #include <chrono>
 #include <vector>
 
-#include "worker/data/loader.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/models.h"
+#include "worker/train/batch_loading.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/initialise.h"
 #include "worker/train/session_data.h"
@@ -29,16 +29,14 @@ Result<Evaluation> evaluate(nn::Program& network, const data::Dataset& dataset, 
   const auto start = std::chrono::steady_clock::now();
   std::vector<float> logits(network.output_elements());
   const std::size_t classes = logits.size() / network.batch();
-  data::Batch batch;
-  batch.labels.resize(network.batch());
+  BatchLoading batches;
   double loss = 0.0;
   std::uint64_t top1 = 0;
   std::uint64_t top5 = 0;
   for (std::size_t first = 0; first < dataset.images(); first += network.batch()) {
-    data::load_in_order(dataset, first, batch);
-    const std::size_t images = std::min<std::size_t>(network.batch(), dataset.images() - first);
-    const auto labels = std::span<const nn::Label>(batch.labels).first(images);
-    PHUB_RETURN_IF_ERROR(network.load(batch.images, labels));
+    PHUB_RETURN_IF_ERROR(batches.load_in_order(dataset, first, network));
+    const std::span<const nn::Label> labels = batches.labels();
+    const std::size_t images = labels.size();
     PHUB_RETURN_IF_ERROR(network.forward(nn::Mode::kInference, hooks));
     PHUB_RETURN_IF_ERROR(network.read_output(logits));
     const auto rows = std::span<const float>(logits).first(images * classes);

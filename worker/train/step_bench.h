@@ -18,7 +18,7 @@ struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   CudaOptions cuda{};
-  // Nothing: in this process. On a GPU that is the program's own, with rule sgd, momentum or lars.
+  // Nothing: in this process. On a GPU that is the program's own.
   ExchangerFactory exchanger{};
   RuleKind rule = RuleKind::kNesterov;
   float loss_scale = 1.0F;  // the exchange divides by it

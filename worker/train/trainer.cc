@@ -128,7 +128,7 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   }
   PHUB_RETURN_IF_ERROR(parts_.exchanger.end_step(report.loss_scale));
   answer_is_due_ = true;
-  const double images = static_cast<double>(batch_.labels.size()) * options_.accumulate;
+  const double images = static_cast<double>(batches_.labels().size()) * options_.accumulate;
   report.loss /= images;
   report.accuracy = report.correct / images;
   report.seconds = seconds_since(start);
@@ -143,8 +143,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   const bool is_last = part + 1 == options_.accumulate;
   hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
-  parts_.loader.load(report.epoch, in_epoch, batch_);
-  PHUB_RETURN_IF_ERROR(parts_.network.load(batch_.images, batch_.labels));
+  PHUB_RETURN_IF_ERROR(batches_.load(parts_.loader, report.epoch, in_epoch, parts_.network));
   data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());

@@ -12,6 +12,7 @@
 #include "worker/data/loader.h"
 #include "worker/nn/program.h"
 #include "worker/train/arena.h"
+#include "worker/train/batch_loading.h"
 #include "worker/train/exchanger.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
@@ -115,7 +116,7 @@ class Trainer {
   bool answer_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
   Arena sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
-  data::Batch batch_;
+  BatchLoading batches_;
 };
 
 }  // namespace phub::train

@@ -12,7 +12,6 @@ namespace phub::nn::cuda {
 
 Result<std::unique_ptr<BatchFeed>> BatchFeed::create(Runtime& runtime, const LoweredRunner& runner,
                                                      const Graph& graph, std::uint32_t batch) {
-  constexpr std::uint32_t kChannelsMax = 4;  // of kernels::cuda::PrepareImages
   const Shape& shape = graph.input_shape();
   if (shape.channels > kChannelsMax) {
     return Status(Code::kInvalidArgument, "images of " + std::to_string(shape.channels) +
@@ -28,7 +27,7 @@ Result<std::unique_ptr<BatchFeed>> BatchFeed::create(Runtime& runtime, const Low
 }
 
 Status BatchFeed::make(Slot& slot) {
-  const std::size_t bytes = image_bytes() + batch_ * sizeof(std::int32_t);
+  const std::size_t bytes = slot_bytes();
   const std::string what = "a batch of images";
   PHUB_ASSIGN_OR_RETURN(slot.pinned, runtime_.pinned_memory(bytes, what));
   PHUB_ASSIGN_OR_RETURN(slot.device, runtime_.device_memory(bytes, what));
@@ -40,46 +39,90 @@ Status BatchFeed::make(Slot& slot) {
   return {};
 }
 
-Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
-  PHUB_CHECK(images.size_bytes() == image_bytes(), "images of a whole batch");
+// The next slot becomes the host's to fill; its labels are filled.
+Status BatchFeed::begin_load(std::span<const Label> labels) {
   PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
   ++loads_;
-  Slot& to = slot();
-  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*to.sent));
-  std::memcpy(to.pinned->address, images.data(), images.size_bytes());
-  std::copy(labels.begin(), labels.end(), to.pinned->as<std::int32_t>(image_bytes()));
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*slot().sent));
+  std::copy(labels.begin(), labels.end(), slot().pinned->as<std::int32_t>(image_bytes()));
   label_count_ = labels.size();
   is_prepared_ = false;
-  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kUpload, *to.read));
-  const std::size_t bytes = image_bytes() + labels.size() * sizeof(std::int32_t);
-  PHUB_RETURN_IF_ERROR(runtime_.copy(to.device->address, to.pinned->address, bytes, Lane::kUpload));
+  return runtime_.wait(Lane::kUpload, *slot().read);
+}
+
+Status BatchFeed::send(std::size_t from, std::size_t bytes) {
+  return runtime_.copy(slot().device->as<std::byte>(from), slot().pinned->as<std::byte>(from),
+                       bytes, Lane::kUpload);
+}
+
+Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
+  PHUB_CHECK(images.size_bytes() == image_bytes(), "images of a whole batch");
+  PHUB_RETURN_IF_ERROR(begin_load(labels));
+  Slot& to = slot();
+  to.is_bytes = false;
+  std::memcpy(to.pinned->address, images.data(), images.size_bytes());
+  PHUB_RETURN_IF_ERROR(send(0, image_bytes() + labels.size() * sizeof(std::int32_t)));
   return runtime_.record(*to.sent, Lane::kUpload);
+}
+
+Status BatchFeed::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+  PHUB_CHECK(images.pixels.size() == batch_ * shape_.elements(), "images of a whole batch");
+  PHUB_CHECK(images.moves.size() == batch_, "a move for each image");
+  PHUB_CHECK(images.mean.size() == shape_.channels && images.deviation.size() == shape_.channels,
+             "a mean and a deviation for each channel");
+  PHUB_RETURN_IF_ERROR(begin_load(labels));
+  Slot& to = slot();
+  to.is_bytes = true;
+  std::copy(images.mean.begin(), images.mean.end(), to.mean);
+  std::copy(images.deviation.begin(), images.deviation.end(), to.deviation);
+  std::memcpy(to.pinned->address, images.pixels.data(), images.pixels.size());
+  auto* top = to.pinned->as<std::int32_t>(tops());
+  auto* left = to.pinned->as<std::int32_t>(lefts());
+  auto* flip = to.pinned->as<std::uint8_t>(flips());
+  for (const ImageMove& move : images.moves) {
+    *top++ = -move.down;
+    *left++ = move.flip ? move.right : -move.right;  // the kernel mirrors the window
+    *flip++ = move.flip ? 1 : 0;
+  }
+  PHUB_RETURN_IF_ERROR(send(0, images.pixels.size()));
+  PHUB_RETURN_IF_ERROR(send(image_bytes(), slot_bytes() - image_bytes()));
+  return runtime_.record(*to.sent, Lane::kUpload);
+}
+
+kernels::cuda::PrepareImages BatchFeed::preparation() {
+  const BufferId input = runner_.lowered().input;
+  const Dimensions& dimensions = runner_.lowered().buffer(input).dimensions;
+  const Slot& from = slot();
+  kernels::cuda::PrepareImages images{.source = from.device->address,
+                                      .top = nullptr,
+                                      .left = nullptr,
+                                      .flip = nullptr,
+                                      .target = runner_.address(input),
+                                      .mean = {0.0F, 0.0F, 0.0F, 0.0F},
+                                      .deviation = {1.0F, 1.0F, 1.0F, 1.0F},
+                                      .bytes = from.is_bytes,
+                                      .type = runner_.type_of(input),
+                                      .images = batch_,
+                                      .source_height = shape_.height,
+                                      .source_width = shape_.width,
+                                      .channels = shape_.channels,
+                                      .height = shape_.height,
+                                      .width = shape_.width,
+                                      .padded_channels = dimensions[1]};
+  if (!from.is_bytes) return images;
+  images.top = from.device->as<std::int32_t>(tops());
+  images.left = from.device->as<std::int32_t>(lefts());
+  images.flip = from.device->as<std::uint8_t>(flips());
+  std::copy_n(from.mean, shape_.channels, images.mean);
+  std::copy_n(from.deviation, shape_.channels, images.deviation);
+  return images;
 }
 
 Status BatchFeed::prepare() {
   if (is_prepared_) return {};
   is_prepared_ = true;
-  const BufferId input = runner_.lowered().input;
-  const Dimensions& dimensions = runner_.lowered().buffer(input).dimensions;
   PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kCompute, *slot().sent));
-  PHUB_RETURN_IF_ERROR(
-      runtime_.launch(kernels::cuda::PrepareImages{.source = slot().device->address,
-                                                   .top = nullptr,
-                                                   .left = nullptr,
-                                                   .flip = nullptr,
-                                                   .target = runner_.address(input),
-                                                   .mean = {0.0F, 0.0F, 0.0F, 0.0F},
-                                                   .deviation = {1.0F, 1.0F, 1.0F, 1.0F},
-                                                   .bytes = false,
-                                                   .type = runner_.type_of(input),
-                                                   .images = batch_,
-                                                   .source_height = shape_.height,
-                                                   .source_width = shape_.width,
-                                                   .channels = shape_.channels,
-                                                   .height = shape_.height,
-                                                   .width = shape_.width,
-                                                   .padded_channels = dimensions[1]},
-                      Lane::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime_.launch(preparation(), Lane::kCompute));
   return runtime_.record(*slot().read, Lane::kCompute);
 }
 

@@ -15,6 +15,7 @@
 #include "worker/nn/cuda/runtime.h"
 #include "worker/nn/graph.h"
 #include "worker/nn/loss.h"
+#include "worker/nn/program.h"
 
 namespace phub::nn::cuda {
 
@@ -29,6 +30,8 @@ class BatchFeed {
 
   // Copies both and queues their way to the device.
   Status load(std::span<const float> images, std::span<const Label> labels);
+  // The device moves, normalises and converts them.
+  Status load_bytes(const ByteImages& images, std::span<const Label> labels);
   // kCompute: the network's input becomes the last batch.
   Status prepare();
   // kCompute: dropout's keys become those of the noise.
@@ -40,9 +43,13 @@ class BatchFeed {
   const std::int32_t* device_labels() const;
 
  private:
+  static constexpr std::uint32_t kChannelsMax = 4;  // of kernels::cuda::PrepareImages
+
   struct Slot {
-    BlockPointer pinned, device;  // images, then labels
-    BlockPointer keys;            // pinned
+    BlockPointer pinned, device;  // images, then labels, then how bytes are moved
+    bool is_bytes = false;
+    float mean[kChannelsMax] = {}, deviation[kChannelsMax] = {};  // of bytes
+    BlockPointer keys;                                            // pinned
     EventPointer sent, read, keys_sent;
   };
 
@@ -50,7 +57,15 @@ class BatchFeed {
       : runtime_(runtime), runner_(runner), shape_(shape), batch_(batch) {}
 
   Status make(Slot& slot);
+  Status begin_load(std::span<const Label> labels);
+  Status send(std::size_t from, std::size_t bytes);
+  kernels::cuda::PrepareImages preparation();
+  // Where in a slot things are. Images in fp32 take the most.
   std::size_t image_bytes() const { return batch_ * shape_.elements() * sizeof(float); }
+  std::size_t tops() const { return image_bytes() + batch_ * sizeof(std::int32_t); }
+  std::size_t lefts() const { return tops() + batch_ * sizeof(std::int32_t); }
+  std::size_t flips() const { return lefts() + batch_ * sizeof(std::int32_t); }
+  std::size_t slot_bytes() const { return flips() + batch_; }
   Slot& slot() { return slots_[loads_ % 2]; }
 
   Runtime& runtime_;

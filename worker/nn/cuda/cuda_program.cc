@@ -115,6 +115,10 @@ Status CudaProgram::load(std::span<const float> images, std::span<const Label> l
   return feed_->load(images, labels);
 }
 
+Status CudaProgram::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+  return feed_->load_bytes(images, labels);
+}
+
 Status CudaProgram::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;
@@ -146,25 +150,26 @@ Status CudaProgram::bring(const Segment& segment, Event& event, Hooks& hooks) {
   return runtime_->wait(Lane::kCompute, event);
 }
 
-Status CudaProgram::queue_loss(const LossOptions& options, std::size_t images, void* gradient) {
+Status CudaProgram::start_loss(const LossOptions& options) {
+  PHUB_CHECK(feed_->labels() == options_.batch, "a label for each image");
+  PHUB_CHECK(last_forward_ == Pass::kForward, "a forward in training");
   const Lowered& lowered = runner_->lowered();
-  const BufferId logits =
-      last_forward_ == Pass::kForward ? lowered.output : lowered.inference_output;
-  loss_images_ = images;
+  const BufferId logits = lowered.output;
   PHUB_RETURN_IF_ERROR(status_->begin());
   PHUB_RETURN_IF_ERROR(runtime_->launch(
       kernels::cuda::SoftmaxLoss{
           .logits = runner_->address(logits),
           .labels = feed_->device_labels(),
-          .gradient = gradient,
+          .gradient = runner_->address(lowered.output_gradient),
           .loss = losses_->as<float>(),
           .correct = losses_->as<std::int32_t>(options_.batch * sizeof(float)),
           .type = runner_->type_of(logits),
-          .images = static_cast<std::int64_t>(images),
+          .images = static_cast<std::int64_t>(options_.batch),
           .classes = static_cast<std::int64_t>(classes_),
           .padded_classes = lowered.buffer(logits).dimensions[1],
           .smoothing = options.label_smoothing,
-          .scale = static_cast<float>(options.gradient_scale / static_cast<double>(images))},
+          .scale =
+              static_cast<float>(options.gradient_scale / static_cast<double>(options_.batch))},
       Lane::kCompute));
   PHUB_RETURN_IF_ERROR(feed_->labels_were_read());
   PHUB_RETURN_IF_ERROR(runtime_->record(*loss_event_, Lane::kCompute));
@@ -179,17 +184,11 @@ Result<Loss> CudaProgram::read_loss() {
   const auto* losses = host_losses_->as<float>();
   const auto* correct = host_losses_->as<std::int32_t>(options_.batch * sizeof(float));
   Loss loss;
-  for (std::size_t image = 0; image < loss_images_; ++image) {
+  for (std::size_t image = 0; image < options_.batch; ++image) {
     loss.sum += static_cast<double>(losses[image]);
     loss.correct += correct[image] != 0 ? 1 : 0;
   }
   return loss;
-}
-
-Result<Loss> CudaProgram::loss() {
-  if (feed_->labels() == 0) return Loss{};
-  PHUB_RETURN_IF_ERROR(queue_loss({}, feed_->labels(), nullptr));
-  return read_loss();
 }
 
 Status CudaProgram::read_output(std::span<float> host) {
@@ -212,12 +211,6 @@ Status CudaProgram::read_output(std::span<float> host) {
                      host_output_->as<std::byte>(image * padded * size_of(type)), type, classes_);
   }
   return {};
-}
-
-Status CudaProgram::start_loss(const LossOptions& options) {
-  PHUB_CHECK(feed_->labels() == options_.batch, "a label for each image");
-  PHUB_CHECK(last_forward_ == Pass::kForward, "a forward in training");
-  return queue_loss(options, options_.batch, runner_->address(runner_->lowered().output_gradient));
 }
 
 Status CudaProgram::backward(Hooks& hooks) {

@@ -59,8 +59,9 @@ class CudaProgram : public Program {
 
   void set_noise(std::uint64_t noise) override { noise_ = noise; }
   Status load(std::span<const float> images, std::span<const Label> labels) override;
+  bool loads_bytes() const override { return true; }
+  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
   Status forward(Mode mode, Hooks& hooks) override;
-  Result<Loss> loss() override;
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
   Status backward(Hooks& hooks) override;
@@ -72,7 +73,6 @@ class CudaProgram : public Program {
 
   Status prepare(const Graph& graph);
   Status bring(const Segment& segment, Event& event, Hooks& hooks);
-  Status queue_loss(const LossOptions& options, std::size_t images, void* gradient);
   Result<Loss> read_loss();
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);
@@ -103,7 +103,6 @@ class CudaProgram : public Program {
   std::vector<RecordingPointer> recordings_[kPasses];
   std::array<std::uint64_t, kPasses> runs_ = {};
   std::uint64_t noise_ = 0;
-  std::size_t loss_images_ = 0;
   Pass last_forward_ = Pass::kForward;
   bool parameters_changed_ = true;
 };

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -12,9 +13,11 @@
 
 namespace phub::nn::cuda {
 
-// Runs `queue`, which puts work on the target's default stream, and waits. Microseconds.
+// Runs `queue`, which puts work on the target's default stream, `launches` times and waits.
+// Microseconds of all of them. Once before the first event too: what the host needs to queue the
+// rest then passes while the device is at work.
 inline Result<double> device_microseconds(const std::function<Status()>& queue,
-                                          CudnnTarget& target) {
+                                          std::size_t launches, CudnnTarget& target) {
   struct Destroy {
     void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   };
@@ -24,8 +27,9 @@ inline Result<double> device_microseconds(const std::function<Status()>& queue,
   for (cudaEvent_t& event : raw)
     PHUB_RETURN_IF_ERROR(cuda_status(cudaEventCreate(&event), "a timer"));
   const Timer start(raw[0]), end(raw[1]);
-  PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(start.get(), nullptr), "a timer"));
   PHUB_RETURN_IF_ERROR(queue());
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(start.get(), nullptr), "a timer"));
+  for (std::size_t i = 0; i < launches; ++i) PHUB_RETURN_IF_ERROR(queue());
   PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(end.get(), nullptr), "a timer"));
   PHUB_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(end.get()), "a measurement"));
   float milliseconds = 0.0F;

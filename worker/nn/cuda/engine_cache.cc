@@ -18,6 +18,19 @@ json to_json(const EngineScope& scope, const std::string& key, const MeasuredEng
           {"microseconds", measured.microseconds}};
 }
 
+MeasuredEngine engine_of(const json& object) {
+  MeasuredEngine measured;
+  object.at("engine").get_to(measured.choice.engine);
+  object.at("knobs").get_to(measured.choice.knobs);
+  object.at("microseconds").get_to(measured.microseconds);
+  return measured;
+}
+
+MeasuredBlock block_of(const json& object) {
+  const json& times = object.at("microseconds");
+  return {times.at(0).get<double>(), times.at(1).get<double>()};
+}
+
 }  // namespace
 
 Result<EngineCache> EngineCache::open(std::filesystem::path file, EngineScope scope) {
@@ -30,11 +43,11 @@ Result<EngineCache> EngineCache::open(std::filesystem::path file, EngineScope sc
       const json object = json::parse(line);
       if (object.at("cudnn").get<std::int64_t>() != cache.scope_.cudnn_version) continue;
       if (object.at("device").get<std::string>() != cache.scope_.device) continue;
-      MeasuredEngine measured;
-      object.at("engine").get_to(measured.choice.engine);
-      object.at("knobs").get_to(measured.choice.knobs);
-      object.at("microseconds").get_to(measured.microseconds);
-      cache.engines_[object.at("graph").get<std::string>()] = std::move(measured);
+      if (object.contains("block")) {
+        cache.blocks_[object.at("block").get<std::string>()] = block_of(object);
+      } else {
+        cache.engines_[object.at("graph").get<std::string>()] = engine_of(object);
+      }
     } catch (const json::exception& error) {
       return Status(Code::kDataLoss, cache.file_.string() + ":" + std::to_string(number) +
                                          ": no engine of the autotuner (" + error.what() +
@@ -52,9 +65,30 @@ std::optional<MeasuredEngine> EngineCache::find(const std::string& graph_key) co
 
 Status EngineCache::add(const std::string& graph_key, const MeasuredEngine& measured) {
   engines_[graph_key] = measured;
+  return append(to_json(scope_, graph_key, measured).dump() + '\n');
+}
+
+std::optional<MeasuredBlock> EngineCache::find_block(const std::string& block_key) const {
+  const auto found = blocks_.find(block_key);
+  if (found == blocks_.end()) return std::nullopt;
+  return found->second;
+}
+
+Status EngineCache::add_block(const std::string& block_key, const std::string& name,
+                              const MeasuredBlock& measured) {
+  blocks_[block_key] = measured;
+  const json line = {{"cudnn", scope_.cudnn_version},
+                     {"device", scope_.device},
+                     {"block", block_key},
+                     {"fused", measured.is_fused()},
+                     {"microseconds", {measured.fused, measured.unfused}},
+                     {"name", name}};
+  return append(line.dump() + '\n');
+}
+
+Status EngineCache::append(const std::string& line) const {
   if (file_.empty()) return {};
   // One write for the whole line, so that runs which share the file do not cut each other's.
-  const std::string line = to_json(scope_, graph_key, measured).dump() + '\n';
   std::ofstream out(file_, std::ios::app);
   out.write(line.data(), static_cast<std::streamsize>(line.size()));
   out.flush();

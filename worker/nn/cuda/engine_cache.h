@@ -4,6 +4,9 @@
 // "engine": 63, "knobs": [[2, 14]], "microseconds": 41.5}. Lines of other versions and devices are
 // kept and not used; the last line of a graph counts. A file may be shared by runs: lines are
 // appended whole. Owned by the backend; one thread.
+//
+// Beside them, whether a block of fusion (fusion_search.h) is done fused: {"cudnn": .., "device":
+// .., "block": its key, "fused": true, "microseconds": [fused, unfused], "name": for people}.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +31,14 @@ struct MeasuredEngine {
   double microseconds = 0.0;
 };
 
+// Microseconds of a block's two ways.
+struct MeasuredBlock {
+  double fused = 0.0;
+  double unfused = 0.0;
+
+  bool is_fused() const { return fused <= unfused; }
+};
+
 class EngineCache {
  public:
   // An empty path: remembers in memory only. A file that is not there is made by the first add.
@@ -39,13 +50,22 @@ class EngineCache {
   Status add(const std::string& graph_key, const MeasuredEngine& measured);
   std::size_t size() const { return engines_.size(); }
 
+  std::optional<MeasuredBlock> find_block(const std::string& block_key) const;
+  bool has_blocks() const { return !blocks_.empty(); }
+  // As add(). `name` is for people.
+  Status add_block(const std::string& block_key, const std::string& name,
+                   const MeasuredBlock& measured);
+
  private:
   EngineCache(std::filesystem::path file, EngineScope scope)
       : file_(std::move(file)), scope_(std::move(scope)) {}
 
+  Status append(const std::string& line) const;
+
   std::filesystem::path file_;
   EngineScope scope_;
   std::map<std::string, MeasuredEngine> engines_;
+  std::map<std::string, MeasuredBlock> blocks_;
 };
 
 }  // namespace phub::nn::cuda

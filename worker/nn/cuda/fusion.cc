@@ -1,5 +1,6 @@
 #include "worker/nn/cuda/fusion.h"
 
+#include <algorithm>
 #include <variant>
 
 namespace phub::nn::cuda {
@@ -18,11 +19,38 @@ FusionPlan::FusionPlan(const Graph& graph)
   }
 }
 
-FusionPlan::FusionPlan(const Graph& graph, DataType compute_type) : FusionPlan(graph) {
+FusionPlan::FusionPlan(const Graph& graph, DataType compute_type,
+                       std::span<const FusionBlock> unfused)
+    : FusionPlan(graph) {
   enabled_ = true;
+  unfused_.assign(unfused.begin(), unfused.end());
+  std::sort(unfused_.begin(), unfused_.end());
   sums_backward_ = compute_type == DataType::kFloat16;
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) fuse_statistics(layer);
   for (std::size_t layer = 0; layer < layers_.size(); ++layer) fuse_batch_norm(layer);
+}
+
+std::vector<FusionBlock> FusionPlan::blocks() const {
+  std::vector<FusionBlock> all;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const LayerFusion& fusion = layers_[layer];
+    const LayerKind& kind = graph_.layers()[layer].kind;
+    const bool is_product =
+        std::holds_alternative<Convolution>(kind) || std::holds_alternative<InnerProduct>(kind);
+    if (fusion.relu_inside) all.push_back({FusionKind::kRelu, layer});
+    if (fusion.is_virtual) all.push_back({FusionKind::kPrologue, layer});
+    if (fusion.in_add) all.push_back({FusionKind::kAddend, layer});
+    if (fusion.statistics) all.push_back({FusionKind::kStatistics, layer});
+    if (!is_product) continue;
+    if (data_gradient_takes_more(layer)) all.push_back({FusionKind::kMask, layer});
+    if (data_gradient_sums(layer)) all.push_back({FusionKind::kBackwardSums, layer});
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+bool FusionPlan::is_allowed(FusionKind kind, std::size_t layer) const {
+  return !std::binary_search(unfused_.begin(), unfused_.end(), FusionBlock{kind, layer});
 }
 
 const Layer* FusionPlan::only_reader(TensorId tensor) const {
@@ -31,13 +59,15 @@ const Layer* FusionPlan::only_reader(TensorId tensor) const {
 }
 
 bool FusionPlan::data_gradient_takes_more(std::size_t layer) const {
+  if (!enabled_ || !is_allowed(FusionKind::kMask, layer)) return false;
   const auto* convolution = std::get_if<Convolution>(&graph_.layers()[layer].kind);
-  if (convolution == nullptr) return enabled_;  // an InnerProduct
-  return enabled_ && convolution->groups == 1 && !strided_1x1(convolution->window);
+  if (convolution == nullptr) return true;  // an InnerProduct
+  return convolution->groups == 1 && !strided_1x1(convolution->window);
 }
 
 bool FusionPlan::data_gradient_sums(std::size_t layer) const {
-  return sums_backward_ && data_gradient_takes_more(layer) &&
+  return sums_backward_ && is_allowed(FusionKind::kBackwardSums, layer) &&
+         data_gradient_takes_more(layer) &&
          std::holds_alternative<Convolution>(graph_.layers()[layer].kind);
 }
 
@@ -53,10 +83,12 @@ void FusionPlan::fuse_statistics(std::size_t layer) {
   const auto* convolution = std::get_if<Convolution>(&own.kind);
   if (std::holds_alternative<Relu>(reader->kind) &&
       (convolution != nullptr || std::holds_alternative<InnerProduct>(own.kind))) {
-    layers_[layer].relu_inside = own.parameters.size() == 2;  // with a bias
+    layers_[layer].relu_inside =
+        own.parameters.size() == 2 && is_allowed(FusionKind::kRelu, layer);  // with a bias
   }
   if (convolution == nullptr || convolution->bias) return;
   if (!std::holds_alternative<BatchNorm>(reader->kind)) return;
+  if (!is_allowed(FusionKind::kStatistics, layer)) return;
   layers_[layer].statistics = true;
   layers_[readers_[layer + 1].front()].from_statistics = true;
 }
@@ -67,10 +99,12 @@ void FusionPlan::fuse_batch_norm(std::size_t layer) {
   if (!fusion.from_statistics || reader == nullptr) return;
   const bool relu = std::get<BatchNorm>(graph_.layers()[layer].kind).relu;
   if (const auto* add = std::get_if<Add>(&reader->kind)) {
-    fusion.in_add = !relu && add->relu && reader->inputs[0] != reader->inputs[1];
+    fusion.in_add = !relu && add->relu && reader->inputs[0] != reader->inputs[1] &&
+                    is_allowed(FusionKind::kAddend, layer);
   }
   const std::size_t next = readers_[layer + 1].front();
-  fusion.is_virtual = relu && layers_[next].statistics && data_gradient_sums(next);
+  fusion.is_virtual = relu && layers_[next].statistics && data_gradient_sums(next) &&
+                      is_allowed(FusionKind::kPrologue, layer);
 }
 
 }  // namespace phub::nn::cuda

@@ -9,13 +9,35 @@
 // with a stride; bf16 has the sums of forward only. Pure functions.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/dtype.h"
 #include "worker/nn/graph.h"
 
 namespace phub::nn::cuda {
+
+// What can be done in a neighbour's kernel or in one of its own, each for itself: the parts of
+// fusion that fusion_search.h chooses. In the order in which it looks at them: what needs another
+// stands before that.
+enum class FusionKind : std::uint8_t {
+  kRelu,          // Convolution, InnerProduct: does the Relu behind it
+  kPrologue,      // BatchNorm: done by the convolution that reads it; needs the next three kinds
+  kAddend,        // BatchNorm: done by the Add that reads it; needs kStatistics
+  kBackwardSums,  // Convolution: its data gradient makes the sums of the normalisation before it
+  kMask,          // Convolution, InnerProduct: its data gradient adds others' and undoes the ReLU
+  kStatistics,    // Convolution: sums what it writes for the normalisation behind it
+};
+
+struct FusionBlock {
+  FusionKind kind = FusionKind::kStatistics;
+  std::size_t layer = 0;
+
+  auto operator<=>(const FusionBlock&) const = default;  // NOLINT(modernize-use-nullptr)
+};
 
 struct LayerFusion {
   bool statistics = false;       // Convolution: writes the sums that the next layer wants
@@ -29,7 +51,11 @@ class FusionPlan {
  public:
   // Nothing is fused.
   explicit FusionPlan(const Graph& graph);
-  FusionPlan(const Graph& graph, DataType compute_type);
+  // What the type allows, without `unfused`. A block that needs one of those is not fused either.
+  FusionPlan(const Graph& graph, DataType compute_type, std::span<const FusionBlock> unfused = {});
+
+  // What is fused, by kind and then by layer.
+  std::vector<FusionBlock> blocks() const;
 
   const LayerFusion& of(std::size_t layer) const { return layers_[layer]; }
   const std::vector<std::size_t>& readers(TensorId tensor) const { return readers_[tensor]; }
@@ -42,13 +68,15 @@ class FusionPlan {
   bool data_gradient_sums_behind_add(std::size_t layer) const;
 
  private:
+  bool is_allowed(FusionKind kind, std::size_t layer) const;
   const Layer* only_reader(TensorId tensor) const;
   void fuse_statistics(std::size_t convolution);
   void fuse_batch_norm(std::size_t batch_norm);
 
   const Graph& graph_;
   bool enabled_ = false;
-  bool sums_backward_ = false;  // the compute type has them
+  bool sums_backward_ = false;        // the compute type has them
+  std::vector<FusionBlock> unfused_;  // sorted
   std::vector<LayerFusion> layers_;
   std::vector<std::vector<std::size_t>> readers_;  // by tensor
 };

@@ -2,13 +2,15 @@
 //
 // Two ways that compute the same: unfused, where each layer has its own graphs (always possible,
 // and the other's oracle), and fused, where what lies between two convolutions is done while data
-// passes (fusion.h). Pure functions.
+// passes (fusion.h). Any mixture of the two, by block, computes the same too. Pure functions.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/dtype.h"
 #include "common/base/status.h"
+#include "worker/nn/cuda/fusion.h"
 #include "worker/nn/cuda/lowered.h"
 #include "worker/nn/graph.h"
 
@@ -18,7 +20,8 @@ struct LoweringOptions {
   std::uint32_t batch = 1;
   DataType compute_type = DataType::kFloat16;
   bool fuse = true;
-  bool input_gradient = false;  // also the gradient by the network's input (for tests)
+  std::vector<FusionBlock> unfused = {};  // nevertheless (fusion_search.h chooses them)
+  bool input_gradient = false;            // also the gradient by the network's input (for tests)
 };
 
 // Errors: kInvalidArgument names the field or the layer: a batch of 0, fp32 as the compute type, or

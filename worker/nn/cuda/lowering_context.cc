@@ -17,7 +17,8 @@ LoweringContext::LoweringContext(const Graph& network, const LoweringOptions& ch
     : graph(network),
       options(chosen),
       type(element_type(chosen.compute_type)),
-      fusion(chosen.fuse ? FusionPlan(network, chosen.compute_type) : FusionPlan(network)),
+      fusion(chosen.fuse ? FusionPlan(network, chosen.compute_type, chosen.unfused)
+                         : FusionPlan(network)),
       tensors(network.tensors()),
       norms(network.layers().size()),
       indices(network.layers().size(), kNoBuffer) {}

@@ -37,6 +37,8 @@ struct Operand {
   float constant = 0.0F;
 
   std::int64_t elements() const;
+
+  bool operator==(const Operand&) const = default;
 };
 
 // Rows, columns.
@@ -47,6 +49,8 @@ struct Window2d {
   Pair stride = {1, 1};
   Pair pad_before = {0, 0};
   Pair pad_after = {0, 0};  // the last output may reach beyond it, or not to its end
+
+  bool operator==(const Window2d&) const = default;
 };
 
 // Cross-correlation. Weights are K, C / groups, R, S; groups follow from the dimensions.
@@ -57,6 +61,8 @@ struct ConvolutionOp {
   OperandId weights = 0;  // w, or dw
   OperandId output = 0;   // y, or dy
   Window2d window;
+
+  bool operator==(const ConvolutionOp&) const = default;
 };
 
 // Missing dimensions of the second operand are broadcast.
@@ -73,11 +79,15 @@ struct PointwiseOp {
   OperandId first = 0;
   OperandId second = 0;  // REQUIRES: equal to `first` where the mode has no second
   OperandId output = 0;
+
+  bool operator==(const PointwiseOp&) const = default;
 };
 
 // Per channel over N, H, W: the sum of x and of its squares.
 struct GenerateStatisticsOp {
   OperandId x = 0, sum = 0, sum_of_squares = 0;
+
+  bool operator==(const GenerateStatisticsOp&) const = default;
 };
 
 // Training: y = scale * (x - mean) * inverse_deviation + bias with the batch's mean and
@@ -88,11 +98,15 @@ struct BatchNormForwardOp {
             running_variance = 0;
   OperandId y = 0, mean = 0, inverse_deviation = 0, next_running_mean = 0,
             next_running_variance = 0;
+
+  bool operator==(const BatchNormForwardOp&) const = default;
 };
 
 struct BatchNormBackwardOp {
   OperandId dy = 0, x = 0, scale = 0, mean = 0, inverse_deviation = 0;
   OperandId dx = 0, dscale = 0, dbias = 0;
+
+  bool operator==(const BatchNormBackwardOp&) const = default;
 };
 
 // The reductions of batch normalisation's backward, and what makes dx of them without another:
@@ -100,6 +114,8 @@ struct BatchNormBackwardOp {
 struct BatchNormBackwardWeightsOp {
   OperandId dy = 0, x = 0, scale = 0, mean = 0, inverse_deviation = 0;
   OperandId dscale = 0, dbias = 0, dy_factor = 0, x_factor = 0, constant = 0;
+
+  bool operator==(const BatchNormBackwardWeightsOp&) const = default;
 };
 
 enum class PoolMode : std::uint8_t { kMax, kAverageWithPadding, kAverageWithoutPadding };
@@ -109,16 +125,22 @@ struct PoolForwardOp {
   PoolMode mode = PoolMode::kMax;
   OperandId x = 0, y = 0, index = 0;
   Window2d window;
+
+  bool operator==(const PoolForwardOp&) const = default;
 };
 
 struct PoolBackwardOp {
   PoolMode mode = PoolMode::kMax;
   OperandId dy = 0, dx = 0, index = 0;  // `index` equals `dy` for averages
   Window2d window;
+
+  bool operator==(const PoolBackwardOp&) const = default;
 };
 
 struct MatmulOp {
   OperandId a = 0, b = 0, c = 0;
+
+  bool operator==(const MatmulOp&) const = default;
 };
 
 using Operation = std::variant<ConvolutionOp, PointwiseOp, GenerateStatisticsOp, BatchNormForwardOp,
@@ -145,6 +167,10 @@ class OpGraph {
   // Everything that decides which engine is fastest, in one line: operands with types, dimensions,
   // strides where they are not the usual ones, operations with windows. Equal keys, equal graphs.
   std::string key() const;
+  // Whether the keys are equal, without making them.
+  bool is_same(const OpGraph& other) const {
+    return operands_ == other.operands_ && operations_ == other.operations_;
+  }
 
  private:
   std::string name_;

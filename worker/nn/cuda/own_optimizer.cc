@@ -1,10 +1,31 @@
 #include "worker/nn/cuda/own_optimizer.h"
 
+#include <optional>
 #include <string>
 
 #include "common/base/check.h"
 
 namespace phub::nn::cuda {
+namespace {
+
+// Nothing for rules that have no parameters. Sgd is momentum without any.
+std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
+  switch (kind) {
+    case RuleKind::kSgd:
+    case RuleKind::kMomentum:
+      return kernels::cuda::LocalRule::kMomentum;
+    case RuleKind::kNesterov:
+      return kernels::cuda::LocalRule::kNesterov;
+    case RuleKind::kLars:
+      return kernels::cuda::LocalRule::kLars;
+    case RuleKind::kSum:
+    case RuleKind::kMean:
+      break;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<OwnOptimizer>> OwnOptimizer::create(
     Runtime& runtime, const LoweredRunner& runner, std::span<const ParameterSpec> parameters,
@@ -54,10 +75,11 @@ Status OwnOptimizer::make_tables(std::span<const ParameterSpec> parameters,
 }
 
 Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
-  const bool is_lars = rule.kind == RuleKind::kLars;
-  if (!is_lars && rule.kind != RuleKind::kMomentum && rule.kind != RuleKind::kSgd) {
+  const auto local = local_rule(rule.kind);
+  if (!local) {
     return {Code::kInvalidArgument,
-            "the GPU's own optimizer has sgd, momentum and lars: use one of them, or a server"};
+            "the GPU's own optimizer has sgd, momentum, nesterov and lars: use one of them, or a "
+            "server"};
   }
   const KeyRange all{0, static_cast<std::uint32_t>(plain_->keys())};
   PHUB_RETURN_IF_ERROR(runtime_.launch(plain_->publish(all, not_finite), Lane::kCompute));
@@ -66,7 +88,7 @@ Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
       .chunks = plain_->chunks(),
       .chunk_count = plain_->chunk_count(),
       .tensor_count = static_cast<std::int64_t>(plain_->keys()),
-      .rule = is_lars ? kernels::cuda::LocalRule::kLars : kernels::cuda::LocalRule::kMomentum,
+      .rule = *local,
       .learning_rate = rule.learning_rate,
       .momentum = rule.kind == RuleKind::kSgd ? 0.0F : rule.momentum,
       .weight_decay = rule.weight_decay,

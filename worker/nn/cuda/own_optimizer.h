@@ -25,7 +25,7 @@ class OwnOptimizer {
                                                       DataType gradient_type);
 
   // kCompute: a step, unless a gradient is not finite: then *not_finite (the device's) becomes 1.
-  // Errors: kInvalidArgument for a rule other than sgd, momentum and lars.
+  // Errors: kInvalidArgument for a rule without parameters (sum, mean).
   Status update(const OwnRule& rule, int* not_finite);
 
  private:

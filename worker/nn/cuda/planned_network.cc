@@ -5,57 +5,29 @@
 #include <utility>
 #include <variant>
 
-#include "kernels/cuda/network_kernels.h"
-#include "worker/nn/cuda/device_timer.h"
-#include "worker/nn/cuda/kernel_arguments.h"
+#include "worker/nn/cuda/kernel_launch.h"
 #include "worker/nn/dropout.h"
 
 namespace phub::nn::cuda {
-namespace {
 
-struct Launch {
-  cudaStream_t stream;
-
-  template <typename Arguments>
-  cudaError_t operator()(const Arguments& arguments) const {
-    return kernels::cuda::run(arguments, stream);
-  }
-  cudaError_t operator()(const kernels::cuda::Subsample& arguments) const {
-    return kernels::cuda::run_forward(arguments, stream);
-  }
-  cudaError_t operator()(const SubsampleBackward& backward) const {
-    return kernels::cuda::run_backward(backward.arguments, stream);
-  }
-  cudaError_t operator()(const KeepStatistics& keep) const {
-    const std::size_t bytes = static_cast<std::size_t>(keep.channels) * sizeof(float);
-    const cudaError_t first =
-        cudaMemcpyAsync(keep.mean, keep.next_mean, bytes, cudaMemcpyDeviceToDevice, stream);
-    if (first != cudaSuccess) return first;
-    return cudaMemcpyAsync(keep.variance, keep.next_variance, bytes, cudaMemcpyDeviceToDevice,
-                           stream);
-  }
-};
-
-}  // namespace
-
-Result<std::unique_ptr<PlannedNetwork>> PlannedNetwork::create(CudnnTarget& target, Lowered lowered,
-                                                               EngineCache& cache,
+Result<std::unique_ptr<PlannedNetwork>> PlannedNetwork::create(EngineBook& book, Lowered lowered,
                                                                const PlanOptions& options) {
-  std::unique_ptr<PlannedNetwork> network(new PlannedNetwork(target, std::move(lowered), options));
-  PHUB_RETURN_IF_ERROR(network->prepare(cache));
+  std::unique_ptr<PlannedNetwork> network(new PlannedNetwork(book, std::move(lowered), options));
+  PHUB_RETURN_IF_ERROR(network->prepare());
   return network;
 }
 
-Status PlannedNetwork::prepare(EngineCache& cache) {
+Status PlannedNetwork::prepare() {
   plan_ = plan_memory(lowered_, &Buffer::bytes);
   const std::string what =
       "activations, gradients and parameters (a smaller train.batch needs less)";
   PHUB_ASSIGN_OR_RETURN(memory_, DeviceMemory::allocate(plan_.bytes, what));
-  PHUB_RETURN_IF_ERROR(plan_graphs(cache));
-  if (tuned_ > 0) PHUB_RETURN_IF_ERROR(memory_->clear(what));
+  const std::size_t tuned = book_.tuned();
+  PHUB_RETURN_IF_ERROR(plan_graphs());
+  if (book_.tuned() > tuned) PHUB_RETURN_IF_ERROR(memory_->clear(what));
   std::int64_t workspace = 0;
   for (const auto& [key, plan] : plans_) workspace = std::max(workspace, plan->workspace_bytes());
-  workspace_.reset();  // that of measurements
+  book_.free_workspace();
   PHUB_ASSIGN_OR_RETURN(
       workspace_, DeviceMemory::allocate(static_cast<std::size_t>(workspace), "cuDNN's workspace"));
   PHUB_ASSIGN_OR_RETURN(
@@ -75,7 +47,7 @@ Status PlannedNetwork::prepare(EngineCache& cache) {
   return {};
 }
 
-Status PlannedNetwork::plan_graphs(EngineCache& cache) {
+Status PlannedNetwork::plan_graphs() {
   std::vector<const GraphStep*> different;
   for (const auto* steps : {&lowered_.forward, &lowered_.backward, &lowered_.inference}) {
     for (const Step& step : *steps) {
@@ -87,52 +59,10 @@ Status PlannedNetwork::plan_graphs(EngineCache& cache) {
   }
   for (std::size_t i = 0; i < different.size(); ++i) {
     options_.progress(i, different.size());
-    PHUB_ASSIGN_OR_RETURN(plans_[different[i]->graph.key()], make_plan(*different[i], cache));
+    PHUB_ASSIGN_OR_RETURN(plans_[different[i]->graph.key()],
+                          book_.plan(*different[i], [this](BufferId id) { return address(id); }));
   }
   return {};
-}
-
-Result<std::unique_ptr<CudnnPlan>> PlannedNetwork::make_plan(const GraphStep& step,
-                                                             EngineCache& cache) {
-  const OpGraph& graph = step.graph;
-  const auto known = cache.find(graph.key());
-  if (known) {
-    auto plan = CudnnPlan::create(target_, graph, known->choice);
-    if (plan && (*plan)->workspace_bytes() <= options_.workspace_limit) return plan;
-  }
-  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, Search::kThorough));
-  if (!options_.tune) return plan_first(target_, graph, found, options_.workspace_limit);
-  const auto fastest =
-      find_fastest(found, [&](const EngineChoice& choice) { return timed(step, choice); });
-  if (!fastest) return fastest.error().with_context("cuDNN graph \"" + graph.name() + "\"");
-  ++tuned_;
-  // Not worth ending for: the choice is good for this run.
-  static_cast<void>(cache.add(graph.key(), *fastest));
-  return CudnnPlan::create(target_, graph, fastest->choice);
-}
-
-std::vector<void*> PlannedNetwork::addresses_of(const GraphStep& step) const {
-  std::vector<void*> addresses;
-  for (const BufferId id : step.buffers) addresses.push_back(address(id));
-  return addresses;
-}
-
-Result<TimedRun> PlannedNetwork::timed(const GraphStep& step, const EngineChoice& choice) {
-  PHUB_ASSIGN_OR_RETURN(auto made, CudnnPlan::create(target_, step.graph, choice));
-  const std::shared_ptr<const CudnnPlan> plan = std::move(made);
-  if (plan->workspace_bytes() > options_.workspace_limit) {
-    return Status(Code::kResourceExhausted, "its workspace is above the limit");
-  }
-  const auto bytes = static_cast<std::size_t>(plan->workspace_bytes());
-  if (workspace_ == nullptr || workspace_->bytes() < bytes) {
-    workspace_.reset();
-    PHUB_ASSIGN_OR_RETURN(workspace_, DeviceMemory::allocate(bytes, "cuDNN's workspace"));
-  }
-  PHUB_ASSIGN_OR_RETURN(auto binding, plan->bind(addresses_of(step), workspace_->at(0)));
-  const std::shared_ptr<const CudnnDescriptor> bound = std::move(binding);
-  return TimedRun([this, plan, bound] {
-    return device_microseconds([&] { return plan->execute(*bound); }, target_);
-  });
 }
 
 Result<std::vector<PlannedNetwork::Runnable>> PlannedNetwork::bind(
@@ -142,9 +72,10 @@ Result<std::vector<PlannedNetwork::Runnable>> PlannedNetwork::bind(
     bound.push_back({&step, nullptr, nullptr});
     const auto* graph = std::get_if<GraphStep>(&step.work);
     if (graph == nullptr) continue;
-    bound.back().plan = plans_.at(graph->graph.key()).get();
+    bound.back().plan = plans_.at(graph->graph.key());
+    const auto addresses = addresses_of(*graph, [this](BufferId id) { return address(id); });
     PHUB_ASSIGN_OR_RETURN(bound.back().bound,
-                          bound.back().plan->bind(addresses_of(*graph), workspace_->at(0)));
+                          bound.back().plan->bind(addresses, workspace_->at(0)));
   }
   return bound;
 }
@@ -179,7 +110,7 @@ Status PlannedNetwork::run(Pass pass, cudaStream_t stream) {
 }
 
 Status PlannedNetwork::run(Pass pass, std::size_t first, std::size_t last, cudaStream_t stream) {
-  PHUB_RETURN_IF_ERROR(target_.set_stream(stream));
+  PHUB_RETURN_IF_ERROR(book_.target().set_stream(stream));
   const std::span<const Runnable> steps(runnables(pass));
   for (const Runnable& runnable : steps.subspan(first, last - first)) {
     PHUB_RETURN_IF_ERROR(run(runnable, stream));
@@ -196,8 +127,7 @@ Status PlannedNetwork::run(const Runnable& runnable, cudaStream_t stream) const 
   const KernelMemory memory{
       [this](BufferId id) { return address(id); }, options_.compute_type,
       static_cast<const std::uint64_t*>(dropout_keys_->at(step.layer * sizeof(std::uint64_t)))};
-  const auto arguments = arguments_of(lowered_, std::get<KernelStep>(step.work), memory);
-  return cuda_status(std::visit(Launch{stream}, arguments), step.name);
+  return launch(lowered_, step, memory, stream);
 }
 
 }  // namespace phub::nn::cuda

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "worker/nn/cuda/block_timer.h"
 
 namespace phub::nn::cuda {
 
@@ -10,7 +11,6 @@ Result<std::unique_ptr<PlannedRunner>> PlannedRunner::create(const CudaRuntime& 
                                                              const Graph& graph,
                                                              const PlannedRunnerOptions& options) {
   std::unique_ptr<PlannedRunner> runner(new PlannedRunner(runtime));
-  PHUB_ASSIGN_OR_RETURN(Lowered lowered, lower(graph, options.lowering));
   PHUB_ASSIGN_OR_RETURN(runner->library_, CudnnLibrary::open(options.libraries));
   PHUB_ASSIGN_OR_RETURN(runner->target_, CudnnTarget::current_device(*runner->library_));
   PHUB_ASSIGN_OR_RETURN(
@@ -18,12 +18,33 @@ Result<std::unique_ptr<PlannedRunner>> PlannedRunner::create(const CudaRuntime& 
       EngineCache::open(options.engine_cache,
                         {.cudnn_version = static_cast<std::int64_t>(runner->library_->version()),
                          .device = runtime.device_name()}));
+  runner->cache_ = std::make_unique<EngineCache>(std::move(cache));
+  runner->book_ =
+      std::make_unique<EngineBook>(*runner->target_, *runner->cache_,
+                                   EngineBookOptions{.tune = options.tune, .note = options.note});
+  PHUB_ASSIGN_OR_RETURN(Lowered lowered, runner->lower_with(graph, options));
   PHUB_ASSIGN_OR_RETURN(runner->network_,
-                        PlannedNetwork::create(*runner->target_, std::move(lowered), cache,
+                        PlannedNetwork::create(*runner->book_, std::move(lowered),
                                                {.compute_type = options.lowering.compute_type,
-                                                .tune = options.tune,
                                                 .progress = options.progress}));
   return runner;
+}
+
+Result<Lowered> PlannedRunner::lower_with(const Graph& graph, const PlannedRunnerOptions& options) {
+  if (options.fusion == Fusion::kUnfused) {
+    LoweringOptions unfused = options.lowering;
+    unfused.fuse = false;
+    return lower(graph, unfused);
+  }
+  BlockTimer timer(*book_, options.lowering.compute_type);  // its memory goes with it
+  const JudgeOptions judging{.fusion = options.fusion, .tune = options.tune, .note = options.note};
+  PHUB_ASSIGN_OR_RETURN(Lowered fused, lower(graph, options.lowering));
+  if (fuses_all(timer, *cache_, judging, fused)) return fused;
+  const BlockJudge judge = make_judge(timer, *cache_, judging);
+  PHUB_ASSIGN_OR_RETURN(ChosenLowering chosen,
+                        choose_fusion(graph, options.lowering, judge, options.progress));
+  unfused_blocks_ = chosen.unfused.size();
+  return std::move(chosen.lowered);
 }
 
 DataType PlannedRunner::type_of(BufferId id) const {

@@ -4,11 +4,15 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "worker/nn/cuda/cuda_runtime.h"
+#include "worker/nn/cuda/engine_book.h"
+#include "worker/nn/cuda/fusion_search.h"
 #include "worker/nn/cuda/lowered_runner.h"
 #include "worker/nn/cuda/lowering.h"
 #include "worker/nn/cuda/planned_network.h"
@@ -17,10 +21,12 @@
 namespace phub::nn::cuda {
 
 struct PlannedRunnerOptions {
-  LoweringOptions lowering;
+  LoweringOptions lowering;  // but for what is fused
+  Fusion fusion = Fusion::kTuned;
   bool tune = false;
   std::filesystem::path engine_cache{};            // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
+  std::function<void(std::string_view)> note = [](std::string_view) {};
   std::function<void(std::size_t, std::size_t)> progress = [](std::size_t, std::size_t) {};
 };
 
@@ -40,14 +46,22 @@ class PlannedRunner : public LoweredRunner {
 
   const CudnnLibrary& library() const { return *library_; }
   const PlannedNetwork& network() const { return *network_; }
+  std::size_t tuned() const { return book_->tuned(); }  // graphs that were measured
+  // Blocks of fusion that are not, unless that was asked for.
+  std::size_t unfused_blocks() const { return unfused_blocks_; }
 
  private:
   explicit PlannedRunner(const CudaRuntime& runtime) : runtime_(runtime) {}
 
+  Result<Lowered> lower_with(const Graph& graph, const PlannedRunnerOptions& options);
+
   const CudaRuntime& runtime_;
   std::unique_ptr<CudnnLibrary> library_;
   std::unique_ptr<CudnnTarget> target_;
+  std::unique_ptr<EngineCache> cache_;
+  std::unique_ptr<EngineBook> book_;
   std::unique_ptr<PlannedNetwork> network_;
+  std::size_t unfused_blocks_ = 0;
 };
 
 }  // namespace phub::nn::cuda

@@ -16,21 +16,25 @@ std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
   return runtime.device_name() + ", cuDNN " + std::to_string(runner.library().version()) +
          " from " + runner.library().path() + ", " + std::string(name_of(options.compute_type)) +
          ", " + std::to_string(runner.network().graphs()) + " different graphs, " +
-         std::to_string(runner.network().tuned()) + " of them measured now";
+         (options.fusion == Fusion::kUnfused
+              ? std::string("nothing fused")
+              : std::to_string(runner.unfused_blocks()) + " blocks not fused") +
+         ", " + std::to_string(runner.tuned()) + " engines measured now";
 }
 
 Result<std::unique_ptr<Program>> make_program(const Graph& graph,
                                               const DeviceProgramOptions& options) {
   PHUB_ASSIGN_OR_RETURN(auto runtime, CudaRuntime::create(options.device));
-  PHUB_ASSIGN_OR_RETURN(auto runner,
-                        PlannedRunner::create(*runtime, graph,
-                                              {.lowering = {.batch = options.batch,
-                                                            .compute_type = options.compute_type,
-                                                            .fuse = options.fuse},
-                                               .tune = options.tune,
-                                               .engine_cache = options.engine_cache,
-                                               .libraries = options.libraries,
-                                               .progress = options.progress}));
+  PHUB_ASSIGN_OR_RETURN(
+      auto runner, PlannedRunner::create(
+                       *runtime, graph,
+                       {.lowering = {.batch = options.batch, .compute_type = options.compute_type},
+                        .fusion = options.fusion,
+                        .tune = options.tune,
+                        .engine_cache = options.engine_cache,
+                        .libraries = options.libraries,
+                        .note = options.note,
+                        .progress = options.progress}));
   options.note(description(*runtime, *runner, options));
   PHUB_ASSIGN_OR_RETURN(
       auto program, CudaProgram::create(

@@ -78,9 +78,7 @@ struct MakeOp {
     return make_pool(layer, input(), output, context);
   }
   OpPointer operator()(const GlobalAveragePool&) const {
-    const Shape& shape = input().shape();
-    const Window window{.kernel = {shape.height, shape.width}};
-    return make_pool({.kind = PoolKind::kAverage, .window = window}, input(), output, context);
+    return make_global_average_pool(input(), output, context);
   }
   OpPointer operator()(const Relu&) const { return make_relu(input(), output, context); }
   OpPointer operator()(const BatchNorm& layer) const {

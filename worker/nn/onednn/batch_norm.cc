@@ -82,6 +82,8 @@ class BatchNormOp : public Op, public NormInSum {
     sum_gradients(residual.has_gradient() ? bytes(residual.gradient()) : nullptr);
   }
 
+  bool leaves_output() const override { return in_sum_; }
+
   std::vector<Buffer> buffers() override {
     return {{name_ + ".running_mean", running_mean_}, {name_ + ".running_var", running_variance_}};
   }

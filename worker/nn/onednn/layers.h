@@ -17,6 +17,10 @@ std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& 
                                        OnednnTensor& output, Context& context);
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
                               Context& context);
+// Of the whole image. Into the network's output it is written in fp32 (see
+// OnednnTensor::widen_output).
+std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
+                                             Context& context);
 std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context);
 
 // A batch normalisation whose output only one Add reads: the Add has it write the sum at once, and

@@ -52,6 +52,8 @@ class PoolOp : public Op {
                      {DNNL_ARG_WORKSPACE, workspace},
                      {DNNL_ARG_SCRATCHPAD,
                       context.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
+    const Memory::desc stored = output.value().get_desc();
+    if (stored != output_desc) forward_ = mean_of(input, output, stored);
     if (!input.has_gradient()) return;
     const dnnl::pooling_backward::primitive_desc backward(
         {algorithm, input_desc, output_desc, strides, kernel, padding, padding_end}, attr,
@@ -72,6 +74,20 @@ class PoolOp : public Op {
   Status backward() override { return backward_.empty() ? Status() : backward_.run(context_); }
 
  private:
+  // The output is wider than the input, which pooling cannot write. REQUIRES: an average over the
+  // whole image.
+  Call mean_of(const OnednnTensor& input, const OnednnTensor& output, const Memory::desc& stored) {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reduction::primitive_desc mean(
+        {dnnl::algorithm::reduction_mean, input.desc(), stored, 0.0F, 0.0F}, attr, context_.engine);
+    return Call(
+        dnnl::reduction(mean),
+        {{DNNL_ARG_SRC, input.value()},
+         {DNNL_ARG_DST, output.value()},
+         {DNNL_ARG_SCRATCHPAD, context_.scratchpad.view(mean.scratchpad_desc(), context_.engine)}});
+  }
+
   Context& context_;
   Call forward_, backward_;
 };
@@ -81,6 +97,15 @@ class PoolOp : public Op {
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
                               Context& context) {
   return std::make_unique<PoolOp>(layer, input, output, context);
+}
+
+std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
+                                             Context& context) {
+  output.widen_output(context);
+  const Shape& shape = input.shape();
+  const Window window{.kernel = {shape.height, shape.width}};
+  return std::make_unique<PoolOp>(Pool{.kind = PoolKind::kAverage, .window = window}, input, output,
+                                  context);
 }
 
 }  // namespace phub::nn::onednn

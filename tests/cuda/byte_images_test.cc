@@ -1,0 +1,156 @@
+// Images that a device moves, normalises and converts are those that the loader makes in fp32, bit
+// by bit: the kernel's specification (kernels_reference_test's and cuda_kernels_test's) on the same
+// random moves.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/host_array.h"
+#include "tests/cuda/program_rig.h"
+#include "worker/data/loader.h"
+#include "worker/train/batch_loading.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+using testing::HostRunner;
+using testing::HostRuntime;
+using testing::require;
+
+constexpr std::uint32_t kBatch = 5;
+
+data::Dataset dataset(std::uint32_t channels) {
+  data::Dataset made{.channels = channels, .height = 7, .width = 6, .classes = 5};
+  std::mt19937 random(3);
+  for (std::uint32_t image = 0; image < 23; ++image) {
+    for (std::size_t i = 0; i < made.image_bytes(); ++i) {
+      made.pixels.push_back(static_cast<std::uint8_t>(random() >> 24U));
+    }
+    made.labels.push_back(static_cast<std::uint16_t>(random() % made.classes));
+  }
+  for (std::uint32_t c = 0; c < channels; ++c) {
+    made.mean.push_back(0.4822F + 0.01F * static_cast<float>(c));
+    made.deviation.push_back(0.2435F + 0.02F * static_cast<float>(c));
+  }
+  return made;
+}
+
+// A network that does nothing to its input but to hand it to a product.
+Graph reader(std::uint32_t channels) {
+  Graph graph({.channels = channels, .height = 7, .width = 6});
+  graph.add("fc", InnerProduct{.outputs = 5}, {0});
+  return graph;
+}
+
+struct Loaded {
+  explicit Loaded(const Graph& graph) {
+    auto made = std::make_unique<HostRuntime>(HostRuntime::Options{});
+    runtime = made.get();
+    auto lowered = require(lower(graph, {.batch = kBatch}));
+    auto host = std::make_unique<HostRunner>(*made, std::move(lowered));
+    runner = host.get();
+    program =
+        require(CudaProgram::create(graph, std::move(made), std::move(host), {.batch = kBatch}));
+    hooks = std::make_unique<testing::Descent>(program->parameters(), 1);
+    require(program->bind(hooks->bindings()));
+  }
+
+  // What the network reads, without the padding.
+  std::vector<float> input(std::uint32_t channels) {
+    require(program->forward(Mode::kInference, *hooks));
+    require(runtime->synchronise(Lane::kCompute));
+    const BufferId id = runner->lowered().input;
+    const auto* values = static_cast<const float*>(runner->address(id));
+    const auto padded = static_cast<std::size_t>(runner->lowered().buffer(id).dimensions[1]);
+    std::vector<float> plain;
+    for (std::size_t pixel = 0; pixel < std::size_t{kBatch} * 7 * 6; ++pixel) {
+      for (std::size_t c = 0; c < padded; ++c) {
+        if (c < channels) plain.push_back(values[pixel * padded + c]);
+        if (c >= channels) CHECK(values[pixel * padded + c] == 0.0F);
+      }
+    }
+    return plain;
+  }
+
+  HostRuntime* runtime = nullptr;
+  HostRunner* runner = nullptr;
+  std::unique_ptr<testing::Descent> hooks;
+  std::unique_ptr<CudaProgram> program;
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_CASE("A device's training images are the loader's, moved by the same random numbers") {
+  const std::uint32_t channels = GENERATE(1U, 3U, 4U);
+  const std::uint32_t shift = GENERATE(0U, 2U, 9U);  // 9: past the edge
+  const bool flip = GENERATE(false, true);
+  const data::Dataset images = dataset(channels);
+  const data::LoaderOptions options{
+      .batch = kBatch, .seed = 11, .shift_pixels = shift, .flip = flip};
+  const auto on_host = require(data::Loader::create(images, options));
+  const auto on_device = require(data::Loader::create(images, options));
+  Loaded loaded(reader(channels));
+  train::BatchLoading loading;
+  std::size_t moved = 0;
+  for (std::uint64_t step = 0; step < 2 * on_host->steps_per_epoch(); ++step) {
+    const std::uint64_t epoch = step / on_host->steps_per_epoch();
+    const std::uint64_t in_epoch = step % on_host->steps_per_epoch();
+    INFO("step " << step);
+    data::Batch expected;
+    on_host->load(epoch, in_epoch, expected);
+    require(loading.load(*on_device, epoch, in_epoch, *loaded.program));
+    CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
+                     loading.labels().end()));
+    CHECK(same_bits(loaded.input(channels), expected.images));
+    data::ByteBatch bytes;
+    on_device->load(epoch, in_epoch, bytes);
+    for (const auto& move : bytes.moves) moved += move.down != 0 || move.flip ? 1 : 0;
+  }
+  CHECK((moved > 0) == (shift > 0 || flip));
+}
+
+TEST_CASE("A device's test images are the loader's, also in a last batch that is not full") {
+  const data::Dataset images = dataset(3);
+  Loaded loaded(reader(3));
+  train::BatchLoading loading;
+  for (std::size_t first = 0; first < images.images(); first += kBatch) {
+    data::Batch expected;
+    expected.labels.resize(kBatch);
+    data::load_in_order(images, first, expected);
+    require(loading.load_in_order(images, first, *loaded.program));
+    CHECK(loading.labels().size() == std::min<std::size_t>(kBatch, images.images() - first));
+    CHECK(same_bits(loaded.input(3), expected.images));
+  }
+}
+
+TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
+  const Graph graph = reader(3);
+  const data::Dataset images = dataset(3);
+  const data::LoaderOptions options{.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true};
+  const auto loader = require(data::Loader::create(images, options));
+  const unsigned seed = GENERATE(range(1U, 9U));
+  testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .record = seed % 2 == 0});
+  require(rig.program->bind(rig.own->bindings()));
+  train::BatchLoading own, oracle;
+  for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
+    require(own.load(*loader, 0, step, *rig.program));
+    require(oracle.load(*loader, 0, step, *rig.network));
+    rig.step();
+    CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));
+    CHECK(rig.own->loss.correct == rig.oracle->loss.correct);
+    for (std::size_t key = 0; key < rig.own->gradients.size(); ++key) {
+      CHECK(testing::distance(rig.own->gradients[key], rig.oracle->gradients[key]) < 2e-3);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace phub::nn::cuda

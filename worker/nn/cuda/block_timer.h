@@ -1,0 +1,33 @@
+// How long a block's steps take on the device, on buffers where a network's own would be.
+//
+// Owns as much of the device's memory as the largest lowering that it was asked about needs, so it
+// goes before the network is planned. The backend's thread; the book outlives it.
+#pragma once
+
+#include <memory>
+
+#include "worker/nn/cuda/engine_book.h"
+#include "worker/nn/cuda/fusion_search.h"
+#include "worker/nn/cuda/memory_plan.h"
+
+namespace phub::nn::cuda {
+
+class BlockTimer : public StepDevice {
+ public:
+  BlockTimer(EngineBook& book, DataType compute_type) : book_(book), compute_type_(compute_type) {}
+
+  Status supports(const OpGraph& graph) override { return book_.supports(graph); }
+  // The median of several runs. Measures engines first where the book does that. Errors:
+  // kResourceExhausted where the lowering's buffers do not fit on the device.
+  Result<double> microseconds(const BlockWay& way) override;
+
+ private:
+  Status make_room(const Lowered& lowered);
+
+  EngineBook& book_;
+  DataType compute_type_;
+  MemoryPlan plan_;
+  std::unique_ptr<DeviceMemory> memory_, dropout_keys_;
+};
+
+}  // namespace phub::nn::cuda

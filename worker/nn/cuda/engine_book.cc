@@ -1,0 +1,116 @@
+#include "worker/nn/cuda/engine_book.h"
+
+#include <utility>
+
+#include "worker/nn/cuda/device_timer.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+std::string context(const OpGraph& graph) { return "cuDNN graph \"" + graph.name() + "\""; }
+
+}  // namespace
+
+std::vector<void*> addresses_of(const GraphStep& step, const AddressOf& address) {
+  std::vector<void*> addresses;
+  for (const BufferId id : step.buffers) addresses.push_back(address(id));
+  return addresses;
+}
+
+Result<const CudnnPlan*> EngineBook::plan(const GraphStep& step, const AddressOf& address) {
+  PlanPointer& plan = plans_[step.graph.key()];
+  if (plan != nullptr) return static_cast<const CudnnPlan*>(plan.get());
+  PHUB_ASSIGN_OR_RETURN(plan, known(step.graph));
+  if (plan == nullptr) {
+    PHUB_ASSIGN_OR_RETURN(plan, options_.tune ? fastest(step, address) : first(step.graph));
+  }
+  return static_cast<const CudnnPlan*>(plan.get());
+}
+
+Status EngineBook::supports(const OpGraph& graph) {
+  const std::string key = graph.key();
+  if (plans_[key] != nullptr || cache_.find(key)) return {};
+  const auto [place, is_new] = supported_.try_emplace(key);
+  if (!is_new) return place->second;
+  if (options_.tune) {
+    const auto found = candidates(target_, graph, Search::kThorough);
+    const Status none(Code::kNotFound, context(graph) + ": no engine of cuDNN takes it");
+    if (!found) place->second = found.error();
+    if (found && found->empty()) place->second = none;
+    return place->second;
+  }
+  auto plan = first(graph);
+  if (!plan) return place->second = plan.error();
+  plans_[key] = std::move(*plan);
+  return {};
+}
+
+// Null where the cache knows none, or one that does not do any more.
+Result<EngineBook::PlanPointer> EngineBook::known(const OpGraph& graph) const {
+  const auto measured = cache_.find(graph.key());
+  if (!measured) return PlanPointer();
+  auto plan = CudnnPlan::create(target_, graph, measured->choice);
+  if (plan && (*plan)->workspace_bytes() <= options_.workspace_limit) return plan;
+  options_.note(context(graph) + ": engine " + std::to_string(measured->choice.engine) +
+                " of the cache is not used: " +
+                (plan ? std::string("its workspace is above the limit") : plan.error().message()));
+  return PlanPointer();
+}
+
+Result<EngineBook::PlanPointer> EngineBook::first(const OpGraph& graph) const {
+  PHUB_ASSIGN_OR_RETURN(const auto quick, candidates(target_, graph, Search::kQuick));
+  auto plan = plan_first(target_, graph, quick, options_.workspace_limit);
+  if (plan) return plan;
+  PHUB_ASSIGN_OR_RETURN(const auto all, candidates(target_, graph, Search::kThorough));
+  if (all.size() == quick.size()) return plan;
+  return plan_first(target_, graph, all, options_.workspace_limit);
+}
+
+Result<EngineBook::PlanPointer> EngineBook::fastest(const GraphStep& step,
+                                                    const AddressOf& address) {
+  const OpGraph& graph = step.graph;
+  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, Search::kThorough));
+  const Tuning tuning =
+      find_fastest(found, [&](const EngineChoice& choice) { return timed(step, choice, address); });
+  if (!tuning.best) return tuning.error().with_context(context(graph));
+  ++tuned_;
+  remember(graph, tuning);
+  return CudnnPlan::create(target_, graph, tuning.best->choice);
+}
+
+void EngineBook::remember(const OpGraph& graph, const Tuning& tuning) {
+  if (const std::string complaint = tuning.complaint(); !complaint.empty()) {
+    options_.note(context(graph) + ": " + complaint);
+  }
+  const Status kept = cache_.add(graph.key(), *tuning.best);
+  // The choice is good for this run.
+  if (!kept.ok() && !std::exchange(told_cache_, true)) {
+    options_.note("what is measured is lost with this run: " + kept.message());
+  }
+}
+
+Result<void*> EngineBook::workspace(std::size_t bytes) {
+  if (workspace_ == nullptr || workspace_->bytes() < bytes) {
+    workspace_.reset();
+    PHUB_ASSIGN_OR_RETURN(workspace_, DeviceMemory::allocate(bytes, "cuDNN's workspace"));
+  }
+  return workspace_->at(0);
+}
+
+Result<TimedRun> EngineBook::timed(const GraphStep& step, const EngineChoice& choice,
+                                   const AddressOf& address) {
+  PHUB_ASSIGN_OR_RETURN(auto made, CudnnPlan::create(target_, step.graph, choice));
+  const std::shared_ptr<const CudnnPlan> plan = std::move(made);
+  if (plan->workspace_bytes() > options_.workspace_limit) {
+    return Status(Code::kResourceExhausted, "its workspace is above the limit");
+  }
+  PHUB_ASSIGN_OR_RETURN(void* const room,
+                        workspace(static_cast<std::size_t>(plan->workspace_bytes())));
+  PHUB_ASSIGN_OR_RETURN(auto binding, plan->bind(addresses_of(step, address), room));
+  const std::shared_ptr<const CudnnDescriptor> bound = std::move(binding);
+  return TimedRun([this, plan, bound](std::size_t launches) {
+    return device_microseconds([&] { return plan->execute(*bound); }, launches, target_);
+  });
+}
+
+}  // namespace phub::nn::cuda
