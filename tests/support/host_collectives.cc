@@ -25,7 +25,7 @@ void sum(const std::vector<std::vector<std::byte>>& all, DataType type, std::siz
 }  // namespace
 
 Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes, Lane lane,
-                              Outcome outcome) {
+                              const Outcome& outcome) {
   ++collectives_;
   if (is_aborted_) return {Code::kInternal, "a collective after the abort"};
   if (collectives_ == options_.fails_at) {

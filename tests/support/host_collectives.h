@@ -48,7 +48,8 @@ class HostCollectives : public nn::cuda::Collectives {
   using Outcome =
       std::function<void(const std::vector<Bytes>& all, std::size_t rank, void* region)>;
 
-  Status queue(std::span<void* const> regions, std::size_t bytes, Lane lane, Outcome outcome);
+  Status queue(std::span<void* const> regions, std::size_t bytes, Lane lane,
+               const Outcome& outcome);
 
   Options options_;
   std::vector<HostRuntime*> runtimes_;

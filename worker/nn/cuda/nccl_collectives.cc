@@ -30,7 +30,7 @@ Result<std::unique_ptr<NcclCollectives>> NcclCollectives::create(
   return collectives;
 }
 
-NcclCollectives::~NcclCollectives() { abort(); }
+NcclCollectives::~NcclCollectives() { NcclCollectives::abort(); }
 
 Status NcclCollectives::connect() {
   ncclUniqueId id;
