@@ -1,4 +1,5 @@
 // What makes sense in a WorkerConfig.
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <string>
@@ -139,6 +140,21 @@ void check_compute_type(const TrainConfig& train, ConfigCheck& check) {
                 "bf16");
 }
 
+void check_devices(const TrainConfig& train, ConfigCheck& check) {
+  check.unused_unless(train.backend() == "cuda", "devices", "unless backend is \"cuda\"");
+  check.unused_unless(train.devices_size() == 0, "device", "beside devices");
+  std::set<std::uint32_t> seen;
+  for (int i = 0; i < train.devices_size(); ++i) {
+    check.require(seen.insert(train.devices(i)).second, "devices",
+                  fmt::format("{} is listed twice: name each GPU once", train.devices(i)), i);
+  }
+  const auto count = static_cast<std::uint32_t>(std::max(train.devices_size(), 1));
+  check.require(train.batch() % count == 0, "batch",
+                fmt::format("{} images cannot be divided evenly by {} GPUs (devices): choose a "
+                            "multiple of that, or other devices",
+                            train.batch(), count));
+}
+
 void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
@@ -157,6 +173,7 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   if (train.has_compute_type()) check_compute_type(train, check);
   const bool is_cuda = train.backend() == "cuda";
   check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
+  check_devices(train, check);
   check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");

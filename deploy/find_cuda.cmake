@@ -19,7 +19,9 @@ if(PHUB_CUDA_BACKEND STREQUAL "ON" OR (PHUB_CUDA_BACKEND STREQUAL "AUTO" AND NOT
 endif()
 
 if(PHUB_HAVE_CUDA)
-  message(STATUS "CUDA ${CUDAToolkit_VERSION}, cuDNN's headers in ${PHUB_CUDNN_INCLUDE}")
+  find_path(PHUB_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  message(STATUS "CUDA ${CUDAToolkit_VERSION}, cuDNN's headers in ${PHUB_CUDNN_INCLUDE}, NCCL's in "
+    "${PHUB_NCCL_INCLUDE}")
   # Hopper's own code, and an intermediate one for what comes before and after it.
   set(CMAKE_CUDA_ARCHITECTURES 90a-real 80-virtual)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})

@@ -51,10 +51,15 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
     return command.add_option(name, value, text)->type_name(type)->group(kGroup);
   };
-  add("--device", choice.device, "N", "Which GPU, from 0");
+  auto* device = add("--device", choice.device, "N", "Which GPU, from 0");
+  add("--devices", choice.devices, "N,N...", "Several GPUs: each computes a part of the batch")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->excludes(device);
   add("--cuda-plugin", choice.plugin, "FILE", "libphub_cuda.so, if it is not beside phub-worker")
       ->envname("PHUB_CUDA_PLUGIN");
-  add("--cuda-path", choice.libraries, "FOLDER", "Where libcudnn.so.9 is, if the linker knows not")
+  add("--cuda-path", choice.libraries, "FOLDER",
+      "Where libcudnn.so.9 (and libnccl.so.2) is, if the linker knows not")
       ->envname("PHUB_CUDA_PATH");
   add("--engine-cache", choice.engine_cache, "FILE",
       "What was measured; default: phub/engines.jsonl in the user's cache")
@@ -72,10 +77,12 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
 }
 
 Status check_cuda_choice(const CudaChoice& choice, bool is_cuda) {
-  const bool is_asked = choice.device || choice.tune || choice.unrecorded || !choice.fusion.empty();
+  const bool is_asked = choice.device || !choice.devices.empty() || choice.tune ||
+                        choice.unrecorded || !choice.fusion.empty();
   if (is_cuda || !is_asked) return {};
   return {Code::kInvalidArgument,
-          "--device, --tune, --unrecorded and --fusion are for --backend cuda: remove them"};
+          "--device, --devices, --tune, --unrecorded and --fusion are for --backend cuda: remove "
+          "them"};
 }
 
 train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) {
@@ -84,6 +91,7 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   std::error_code ignored;
   options.plugin.folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   options.program.device = device;
+  options.program.devices = choice.devices;
   options.program.record = !choice.unrecorded;
   options.program.fusion = fusion_of(choice.fusion);
   options.program.tune = choice.tune;

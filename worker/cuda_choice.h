@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "worker/train/backends.h"
 
@@ -12,6 +13,7 @@ namespace phub {
 
 struct CudaChoice {
   std::optional<std::uint32_t> device;
+  std::vector<std::uint32_t> devices;  // instead
   std::string plugin, libraries, engine_cache;
   std::string fusion;  // empty: tuned
   bool unrecorded = false, tune = false;

@@ -69,7 +69,7 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
   if (options.backend == train::BackendKind::kCuda) {
-    options.cuda = cuda_options(arguments.run.cuda, config.train().device());
+    options.cuda = cuda_of(config, arguments.run.cuda);
   }
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(

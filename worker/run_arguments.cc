@@ -69,7 +69,14 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
   if (o.batch) train.set_batch(*o.batch);
   if (o.compute_type) train.set_compute_type(*o.compute_type);
   if (o.backend) train.set_backend(*o.backend);
-  if (o.cuda.device) train.set_device(*o.cuda.device);
+  if (o.cuda.device) {
+    train.clear_devices();
+    train.set_device(*o.cuda.device);
+  }
+  if (!o.cuda.devices.empty()) {
+    train.clear_device();
+    train.mutable_devices()->Assign(o.cuda.devices.begin(), o.cuda.devices.end());
+  }
   if (o.threads) train.set_threads(*o.threads);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);

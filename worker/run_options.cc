@@ -138,6 +138,13 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .bar = isatty(STDERR_FILENO) == 1};
 }
 
+train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice) {
+  train::CudaOptions options = cuda_options(choice, config.train().device());
+  options.program.devices = {config.train().devices().begin(), config.train().devices().end()};
+  options.program.timeout = std::chrono::milliseconds(config.timeout_ms());
+  return options;
+}
+
 Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,
                                                          const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {

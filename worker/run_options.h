@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "proto/config.pb.h"
+#include "worker/cuda_choice.h"
 #include "worker/nn/description.h"
 #include "worker/train/session.h"
 
@@ -17,6 +18,9 @@ Result<nn::Description> network_of(const ModelConfig& model);
 
 // `verbose`: prints also where this is not worker 0.
 train::SessionOptions session_of(const WorkerConfig& config, nn::Description network, bool verbose);
+
+// The command line's choice with the configuration's devices, which it has overridden already.
+train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice);
 
 // Through the configuration's servers, or in this process where there are none.
 Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,

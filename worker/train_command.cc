@@ -54,7 +54,7 @@ int train_command(const TrainArguments& arguments) {
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
   if (options.backend == train::BackendKind::kCuda) {
-    options.cuda = cuda_options(arguments.run.cuda, config->train().device());
+    options.cuda = cuda_of(*config, arguments.run.cuda);
   }
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },

@@ -1,4 +1,5 @@
-// Catch's main for tests that run on a GPU: without one they are skipped, and say so.
+// Catch's main for tests that run on a GPU, or on PHUB_GPUS_NEEDED of them: without they are
+// skipped, and say so.
 #define CATCH_CONFIG_RUNNER
 #include <cuda_runtime_api.h>
 
@@ -11,6 +12,10 @@ int main(int argc, char* argv[]) {
   const cudaError_t found = cudaGetDeviceCount(&devices);
   if (found != cudaSuccess || devices == 0) {
     std::printf("skipped: no GPU (%s)\n", cudaGetErrorString(found));
+    return kSkipped;
+  }
+  if (devices < PHUB_GPUS_NEEDED) {
+    std::printf("skipped: %d GPU, %d needed\n", devices, PHUB_GPUS_NEEDED);
     return kSkipped;
   }
   return Catch::Session().run(argc, argv);

@@ -84,6 +84,28 @@ class CudaCommand(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("--threads", done.stderr)
 
+    def test_devices_that_make_no_sense_are_refused_with_the_field(self):
+        for devices, field, more in (("0,0", "train.devices: 0", ()), ("0,1,2", "train.batch: 16", ()),
+                                     ("0,9", "train.devices: there is no GPU 9", ()),
+                                     ("0,1", "train.devices", ("--backend", "onednn"))):
+            done = self.train("--devices", devices, *more, PHUB_CUDA_PLUGIN=STAND_IN)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(field, done.stderr)
+        done = self.train("--devices", "0,1", "--device", "1", PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--device", done.stderr)
+        done = run("bench", "lenet", "--backend", "cuda", "--devices", "1,1",
+                   PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("train.devices: 1 is listed twice", done.stderr)
+
+    def test_several_gpus_keep_their_parameters_too(self):
+        done = run("bench", "lenet", "--backend", "cuda", "--devices", "0,1,2", "--batch", "6",
+                   "--steps", "2", "--json", "--warm-up", "1", PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("several of them: 3", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["batch"], 6)
+
     def test_a_gpu_alone_keeps_its_parameters_and_tells_whole_steps(self):
         done = run("bench", "lenet", "--backend", "cuda", "--batch", "4", "--steps", "3", "--json",
                    "--warm-up", "1", PHUB_CUDA_PLUGIN=STAND_IN)
@@ -111,6 +133,14 @@ class CudaCommand(unittest.TestCase):
         for one, other in zip(own, oracle):
             self.assertAlmostEqual(one, other, delta=0.01 * other)
 
+    def test_training_on_several_gpus_is_that_of_the_cpu(self):
+        oracle = self.losses("--epochs", "3", "--backend", "onednn")
+        for devices in ("0,1", "3,1,2,0"):
+            own = self.losses("--epochs", "3", "--devices", devices)
+            self.assertEqual(len(own), 3)
+            for one, other in zip(own, oracle):
+                self.assertAlmostEqual(one, other, delta=0.01 * other, msg=devices)
+
     def test_through_a_server_gradients_travel_as_the_device_writes_them(self):
         with subprocess.Popen([SERVER, "--control", "127.0.0.1:0", "--print-ready"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
@@ -120,11 +150,17 @@ class CudaCommand(unittest.TestCase):
                                   ("static", ("--wire-type", "fp16", "--loss-scale", "128")),
                                   ("voted", ("--wire-type", "fp16", "--loss-scale", "dynamic")),
                                   ("summed", ("--wire-type", "bf16", "--accumulate", "2"))):
-                    both = [self.losses("--epochs", "2", "--server", address, "--job",
-                                        job + backend, "--backend", backend, *more, servers=True)
-                            for backend in ("cuda", "onednn")]
-                    for one, other in zip(*both, strict=True):
-                        self.assertAlmostEqual(one, other, delta=0.02 * other, msg=job)
+                    runs = {"one": ("cuda",), "cpu": ("onednn",)}
+                    if job in ("half", "voted", "summed"):
+                        runs["four"] = ("cuda", "--devices", "0,1,2,3")
+                    losses = {name: self.losses("--epochs", "2", "--server", address, "--job",
+                                                job + name, "--backend", *backend, *more,
+                                                servers=True)
+                              for name, backend in runs.items()}
+                    for name, own in losses.items():
+                        for one, other in zip(own, losses["cpu"], strict=True):
+                            self.assertAlmostEqual(one, other, delta=0.02 * other,
+                                                   msg=f"{job}, {name}")
             finally:
                 server.terminate()
 

@@ -27,27 +27,84 @@ struct HostRuntime::HostRecording : Recording {
   Front front;  // of kCompute, at the end
 };
 
-// Memory that copies may touch, while it lives.
-class HostRuntime::Range : public Block {
+namespace {
+
+using Ranges = std::map<const std::byte*, std::size_t>;
+
+// Memory that copies may touch, while it lives. `Owner`: whose it is.
+template <typename Owner>
+class Range : public Block {
  public:
-  Range(HostRuntime& runtime, std::byte* own, std::span<std::byte> memory)
-      : runtime_(runtime), own_(own) {
+  Range(Owner& owner, std::byte* own, std::span<std::byte> memory) : owner_(owner), own_(own) {
     address = memory.data();
     bytes = memory.size();
-    runtime_.adopt(address, bytes);
+    owner_.adopt(address, bytes);
   }
-  ~Range() override { runtime_.forget(address); }
+  ~Range() override { owner_.forget(address); }
 
  private:
-  HostRuntime& runtime_;
+  Owner& owner_;
   std::unique_ptr<std::byte[]> own_;
 };
 
-namespace {
+bool covers(const Ranges& ranges, const void* address, std::size_t bytes) {
+  const auto* start = static_cast<const std::byte*>(address);
+  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+    return start >= range.first && start + bytes <= range.first + range.second;
+  });
+}
 
 Status misuse(const std::string& what) { return {Code::kInternal, "the host's runtime: " + what}; }
 
 }  // namespace
+
+HostMachine::NodeId HostMachine::add(Node node) {
+  pending_[next_] = std::move(node);
+  return next_++;
+}
+
+bool HostMachine::is_done(const std::vector<NodeId>& nodes) const {
+  return std::none_of(nodes.begin(), nodes.end(),
+                      [&](NodeId node) { return pending_.count(node) > 0; });
+}
+
+// What is queued later never holds up what was queued before, so there is always something that can
+// be done, but for what is stuck.
+bool HostMachine::do_one() {
+  std::vector<NodeId> ready;
+  for (const auto& [id, node] : pending_) {
+    if (!node.stuck && is_done(node.needs)) ready.push_back(id);
+  }
+  if (ready.empty()) return false;
+  const NodeId chosen = ready[random_() % ready.size()];
+  const auto work = std::move(pending_[chosen].work);
+  pending_.erase(chosen);
+  work();
+  return true;
+}
+
+void HostMachine::do_some() {
+  for (unsigned i = random_() % 4; i > 0 && !pending_.empty(); --i) do_one();
+}
+
+void HostMachine::release() {
+  for (auto& [id, node] : pending_) {
+    if (node.stuck) node.work = [] {};
+    node.stuck = false;
+  }
+}
+
+void HostMachine::adopt(const void* address, std::size_t bytes) {
+  pinned_[static_cast<const std::byte*>(address)] = bytes;
+}
+
+void HostMachine::forget(const void* address) {
+  pinned_.erase(static_cast<const std::byte*>(address));
+}
+
+bool HostMachine::reaches(const void* address, std::size_t bytes) const {
+  return covers(pinned_, address, bytes);
+}
 
 void HostRuntime::adopt(const void* address, std::size_t bytes) {
   reachable_[static_cast<const std::byte*>(address)] = bytes;
@@ -58,23 +115,22 @@ void HostRuntime::forget(const void* address) {
 }
 
 bool HostRuntime::reaches(const void* address, std::size_t bytes) const {
-  const auto* start = static_cast<const std::byte*>(address);
-  return std::any_of(reachable_.begin(), reachable_.end(), [&](const auto& range) {
-    return start >= range.first && start + bytes <= range.first + range.second;
-  });
+  return covers(reachable_, address, bytes) || machine_->reaches(address, bytes);
 }
 
-Result<BlockPointer> HostRuntime::memory(std::size_t bytes) {
+Result<BlockPointer> HostRuntime::memory(std::size_t bytes, bool pinned) {
   auto* own = new std::byte[bytes + 1]();  // never empty, so that addresses differ
-  return BlockPointer(std::make_unique<Range>(*this, own, std::span(own, bytes)));
+  const std::span<std::byte> all(own, bytes);
+  if (pinned) return BlockPointer(std::make_unique<Range<HostMachine>>(*machine_, own, all));
+  return BlockPointer(std::make_unique<Range<HostRuntime>>(*this, own, all));
 }
 
 Result<BlockPointer> HostRuntime::device_memory(std::size_t bytes, const std::string&) {
-  return memory(bytes);
+  return memory(bytes, false);
 }
 
 Result<BlockPointer> HostRuntime::pinned_memory(std::size_t bytes, const std::string&) {
-  return memory(bytes);
+  return memory(bytes, true);
 }
 
 Result<BlockPointer> HostRuntime::register_host(std::span<std::byte> pages, bool read_only) {
@@ -82,7 +138,14 @@ Result<BlockPointer> HostRuntime::register_host(std::span<std::byte> pages, bool
     return Status(Code::kInternal, "operation not supported");
   }
   ++registered_;
-  return BlockPointer(std::make_unique<Range>(*this, nullptr, pages));
+  return BlockPointer(std::make_unique<Range<HostMachine>>(*machine_, nullptr, pages));
+}
+
+Status HostRuntime::count_call() {
+  if (!calls_left_) return {};
+  if (*calls_left_ == 0) return {Code::kInternal, "an illegal memory access was encountered"};
+  --*calls_left_;
+  return {};
 }
 
 Result<EventPointer> HostRuntime::make_event() {
@@ -90,14 +153,14 @@ Result<EventPointer> HostRuntime::make_event() {
 }
 
 Status HostRuntime::queue(Lane lane, std::function<void()> work) {
+  PHUB_RETURN_IF_ERROR(count_call());
   if (is_recording(lane)) {
     recorded_.push_back({std::move(work), recorded_fronts_[index(lane)]});
     recorded_fronts_[index(lane)] = {recorded_.size() - 1};
     return {};
   }
   if (recording_) return misuse("work on a lane that has not joined the recording");
-  pending_[next_] = {std::move(work), fronts_[index(lane)]};
-  fronts_[index(lane)] = {next_++};
+  fronts_[index(lane)] = {machine_->add({std::move(work), fronts_[index(lane)]})};
   return {};
 }
 
@@ -138,42 +201,31 @@ Status HostRuntime::wait(Lane lane, const Event& event) {
   return {};
 }
 
-bool HostRuntime::is_done(const Front& front) const {
-  return std::none_of(front.begin(), front.end(),
-                      [&](NodeId node) { return pending_.count(node) > 0; });
-}
-
-// REQUIRES: something is pending. What is queued later never holds up what was queued before, so
-// there is always something that can be done.
-void HostRuntime::do_one() {
-  std::vector<NodeId> ready;
-  for (const auto& [id, node] : pending_) {
-    if (is_done(node.needs)) ready.push_back(id);
+Status HostRuntime::finish(const Front& front) {
+  while (!machine_->is_done(front)) {
+    if (!machine_->do_one()) return misuse("the host would wait for ever");
   }
-  const NodeId chosen = ready[random_() % ready.size()];
-  const auto work = std::move(pending_[chosen].work);
-  pending_.erase(chosen);
-  work();
+  return {};
 }
 
 Status HostRuntime::synchronise(const Event& event) {
   const auto& own = static_cast<const HostEvent&>(event);
   if (recording_) return misuse("a wait of the host in a recording");
   if (own.recording != 0) return misuse("the host waits for an event of a recording");
-  while (!is_done(own.front)) do_one();
-  return {};
+  return finish(own.front);
 }
 
 Status HostRuntime::synchronise(Lane lane) {
   if (recording_) return misuse("a wait of the host in a recording");
-  while (!is_done(fronts_[index(lane)])) do_one();
-  return {};
+  return finish(fronts_[index(lane)]);
 }
 
 Result<bool> HostRuntime::idle() {
   if (recording_) return misuse("a question of the host in a recording");
-  for (unsigned i = random_() % 4; i > 0 && !pending_.empty(); --i) do_one();
-  return pending_.empty();
+  PHUB_RETURN_IF_ERROR(count_call());
+  machine_->do_some();
+  return std::all_of(fronts_.begin(), fronts_.end(),
+                     [&](const Front& front) { return machine_->is_done(front); });
 }
 
 Status HostRuntime::begin_recording() {
@@ -207,15 +259,17 @@ Status HostRuntime::launch(const Recording& recording) {
   const auto& own = static_cast<const HostRecording&>(recording);
   if (recording_) return misuse("a recording is launched in a recording");
   ++launches_;
-  const NodeId first = next_;
-  Front& front = fronts_[index(Lane::kCompute)];
+  PHUB_RETURN_IF_ERROR(count_call());
+  const Front before = fronts_[index(Lane::kCompute)];
+  std::vector<NodeId> ids;
   for (const Node& node : own.nodes) {
-    Node copy{node.work, node.needs.empty() ? front : Front()};
-    for (const NodeId need : node.needs) copy.needs.push_back(first + need);
-    pending_[next_++] = std::move(copy);
+    Node copy{node.work, node.needs.empty() ? before : Front()};
+    for (const NodeId need : node.needs) copy.needs.push_back(ids[need]);
+    ids.push_back(machine_->add(std::move(copy)));
   }
-  if (!own.front.empty()) front.clear();
-  for (const NodeId node : own.front) front.push_back(first + node);
+  if (own.front.empty()) return {};
+  fronts_[index(Lane::kCompute)].clear();
+  for (const NodeId node : own.front) fronts_[index(Lane::kCompute)].push_back(ids[node]);
   return {};
 }
 

@@ -5,6 +5,9 @@
 // lanes and events allow: what relies on luck instead of an event shows with some seed. Copies fail
 // that touch memory which a GPU could not reach, and uses of recordings that CUDA refuses.
 //
+// Several of them can share a machine: then all that is queued on any of them is one order's
+// choice, each has memory that the others do not reach, and pinned memory is everyone's.
+//
 // Owned by a test; one thread.
 #pragma once
 
@@ -12,10 +15,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/lowered_interpreter.h"
@@ -23,6 +29,38 @@
 #include "worker/nn/cuda/runtime.h"
 
 namespace phub::testing {
+
+// What waits to be done on all devices of a test.
+class HostMachine {
+ public:
+  using NodeId = std::size_t;
+  struct Node {
+    std::function<void()> work;
+    std::vector<NodeId> needs;
+    bool stuck = false;  // never done
+  };
+
+  explicit HostMachine(unsigned seed) : random_(seed) {}
+
+  NodeId add(Node node);
+  bool is_done(const std::vector<NodeId>& nodes) const;
+  // Some of what can be done; false: nothing can, all is done or stuck.
+  bool do_one();
+  void do_some();
+  // Lets what is stuck go on, without doing it.
+  void release();
+
+  // Pinned memory.
+  void adopt(const void* address, std::size_t bytes);
+  void forget(const void* address);
+  bool reaches(const void* address, std::size_t bytes) const;
+
+ private:
+  std::mt19937 random_;
+  std::map<NodeId, Node> pending_;
+  NodeId next_ = 0;
+  std::map<const std::byte*, std::size_t> pinned_;
+};
 
 class HostRuntime : public nn::cuda::Runtime {
  public:
@@ -34,7 +72,10 @@ class HostRuntime : public nn::cuda::Runtime {
     bool registers_read_only = true;  // also such that is mapped so
     bool records = true;              // recordings can be made
   };
-  explicit HostRuntime(const Options& options) : options_(options), random_(options.seed) {}
+  explicit HostRuntime(const Options& options)
+      : HostRuntime(options, std::make_shared<HostMachine>(options.seed)) {}
+  HostRuntime(const Options& options, std::shared_ptr<HostMachine> machine)
+      : options_(options), machine_(std::move(machine)) {}
 
   Result<nn::cuda::BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
   Result<nn::cuda::BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
@@ -51,40 +92,45 @@ class HostRuntime : public nn::cuda::Runtime {
   Result<nn::cuda::RecordingPointer> end_recording() override;
   Status launch(const nn::cuda::Recording& recording) override;
 
+  // What devices do together (host_collectives.h): what comes next on the lane comes after `nodes`.
+  const std::vector<std::size_t>& front(Lane lane) const { return fronts_[index(lane)]; }
+  void set_front(Lane lane, std::vector<std::size_t> nodes) {
+    fronts_[index(lane)] = std::move(nodes);
+  }
+  bool is_recording() const { return recording_; }
+  bool reaches(const void* address, std::size_t bytes) const;
+
   // What a runner does, and its memory.
   Status queue(Lane lane, std::function<void()> work);
   void adopt(const void* address, std::size_t bytes);
   void forget(const void* address);
+
+  // From now on it does so many calls, then fails for good.
+  void fail_after(std::size_t calls) { calls_left_ = calls; }
 
   std::size_t recordings() const { return recordings_; }  // made
   std::size_t launches() const { return launches_; }      // of recordings
   std::size_t registered() const { return registered_; }
 
  private:
-  using NodeId = std::size_t;
-  struct Node {
-    std::function<void()> work;
-    std::vector<NodeId> needs;
-  };
+  using NodeId = HostMachine::NodeId;
+  using Node = HostMachine::Node;
   // What comes next on a lane comes after these.
   using Front = std::vector<NodeId>;
   struct HostEvent;
   struct HostRecording;
-  class Range;
 
   bool is_recording(Lane lane) const { return recording_ && joined_[index(lane)]; }
   static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
-  bool reaches(const void* address, std::size_t bytes) const;
-  bool is_done(const Front& front) const;
-  void do_one();
-  Result<nn::cuda::BlockPointer> memory(std::size_t bytes);
+  Status finish(const Front& front);
+  Status count_call();
+  Result<nn::cuda::BlockPointer> memory(std::size_t bytes, bool pinned);
 
   Options options_;
-  std::mt19937 random_;
+  std::shared_ptr<HostMachine> machine_;
   std::map<const std::byte*, std::size_t> reachable_;
+  std::optional<std::size_t> calls_left_;
 
-  std::map<NodeId, Node> pending_;
-  NodeId next_ = 0;
   std::array<Front, nn::cuda::kLanes> fronts_;
 
   bool recording_ = false;

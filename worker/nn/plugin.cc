@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
 namespace phub::nn {
 namespace {
 
@@ -35,6 +37,21 @@ Result<const Plugin*> open(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+Status check_devices(const DeviceProgramOptions& options) {
+  const std::vector<std::uint32_t>& devices = options.devices;
+  if (devices.empty()) return {};
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (std::count(devices.begin(), devices.end(), devices[i]) == 1) continue;
+    return {Code::kInvalidArgument, "train.devices: " + std::to_string(devices[i]) +
+                                        " is listed twice: name each GPU once"};
+  }
+  if (options.batch % devices.size() == 0) return {};
+  return {Code::kInvalidArgument,
+          "train.batch: " + std::to_string(options.batch) + " images cannot be divided evenly by " +
+              std::to_string(devices.size()) +
+              " GPUs (train.devices): choose a multiple of that, or other devices"};
+}
 
 Result<const Plugin*> load_plugin(const PluginPlaces& places) {
   std::string tried;

@@ -6,6 +6,7 @@
 // says so, and is not read further where that differs. A plug-in is never unloaded.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -31,18 +32,23 @@ enum class Fusion : std::uint8_t {
 };
 
 struct DeviceProgramOptions {
-  std::uint32_t batch = 1;
+  std::uint32_t batch = 1;  // of all devices together
   std::uint32_t device = 0;
+  std::vector<std::uint32_t> devices{};  // instead: several, which compute a part of the batch each
+  std::chrono::milliseconds timeout{30'000};  // of a wait for several devices
   DataType compute_type = DataType::kFloat16;
   bool record = true;  // passes as CUDA graphs
   Fusion fusion = Fusion::kTuned;
   bool tune = false;  // measures engines, and blocks where kTuned, that the cache does not know
   std::filesystem::path engine_cache{};            // empty: nothing is remembered
-  std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
+  std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN and NCCL in
   // Sentences for the user, and how many of all graphs have been looked at.
   std::function<void(std::string_view)> note = [](std::string_view) {};
   std::function<void(std::size_t, std::size_t)> progress = [](std::size_t, std::size_t) {};
 };
+
+// Errors: kInvalidArgument names train.devices or train.batch.
+Status check_devices(const DeviceProgramOptions& options);
 
 struct Plugin {
   const char* abi = nullptr;

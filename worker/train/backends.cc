@@ -48,6 +48,7 @@ Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
     nn::DeviceProgramOptions program = options.cuda.program;
     program.batch = options.batch;
     program.compute_type = options.compute_type;
+    PHUB_RETURN_IF_ERROR(nn::check_devices(program));
     return plugin->make_program(graph, program);
   }
   try {

@@ -122,21 +122,38 @@ Status CudaProgram::load_bytes(const ByteImages& images, std::span<const Label> 
 Status CudaProgram::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;
+  PHUB_RETURN_IF_ERROR(begin_forward(pass));
+  for (std::size_t i = 0; i < segments_[index(pass)].size(); ++i) {
+    const Segment& segment = segments_[index(pass)][i];
+    if (exchange_ != nullptr) PHUB_RETURN_IF_ERROR(bring(segment, *segment_events_[i], hooks));
+    PHUB_RETURN_IF_ERROR(run_segment(pass, i));
+  }
+  if (exchange_ != nullptr) parameters_changed_ = false;
+  end_forward(pass);
+  return {};
+}
+
+Status CudaProgram::begin_forward(Pass pass) {
   PHUB_RETURN_IF_ERROR(states_->write_back());
   PHUB_RETURN_IF_ERROR(feed_->prepare());
   if (pass == Pass::kForward) PHUB_RETURN_IF_ERROR(feed_->send_noise(noise_));
   // The last backward may still be reading what comes now.
-  PHUB_RETURN_IF_ERROR(runtime_->wait(Lane::kUpload, *backward_event_));
-  for (std::size_t i = 0; i < segments_[index(pass)].size(); ++i) {
-    const Segment& segment = segments_[index(pass)][i];
-    if (exchange_ != nullptr) PHUB_RETURN_IF_ERROR(bring(segment, *segment_events_[i], hooks));
-    PHUB_RETURN_IF_ERROR(repeat(recordings_[index(pass)][i], runs_[index(pass)] == 0,
-                                [&] { return runner_->run(pass, segment.first, segment.last); }));
-  }
-  if (exchange_ != nullptr) parameters_changed_ = false;
+  return runtime_->wait(Lane::kUpload, *backward_event_);
+}
+
+Status CudaProgram::run_segment(Pass pass, std::size_t i) {
+  const Segment& segment = segments_[index(pass)][i];
+  return repeat(recordings_[index(pass)][i], runs_[index(pass)] == 0,
+                [&] { return runner_->run(pass, segment.first, segment.last); });
+}
+
+void CudaProgram::end_forward(Pass pass) {
   ++runs_[index(pass)];
   last_forward_ = pass;
-  return {};
+}
+
+const std::vector<Segment>& CudaProgram::segments(Pass pass) const {
+  return segments_[index(pass)];
 }
 
 // What a segment needs is on its way when the segment is queued.
@@ -214,14 +231,28 @@ Status CudaProgram::read_output(std::span<float> host) {
 }
 
 Status CudaProgram::backward(Hooks& hooks) {
-  std::uint64_t& runs = runs_[index(Pass::kBackward)];
-  PHUB_RETURN_IF_ERROR(repeat(recordings_[index(Pass::kBackward)].front(), runs == 0,
+  PHUB_RETURN_IF_ERROR(repeat(recordings_[index(Pass::kBackward)].front(),
+                              runs_[index(Pass::kBackward)] == 0,
                               [&] { return queue_backward(); }));
-  PHUB_RETURN_IF_ERROR(runtime_->record(*backward_event_, Lane::kCompute));
-  ++runs;
+  PHUB_RETURN_IF_ERROR(end_backward());
   PHUB_ASSIGN_OR_RETURN(const Loss loss, read_loss());
   PHUB_RETURN_IF_ERROR(hooks.loss_known(loss));
   return exchange_ != nullptr ? tell_gradients(hooks) : Status();
+}
+
+void CudaProgram::cut_backward(std::size_t parts) {
+  recordings_[index(Pass::kBackward)].clear();
+  recordings_[index(Pass::kBackward)].resize(parts);
+}
+
+Status CudaProgram::run_backward(std::size_t part, std::size_t first, std::size_t last) {
+  return repeat(recordings_[index(Pass::kBackward)][part], runs_[index(Pass::kBackward)] == 0,
+                [&] { return runner_->run(Pass::kBackward, first, last); });
+}
+
+Status CudaProgram::end_backward() {
+  ++runs_[index(Pass::kBackward)];
+  return runtime_->record(*backward_event_, Lane::kCompute);
 }
 
 // The pass on kCompute; behind each layer's gradients their way to the host on kDownload, which

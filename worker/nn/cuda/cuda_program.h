@@ -66,14 +66,30 @@ class CudaProgram : public Program {
   Status start_loss(const LossOptions& options) override;
   Status backward(Hooks& hooks) override;
 
- private:
+  // In parts, for who drives several of them and brings parameters and gradients himself
+  // (gpu_group.h). A forward is begin_forward, run_segment of each in order, end_forward. A
+  // backward, after start_loss, is run_backward of all steps in as many parts as cut_backward said,
+  // end_backward.
   static constexpr std::size_t kLossSlot = 0;  // of the status; then one for each mark
+  Runtime& runtime() { return *runtime_; }
+  const LoweredRunner& runner() const { return *runner_; }
+  StepStatus& status() { return *status_; }
+  const std::vector<KeyRange>& layers() const { return layers_; }
+  const std::vector<GradientMark>& marks() const { return marks_; }
+  const std::vector<Segment>& segments(Pass pass) const;
+  Status begin_forward(Pass pass);
+  Status run_segment(Pass pass, std::size_t index);
+  void end_forward(Pass pass);
+  void cut_backward(std::size_t parts);
+  Status run_backward(std::size_t part, std::size_t first, std::size_t last);
+  Status end_backward();
+  Result<Loss> read_loss();  // waits for it
 
+ private:
   CudaProgram(const Graph& graph, const CudaProgramOptions& options);
 
   Status prepare(const Graph& graph);
   Status bring(const Segment& segment, Event& event, Hooks& hooks);
-  Result<Loss> read_loss();
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);
   // Queues the work, from the second time on as a recording.

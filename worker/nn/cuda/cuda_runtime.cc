@@ -43,7 +43,7 @@ std::string mebibytes(std::size_t bytes, const std::string& where, const std::st
   return std::to_string(bytes >> 20U) + " MiB " + where + " for " + what;
 }
 
-Status find_device(std::uint32_t device) {
+Status find_device(std::uint32_t device, const std::string& field) {
   int count = 0;
   const cudaError_t found = cudaGetDeviceCount(&count);
   if (found != cudaSuccess || count == 0) {
@@ -54,7 +54,7 @@ Status find_device(std::uint32_t device) {
                                  "CUDA_VISIBLE_DEVICES right? Or train.backend: \"onednn\""};
   }
   if (device >= static_cast<std::uint32_t>(count)) {
-    return {Code::kInvalidArgument, "train.device: there is no GPU " + std::to_string(device) +
+    return {Code::kInvalidArgument, field + ": there is no GPU " + std::to_string(device) +
                                         ", they are 0 to " + std::to_string(count - 1)};
   }
   return taken(cudaSetDevice(static_cast<int>(device)), "the GPU");
@@ -62,9 +62,11 @@ Status find_device(std::uint32_t device) {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device) {
-  PHUB_RETURN_IF_ERROR(find_device(device));
+Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
+                                                         const std::string& field) {
+  PHUB_RETURN_IF_ERROR(find_device(device, field));
   std::unique_ptr<CudaRuntime> runtime(new CudaRuntime());
+  runtime->device_ = device;
   cudaDeviceProp properties = {};
   PHUB_RETURN_IF_ERROR(
       taken(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the GPU"));
@@ -96,6 +98,10 @@ CudaRuntime::~CudaRuntime() {
   }
 }
 
+Status CudaRuntime::make_current() {
+  return taken(cudaSetDevice(static_cast<int>(device_)), "the GPU");
+}
+
 Result<BlockPointer> CudaRuntime::device_memory(std::size_t bytes, const std::string& what) {
   auto block = std::make_unique<DeviceBlock>();
   block->bytes = bytes;
@@ -119,7 +125,9 @@ Result<BlockPointer> CudaRuntime::pinned_memory(std::size_t bytes, const std::st
 }
 
 Result<BlockPointer> CudaRuntime::register_host(std::span<std::byte> pages, bool read_only) {
-  const unsigned flags = read_only ? cudaHostRegisterReadOnly : cudaHostRegisterDefault;
+  // Portable: for all GPUs of the process.
+  const unsigned flags =
+      read_only ? cudaHostRegisterPortable | cudaHostRegisterReadOnly : cudaHostRegisterPortable;
   PHUB_RETURN_IF_ERROR(
       taken(cudaHostRegister(pages.data(), pages.size(), flags), "cudaHostRegister"));
   auto block = std::make_unique<RegisteredBlock>();

@@ -1,6 +1,7 @@
 // The runtime of a GPU: streams for lanes, CUDA graphs for recordings.
 //
-// Belongs to the thread that made it, whose current device is the runtime's from then on.
+// Belongs to the thread that made it, whose current device is the runtime's from then on, until
+// another one is made or made current.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,14 +17,16 @@ namespace phub::nn::cuda {
 
 class CudaRuntime : public Runtime {
  public:
-  // Errors: kNotFound without a GPU or a driver, kInvalidArgument names train.device, both with the
+  // Errors: kNotFound without a GPU or a driver, kInvalidArgument names `field`, both with the
   // cure; kFailedPrecondition for a GPU older than the kernels.
-  static Result<std::unique_ptr<CudaRuntime>> create(std::uint32_t device);
+  static Result<std::unique_ptr<CudaRuntime>> create(std::uint32_t device,
+                                                     const std::string& field = "train.device");
   ~CudaRuntime() override;
 
   cudaStream_t stream(Lane lane) const { return streams_[static_cast<std::size_t>(lane)]; }
   const std::string& device_name() const { return device_name_; }
 
+  Status make_current() override;
   Result<BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
   Result<BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
   Result<BlockPointer> register_host(std::span<std::byte> pages, bool read_only) override;
@@ -42,6 +45,7 @@ class CudaRuntime : public Runtime {
  private:
   CudaRuntime() = default;
 
+  std::uint32_t device_ = 0;
   std::string device_name_;
   std::array<cudaStream_t, kLanes> streams_ = {};
 };

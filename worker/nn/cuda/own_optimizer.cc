@@ -75,6 +75,16 @@ Status OwnOptimizer::make_tables(std::span<const ParameterSpec> parameters,
 }
 
 Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
+  PHUB_RETURN_IF_ERROR(publish(not_finite));
+  return apply(rule, not_finite);
+}
+
+Status OwnOptimizer::publish(int* not_finite) {
+  const KeyRange all{0, static_cast<std::uint32_t>(plain_->keys())};
+  return runtime_.launch(plain_->publish(all, not_finite), Lane::kCompute);
+}
+
+Status OwnOptimizer::apply(const OwnRule& rule, int* not_finite) {
   const auto local = local_rule(rule.kind);
   if (!local) {
     return {Code::kInvalidArgument,
@@ -82,7 +92,6 @@ Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
             "server"};
   }
   const KeyRange all{0, static_cast<std::uint32_t>(plain_->keys())};
-  PHUB_RETURN_IF_ERROR(runtime_.launch(plain_->publish(all, not_finite), Lane::kCompute));
   const kernels::cuda::OptimizerStep step{
       .tensors = tensors_->as<kernels::cuda::OptimizedTensor>(),
       .chunks = plain_->chunks(),

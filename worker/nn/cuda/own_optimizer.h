@@ -28,6 +28,12 @@ class OwnOptimizer {
   // Errors: kInvalidArgument for a rule without parameters (sum, mean).
   Status update(const OwnRule& rule, int* not_finite);
 
+  // The same in two parts, for who adds up the gradients of several devices between them: all
+  // gradients into their array, in gradient_type; and the step from there.
+  Status publish(int* not_finite);
+  Status apply(const OwnRule& rule, int* not_finite);
+  const Block& gradients() const { return plain_->gradient_array(); }
+
  private:
   explicit OwnOptimizer(Runtime& runtime) : runtime_(runtime) {}
 

@@ -12,12 +12,16 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-template <typename T>
-Result<BlockPointer> to_device(Runtime& runtime, const std::vector<T>& values) {
-  const std::size_t bytes = values.size() * sizeof(T);
-  PHUB_ASSIGN_OR_RETURN(auto block, runtime.device_memory(bytes, "tables of parameters"));
-  PHUB_RETURN_IF_ERROR(copy_now(runtime, block->address, values.data(), bytes));
-  return block;
+PlainPlaces one_behind_the_other(const LoweredRunner& runner, const PlainTypes& types) {
+  PlainPlaces places;
+  for (const ParameterLayout& layout : runner.lowered().parameters) {
+    const auto elements = static_cast<std::size_t>(layout.k * layout.c * layout.pixels);
+    places.parameters.push_back(places.parameter_bytes);
+    places.gradients.push_back(places.gradient_bytes);
+    places.parameter_bytes += rounded(elements * size_of(types.parameter));
+    places.gradient_bytes += rounded(elements * size_of(types.gradient));
+  }
+  return places;
 }
 
 }  // namespace
@@ -33,7 +37,14 @@ Status copy_now(Runtime& runtime, void* to, const void* from, std::size_t bytes)
 Result<std::unique_ptr<PlainParameters>> PlainParameters::create(Runtime& runtime,
                                                                  const LoweredRunner& runner,
                                                                  const PlainTypes& types) {
-  std::unique_ptr<PlainParameters> plain(new PlainParameters(runner, types));
+  return create(runtime, runner, types, one_behind_the_other(runner, types));
+}
+
+Result<std::unique_ptr<PlainParameters>> PlainParameters::create(Runtime& runtime,
+                                                                 const LoweredRunner& runner,
+                                                                 const PlainTypes& types,
+                                                                 PlainPlaces places) {
+  std::unique_ptr<PlainParameters> plain(new PlainParameters(runner, types, std::move(places)));
   PHUB_RETURN_IF_ERROR(plain->allocate(runtime));
   PHUB_RETURN_IF_ERROR(plain->fill(runtime, true, plain->load_));
   PHUB_RETURN_IF_ERROR(plain->fill(runtime, false, plain->publish_));
@@ -41,17 +52,11 @@ Result<std::unique_ptr<PlainParameters>> PlainParameters::create(Runtime& runtim
 }
 
 Status PlainParameters::allocate(Runtime& runtime) {
-  std::size_t parameters = 0, gradients = 0;
   for (const ParameterLayout& layout : runner_.lowered().parameters) {
     elements_.push_back(layout.k * layout.c * layout.pixels);
-    const auto elements = static_cast<std::size_t>(elements_.back());
-    parameter_offsets_.push_back(parameters);
-    gradient_offsets_.push_back(gradients);
-    parameters += rounded(elements * size_of(types_.parameter));
-    gradients += rounded(elements * size_of(types_.gradient));
   }
-  PHUB_ASSIGN_OR_RETURN(parameters_, runtime.device_memory(parameters, "parameters"));
-  PHUB_ASSIGN_OR_RETURN(gradients_, runtime.device_memory(gradients, "gradients"));
+  PHUB_ASSIGN_OR_RETURN(parameters_, runtime.device_memory(places_.parameter_bytes, "parameters"));
+  PHUB_ASSIGN_OR_RETURN(gradients_, runtime.device_memory(places_.gradient_bytes, "gradients"));
   return {};
 }
 
@@ -79,8 +84,8 @@ Status PlainParameters::fill(Runtime& runtime, bool loads, Table& table) const {
     }
   }
   table.first_chunk.push_back(static_cast<std::int64_t>(chunks.size()));
-  PHUB_ASSIGN_OR_RETURN(table.tensors_block, to_device(runtime, tensors));
-  PHUB_ASSIGN_OR_RETURN(table.chunks_block, to_device(runtime, chunks));
+  PHUB_ASSIGN_OR_RETURN(table.tensors_block, table_on_device(runtime, tensors));
+  PHUB_ASSIGN_OR_RETURN(table.chunks_block, table_on_device(runtime, chunks));
   return {};
 }
 
@@ -93,11 +98,11 @@ const kernels::cuda::TensorChunk* PlainParameters::Table::chunks() const {
 }
 
 void* PlainParameters::parameter(std::size_t key) const {
-  return parameters_->as<std::byte>(parameter_offsets_[key]);
+  return parameters_->as<std::byte>(places_.parameters[key]);
 }
 
 void* PlainParameters::gradient(std::size_t key) const {
-  return gradients_->as<std::byte>(gradient_offsets_[key]);
+  return gradients_->as<std::byte>(places_.gradients[key]);
 }
 
 kernels::cuda::LoadParameters PlainParameters::load(const KeyRange& keys) const {

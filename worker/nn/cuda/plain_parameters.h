@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/dtype.h"
@@ -22,11 +23,22 @@ struct PlainTypes {
   DataType gradient = DataType::kFloat32;
 };
 
+// Where keys lie in the two arrays, and how long those are, in bytes.
+struct PlainPlaces {
+  std::vector<std::size_t> parameters{}, gradients{};  // by key
+  std::size_t parameter_bytes = 0, gradient_bytes = 0;
+};
+
 class PlainParameters {
  public:
+  // Keys one behind the other.
   static Result<std::unique_ptr<PlainParameters>> create(Runtime& runtime,
                                                          const LoweredRunner& runner,
                                                          const PlainTypes& types);
+  static Result<std::unique_ptr<PlainParameters>> create(Runtime& runtime,
+                                                         const LoweredRunner& runner,
+                                                         const PlainTypes& types,
+                                                         PlainPlaces places);
 
   PlainParameters(const PlainParameters&) = delete;
   PlainParameters& operator=(const PlainParameters&) = delete;
@@ -35,6 +47,9 @@ class PlainParameters {
   std::int64_t elements(std::size_t key) const { return elements_[key]; }
   void* parameter(std::size_t key) const;
   void* gradient(std::size_t key) const;
+  // Both as wholes: what is between the keys is 0 unless somebody wrote to it.
+  const Block& parameter_array() const { return *parameters_; }
+  const Block& gradient_array() const { return *gradients_; }
 
   // Of the keys in the range. `not_finite` is the device's.
   kernels::cuda::LoadParameters load(const KeyRange& keys) const;
@@ -54,8 +69,8 @@ class PlainParameters {
     std::int64_t count() const { return first_chunk.back(); }
   };
 
-  PlainParameters(const LoweredRunner& runner, const PlainTypes& types)
-      : runner_(runner), types_(types) {}
+  PlainParameters(const LoweredRunner& runner, const PlainTypes& types, PlainPlaces places)
+      : runner_(runner), types_(types), places_(std::move(places)) {}
 
   Status allocate(Runtime& runtime);
   Status fill(Runtime& runtime, bool loads, Table& table) const;
@@ -63,12 +78,21 @@ class PlainParameters {
   const LoweredRunner& runner_;
   PlainTypes types_;
   std::vector<std::int64_t> elements_;  // by key
-  std::vector<std::size_t> parameter_offsets_, gradient_offsets_;
+  PlainPlaces places_;
   BlockPointer parameters_, gradients_;
   Table load_, publish_;
 };
 
 // Copies host values to the device and waits.
 Status copy_now(Runtime& runtime, void* to, const void* from, std::size_t bytes);
+
+// The values in memory of the device.
+template <typename T>
+Result<BlockPointer> table_on_device(Runtime& runtime, const std::vector<T>& values) {
+  const std::size_t bytes = values.size() * sizeof(T);
+  PHUB_ASSIGN_OR_RETURN(auto block, runtime.device_memory(bytes, "tables of parameters"));
+  PHUB_RETURN_IF_ERROR(copy_now(runtime, block->address, values.data(), bytes));
+  return block;
+}
 
 }  // namespace phub::nn::cuda

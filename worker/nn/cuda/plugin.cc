@@ -3,9 +3,12 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "worker/nn/cuda/cuda_program.h"
 #include "worker/nn/cuda/cuda_runtime.h"
+#include "worker/nn/cuda/gpu_group.h"
+#include "worker/nn/cuda/group_collectives.h"
 #include "worker/nn/cuda/planned_runner.h"
 
 namespace phub::nn::cuda {
@@ -22,25 +25,60 @@ std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
          ", " + std::to_string(runner.tuned()) + " engines measured now";
 }
 
+struct OneGpu {
+  CudaRuntime* runtime = nullptr;  // the program's
+  std::unique_ptr<CudaProgram> program{};
+};
+
+// A part of options.batch on one of the devices.
+Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
+                        std::uint32_t device, std::uint32_t batch) {
+  PHUB_ASSIGN_OR_RETURN(
+      auto runtime,
+      CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
+  PHUB_ASSIGN_OR_RETURN(
+      auto runner,
+      PlannedRunner::create(
+          *runtime, graph,
+          {.lowering = {.batch = batch, .compute_type = options.compute_type, .fuse = options.fuse},
+           .tune = options.tune,
+           .engine_cache = options.engine_cache,
+           .libraries = options.libraries,
+           .progress = options.progress}));
+  options.note(description(*runtime, *runner, options));
+  OneGpu gpu{.runtime = runtime.get()};
+  PHUB_ASSIGN_OR_RETURN(
+      gpu.program,
+      CudaProgram::create(graph, std::move(runtime), std::move(runner),
+                          {.batch = batch, .record = options.record, .note = options.note}));
+  return gpu;
+}
+
+Result<std::unique_ptr<Program>> make_several(const Graph& graph,
+                                              const DeviceProgramOptions& options) {
+  PHUB_RETURN_IF_ERROR(check_collectives(options));
+  std::vector<GpuRank> gpus;
+  std::vector<GroupDevice> ranks;
+  const auto parts = static_cast<std::uint32_t>(options.devices.size());
+  for (const std::uint32_t device : options.devices) {
+    auto made = make_one(graph, options, device, options.batch / parts);
+    if (!made) return made.error();
+    ranks.push_back({.device = device, .runtime = made->runtime});
+    gpus.push_back({.device = device, .program = std::move(made->program)});
+  }
+  PHUB_ASSIGN_OR_RETURN(auto collectives, make_collectives(ranks, options));
+  PHUB_ASSIGN_OR_RETURN(auto group,
+                        GpuGroup::create(std::move(gpus), std::move(collectives),
+                                         {.timeout = options.timeout, .note = options.note}));
+  return std::unique_ptr<Program>(std::move(group));
+}
+
 Result<std::unique_ptr<Program>> make_program(const Graph& graph,
                                               const DeviceProgramOptions& options) {
-  PHUB_ASSIGN_OR_RETURN(auto runtime, CudaRuntime::create(options.device));
-  PHUB_ASSIGN_OR_RETURN(
-      auto runner, PlannedRunner::create(
-                       *runtime, graph,
-                       {.lowering = {.batch = options.batch, .compute_type = options.compute_type},
-                        .fusion = options.fusion,
-                        .tune = options.tune,
-                        .engine_cache = options.engine_cache,
-                        .libraries = options.libraries,
-                        .note = options.note,
-                        .progress = options.progress}));
-  options.note(description(*runtime, *runner, options));
-  PHUB_ASSIGN_OR_RETURN(
-      auto program, CudaProgram::create(
-                        graph, std::move(runtime), std::move(runner),
-                        {.batch = options.batch, .record = options.record, .note = options.note}));
-  return std::unique_ptr<Program>(std::move(program));
+  if (options.devices.size() > 1) return make_several(graph, options);
+  const std::uint32_t device = options.devices.empty() ? options.device : options.devices.front();
+  PHUB_ASSIGN_OR_RETURN(OneGpu gpu, make_one(graph, options, device, options.batch));
+  return std::unique_ptr<Program>(std::move(gpu.program));
 }
 
 }  // namespace

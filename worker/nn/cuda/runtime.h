@@ -67,6 +67,9 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
   virtual ~Runtime() = default;
 
+  // Where one thread has several: the calls that follow, and libraries', are about this device.
+  virtual Status make_current() { return {}; }
+
   // Cleared to zeros. `what` is for errors: kResourceExhausted.
   virtual Result<BlockPointer> device_memory(std::size_t bytes, const std::string& what) = 0;
   virtual Result<BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) = 0;

@@ -52,19 +52,23 @@ Status StepStatus::tell(std::size_t slot, Lane lane) {
                        sizeof(StatusWord), lane);
 }
 
+std::optional<bool> StepStatus::look(std::size_t slot) const {
+  const StatusWord told = read(told_->as<std::uint64_t>(slot * sizeof(StatusWord)));
+  return told.step == step_ ? std::optional(told.not_finite == 0) : std::nullopt;
+}
+
+Status StepStatus::never_told(std::size_t slot) const {
+  return {Code::kInternal, "the GPU has done all its work and told nothing of slot " +
+                               std::to_string(slot) + " of step " + std::to_string(step_)};
+}
+
 Result<bool> StepStatus::wait(std::size_t slot) {
   constexpr std::uint32_t kSpins = 256;  // between two questions whether the device has failed
-  std::uint64_t* word = told_->as<std::uint64_t>(slot * sizeof(StatusWord));
   for (std::uint32_t spin = 1;; ++spin) {
-    const StatusWord told = read(word);
-    if (told.step == step_) return told.not_finite == 0;
+    if (const auto finite = look(slot)) return *finite;
     if (spin % kSpins != 0) continue;
     PHUB_ASSIGN_OR_RETURN(const bool idle, runtime_.idle());
-    if (idle && read(word).step != step_) {
-      return Status(Code::kInternal, "the GPU has done all its work and told nothing of slot " +
-                                         std::to_string(slot) + " of step " +
-                                         std::to_string(step_));
-    }
+    if (idle && !look(slot)) return never_told(slot);
     std::this_thread::yield();
   }
 }

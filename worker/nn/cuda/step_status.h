@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "common/base/status.h"
 #include "worker/nn/cuda/runtime.h"
@@ -34,6 +35,10 @@ class StepStatus {
   Status tell(std::size_t slot, Lane lane);
   // Waits until it has been told: whether all of the slot's numbers were finite.
   Result<bool> wait(std::size_t slot);
+  // The same at once; nothing: it has not been told yet.
+  std::optional<bool> look(std::size_t slot) const;
+  // What to say where the device has nothing left to do and has not told.
+  Status never_told(std::size_t slot) const;
 
  private:
   explicit StepStatus(Runtime& runtime) : runtime_(runtime) {}
