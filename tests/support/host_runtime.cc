@@ -85,6 +85,12 @@ Result<BlockPointer> HostRuntime::register_host(std::span<std::byte> pages, bool
   return BlockPointer(std::make_unique<Range>(*this, nullptr, pages));
 }
 
+Result<ExportedMemoryPointer> HostRuntime::exported_memory(std::size_t bytes, const std::string&) {
+  auto made = WalledMemory::create(bytes, options_.exports);
+  walled_.push_back(made);
+  return ExportedMemoryPointer(std::move(made));
+}
+
 Result<EventPointer> HostRuntime::make_event() {
   return EventPointer(std::make_unique<HostEvent>());
 }
@@ -153,7 +159,13 @@ void HostRuntime::do_one() {
   const NodeId chosen = ready[random_() % ready.size()];
   const auto work = std::move(pending_[chosen].work);
   pending_.erase(chosen);
+  for (const auto& memory : walled_) {
+    if (const auto alive = memory.lock()) alive->open();
+  }
   work();
+  for (const auto& memory : walled_) {
+    if (const auto alive = memory.lock()) alive->close();
+  }
 }
 
 Status HostRuntime::synchronise(const Event& event) {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <span>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "tests/support/lowered_interpreter.h"
+#include "tests/support/walled_memory.h"
 #include "worker/nn/cuda/lowered_runner.h"
 #include "worker/nn/cuda/runtime.h"
 
@@ -33,12 +35,16 @@ class HostRuntime : public nn::cuda::Runtime {
     bool registers = true;            // host memory can be registered
     bool registers_read_only = true;  // also such that is mapped so
     bool records = true;              // recordings can be made
+    bool exports = true;              // exported memory is a "dma-buf"
   };
   explicit HostRuntime(const Options& options) : options_(options), random_(options.seed) {}
 
   Result<nn::cuda::BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
   Result<nn::cuda::BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
   Result<nn::cuda::BlockPointer> register_host(std::span<std::byte> pages, bool read_only) override;
+  // No CPU reads or writes there but kernels, while they run (walled_memory.h).
+  Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
+                                                const std::string& what) override;
   Result<nn::cuda::EventPointer> make_event() override;
   Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
   Status launch(const nn::cuda::ProgramKernel& kernel, Lane lane) override;
@@ -82,6 +88,7 @@ class HostRuntime : public nn::cuda::Runtime {
   Options options_;
   std::mt19937 random_;
   std::map<const std::byte*, std::size_t> reachable_;
+  std::vector<std::weak_ptr<const WalledMemory>> walled_;
 
   std::map<NodeId, Node> pending_;
   NodeId next_ = 0;

@@ -51,6 +51,7 @@ Status PlainParameters::allocate(Runtime& runtime) {
     gradients += rounded(elements * size_of(types_.gradient));
   }
   PHUB_ASSIGN_OR_RETURN(parameters_, runtime.device_memory(parameters, "parameters"));
+  if (!types_.gradients.empty()) return {};
   PHUB_ASSIGN_OR_RETURN(gradients_, runtime.device_memory(gradients, "gradients"));
   return {};
 }
@@ -97,6 +98,7 @@ void* PlainParameters::parameter(std::size_t key) const {
 }
 
 void* PlainParameters::gradient(std::size_t key) const {
+  if (!types_.gradients.empty()) return types_.gradients[key];
   return gradients_->as<std::byte>(gradient_offsets_[key]);
 }
 
