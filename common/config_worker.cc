@@ -174,6 +174,15 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   const bool is_cuda = train.backend() == "cuda";
   check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
   check_devices(train, check);
+  check.unused_unless(is_cuda, "gpu_direct", "unless backend is \"cuda\"");
+  check.one_of("gpu_direct", train.gpu_direct(), {"auto", "required", "off"});
+  check.require(train.gpu_direct() != "required" || train.devices_size() <= 1, "gpu_direct",
+                "\"required\" contradicts devices: several GPUs push from the host's memory; use "
+                "\"auto\", or one GPU");
+  check.require(
+      train.gpu_direct() != "required" || train.accumulate() == 1, "gpu_direct",
+      "\"required\" contradicts accumulate: gradients are added up on the host before they "
+      "are pushed; use \"auto\", or remove accumulate");
   check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
@@ -211,6 +220,10 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(may_use_verbs, "verbs_devices", "with this transport");
   check.unused_unless(may_use_verbs, "verbs_gid_index", "with this transport");
   check.in_range("verbs_gid_index", config.verbs_gid_index(), 0U, 255U);
+  const bool wants_gpu_direct = config.train().gpu_direct() == "required";
+  check.require(!wants_gpu_direct || may_use_verbs, "transport",
+                "contradicts train.gpu_direct: \"required\", which needs verbs: use \"verbs\", or "
+                "gpu_direct: \"auto\"");
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
   check.in_range("chunk_kib", config.chunk_kib(), 1U, kChunkKibMax);

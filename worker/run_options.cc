@@ -105,6 +105,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .graph = std::move(network.graph),
           .backend = train::parse_backend_kind(config.train().backend()).value(),
           .compute_type = compute_type_of(config.train()),
+          .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
           .format = data_format(config.data().format()),
           .data_path = config.data().path(),
           .synthetic_images = config.data().synthetic_images(),

@@ -1,12 +1,15 @@
 // A CUDA program on a GPU, with its streams, graphs and registered memory, beside oneDNN in fp32.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/base/memory.h"
 #include "tests/cuda/device_environment.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
@@ -127,6 +130,54 @@ TEST_CASE("Gradients that overflow are told by the layer") {
     hooks.not_finite = 0;
     require(program->backward(hooks));
     CHECK((hooks.not_finite > 0) == (scale > 1.0));
+  }
+}
+
+TEST_CASE("Memory for adapters is cleared whole pages, and says whether it is a dma-buf") {
+  constexpr std::size_t kBytes = 100'000;
+  const auto runtime = require(CudaRuntime::create(0));
+  const auto memory = require(runtime->exported_memory(kBytes, "a test"));
+  REQUIRE(memory->bytes.size() == kBytes);
+  CHECK(reinterpret_cast<std::uintptr_t>(memory->bytes.data()) % page_bytes() == 0);
+  CHECK(static_cast<bool>(memory->dmabuf) == memory->no_dmabuf.empty());
+  const auto host = require(runtime->pinned_memory(kBytes, "a test"));
+  std::memset(host->address, 1, kBytes);
+  require(runtime->copy(host->address, memory->bytes.data(), kBytes, Lane::kDownload));
+  require(runtime->synchronise(Lane::kDownload));
+  const std::span values(host->as<std::byte>(), kBytes);
+  CHECK(std::count(values.begin(), values.end(), std::byte{0}) == kBytes);
+}
+
+TEST_CASE("Gradients that stay on the GPU for an adapter are those that are copied to the host") {
+  const Graph graph = phub::nn::testing::blocks();
+  std::vector<std::string> notes;
+  const auto copied = make_program(graph, {}, notes);
+  const auto exported = make_program(graph, {}, notes);
+  Descent on_host(copied->parameters(), 5), on_gpu(copied->parameters(), 5);
+  on_host.learning_rate = on_gpu.learning_rate = 0.0F;
+  std::size_t bytes = 0;
+  for (const auto& gradient : on_gpu.gradients) bytes += 4 * gradient.size();
+  const auto memory = require(exported->export_gradients(bytes));
+  std::vector<TypedBinding> bindings;
+  for (std::size_t key = 0, offset = 0; key < on_gpu.gradients.size(); ++key) {
+    const std::size_t size = 4 * on_gpu.gradients[key].size();
+    bindings.push_back(
+        {std::as_bytes(std::span(on_gpu.parameters[key])), memory->bytes.subspan(offset, size)});
+    offset += size;
+  }
+  require(copied->bind(on_host.bindings()));
+  require(exported->bind_exported(DataType::kFloat32, bindings, memory));
+  step(*copied, on_host, 1);
+  step(*exported, on_gpu, 1);
+
+  const auto runtime = require(CudaRuntime::create(0));
+  const auto host = require(runtime->pinned_memory(bytes, "a test"));
+  require(runtime->copy(host->address, memory->bytes.data(), bytes, Lane::kDownload));
+  require(runtime->synchronise(Lane::kDownload));
+  std::size_t offset = 0;
+  for (const auto& gradient : on_host.gradients) {
+    CHECK(distance(std::span(host->as<float>(offset), gradient.size()), gradient) < 1e-3);
+    offset += 4 * gradient.size();
   }
 }
 

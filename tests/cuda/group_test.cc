@@ -117,7 +117,7 @@ TEST_CASE("Images that come as bytes go with their moves to the GPU that has the
   const std::size_t gpus = GENERATE(as<std::size_t>{}, 1, 3);
   GroupRig rig(testing::image_by_image(), {.gpus = gpus});
   require(rig.group->bind(rig.own->bindings()));
-  const Shape shape = testing::image_by_image().input();
+  const Shape shape = testing::image_by_image().input_shape();
   const std::size_t pixels = rig.group->input_elements() / rig.group->batch();
   std::vector<std::uint8_t> bytes;
   std::vector<ImageMove> moves;

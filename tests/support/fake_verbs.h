@@ -5,7 +5,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace phub::fake_verbs {
 
@@ -23,7 +25,10 @@ struct Behaviour {
   int max_cqe = 65536;
   bool port_active = true;
   int registrations = -1;  // that still succeed, as with a low memlock; -1: all
-  bool dmabuf = false;     // the device registers dma-bufs
+  bool dmabuf = false;     // the device registers dma-bufs: files that can be mapped
+  // A module for peer memory: knows where this range, which no CPU can read, really is.
+  std::span<std::byte> peer_memory{};
+  std::byte* peer_memory_place = nullptr;
   bool refuse_resize = false;
   bool hold = false;      // writes wait in the send queue until `release`
   int poll_limit = 1024;  // completions that one poll returns at most

@@ -1,5 +1,7 @@
 // The libibverbs functions that PHub calls, for one device of one port.
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -61,6 +63,42 @@ int destroyed(T* object) {
   --world().objects;
   delete object;
   return 0;
+}
+
+// Where a registration finds the memory: the address itself, or what the module for peer memory
+// says. Null: nobody can read there. The kernel's own copy tells that without a signal.
+std::byte* place_of(std::byte* address, std::size_t bytes) {
+  const Behaviour& behaviour = world().behaviour;
+  const std::span<std::byte> peer = behaviour.peer_memory;
+  if (address >= peer.data() && address + bytes <= peer.data() + peer.size() && !peer.empty()) {
+    return behaviour.peer_memory_place + (address - peer.data());
+  }
+  std::byte read{};
+  const iovec to = {&read, 1};
+  const iovec from = {address, 1};
+  return ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == 1 ? address : nullptr;
+}
+
+// Null, with errno, when no more can be registered. REQUIRES: the lock.
+Region* made_region(ibv_pd* domain, void* address, std::byte* place, std::size_t bytes,
+                    int access) {
+  int& left = world().behaviour.registrations;
+  if (left == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  if (left > 0) --left;
+  auto* region = new Region{};
+  region->context = domain->context;
+  region->pd = domain;
+  region->addr = address;
+  region->length = bytes;
+  region->access = access;
+  region->place = place;
+  region->lkey = region->rkey = world().next_key++;
+  world().regions[region->rkey] = region;
+  ++world().objects;
+  return region;
 }
 
 }  // namespace
@@ -162,22 +200,12 @@ int ibv_dealloc_pd(struct ibv_pd* domain) {
 #undef ibv_reg_mr
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* domain, void* address, size_t bytes, int access) {
   const std::lock_guard lock(world().mutex);
-  int& left = world().behaviour.registrations;
-  if (left == 0) {
-    errno = ENOMEM;
+  auto* place = fake::place_of(static_cast<std::byte*>(address), bytes);
+  if (place == nullptr) {
+    errno = EFAULT;
     return nullptr;
   }
-  if (left > 0) --left;
-  auto* region = new fake::Region{};
-  region->context = domain->context;
-  region->pd = domain;
-  region->addr = address;
-  region->length = bytes;
-  region->access = access;
-  region->lkey = region->rkey = world().next_key++;
-  world().regions[region->rkey] = region;
-  ++world().objects;
-  return region;
+  return fake::made_region(domain, address, place, bytes, access);
 }
 
 struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* domain, void* address, size_t bytes, uint64_t,
@@ -185,18 +213,34 @@ struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* domain, void* address, size_t byt
   return ibv_reg_mr(domain, address, bytes, static_cast<int>(access));
 }
 
-// A "GPU's" memory is the process's own.
-struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd* domain, uint64_t, size_t bytes, uint64_t address,
-                                 int fd, int access) {
-  errno = world().behaviour.dmabuf ? EBADF : EOPNOTSUPP;
-  if (!world().behaviour.dmabuf || fd < 0) return nullptr;
-  return ibv_reg_mr(domain, reinterpret_cast<void*>(address), bytes, access);
+// The device's way to a "GPU's" memory is a mapping of its own of the descriptor's file.
+struct ibv_mr* ibv_reg_dmabuf_mr(struct ibv_pd* domain, uint64_t offset, size_t bytes,
+                                 uint64_t address, int fd, int access) {
+  const std::lock_guard lock(world().mutex);
+  if (!world().behaviour.dmabuf) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  void* place =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (place == MAP_FAILED) return nullptr;
+  fake::Region* region = fake::made_region(domain, reinterpret_cast<void*>(address),
+                                           static_cast<std::byte*>(place), bytes, access);
+  if (region == nullptr) {
+    ::munmap(place, bytes);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  region->mapped = bytes;
+  return region;
 }
 
 int ibv_dereg_mr(struct ibv_mr* mr) {
   const std::lock_guard lock(world().mutex);
+  auto* region = static_cast<fake::Region*>(mr);
   world().regions.erase(mr->rkey);
-  return fake::destroyed(static_cast<fake::Region*>(mr));
+  if (region->mapped > 0) ::munmap(region->place, region->mapped);
+  return fake::destroyed(region);
 }
 
 struct ibv_comp_channel* ibv_create_comp_channel(struct ibv_context* context) {

@@ -76,7 +76,8 @@ std::optional<ibv_wc_status> World::write(Pair& pair, const Send& send) {
       break_pair(target);
       return IBV_WC_REM_ACCESS_ERR;
     }
-    std::memcpy(reinterpret_cast<void*>(address), reinterpret_cast<void*>(send.source.addr), bytes);
+    const Region& to = *regions.at(send.request.wr.rdma.rkey);
+    std::memcpy(to.at(address), regions.at(send.source.lkey)->at(send.source.addr), bytes);
   }
   if (notifies) {
     ibv_wc arrived = {};

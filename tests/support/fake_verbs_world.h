@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -25,6 +26,12 @@ struct Queue : ibv_cq {
 
 struct Region : ibv_mr {
   int access = 0;
+  std::byte* place = nullptr;  // where the device finds what requests call `addr`
+  std::size_t mapped = 0;      // bytes there that are the region's own mapping
+
+  std::byte* at(std::uint64_t address) const {
+    return place + (address - reinterpret_cast<std::uint64_t>(addr));
+  }
 };
 
 struct Send {

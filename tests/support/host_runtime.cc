@@ -79,7 +79,13 @@ bool HostMachine::do_one() {
   const NodeId chosen = ready[random_() % ready.size()];
   const auto work = std::move(pending_[chosen].work);
   pending_.erase(chosen);
+  for (const auto& memory : walled_) {
+    if (const auto alive = memory.lock()) alive->open();
+  }
   work();
+  for (const auto& memory : walled_) {
+    if (const auto alive = memory.lock()) alive->close();
+  }
   return true;
 }
 
@@ -146,6 +152,12 @@ Status HostRuntime::count_call() {
   if (*calls_left_ == 0) return {Code::kInternal, "an illegal memory access was encountered"};
   --*calls_left_;
   return {};
+}
+
+Result<ExportedMemoryPointer> HostRuntime::exported_memory(std::size_t bytes, const std::string&) {
+  auto made = WalledMemory::create(bytes, options_.exports);
+  machine_->adopt(made);
+  return ExportedMemoryPointer(std::move(made));
 }
 
 Result<EventPointer> HostRuntime::make_event() {

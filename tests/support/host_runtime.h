@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "tests/support/lowered_interpreter.h"
+#include "tests/support/walled_memory.h"
 #include "worker/nn/cuda/lowered_runner.h"
 #include "worker/nn/cuda/runtime.h"
 
@@ -47,6 +48,8 @@ class HostMachine {
   // Some of what can be done; false: nothing can, all is done or stuck.
   bool do_one();
   void do_some();
+  // Memory with a wall, which is open while something is done.
+  void adopt(const std::shared_ptr<const WalledMemory>& memory) { walled_.push_back(memory); }
   // Lets what is stuck go on, without doing it.
   void release();
 
@@ -60,6 +63,7 @@ class HostMachine {
   std::map<NodeId, Node> pending_;
   NodeId next_ = 0;
   std::map<const std::byte*, std::size_t> pinned_;
+  std::vector<std::weak_ptr<const WalledMemory>> walled_;
 };
 
 class HostRuntime : public nn::cuda::Runtime {
@@ -71,6 +75,7 @@ class HostRuntime : public nn::cuda::Runtime {
     bool registers = true;            // host memory can be registered
     bool registers_read_only = true;  // also such that is mapped so
     bool records = true;              // recordings can be made
+    bool exports = true;              // exported memory is a "dma-buf"
   };
   explicit HostRuntime(const Options& options)
       : HostRuntime(options, std::make_shared<HostMachine>(options.seed)) {}
@@ -80,6 +85,9 @@ class HostRuntime : public nn::cuda::Runtime {
   Result<nn::cuda::BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
   Result<nn::cuda::BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
   Result<nn::cuda::BlockPointer> register_host(std::span<std::byte> pages, bool read_only) override;
+  // No CPU reads or writes there but kernels, while they run (walled_memory.h).
+  Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
+                                                const std::string& what) override;
   Result<nn::cuda::EventPointer> make_event() override;
   Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
   Status launch(const nn::cuda::ProgramKernel& kernel, Lane lane) override;

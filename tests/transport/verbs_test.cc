@@ -222,25 +222,6 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   CHECK_THAT(missing.error().message(), Catch::Contains("mlx5_7") && Catch::Contains("fake0"));
 }
 
-TEST_CASE("a GPU's memory is registered by dma-buf where the device says that it can") {
-  const Clean clean;
-  const auto opened = device();
-  const auto domain = std::move(*verbs::make_domain(*opened));
-  std::vector<std::byte> bytes(4096);
-  const verbs::Arena gpu(bytes, 3, 0);
-  CHECK_FALSE(verbs::registers_dmabuf(*domain));
-  const auto refused = verbs::register_memory(*domain, gpu, verbs::Access::kSource);
-  REQUIRE(!refused);
-  CHECK(refused.error().code() == Code::kFailedPrecondition);
-  CHECK_THAT(refused.error().message(), Catch::Contains("host's memory"));
-
-  fake_verbs::behaviour().dmabuf = true;
-  CHECK(verbs::registers_dmabuf(*domain));
-  const auto registered = verbs::register_memory(*domain, gpu, verbs::Access::kSource);
-  REQUIRE(registered);
-  CHECK((*registered)->addr == bytes.data());  // what work requests say
-}
-
 TEST_CASE("connections that are prepared and given up leave their room to others") {
   const Clean clean;
   fake_verbs::behaviour().max_cqe = 1000;

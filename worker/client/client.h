@@ -31,6 +31,8 @@ class ClientImpl final : public Client {
   Status register_keys(const std::vector<KeySpec>& keys) override;
   std::span<std::byte> gradient_bytes(KeyId key) override;
   std::span<const std::byte> parameter_bytes(KeyId key) const override;
+  ArrayLayout layout() const override;
+  Result<std::string> push_from(ExportedMemoryPointer gpu) override;
   Status push(KeyId key) override;
   Status wait(KeyId key) override { return wait_for(key); }
   Status wait_all() override { return wait_for(std::nullopt); }
@@ -86,6 +88,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
   const std::byte* parameters_ = nullptr;
   std::shared_ptr<Mapping> published_;
+  ExportedMemoryPointer gpu_gradients_;      // null: gradients are pushed from memory_
   std::unique_ptr<VerbsPorts> verbs_ports_;  // null: not looked for, or there is none
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;

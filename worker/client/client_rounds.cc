@@ -23,6 +23,39 @@ std::span<const std::byte> ClientImpl::parameter_bytes(KeyId key) const {
   return {parameters_ + plan_->key_offset[key] * width, keys_[key].elements * width};
 }
 
+ArrayLayout ClientImpl::layout() const {
+  PHUB_CHECK(plan_ != nullptr, "the layout of keys that are not registered");
+  const std::size_t width = size_of(options_.wire_type);
+  ArrayLayout layout{.offsets = {}, .bytes = plan_->arena_elements * width};
+  for (const std::uint64_t offset : plan_->key_offset) layout.offsets.push_back(offset * width);
+  return layout;
+}
+
+Result<std::string> ClientImpl::push_from(ExportedMemoryPointer gpu) {
+  PHUB_RETURN_IF_ERROR(check_key(0));
+  if (!progress_->idle()) {
+    return Status(Code::kFailedPrecondition, "push_from: wait for every push first");
+  }
+  for (std::size_t s = 0; s < choices_.size(); ++s) {
+    if (choices_[s].transport == "verbs") continue;
+    return Status(Code::kFailedPrecondition,
+                  "server " + membership_.servers[s]->address() + " is reached over " +
+                      choices_[s].transport + " (" + choices_[s].reason +
+                      "), and only transport verbs reads a GPU's memory");
+  }
+  if (const std::size_t needed = layout().bytes; gpu->bytes.size() < needed) {
+    return Status(Code::kInvalidArgument, "push_from: the gradients are " + std::to_string(needed) +
+                                              " bytes, the memory has " +
+                                              std::to_string(gpu->bytes.size()));
+  }
+  PHUB_ASSIGN_OR_RETURN(std::string how, verbs_ports_->add_source(gpu));
+  exchange_->use_verbs_source(
+      gpu->bytes, [this](const auto& device) { return verbs_ports_->source_key_on(device); });
+  exchange_->push_from(gpu->bytes.data());
+  gpu_gradients_ = std::move(gpu);
+  return how;
+}
+
 Status ClientImpl::check_key(KeyId key) const {
   if (!progress_) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
   if (key >= keys_.size()) {
@@ -103,9 +136,13 @@ Status ClientImpl::initialise() {
     return {Code::kFailedPrecondition,
             "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
   }
+  // What a GPU is to push is gradients: initial values come from the host all the same.
+  if (gpu_gradients_) exchange_->push_from(memory_->data() + gradients_offset_);
   for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
   pushes_.begin(keys_.size());  // nobody votes on initial values
-  return wait_all();
+  const Status status = wait_all();
+  if (status.ok() && gpu_gradients_) exchange_->push_from(gpu_gradients_->bytes.data());
+  return status;
 }
 
 Status ClientImpl::set_hyper(const Hyper& hyper) {

@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,13 @@ class Exchange final : private transport::Placement {
                        const transport::VerbsEndpoint* endpoint,
                        transport::VerbsConnection connection);
   void use_memory(const ExchangeMemory& memory) { memory_ = memory; }
+  // Gradients are pushed from here, laid out as the arena. REQUIRES: idle(); what shm and tcp send
+  // is the host's memory, and what verbs sends is registered (use_verbs_source).
+  void push_from(const std::byte* gradients) { memory_.gradients = gradients; }
+  // On every verbs connection, with the key that `key_on` has for its device.
+  void use_verbs_source(
+      std::span<const std::byte> bytes,
+      const std::function<std::uint32_t(const transport::verbs::OpenDevice&)>& key_on);
   std::vector<transport::Endpoint*> endpoints();
 
   // ---- the data path ----

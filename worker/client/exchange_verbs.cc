@@ -45,6 +45,18 @@ Status Exchange::connect_verbs(std::uint32_t server, std::uint32_t core, std::ui
   return {Code::kInternal, "an endpoint of another exchange"};
 }
 
+void Exchange::use_verbs_source(
+    std::span<const std::byte> bytes,
+    const std::function<std::uint32_t(const transport::verbs::OpenDevice&)>& key_on) {
+  for (const auto& lane : lanes_) {
+    const std::uint32_t key = key_on(lane->endpoint->device());
+    for (const Connection& connection : connections_) {
+      if (connection.endpoint != lane->endpoint.get()) continue;
+      lane->endpoint->use_second_source(connection.peer, {bytes, key});
+    }
+  }
+}
+
 std::vector<transport::Endpoint*> Exchange::endpoints() {
   std::vector<transport::Endpoint*> all = {shm_.get(), tcp_.get()};
   for (const auto& lane : lanes_) all.push_back(lane->endpoint.get());

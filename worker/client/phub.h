@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/exported_memory.h"
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
@@ -76,6 +77,12 @@ struct ClientOptions {
   ClientSecurity security = {};
 };
 
+// Where keys are in an array of all of them, in the wire type.
+struct ArrayLayout {
+  std::vector<std::size_t> offsets;  // bytes, by key
+  std::size_t bytes = 0;             // of the whole array
+};
+
 struct ClientStatistics {
   std::uint64_t bytes_pushed = 0;  // payload; over shm it is not moved
   std::uint64_t bytes_received = 0;
@@ -112,6 +119,17 @@ class Client {
     const auto bytes = parameter_bytes(key);
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
+
+  // How gradient_bytes' array is laid out. REQUIRES: register_keys succeeded.
+  virtual ArrayLayout layout() const = 0;
+
+  // From now on push sends what is in `gpu`, laid out so, which RDMA adapters read where it is: no
+  // CPU touches it. A key may be pushed when its gradient there is written, and not be written
+  // again before it was waited for. gradient_bytes goes on to be what initialise sends. Returns how
+  // the adapters read it, in words. Errors change nothing: kInvalidArgument for an array that is
+  // too short; kFailedPrecondition says which server or adapter it is refused by, with the cure.
+  // REQUIRES: register_keys; every push has been waited for.
+  virtual Result<std::string> push_from(ExportedMemoryPointer gpu) = 0;
 
   // Starts the exchange of one key. REQUIRES: the key has been waited for since its last push.
   virtual Status push(KeyId key) = 0;

@@ -1,5 +1,6 @@
 #include "worker/client/verbs_ports.h"
 
+#include "common/transport/verbs/gpu_source.h"
 #include "common/transport/verbs/route.h"
 
 namespace phub::client {
@@ -40,6 +41,27 @@ Result<transport::VerbsMemory> VerbsPorts::memory_on(
     PHUB_ASSIGN_OR_RETURN(registered, verbs::register_both(device, source, window));
   }
   return verbs::memory_of(registered);
+}
+
+Result<std::string> VerbsPorts::add_source(const ExportedMemoryPointer& gpu) {
+  std::vector<verbs::GpuSource> sources;
+  std::string how;
+  for (const auto& [device, registered] : registered_) {
+    PHUB_ASSIGN_OR_RETURN(verbs::GpuSource source, verbs::register_gpu(*registered->domain, *gpu));
+    how += (how.empty() ? "" : "; ") + device->name + " by " + verbs::name_of(source.path);
+    if (!source.refused.empty()) how += " (" + source.refused + ")";
+    sources.push_back(std::move(source));
+  }
+  auto source = sources.begin();
+  for (const auto& [device, registered] : registered_) {
+    registered->gpu_source = std::move(source++->registration);
+    registered->gpu = gpu;
+  }
+  return how;
+}
+
+std::uint32_t VerbsPorts::source_key_on(const verbs::OpenDevice& device) const {
+  return registered_.at(&device)->gpu_source->lkey;
 }
 
 }  // namespace phub::client

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/exported_memory.h"
 #include "common/transport/verbs/port_choice.h"
 #include "common/transport/verbs/registered.h"
 #include "worker/client/rendezvous.h"
@@ -30,6 +31,12 @@ class VerbsPorts {
   Result<transport::VerbsMemory> memory_on(
       const std::shared_ptr<const transport::verbs::OpenDevice>& device,
       std::span<std::byte> source, std::span<std::byte> window);
+
+  // `gpu` as a second source on every device that has memory registered, or on none. Returns how
+  // the devices read it, in words. Error: register_gpu's, of the first device that cannot.
+  Result<std::string> add_source(const ExportedMemoryPointer& gpu);
+  // Of that source there. REQUIRES: add_source succeeded, and memory_on was called for the device.
+  std::uint32_t source_key_on(const transport::verbs::OpenDevice& device) const;
 
  private:
   VerbsPorts() = default;

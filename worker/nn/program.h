@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/exported_memory.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "worker/nn/graph.h"
@@ -105,6 +106,17 @@ class Program {
   virtual bool binds(DataType /*type*/) const { return false; }
   virtual Status bind_typed(DataType /*type*/, std::span<const TypedBinding> /*bindings*/) {
     return {Code::kInvalidArgument, "this backend's parameters and gradients are fp32"};
+  }
+  // The same with gradients in `exported`, memory of the program's device that network adapters may
+  // read (each binding's gradient is a part of it), so that none is copied to the host. Then a hook
+  // says of gradients that they are written there.
+  virtual Result<ExportedMemoryPointer> export_gradients(std::size_t /*bytes*/) {
+    return Status(Code::kFailedPrecondition,
+                  "this backend's gradients are not in a GPU's memory that could be exported");
+  }
+  virtual Status bind_exported(DataType /*type*/, std::span<const TypedBinding> /*bindings*/,
+                               ExportedMemoryPointer /*exported*/) {
+    return {Code::kInvalidArgument, "this backend exports no gradients"};
   }
   // Instead: parameters, gradients and the optimizer's state are the program's own. Then hooks are
   // told the loss only, and update(), after backward, makes the step; gradients that are not finite

@@ -50,6 +50,13 @@ class Exchanger {
   }
   virtual void use_wire_arrays() {}
 
+  // Instead of wire_gradient, what is pushed is in a GPU's memory, which network adapters read:
+  // Client::layout and Client::push_from. After use_wire_arrays; then pushes are push_checked.
+  virtual ArrayLayout layout() const { return {}; }
+  virtual Result<std::string> push_from(const ExportedMemoryPointer& /*gpu*/) {
+    return Status(Code::kFailedPrecondition, "gradients do not leave this process");
+  }
+
   // Takes the initial parameters from the gradient arrays; worker 0's become everyone's. Called
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;

@@ -41,6 +41,14 @@ class RemoteExchanger : public Exchanger {
   }
   void use_wire_arrays() override { uses_wire_arrays_ = true; }
 
+  ArrayLayout layout() const override { return client_->layout(); }
+  Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
+    PHUB_CHECK(uses_wire_arrays_, "a GPU writes gradients as they travel");
+    auto how = client_->push_from(gpu);
+    if (how) gradients_on_gpu_ = true;
+    return how;
+  }
+
   Status initialise() override {
     const auto keys = static_cast<KeyId>(in_flight_.size());
     for (KeyId key = 0; key < keys; ++key) to_wire(key);
@@ -59,6 +67,9 @@ class RemoteExchanger : public Exchanger {
   Status push(KeyId key) override {
     PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
     if (!uses_wire_arrays_) to_wire(key);
+    if (votes_ && gradients_on_gpu_) {
+      return {Code::kInternal, "gradients on a GPU are looked at there: push_checked"};
+    }
     if (votes_ && !overflow_) {
       const auto wire = client_->gradient_bytes(key);
       overflow_ = !kernels::all_finite({wire.data(), wire_}, wire.size() / size_of(wire_));
@@ -131,6 +142,7 @@ class RemoteExchanger : public Exchanger {
   bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;
   bool uses_wire_arrays_ = false;
+  bool gradients_on_gpu_ = false;
   mutable std::optional<Shadow> shadow_;  // only with a 16-bit wire type
 };
 

@@ -11,6 +11,7 @@
 #include "worker/nn/models.h"
 #include "worker/nn/program.h"
 #include "worker/train/checkpoint.h"
+#include "worker/train/gpu_direct.h"
 #include "worker/train/initialise.h"
 #include "worker/train/reporter.h"
 #include "worker/train/session_data.h"
@@ -319,7 +320,11 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> program = std::move(network);
-  PHUB_RETURN_IF_ERROR(bind(*program, *exchanger, options.accumulate > 1));
+  const bool on_gpu = options.backend == BackendKind::kCuda;
+  PHUB_RETURN_IF_ERROR(bind_direct(*program, *exchanger,
+                                   {.wanted = on_gpu ? options.gpu_direct : GpuDirect::kOff,
+                                    .sums = options.accumulate > 1,
+                                    .note = options.cuda.program.note}));
   std::unique_ptr<EventFile> events;
   if (!options.tensorboard.empty()) {
     PHUB_ASSIGN_OR_RETURN(events,

@@ -17,6 +17,7 @@
 #include "worker/nn/graph.h"
 #include "worker/train/backends.h"
 #include "worker/train/exchanger.h"
+#include "worker/train/gpu_direct.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
 
@@ -29,6 +30,7 @@ struct SessionOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   CudaOptions cuda{};
+  GpuDirect gpu_direct = GpuDirect::kAuto;  // of backend cuda
 
   DataFormat format = DataFormat::kIdx;
   std::filesystem::path data_path{};

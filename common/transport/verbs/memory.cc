@@ -21,6 +21,18 @@ std::string memlock_text() {
          " KiB: raise it (ulimit -l unlimited, LimitMEMLOCK=infinity in the unit)";
 }
 
+Status refused_dmabuf(const ibv_pd& domain, std::size_t bytes) {
+  const int error = errno;
+  const std::string device = ibv_get_device_name(domain.context->device);
+  const std::string what = error == EOPNOTSUPP || error == ENOSYS
+                               ? device + " or its driver registers none"
+                               : "registering " + std::to_string(bytes >> 10U) + " KiB with " +
+                                     device +
+                                     " (can it reach the GPU over PCIe, is the IOMMU in its way?)";
+  errno = error;
+  return errno_status(what, Code::kFailedPrecondition);
+}
+
 Status refused(const ibv_pd& domain, std::size_t bytes) {
   const int error = errno;
   const std::string what = "registering " + std::to_string(bytes >> 10U) + " KiB with " +
@@ -37,12 +49,6 @@ Status refused(const ibv_pd& domain, std::size_t bytes) {
 
 }  // namespace
 
-bool registers_dmabuf(ibv_pd& domain) {
-  // No such buffer: a device that can complains of the descriptor, another one of the call.
-  const Registration none(ibv_reg_dmabuf_mr(&domain, 0, 1, 0, -1, 0));
-  return none != nullptr || errno == EBADF;
-}
-
 Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access access) {
   const auto bytes = arena.bytes;
   if (arena.dmabuf_fd < 0) {
@@ -51,16 +57,10 @@ Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access 
     if (!registration) return refused(domain, bytes.size());
     return registration;
   }
-  if (!registers_dmabuf(domain)) {
-    return Status(Code::kFailedPrecondition,
-                  std::string(ibv_get_device_name(domain.context->device)) +
-                      " or its driver cannot register dma-buf memory; gradients go through the "
-                      "host's memory");
-  }
   Registration registration(ibv_reg_dmabuf_mr(&domain, arena.dmabuf_offset, bytes.size(),
                                               reinterpret_cast<std::uint64_t>(bytes.data()),
                                               arena.dmabuf_fd, flags_of(access)));
-  if (!registration) return refused(domain, bytes.size());
+  if (!registration) return refused_dmabuf(domain, bytes.size());
   return registration;
 }
 

@@ -29,11 +29,8 @@ struct Arena {
 };
 
 // Pins the arena until the registration is destroyed. Errors name memlock, the device's limits and
-// the cure; kFailedPrecondition for a dma-buf that the device cannot register: the caller's
-// gradients then go through the host's memory.
+// the cure; kFailedPrecondition for a dma-buf that the device cannot register (gpu_source.h has
+// what is tried then).
 Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access access);
-
-// Whether the device and its driver register dma-bufs at all.
-bool registers_dmabuf(ibv_pd& domain);
 
 }  // namespace phub::transport::verbs

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "common/base/exported_memory.h"
 #include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 
@@ -16,6 +17,9 @@ struct Registered {
   Registration source;
   Registration window;
   std::span<std::byte> window_bytes;
+  // A second source, a GPU's memory, if there is one; the memory goes after its registration.
+  ExportedMemoryPointer gpu;
+  Registration gpu_source;
 };
 
 // `source`: what our writes come from; `window`: where the peers' go. Both outlive the result.

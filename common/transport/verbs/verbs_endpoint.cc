@@ -35,6 +35,13 @@ Loss loss_of(const ibv_wc& done, bool is_receive) {
       return Loss::kError;
   }
 }
+
+std::uint32_t key_of(const VerbsConnection& connection, const std::byte* data) {
+  const auto& second = connection.second;
+  const auto offset = reinterpret_cast<std::uintptr_t>(data) -
+                      reinterpret_cast<std::uintptr_t>(second.bytes.data());
+  return offset < second.bytes.size() ? second.key : connection.source_key;
+}
 }  // namespace
 
 std::size_t VerbsEndpoint::room(PeerId id) const {
@@ -59,7 +66,7 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
   const std::uint64_t window = connection.peer.window_address;
   const std::byte* const mirrored = connection.mirrored;
   const std::uint32_t interval = peer.signal_interval;
-  const std::uint32_t source_key = connection.source_key;
+  const std::uint32_t source_key = key_of(connection, writes.front().data);
   const std::uint32_t window_key = connection.peer.window_key;
   std::uint64_t request_id = verbs::request_id(peer.tag, peer.posted);
   ibv_send_wr* request = sends_.data();

@@ -27,6 +27,12 @@ class Layout {
   virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
 };
 
+// A registration beside the connection's own that writes may come from.
+struct VerbsSource {
+  std::span<const std::byte> bytes;  // addresses only: it may be a device's memory
+  std::uint32_t key = 0;             // lkey, of the connection's domain
+};
+
 // A connection that is being made. What it holds outlives its queue pair.
 struct VerbsConnection {
   UniqueFd socket;               // the stream of the set-up: liveness
@@ -39,6 +45,7 @@ struct VerbsConnection {
   std::uint32_t refill = 1;  // receives that may be missing before they are posted again
   verbs::Introduction own;
   std::uint32_t source_key = 0;         // of the registration that our writes come from
+  VerbsSource second;                   // those from here are another's; may be empty
   const std::byte* mirrored = nullptr;  // VerbsMemory's
   verbs::Introduction peer;             // filled in when the peer has told it
 };
@@ -75,6 +82,11 @@ class VerbsEndpoint final : public Endpoint {
   // Posts the receives: before the peer's first write can arrive. Error: kResourceExhausted at
   // max_peers.
   Result<PeerId> add(VerbsConnection connection);
+  // Writes to the peer may come from there too. The writes of one post are of one registration.
+  // REQUIRES: no write from the source before this one is on its way.
+  void use_second_source(PeerId peer, const VerbsSource& source) {
+    peers_[peer].connection.second = source;
+  }
 
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
   std::size_t room(PeerId peer) const override;

@@ -90,10 +90,21 @@ Status CudaProgram::bind(std::span<const Binding> bindings) {
 }
 
 Status CudaProgram::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
+  return bind_exported(type, bindings, nullptr);
+}
+
+Result<ExportedMemoryPointer> CudaProgram::export_gradients(std::size_t bytes) {
+  return runtime_->exported_memory(bytes, "gradients");
+}
+
+Status CudaProgram::bind_exported(DataType type, std::span<const TypedBinding> bindings,
+                                  ExportedMemoryPointer exported) {
   PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
   PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: recorded passes have addresses");
-  PHUB_ASSIGN_OR_RETURN(
-      exchange_, ParameterExchange::create(*runtime_, *runner_, type, bindings, options_.note));
+  const auto where = exported != nullptr ? GradientsAt::kDevice : GradientsAt::kHost;
+  PHUB_ASSIGN_OR_RETURN(exchange_, ParameterExchange::create(*runtime_, *runner_, {type, where},
+                                                             bindings, options_.note));
+  exported_ = std::move(exported);
   parameters_changed_ = true;
   return {};
 }

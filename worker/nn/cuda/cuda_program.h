@@ -50,6 +50,9 @@ class CudaProgram : public Program {
   Status bind(std::span<const Binding> bindings) override;
   bool binds(DataType) const override { return true; }
   Status bind_typed(DataType type, std::span<const TypedBinding> bindings) override;
+  Result<ExportedMemoryPointer> export_gradients(std::size_t bytes) override;
+  Status bind_exported(DataType type, std::span<const TypedBinding> bindings,
+                       ExportedMemoryPointer exported) override;
   Status keep_parameters(std::span<const std::vector<float>> initial) override;
   Status update(const OwnRule& rule) override;
 
@@ -109,6 +112,7 @@ class CudaProgram : public Program {
   std::unique_ptr<StepStatus> status_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<StateMirror> states_;
+  ExportedMemoryPointer exported_;               // null: gradients are copied to the host
   std::unique_ptr<ParameterExchange> exchange_;  // one of the two
   std::unique_ptr<OwnOptimizer> own_;
   BlockPointer host_output_;           // of either pass; made when it is asked for

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "kernels/cuda/training_kernels.h"
+#include "worker/nn/cuda/cuda_export.h"
 #include "worker/nn/cuda/device.h"
 
 namespace phub::nn::cuda {
@@ -134,6 +135,11 @@ Result<BlockPointer> CudaRuntime::register_host(std::span<std::byte> pages, bool
   block->address = pages.data();
   block->bytes = pages.size();
   return BlockPointer(std::move(block));
+}
+
+Result<ExportedMemoryPointer> CudaRuntime::exported_memory(std::size_t bytes,
+                                                           const std::string& what) {
+  return export_device_memory(bytes, what);
 }
 
 Result<EventPointer> CudaRuntime::make_event() {

@@ -30,6 +30,8 @@ class CudaRuntime : public Runtime {
   Result<BlockPointer> device_memory(std::size_t bytes, const std::string& what) override;
   Result<BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) override;
   Result<BlockPointer> register_host(std::span<std::byte> pages, bool read_only) override;
+  Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
+                                                const std::string& what) override;
   Result<EventPointer> make_event() override;
   Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
   Status launch(const ProgramKernel& kernel, Lane lane) override;

@@ -61,6 +61,10 @@ class GpuGroup : public Program {
   Status bind(std::span<const Binding> bindings) override;
   bool binds(DataType) const override { return true; }
   Status bind_typed(DataType type, std::span<const TypedBinding> bindings) override;
+  Result<ExportedMemoryPointer> export_gradients(std::size_t /*bytes*/) override {
+    return Status(Code::kFailedPrecondition,
+                  "several GPUs (train.devices) push their slices from the host's memory");
+  }
   // Each GPU keeps all parameters and updates them alike, from gradients that are summed by an
   // all-reduce.
   Status keep_parameters(std::span<const std::vector<float>> initial) override;

@@ -56,6 +56,7 @@ Status PlainParameters::allocate(Runtime& runtime) {
     elements_.push_back(layout.k * layout.c * layout.pixels);
   }
   PHUB_ASSIGN_OR_RETURN(parameters_, runtime.device_memory(places_.parameter_bytes, "parameters"));
+  if (!types_.gradients.empty()) return {};
   PHUB_ASSIGN_OR_RETURN(gradients_, runtime.device_memory(places_.gradient_bytes, "gradients"));
   return {};
 }
@@ -102,6 +103,7 @@ void* PlainParameters::parameter(std::size_t key) const {
 }
 
 void* PlainParameters::gradient(std::size_t key) const {
+  if (!types_.gradients.empty()) return types_.gradients[key];
   return gradients_->as<std::byte>(places_.gradients[key]);
 }
 

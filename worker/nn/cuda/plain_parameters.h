@@ -21,6 +21,7 @@ namespace phub::nn::cuda {
 struct PlainTypes {
   DataType parameter = DataType::kFloat32;
   DataType gradient = DataType::kFloat32;
+  std::vector<std::byte*> gradients = {};  // by key, where somebody has memory for them; else empty
 };
 
 // Where keys lie in the two arrays, and how long those are, in bytes.

@@ -38,13 +38,14 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
       CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
   PHUB_ASSIGN_OR_RETURN(
       auto runner,
-      PlannedRunner::create(
-          *runtime, graph,
-          {.lowering = {.batch = batch, .compute_type = options.compute_type, .fuse = options.fuse},
-           .tune = options.tune,
-           .engine_cache = options.engine_cache,
-           .libraries = options.libraries,
-           .progress = options.progress}));
+      PlannedRunner::create(*runtime, graph,
+                            {.lowering = {.batch = batch, .compute_type = options.compute_type},
+                             .fusion = options.fusion,
+                             .tune = options.tune,
+                             .engine_cache = options.engine_cache,
+                             .libraries = options.libraries,
+                             .note = options.note,
+                             .progress = options.progress}));
   options.note(description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
   PHUB_ASSIGN_OR_RETURN(

@@ -12,6 +12,7 @@
 #include <string>
 #include <variant>
 
+#include "common/base/exported_memory.h"
 #include "common/base/status.h"
 #include "kernels/cuda/training_arguments.h"
 
@@ -75,6 +76,10 @@ class Runtime {
   virtual Result<BlockPointer> pinned_memory(std::size_t bytes, const std::string& what) = 0;
   // Makes memory that is there (whole pages) pinned. Errors say why it cannot be.
   virtual Result<BlockPointer> register_host(std::span<std::byte> pages, bool read_only) = 0;
+  // Device memory that network adapters may be able to read; whether it could be exported for
+  // them is said in it. Kernels write to it, copies do not. May outlive the runtime.
+  virtual Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
+                                                        const std::string& what) = 0;
   virtual Result<EventPointer> make_event() = 0;
 
   // Queued; host memory is pinned and stays as it is until the copy is done.
