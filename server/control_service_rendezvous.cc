@@ -165,6 +165,14 @@ grpc::Status RendezvousService::Leave(grpc::ServerContext* /*context*/,
   return to_grpc(leave(*request));
 }
 
+bool RendezvousService::audits_refusal() {
+  const std::lock_guard lock(refusals_mutex_);
+  const auto now = TokenBucket::Clock::now();
+  if (refusals_.wait(now) > TokenBucket::Clock::duration::zero()) return false;
+  refusals_.take(now);
+  return true;
+}
+
 grpc::Status RendezvousService::Snapshot(grpc::ServerContext* context,
                                          const control::SnapshotRequest* request,
                                          control::TakeReply* reply) {
@@ -176,8 +184,9 @@ grpc::Status RendezvousService::Snapshot(grpc::ServerContext* context,
   const Principal member{.role = Role::kWorker,
                          .tenant = {},
                          .name = "worker " + std::to_string(request->worker_index())};
-  return gate_.audited(member, "snapshot take", to_string(name_of(*job)),
-                       snapshot(*context, *job, *request, *reply));
+  const Status outcome = snapshot(*context, *job, *request, *reply);
+  if (!outcome.ok() && !audits_refusal()) return to_grpc(outcome);
+  return gate_.audited(member, "snapshot take", to_string(name_of(*job)), outcome);
 }
 
 }  // namespace phub::server

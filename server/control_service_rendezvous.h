@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "proto/control.grpc.pb.h"
 #include "server/control_service_gate.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
+#include "server/token_bucket.h"
 
 namespace phub::server {
 
@@ -58,11 +60,16 @@ class RendezvousService final : public control::Rendezvous::Service {
   Result<JobView> job_of(const control::SnapshotRequest& request);
   Status snapshot(const grpc::ServerContext& context, const JobView& job,
                   const control::SnapshotRequest& request, control::TakeReply& reply);
+  // Whether a refusal of a member is audited: one a second, after a few at once, so that a worker
+  // which asks for ever pushes nobody else's acts out of the log.
+  bool audits_refusal();
 
   JobTable& table_;
   const Offer offer_;
   Snapshotter* const snapshotter_;
   const Gate gate_;
+  std::mutex refusals_mutex_;
+  TokenBucket refusals_{1.0, 16.0, TokenBucket::Clock::now()};
 };
 
 }  // namespace phub::server

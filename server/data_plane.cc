@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/base/affinity.h"
+#include "common/transport/tcp/sealed_stream.h"
 #include "kernels/reduce.h"
 #include "server/core_cpus.h"
 #include "server/pinned_data_plane.h"
@@ -118,6 +119,10 @@ Room PinnedDataPlane::room() const {
     std::uint64_t touched = job.memory->resident_bytes();
     for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
     for (const auto& shard : job.shards) touched += shard->held_bytes();
+    if (offered().sealing) {
+      const auto connected = std::count(job.connected.begin(), job.connected.end(), true);
+      touched += static_cast<std::uint64_t>(connected) * transport::SealedStream::buffer_bytes();
+    }
     room.admitted_bytes += pinned;
     room.untouched_bytes += pinned - std::min(pinned, touched);
   }

@@ -75,8 +75,10 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
       ->excludes(file);
   create.add_option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
+      ->allow_extra_args(false)
       ->excludes(file);
   create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
+      ->allow_extra_args(false)
       ->excludes(file);
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");

@@ -97,6 +97,9 @@ TEST_CASE("Where no engine runs, a failed run is not told as a lack of engines")
   const Status unplanned = bench.fastest().error();
   CHECK(unplanned.code() == Code::kNotFound);
   CHECK_THAT(unplanned.message(), Catch::Contains("none of 1") && Catch::Contains("not for this"));
+  // What another process leaves no room for is no property of the engines.
+  bench.refused[1] = Status(Code::kResourceExhausted, "out of memory");
+  CHECK(bench.fastest().error().code() == Code::kResourceExhausted);
   Bench none;
   CHECK(none.fastest().error().code() == Code::kNotFound);
 }

@@ -36,6 +36,7 @@ class Adapter final : public train::Exchanger {
   std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
   void use_wire_arrays() override { uses_wire_arrays = true; }
   ArrayLayout layout() const override { return layout_; }
+  Status reaches_gpus() const override { return {}; }
   Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
     ++asked;
     if (!refusal.ok()) return refusal;

@@ -80,6 +80,28 @@ TEST_CASE("A collective that never ends is given up at the deadline, with those 
   }
 }
 
+TEST_CASE("GPUs whose steps are not the same are no group") {
+  const Graph graph = phub::nn::testing::blocks();
+  const auto machine = std::make_shared<testing::HostMachine>(1);
+  std::vector<GpuRank> gpus;
+  std::vector<testing::HostRuntime*> runtimes;
+  for (const bool fuse : {true, false}) {
+    auto runtime = std::make_unique<testing::HostRuntime>(testing::HostRuntime::Options{}, machine);
+    runtimes.push_back(runtime.get());
+    auto lowered = require(lower(graph, {.batch = 2, .fuse = fuse}));
+    auto runner = std::make_unique<testing::HostRunner>(*runtime, std::move(lowered));
+    gpus.push_back(
+        {testing::device_of(gpus.size()),
+         require(CudaProgram::create(graph, std::move(runtime), std::move(runner), {.batch = 2}))});
+  }
+  auto collectives = std::make_unique<testing::HostCollectives>(
+      runtimes, machine, testing::HostCollectives::Options{});
+  const auto group = GpuGroup::create(std::move(gpus), std::move(collectives), {});
+  REQUIRE_FALSE(group);
+  CHECK(group.error().code() == Code::kFailedPrecondition);
+  CHECK_THAT(group.error().message(), Contains("train.devices: GPU 5") && Contains("one model"));
+}
+
 TEST_CASE("A collective that is refused ends the group") {
   for (const std::size_t number : {1U, 4U, 9U}) {
     GroupRig rig(testing::image_by_image(),

@@ -69,6 +69,7 @@ class ClientImpl final : public Client {
   Status connect_verbs(std::uint32_t server, const DataTarget& target);
   Status start();
   Status check_key(KeyId key) const;
+  Status start_push(KeyId key);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
   bool hopeless() const;
   Status wait_for(std::optional<KeyId> key);
@@ -92,6 +93,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<VerbsPorts> verbs_ports_;  // null: not looked for, or there is none
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;
+  bool initialising_ = false;  // until all initial values are answered
   std::uint64_t rounds_ = 0;
   RoundPushes pushes_;  // since the last vote, where there are votes
   std::chrono::steady_clock::time_point wait_start_;

@@ -66,6 +66,14 @@ Status ClientImpl::check_key(KeyId key) const {
 }
 
 Status ClientImpl::push(KeyId key) {
+  if (initialising_) {
+    return {Code::kFailedPrecondition,
+            "push: initial values are not all there yet; call initialise again"};
+  }
+  return start_push(key);
+}
+
+Status ClientImpl::start_push(KeyId key) {
   PHUB_RETURN_IF_ERROR(check_key(key));
   if (!progress_->ready(key)) {
     return {Code::kFailedPrecondition,
@@ -137,12 +145,14 @@ Status ClientImpl::initialise() {
             "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
   }
   // What a GPU is to push is gradients: initial values come from the host all the same.
+  initialising_ = true;
   if (gpu_gradients_) exchange_->push_from(memory_->data() + gradients_offset_);
-  for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(push(key));
+  for (KeyId key = 0; key < keys_.size(); ++key) PHUB_RETURN_IF_ERROR(start_push(key));
   pushes_.begin(keys_.size());  // nobody votes on initial values
-  const Status status = wait_all();
-  if (status.ok() && gpu_gradients_) exchange_->push_from(gpu_gradients_->bytes.data());
-  return status;
+  PHUB_RETURN_IF_ERROR(wait_all());
+  if (gpu_gradients_) exchange_->push_from(gpu_gradients_->bytes.data());
+  initialising_ = false;
+  return {};
 }
 
 Status ClientImpl::set_hyper(const Hyper& hyper) {

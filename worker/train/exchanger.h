@@ -53,6 +53,10 @@ class Exchanger {
   // Instead of wire_gradient, what is pushed is in a GPU's memory, which network adapters read:
   // Client::layout and Client::push_from. After use_wire_arrays; then pushes are push_checked.
   virtual ArrayLayout layout() const { return {}; }
+  // Whether push_from can be asked at all: before the memory is there.
+  virtual Status reaches_gpus() const {
+    return {Code::kFailedPrecondition, "gradients do not leave this process"};
+  }
   virtual Result<std::string> push_from(const ExportedMemoryPointer& /*gpu*/) {
     return Status(Code::kFailedPrecondition, "gradients do not leave this process");
   }

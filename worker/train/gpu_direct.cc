@@ -25,11 +25,9 @@ Result<Direct> agree(nn::Program& network, Exchanger& exchanger, bool sums) {
     return Status(Code::kFailedPrecondition,
                   "this backend does not write gradients as they travel");
   }
+  PHUB_RETURN_IF_ERROR(exchanger.reaches_gpus());
   exchanger.use_wire_arrays();
   Direct direct{.memory = nullptr, .layout = exchanger.layout(), .how = {}};
-  if (direct.layout.offsets.empty()) {
-    return Status(Code::kFailedPrecondition, "gradients do not leave this process");
-  }
   PHUB_ASSIGN_OR_RETURN(direct.memory, network.export_gradients(direct.layout.bytes));
   PHUB_ASSIGN_OR_RETURN(direct.how, exchanger.push_from(direct.memory));
   return direct;

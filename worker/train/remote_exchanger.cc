@@ -42,6 +42,13 @@ class RemoteExchanger : public Exchanger {
   void use_wire_arrays() override { uses_wire_arrays_ = true; }
 
   ArrayLayout layout() const override { return client_->layout(); }
+  Status reaches_gpus() const override {
+    if (client_->transport() == "verbs") return {};
+    return {Code::kFailedPrecondition, "the servers are reached over " +
+                                           std::string(client_->transport()) + " (" +
+                                           std::string(client_->transport_reason()) +
+                                           "), and only transport verbs reads a GPU's memory"};
+  }
   Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
     PHUB_CHECK(uses_wire_arrays_, "a GPU writes gradients as they travel");
     auto how = client_->push_from(gpu);

@@ -48,6 +48,13 @@ std::string Tuning::complaint() const {
 }
 
 Status Tuning::error() const {
+  // What does not fit now may fit another time: nothing to be remembered.
+  const auto no_room = std::find_if(failed.begin(), failed.end(), [](const FailedEngine& engine) {
+    return engine.why.code() == Code::kResourceExhausted;
+  });
+  if (no_room != failed.end()) {
+    return no_room->why.with_context("engine " + std::to_string(no_room->choice.engine));
+  }
   const auto ran = std::find_if(failed.begin(), failed.end(), has_run);
   if (ran != failed.end()) {
     return ran->why.with_context("engine " + std::to_string(ran->choice.engine) +

@@ -26,7 +26,8 @@ class Collectives {
 
   virtual std::size_t ranks() const = 0;
   // A region has a slice for each rank. Rank r's slice r becomes the sum of everyone's slice r,
-  // rounded to `type` after each addition; its other slices stay as they are.
+  // rounded to `type` on the way (NCCL: as its algorithm does, which depends on its version and on
+  // how GPUs are connected); its other slices stay as they are.
   virtual Status reduce_scatter(std::span<void* const> regions, std::size_t slice_elements,
                                 DataType type, Lane lane) = 0;
   // Likewise; everyone's slice r becomes rank r's.

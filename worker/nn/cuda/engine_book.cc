@@ -33,10 +33,11 @@ Status EngineBook::supports(const OpGraph& graph) {
   const auto [place, is_new] = supported_.try_emplace(key);
   if (!is_new) return place->second;
   if (options_.tune) {
+    // That heuristics list engines does not say that one of them can be planned.
     const auto found = candidates(target_, graph, Search::kThorough);
-    const Status none(Code::kNotFound, context(graph) + ": no engine of cuDNN takes it");
-    if (!found) place->second = found.error();
-    if (found && found->empty()) place->second = none;
+    if (!found) return place->second = found.error();
+    const auto plan = plan_first(target_, graph, *found, options_.workspace_limit);
+    if (!plan) place->second = plan.error();
     return place->second;
   }
   auto plan = first(graph);
@@ -102,7 +103,7 @@ Result<TimedRun> EngineBook::timed(const GraphStep& step, const EngineChoice& ch
   PHUB_ASSIGN_OR_RETURN(auto made, CudnnPlan::create(target_, step.graph, choice));
   const std::shared_ptr<const CudnnPlan> plan = std::move(made);
   if (plan->workspace_bytes() > options_.workspace_limit) {
-    return Status(Code::kResourceExhausted, "its workspace is above the limit");
+    return Status(Code::kNotFound, "its workspace is above the limit");
   }
   PHUB_ASSIGN_OR_RETURN(void* const room,
                         workspace(static_cast<std::size_t>(plan->workspace_bytes())));

@@ -54,6 +54,7 @@ class Judge {
     const auto unfused = device_.microseconds(block.unfused);
     if (!fused) tell_failure(block, "fused", fused.error());
     if (!unfused) tell_failure(block, "unfused", unfused.error());
+    if (!fused && !unfused) return BlockVerdict::kNeither;
     if (!unfused) return BlockVerdict::kFused;
     if (!fused && fused.error().code() == Code::kResourceExhausted) return BlockVerdict::kUnfused;
     return remembered(block, {fused ? *fused : kNever, *unfused});

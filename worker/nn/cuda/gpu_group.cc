@@ -8,6 +8,27 @@
 #include "common/base/splitmix.h"
 
 namespace phub::nn::cuda {
+namespace {
+
+bool equal(const std::vector<Segment>& a, const std::vector<Segment>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Segment& x, const Segment& y) {
+    return x.first == y.first && x.last == y.last && x.layers == y.layers;
+  });
+}
+
+// Whether what is told of one program's steps and layers holds for the other.
+bool have_one_schedule(const CudaProgram& a, const CudaProgram& b) {
+  return equal(a.segments(Pass::kForward), b.segments(Pass::kForward)) &&
+         equal(a.segments(Pass::kInference), b.segments(Pass::kInference)) &&
+         a.runner().lowered().backward.size() == b.runner().lowered().backward.size() &&
+         std::equal(a.marks().begin(), a.marks().end(), b.marks().begin(), b.marks().end(),
+                    [](const GradientMark& x, const GradientMark& y) {
+                      return x.end == y.end && x.layer == y.layer;
+                    });
+}
+
+}  // namespace
+
 std::uint64_t noise_of(std::uint64_t noise, std::size_t rank) {
   return rank == 0 ? noise : splitmix64(noise, rank);
 }
@@ -16,6 +37,13 @@ Result<std::unique_ptr<GpuGroup>> GpuGroup::create(std::vector<GpuRank> gpus,
                                                    std::unique_ptr<Collectives> collectives,
                                                    const GpuGroupOptions& options) {
   PHUB_CHECK(!gpus.empty() && collectives->ranks() == gpus.size(), "a rank for each GPU");
+  for (const GpuRank& gpu : gpus) {
+    if (have_one_schedule(*gpus.front().program, *gpu.program)) continue;
+    return Status(Code::kFailedPrecondition,
+                  "train.devices: GPU " + std::to_string(gpu.device) +
+                      " would run other steps than GPU " + std::to_string(gpus.front().device) +
+                      ": use GPUs of one model, or one of them (train.device)");
+  }
   std::unique_ptr<GpuGroup> group(new GpuGroup(std::move(gpus), std::move(collectives), options));
   PHUB_RETURN_IF_ERROR(group->make_events());
   return group;
@@ -35,6 +63,21 @@ Status GpuGroup::make_events() {
 GpuGroup::~GpuGroup() {
   // Nothing may still write to memory that goes now; what does not end is aborted.
   if (failed_.ok()) static_cast<void>(settle());
+  if (!failed_.ok() && !come_to_rest()) {
+    // A wait would have no end. The process keeps what the devices may still write to.
+    options_.note("a GPU still works on what failed: its memory is left to the end of the process");
+    static_cast<void>(collectives_.release());
+    static_cast<void>(exchange_.release());
+    for (auto& check : own_checks_) static_cast<void>(check.release());
+    for (auto& own : own_) static_cast<void>(own.release());
+    for (Events& events : events_) {
+      for (EventPointer* event : {&events.upload, &events.part, &events.downloads}) {
+        static_cast<void>(event->release());
+      }
+    }
+    for (GpuRank& gpu : gpus_) static_cast<void>(gpu.program.release());
+    return;
+  }
   for (GpuRank& gpu : gpus_) {
     for (const Lane lane : {Lane::kCompute, Lane::kUpload, Lane::kDownload}) {
       static_cast<void>(gpu.program->runtime().synchronise(lane));
@@ -54,6 +97,7 @@ GpuGroup::~GpuGroup() {
 Status GpuGroup::ended_by(const Status& status) {
   if (status.ok() || !failed_.ok()) return failed_;
   failed_ = status;
+  options_.note(status.message());  // at once: an abort may have to wait for a GPU
   collectives_->abort();
   return failed_;
 }

@@ -10,7 +10,8 @@
 //
 // What is not exchanged: batches are normalised GPU by GPU, and running statistics are those of the
 // first GPU. They go to the others before an evaluation and when the host has read (and perhaps
-// changed) them, so a run that is resumed from a checkpoint has the bits of one that went on.
+// changed) them, so a run that is resumed from a checkpoint has the bits of one that went on, where
+// collectives have the same bits each time.
 // Dropout draws for each GPU its own masks.
 //
 // Passes are recorded as in CudaProgram; collectives are queued between recordings, never in one.
@@ -112,6 +113,8 @@ class GpuGroup : public Program {
   Result<bool> wait_told(std::size_t slot);
   // Until no GPU has anything left to do.
   Status settle();
+  // After a failure: whether they all come to rest before the timeout.
+  bool come_to_rest();
   // By rank, at once. Errors end the group: of a GPU, of a collective, or as it takes too long.
   Result<std::vector<bool>> find_busy(std::chrono::steady_clock::time_point start);
 

@@ -142,6 +142,21 @@ Status GpuGroup::settle() {
   }
 }
 
+bool GpuGroup::come_to_rest() {
+  const auto start = Clock::now();
+  const auto is_busy = [](GpuRank& gpu) {
+    Runtime& runtime = gpu.program->runtime();
+    static_cast<void>(runtime.make_current());
+    const auto idle = runtime.idle();
+    return idle && !*idle;  // one that failed does nothing more
+  };
+  while (std::any_of(gpus_.begin(), gpus_.end(), is_busy)) {
+    if (Clock::now() - start > options_.timeout) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 Result<std::vector<bool>> GpuGroup::find_busy(Clock::time_point start) {
   std::vector<bool> busy(n());
   std::string names;

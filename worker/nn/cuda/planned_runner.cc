@@ -23,6 +23,7 @@ Result<std::unique_ptr<PlannedRunner>> PlannedRunner::create(const CudaRuntime& 
       std::make_unique<EngineBook>(*runner->target_, *runner->cache_,
                                    EngineBookOptions{.tune = options.tune, .note = options.note});
   PHUB_ASSIGN_OR_RETURN(Lowered lowered, runner->lower_with(graph, options));
+  runner->book_->free_workspace();  // what blocks were timed with; the network's memory comes next
   PHUB_ASSIGN_OR_RETURN(runner->network_,
                         PlannedNetwork::create(*runner->book_, std::move(lowered),
                                                {.compute_type = options.lowering.compute_type,
@@ -31,6 +32,7 @@ Result<std::unique_ptr<PlannedRunner>> PlannedRunner::create(const CudaRuntime& 
 }
 
 Result<Lowered> PlannedRunner::lower_with(const Graph& graph, const PlannedRunnerOptions& options) {
+  if (options.chosen != nullptr) return *options.chosen;
   if (options.fusion == Fusion::kUnfused) {
     LoweringOptions unfused = options.lowering;
     unfused.fuse = false;

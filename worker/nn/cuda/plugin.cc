@@ -30,9 +30,9 @@ struct OneGpu {
   std::unique_ptr<CudaProgram> program{};
 };
 
-// A part of options.batch on one of the devices.
+// A part of options.batch on one of the devices; lowered as `like` is, unless that is null.
 Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
-                        std::uint32_t device, std::uint32_t batch) {
+                        std::uint32_t device, std::uint32_t batch, const CudaProgram* like) {
   PHUB_ASSIGN_OR_RETURN(
       auto runtime,
       CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
@@ -42,11 +42,13 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
                             {.lowering = {.batch = batch, .compute_type = options.compute_type},
                              .fusion = options.fusion,
                              .tune = options.tune,
+                             .chosen = like != nullptr ? &like->runner().lowered() : nullptr,
                              .engine_cache = options.engine_cache,
                              .libraries = options.libraries,
                              .note = options.note,
                              .progress = options.progress}));
-  options.note(description(*runtime, *runner, options));
+  options.note(like != nullptr ? runtime->device_name() + ", the same"
+                               : description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
   PHUB_ASSIGN_OR_RETURN(
       gpu.program,
@@ -62,7 +64,9 @@ Result<std::unique_ptr<Program>> make_several(const Graph& graph,
   std::vector<GroupDevice> ranks;
   const auto parts = static_cast<std::uint32_t>(options.devices.size());
   for (const std::uint32_t device : options.devices) {
-    auto made = make_one(graph, options, device, options.batch / parts);
+    // What is fused is chosen once: the group runs all by one schedule.
+    const CudaProgram* const like = gpus.empty() ? nullptr : gpus.front().program.get();
+    auto made = make_one(graph, options, device, options.batch / parts, like);
     if (!made) return made.error();
     ranks.push_back({.device = device, .runtime = made->runtime});
     gpus.push_back({.device = device, .program = std::move(made->program)});
@@ -78,7 +82,7 @@ Result<std::unique_ptr<Program>> make_program(const Graph& graph,
                                               const DeviceProgramOptions& options) {
   if (options.devices.size() > 1) return make_several(graph, options);
   const std::uint32_t device = options.devices.empty() ? options.device : options.devices.front();
-  PHUB_ASSIGN_OR_RETURN(OneGpu gpu, make_one(graph, options, device, options.batch));
+  PHUB_ASSIGN_OR_RETURN(OneGpu gpu, make_one(graph, options, device, options.batch, nullptr));
   return std::unique_ptr<Program>(std::move(gpu.program));
 }
 
