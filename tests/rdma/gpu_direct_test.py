@@ -50,18 +50,17 @@ class GpuDirect(JobTest):
         return ended, checkpoint.read_bytes() if checkpoint.exists() else None
 
     def test_both_ways_train_to_the_same_bits(self):
-        for wire in ("fp32", "fp16"):
-            ended, through_host = self.train("off", f"host-{wire}", "--wire-type", wire)
-            for error, status in ended:
-                self.assertEqual(status, 0, error)
-                self.assertNotIn("gradients go", error)
-            ended, direct = self.train("required", f"gpu-{wire}", "--wire-type", wire, preload=True)
-            for error, status in ended:
-                self.assertEqual(status, 0, error)
-                self.assertRegex(error, "gradients go from the GPU's memory to the network: rxe[01] "
-                                        "by dma-buf")
-            self.assertIsNotNone(direct)
-            self.assertEqual(direct, through_host)
+        ended, through_host = self.train("off", "host", "--wire-type", "fp16")
+        for error, status in ended:
+            self.assertEqual(status, 0, error)
+            self.assertNotIn("gradients go", error)
+        ended, direct = self.train("required", "gpu", "--wire-type", "fp16", preload=True)
+        for error, status in ended:
+            self.assertEqual(status, 0, error)
+            self.assertRegex(error, "gradients go from the GPU's memory to the network: rxe[01] "
+                                    "by dma-buf")
+        self.assertIsNotNone(direct)
+        self.assertEqual(direct, through_host)
 
     def test_what_software_rdma_refuses_is_told_and_gradients_go_through_the_host(self):
         ended, checkpoint = self.train("auto", "refused")
