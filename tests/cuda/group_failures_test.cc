@@ -80,6 +80,18 @@ TEST_CASE("A collective that never ends is given up at the deadline, with those 
   }
 }
 
+TEST_CASE("Memory that begins where other memory does hides none of it") {
+  testing::MemoryRanges ranges;
+  const std::vector<std::byte> pages(4096);
+  ranges.add(pages.data(), pages.size());
+  ranges.add(pages.data(), 8);
+  CHECK(ranges.cover(pages.data() + 8, 4088));
+  ranges.remove(pages.data(), 8);
+  CHECK(ranges.cover(pages.data(), 4096));
+  ranges.remove(pages.data(), 4096);
+  CHECK_FALSE(ranges.cover(pages.data(), 1));
+}
+
 TEST_CASE("GPUs whose steps are not the same are no group") {
   const Graph graph = phub::nn::testing::blocks();
   const auto machine = std::make_shared<testing::HostMachine>(1);

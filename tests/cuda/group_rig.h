@@ -20,6 +20,7 @@ namespace phub::nn::cuda::testing {
 
 using phub::testing::HostCollectives;
 using phub::testing::HostMachine;
+using phub::testing::MemoryRanges;
 
 // Numbers of GPUs that are not their ranks.
 inline std::uint32_t device_of(std::size_t rank) { return static_cast<std::uint32_t>(rank) + 4; }

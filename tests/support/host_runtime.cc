@@ -29,8 +29,6 @@ struct HostRuntime::HostRecording : Recording {
 
 namespace {
 
-using Ranges = std::map<const std::byte*, std::size_t>;
-
 // Memory that copies may touch, while it lives. `Owner`: whose it is.
 template <typename Owner>
 class Range : public Block {
@@ -40,19 +38,12 @@ class Range : public Block {
     bytes = memory.size();
     owner_.adopt(address, bytes);
   }
-  ~Range() override { owner_.forget(address); }
+  ~Range() override { owner_.forget(address, bytes); }
 
  private:
   Owner& owner_;
   std::unique_ptr<std::byte[]> own_;
 };
-
-bool covers(const Ranges& ranges, const void* address, std::size_t bytes) {
-  const auto* start = static_cast<const std::byte*>(address);
-  return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
-    return start >= range.first && start + bytes <= range.first + range.second;
-  });
-}
 
 Status misuse(const std::string& what) { return {Code::kInternal, "the host's runtime: " + what}; }
 
@@ -100,28 +91,22 @@ void HostMachine::release() {
   }
 }
 
-void HostMachine::adopt(const void* address, std::size_t bytes) {
-  pinned_[static_cast<const std::byte*>(address)] = bytes;
-}
+void HostMachine::adopt(const void* address, std::size_t bytes) { pinned_.add(address, bytes); }
 
-void HostMachine::forget(const void* address) {
-  pinned_.erase(static_cast<const std::byte*>(address));
-}
+void HostMachine::forget(const void* address, std::size_t bytes) { pinned_.remove(address, bytes); }
 
 bool HostMachine::reaches(const void* address, std::size_t bytes) const {
-  return covers(pinned_, address, bytes);
+  return pinned_.cover(address, bytes);
 }
 
-void HostRuntime::adopt(const void* address, std::size_t bytes) {
-  reachable_[static_cast<const std::byte*>(address)] = bytes;
-}
+void HostRuntime::adopt(const void* address, std::size_t bytes) { reachable_.add(address, bytes); }
 
-void HostRuntime::forget(const void* address) {
-  reachable_.erase(static_cast<const std::byte*>(address));
+void HostRuntime::forget(const void* address, std::size_t bytes) {
+  reachable_.remove(address, bytes);
 }
 
 bool HostRuntime::reaches(const void* address, std::size_t bytes) const {
-  return covers(reachable_, address, bytes) || machine_->reaches(address, bytes);
+  return reachable_.cover(address, bytes) || machine_->reaches(address, bytes);
 }
 
 Result<BlockPointer> HostRuntime::memory(std::size_t bytes, bool pinned) {
@@ -295,8 +280,8 @@ HostRunner::HostRunner(HostRuntime& runtime, nn::cuda::Lowered lowered)
 }
 
 HostRunner::~HostRunner() {
-  runtime_.forget(interpreter_.memory().data());
-  runtime_.forget(keys_);
+  runtime_.forget(interpreter_.memory().data(), interpreter_.memory().size_bytes());
+  runtime_.forget(keys_, interpreter_.dropout_keys().size_bytes());
 }
 
 Status HostRunner::run(nn::cuda::Pass pass, std::size_t first, std::size_t last) {

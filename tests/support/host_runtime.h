@@ -11,7 +11,9 @@
 // Owned by a test; one thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -30,6 +32,27 @@
 #include "worker/nn/cuda/runtime.h"
 
 namespace phub::testing {
+
+// What copies may touch. Ranges may begin at one address: pages that are registered, and a block in
+// the first of them.
+class MemoryRanges {
+ public:
+  void add(const void* address, std::size_t bytes) { ranges_.emplace(at(address), bytes); }
+  // REQUIRES: it was added.
+  void remove(const void* address, std::size_t bytes) {
+    ranges_.erase(ranges_.find({at(address), bytes}));
+  }
+  bool cover(const void* address, std::size_t bytes) const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& range) {
+      return at(address) >= range.first && at(address) + bytes <= range.first + range.second;
+    });
+  }
+
+ private:
+  static const std::byte* at(const void* address) { return static_cast<const std::byte*>(address); }
+
+  std::multiset<std::pair<const std::byte*, std::size_t>> ranges_;
+};
 
 // What waits to be done on all devices of a test.
 class HostMachine {
@@ -55,14 +78,14 @@ class HostMachine {
 
   // Pinned memory.
   void adopt(const void* address, std::size_t bytes);
-  void forget(const void* address);
+  void forget(const void* address, std::size_t bytes);
   bool reaches(const void* address, std::size_t bytes) const;
 
  private:
   std::mt19937 random_;
   std::map<NodeId, Node> pending_;
   NodeId next_ = 0;
-  std::map<const std::byte*, std::size_t> pinned_;
+  MemoryRanges pinned_;
   std::vector<std::weak_ptr<const WalledMemory>> walled_;
 };
 
@@ -111,7 +134,7 @@ class HostRuntime : public nn::cuda::Runtime {
   // What a runner does, and its memory.
   Status queue(Lane lane, std::function<void()> work);
   void adopt(const void* address, std::size_t bytes);
-  void forget(const void* address);
+  void forget(const void* address, std::size_t bytes);
 
   // From now on it does so many calls, then fails for good.
   void fail_after(std::size_t calls) { calls_left_ = calls; }
@@ -136,7 +159,7 @@ class HostRuntime : public nn::cuda::Runtime {
 
   Options options_;
   std::shared_ptr<HostMachine> machine_;
-  std::map<const std::byte*, std::size_t> reachable_;
+  MemoryRanges reachable_;
   std::optional<std::size_t> calls_left_;
 
   std::array<Front, nn::cuda::kLanes> fronts_;
