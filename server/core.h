@@ -80,8 +80,8 @@ class Core final : private transport::Placement {
     std::binary_semaphore done{0};
   };
 
-  // A tenant's turn at weight 1, when others wait: some ten chunks over tcp, as many as are answered
-  // together while they are in the cache.
+  // A tenant's turn at weight 1, when others wait: some ten chunks over tcp, as many as are
+  // answered together while they are in the cache.
   static constexpr std::chrono::microseconds kTurn{100};
 
   Core(const CoreOptions& options, std::uint32_t max_connections);

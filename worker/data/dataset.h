@@ -17,8 +17,8 @@ struct Dataset {
   std::uint32_t channels = 0;
   std::uint32_t height = 0;
   std::uint32_t width = 0;
-  std::uint32_t classes = 0;           // every label is below
-  std::vector<std::uint8_t> pixels{};  // [image][row][column][channel]
+  std::uint32_t classes = 0;            // every label is below
+  std::vector<std::uint8_t> pixels{};   // [image][row][column][channel]
   std::vector<std::uint16_t> labels{};  // [image]
   // Of each channel, where white is 1: what normalisation subtracts and divides by.
   std::vector<float> mean{};

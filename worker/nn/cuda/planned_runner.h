@@ -24,8 +24,8 @@ struct PlannedRunnerOptions {
   LoweringOptions lowering;  // but for what is fused
   Fusion fusion = Fusion::kTuned;
   bool tune = false;
-  const Lowered* chosen = nullptr;  // instead: as another GPU with the same work has it
-  std::filesystem::path engine_cache{};            // empty: nothing is remembered
+  const Lowered* chosen = nullptr;       // instead: as another GPU with the same work has it
+  std::filesystem::path engine_cache{};  // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
   std::function<void(std::string_view)> note = [](std::string_view) {};
   std::function<void(std::size_t, std::size_t)> progress = [](std::size_t, std::size_t) {};
