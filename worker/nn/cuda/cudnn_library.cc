@@ -5,25 +5,13 @@
 #include <array>
 #include <string_view>
 
+#include "worker/nn/cuda/library_search.h"
+
 namespace phub::nn::cuda {
 namespace {
 
 constexpr const char* kFile = "libcudnn.so.9";
 constexpr std::size_t kOldestVersion = 90800;
-
-// Below a folder that holds a Python environment's packages, a toolkit, or the library itself.
-constexpr std::array<const char*, 4> kBelow = {"", "lib", "lib64", "nvidia/cudnn/lib"};
-constexpr std::array<const char*, 2> kToolkits = {"/usr/local/cuda/lib64", "/usr/local/cudnn/lib"};
-
-std::vector<std::filesystem::path> candidates(const std::vector<std::filesystem::path>& folders) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& folder : folders) {
-    for (const char* below : kBelow) files.push_back(folder / below / kFile);
-  }
-  files.emplace_back(kFile);  // the dynamic linker's own search
-  for (const char* folder : kToolkits) files.push_back(std::filesystem::path(folder) / kFile);
-  return files;
-}
 
 template <typename Function>
 bool find(void* library, const char* name, Function& function) {
@@ -40,21 +28,16 @@ CudnnLibrary::~CudnnLibrary() {
 Result<std::unique_ptr<CudnnLibrary>> CudnnLibrary::open(
     const std::vector<std::filesystem::path>& folders) {
   std::unique_ptr<CudnnLibrary> library(new CudnnLibrary());
-  std::string tried;
-  for (const std::filesystem::path& file : candidates(folders)) {
-    if (file.is_absolute() && !std::filesystem::exists(file)) {
-      tried += "\n  " + file.string() + ": not there";
-      continue;
-    }
-    const Status loaded = library->load(file);
-    if (loaded.ok()) return library;
-    if (loaded.code() == Code::kFailedPrecondition) return loaded;
-    tried += "\n  " + loaded.message();
-  }
-  return Status(Code::kNotFound,
-                "cuDNN 9 was not found: install it (NVIDIA's package, or the Python wheel "
-                "nvidia-cudnn-cu13) and name its folder in PHUB_CUDA_PATH. Tried:" +
-                    tried);
+  const LibrarySearch search{
+      .file = kFile,
+      .in_wheels = "nvidia/cudnn/lib",
+      .toolkits = {"/usr/local/cuda/lib64", "/usr/local/cudnn/lib"},
+      .missing =
+          "cuDNN 9 was not found: install it (NVIDIA's package, or the Python wheel "
+          "nvidia-cudnn-cu13) and name its folder in PHUB_CUDA_PATH."};
+  PHUB_RETURN_IF_ERROR(load_first(
+      search, folders, [&](const std::filesystem::path& file) { return library->load(file); }));
+  return library;
 }
 
 Status CudnnLibrary::load(const std::filesystem::path& file) {

@@ -4,27 +4,14 @@
 
 #include <array>
 
+#include "worker/nn/cuda/library_search.h"
+
 namespace phub::nn::cuda {
 namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
 constexpr int kOldestVersion = 21800;  // communicators that do not block, as a whole
 constexpr int kNextMajor = 30000;
-
-// Below a folder that holds a Python environment's packages, a toolkit, or the library itself.
-constexpr std::array<const char*, 4> kBelow = {"", "lib", "lib64", "nvidia/nccl/lib"};
-constexpr std::array<const char*, 3> kToolkits = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib",
-                                                  "/usr/local/nccl/lib"};
-
-std::vector<std::filesystem::path> candidates(const std::vector<std::filesystem::path>& folders) {
-  std::vector<std::filesystem::path> files;
-  for (const auto& folder : folders) {
-    for (const char* below : kBelow) files.push_back(folder / below / kFile);
-  }
-  files.emplace_back(kFile);  // the dynamic linker's own search
-  for (const char* folder : kToolkits) files.push_back(std::filesystem::path(folder) / kFile);
-  return files;
-}
 
 // Functions by name; remembers which are missing.
 class Symbols {
@@ -57,23 +44,17 @@ NcclLibrary::~NcclLibrary() {
 Result<std::unique_ptr<NcclLibrary>> NcclLibrary::open(
     const std::vector<std::filesystem::path>& folders) {
   std::unique_ptr<NcclLibrary> library(new NcclLibrary());
-  std::string tried;
-  for (const std::filesystem::path& file : candidates(folders)) {
-    if (file.is_absolute() && !std::filesystem::exists(file)) {
-      tried += "\n  " + file.string() + ": not there";
-      continue;
-    }
-    const Status loaded = library->load(file);
-    if (loaded.ok()) return library;
-    if (loaded.code() == Code::kFailedPrecondition) return loaded;
-    tried += "\n  " + loaded.message();
-  }
-  return Status(
-      Code::kNotFound,
-      "train.devices: several GPUs need NCCL 2, which was not found: install it (NVIDIA's "
-      "package libnccl2, or the Python wheel nvidia-nccl-cu13) and name its folder in "
-      "PHUB_CUDA_PATH, or train on one GPU. Tried:" +
-          tried);
+  const LibrarySearch search{
+      .file = kFile,
+      .in_wheels = "nvidia/nccl/lib",
+      .toolkits = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/local/nccl/lib"},
+      .missing =
+          "train.devices: several GPUs need NCCL 2, which was not found: install it (NVIDIA's "
+          "package libnccl2, or the Python wheel nvidia-nccl-cu13) and name its folder in "
+          "PHUB_CUDA_PATH, or train on one GPU."};
+  PHUB_RETURN_IF_ERROR(load_first(
+      search, folders, [&](const std::filesystem::path& file) { return library->load(file); }));
+  return library;
 }
 
 Status NcclLibrary::load(const std::filesystem::path& file) {
