@@ -60,6 +60,7 @@ struct TenantsOptions {
   std::vector<std::string> transports = {"shm", "tcp"};
   std::vector<std::string> scenarios = {"below", "saturation", "flood"};
   double seconds = 10;
+  double slice = 1;  // seconds that one set of jobs runs at a time
   unsigned blocks = 3;
   std::uint32_t workers = 1;            // of a job that saturates the server
   std::uint64_t elements = 12'582'912;  // of it: beyond the cache, and always some on its way

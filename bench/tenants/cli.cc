@@ -21,8 +21,7 @@ void add_tenants(CLI::App& app, Run& run) {
       "which the workers' CPUs worked is printed. Flood: a tenant with six such jobs beside two\n"
       "with one, then garbage on the data port. What a job gets alone is measured on the same "
       "server\n"
-      "while the others' workers are stopped (SIGSTOP), in slices of half a second that take "
-      "turns:\n"
+      "while the others' workers are stopped (SIGSTOP), in slices that take turns (--slice):\n"
       "where memory lies makes a server faster or slower by a fifth, and speed drifts.\n\n"
       "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
   command->add_option("--transport", options->transports, "shm, tcp or both")
@@ -34,6 +33,11 @@ void add_tenants(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"below", "saturation", "flood"}))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "of each measurement")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--slice", options->slice,
+                   "seconds for which one set of jobs runs before the next has its turn")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--blocks", options->blocks, "repetitions of each scenario")

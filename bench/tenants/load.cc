@@ -21,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStartTimeout{30};
 constexpr std::chrono::seconds kCallTimeout{10};
+constexpr std::chrono::seconds kRestTimeout{10};
+constexpr std::chrono::milliseconds kSettle{100};
 
 template <typename Method, typename Request, typename Reply>
 Status call(const std::string& address, Method method, const Request& request, Reply& reply) {
@@ -119,9 +121,27 @@ Status TenantServer::start_garbage() {
   return {};
 }
 
-void TenantServer::pause(std::size_t job, bool paused) {
+Status TenantServer::run_only(const std::vector<std::size_t>& jobs) {
+  const auto runs = [&](std::size_t job) {
+    return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+  };
   for (std::size_t i = 0; i < job_of_.size(); ++i) {
-    if (job_of_[i] == job) ::kill(workers_[i]->pid(), paused ? SIGSTOP : SIGCONT);
+    ::kill(workers_[i]->pid(), runs(job_of_[i]) ? SIGCONT : SIGSTOP);
+  }
+  const auto deadline = Clock::now() + kRestTimeout;
+  PHUB_ASSIGN_OR_RETURN(Totals before, progress());
+  while (true) {
+    std::this_thread::sleep_for(kSettle);
+    PHUB_ASSIGN_OR_RETURN(Totals now, progress());
+    std::size_t job = 0;
+    while (job < loads_.size() && (runs(job) || now.exchanges[job] == before.exchanges[job])) ++job;
+    if (job == loads_.size()) return {};
+    if (Clock::now() > deadline) {
+      return Status(Code::kDeadlineExceeded,
+                    fmt::format("job {}/{} went on for {} s after its workers were stopped",
+                                loads_[job].tenant, loads_[job].job, kRestTimeout.count()));
+    }
+    before = std::move(now);
   }
 }
 

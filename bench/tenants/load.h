@@ -55,9 +55,9 @@ class TenantServer {
   // Starts a process that sends garbage to the data port until the server ends, once no more jobs
   // are started.
   Status start_garbage();
-  // Holds the workers of a job (by the order of the starts; the garbage comes after the last), or
-  // lets them go on.
-  void pause(std::size_t job, bool paused);
+  // Lets the workers of these jobs go on (by the order of the starts; the garbage comes after the
+  // last), holds all others, and waits until what those had pushed before is done.
+  Status run_only(const std::vector<std::size_t>& jobs);
 
   // For so long, of each job, in the order in which they were started; added to `totals`.
   Status measure(double seconds, Totals& totals);

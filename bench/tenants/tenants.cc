@@ -18,10 +18,6 @@ namespace {
 
 constexpr std::uint64_t kLenetElements = 431'080;
 constexpr std::uint64_t kResnet20Elements = 272'474;
-constexpr std::chrono::milliseconds kSettle{100};
-// Seconds: of jobs that push all the time, and of jobs that do a step now and then.
-constexpr double kSlice = 0.5;
-constexpr double kSliceOfSteps = 2.0;
 
 struct Row {
   std::string measure;
@@ -67,7 +63,7 @@ class Tenants {
   // in short slices, because the machine's speed drifts, until each has had --seconds.
   Result<std::vector<Totals>> measure(TenantServer& server,
                                       const std::vector<std::vector<std::size_t>>& conditions,
-                                      std::size_t jobs, double slice = kSlice);
+                                      double slice);
   Load saturating(const std::string& tenant, const std::string& job, const std::string& transport,
                   std::uint32_t weight = 1) const;
   void progress(const std::string& text) const;
@@ -97,16 +93,11 @@ Result<std::unique_ptr<TenantServer>> Tenants::start(
 }
 
 Result<std::vector<Totals>> Tenants::measure(
-    TenantServer& server, const std::vector<std::vector<std::size_t>>& conditions, std::size_t jobs,
-    double slice) {
+    TenantServer& server, const std::vector<std::vector<std::size_t>>& conditions, double slice) {
   std::vector<Totals> totals(conditions.size());
   while (totals.back().seconds < options_.seconds) {
     for (std::size_t i = 0; i < conditions.size(); ++i) {
-      const std::vector<std::size_t>& running = conditions[i];
-      for (std::size_t job = 0; job < jobs; ++job) {
-        server.pause(job, std::find(running.begin(), running.end(), job) == running.end());
-      }
-      std::this_thread::sleep_for(kSettle);
+      PHUB_RETURN_IF_ERROR(server.run_only(conditions[i]));
       PHUB_RETURN_IF_ERROR(server.measure(std::min(slice, options_.seconds), totals[i]));
     }
   }
@@ -151,9 +142,8 @@ Status Tenants::below_capacity(const std::string& transport) {
     progress(fmt::format("{}: 8 jobs below capacity, block {}", transport, block + 1));
     PHUB_ASSIGN_OR_RETURN(const auto server, start({}, loads));
     // Jobs of one size are alike: one of each is enough alone.
-    PHUB_ASSIGN_OR_RETURN(
-        const std::vector<Totals> totals,
-        measure(*server, {{0, 1, 2, 3, 4, 5, 6, 7}, {0}, {1}}, loads.size(), kSliceOfSteps));
+    PHUB_ASSIGN_OR_RETURN(const std::vector<Totals> totals,
+                          measure(*server, {{0, 1, 2, 3, 4, 5, 6, 7}, {0}, {1}}, options_.slice));
     double lowest = 1.0;
     double sum = 0.0;
     for (std::size_t i = 0; i < loads.size(); ++i) {
@@ -194,13 +184,13 @@ Status Tenants::saturation(const std::string& transport) {
     PHUB_ASSIGN_OR_RETURN(const auto server, start({{"one", 1}, {"two", 2}, {"four", 4}}, loads));
     // Shares without interruption.
     PHUB_ASSIGN_OR_RETURN(const std::vector<Totals> shares,
-                          measure(*server, {{0, 1, 2}}, loads.size(), options_.seconds));
+                          measure(*server, {{0, 1, 2}}, options_.seconds));
     exchanges.add(farthest_from_weights(shares[0].exchanges));
     core_time.add(farthest_from_weights(shares[0].core_seconds));
     busy.add(100 * shares[0].workers_busy / shares[0].seconds);
     // Each alone on the same server: where a job's memory lies is worth a fifth of its speed.
     PHUB_ASSIGN_OR_RETURN(const std::vector<Totals> totals,
-                          measure(*server, {{0, 1, 2}, {0}, {1}, {2}}, loads.size()));
+                          measure(*server, {{0, 1, 2}, {0}, {1}, {2}}, options_.slice));
     double alone = 0;
     for (std::size_t job = 0; job < loads.size(); ++job) {
       alone += rate(totals[1 + job], job) * static_cast<double>(1U << job) / 7.0;
@@ -234,7 +224,8 @@ Status Tenants::flood(const std::string& transport) {
     const std::size_t garbage = loads.size();
     PHUB_ASSIGN_OR_RETURN(
         const std::vector<Totals> totals,
-        measure(*server, {{0, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, garbage}}, garbage + 1));
+        measure(*server, {{0, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, garbage}},
+                options_.slice));
     const auto lost = [&](const Totals& now) {
       const auto kept = [&](std::size_t job) { return rate(now, job) / rate(totals[0], job); };
       return 100 * (1 - std::min(kept(0), kept(1)));

@@ -36,17 +36,17 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
   PHUB_ASSIGN_OR_RETURN(
       auto runtime,
       CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
-  PHUB_ASSIGN_OR_RETURN(
-      auto runner,
-      PlannedRunner::create(*runtime, graph,
-                            {.lowering = {.batch = batch, .compute_type = options.compute_type},
-                             .fusion = options.fusion,
-                             .tune = options.tune,
-                             .chosen = like != nullptr ? &like->runner().lowered() : nullptr,
-                             .engine_cache = options.engine_cache,
-                             .libraries = options.libraries,
-                             .note = options.note,
-                             .progress = options.progress}));
+  PlannedRunnerOptions planned;
+  planned.lowering.batch = batch;
+  planned.lowering.compute_type = options.compute_type;
+  planned.fusion = options.fusion;
+  planned.tune = options.tune;
+  planned.chosen = like != nullptr ? &like->runner().lowered() : nullptr;
+  planned.engine_cache = options.engine_cache;
+  planned.libraries = options.libraries;
+  planned.note = options.note;
+  planned.progress = options.progress;
+  PHUB_ASSIGN_OR_RETURN(auto runner, PlannedRunner::create(*runtime, graph, std::move(planned)));
   options.note(like != nullptr ? runtime->device_name() + ", the same"
                                : description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
