@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "kernels/cuda/host_array.h"
 #include "tests/cuda/group_rig.h"
 #include "tests/cuda/networks.h"
+#include "tests/cuda/typed_arrays.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -198,20 +198,8 @@ TEST_CASE("A sum that overflows where no part of it does is told") {
   // The same images everywhere, so that the parts are a third of the sum.
   constexpr std::size_t kGpus = 3;
   GroupRig rig(testing::image_by_image(), {.gpus = kGpus, .batch = 1, .parts = 1});
-  std::vector<std::vector<std::byte>> parameters, gradients;
-  std::vector<TypedBinding> bindings;
-  for (const std::vector<float>& values : rig.own->parameters) {
-    parameters.emplace_back(2 * values.size());
-    gradients.emplace_back(2 * values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      kernels::cuda::reference::store(parameters.back().data(), DataType::kFloat16,
-                                      static_cast<std::int64_t>(i), values[i]);
-    }
-  }
-  for (std::size_t key = 0; key < parameters.size(); ++key) {
-    bindings.push_back({parameters[key], gradients[key]});
-  }
-  require(rig.group->bind_typed(DataType::kFloat16, bindings));
+  testing::TypedArrays arrays(DataType::kFloat16, rig.own->parameters);
+  require(rig.group->bind_typed(DataType::kFloat16, arrays.bindings()));
   rig.own->learning_rate = 0.0F;
   std::vector<float> images;
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
@@ -224,12 +212,8 @@ TEST_CASE("A sum that overflows where no part of it does is told") {
     require(rig.group->load(images, labels));
     require(rig.try_step({.gradient_scale = scale}));
     float most = 0.0F;
-    for (const auto& gradient : gradients) {
-      for (std::size_t i = 0; i < gradient.size() / 2; ++i) {
-        const float value = kernels::cuda::reference::load(gradient.data(), DataType::kFloat16,
-                                                           static_cast<std::int64_t>(i));
-        most = std::max(most, std::abs(value));
-      }
+    for (std::size_t key = 0; key < rig.own->parameters.size(); ++key) {
+      for (const float value : arrays.gradient(key)) most = std::max(most, std::abs(value));
     }
     return double{most};
   };
@@ -246,35 +230,15 @@ TEST_CASE("Gradients are summed in the type that travels, and what overflows is 
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   GroupRig rig(testing::image_by_image(), {.gpus = 3, .whole = true, .runtime = {.seed = 7}});
   REQUIRE(rig.group->binds(type));
-  std::vector<std::vector<std::byte>> parameters, gradients;
-  std::vector<TypedBinding> bindings;
-  for (std::size_t key = 0; key < rig.own->parameters.size(); ++key) {
-    std::vector<float>& values = rig.own->parameters[key];
-    parameters.emplace_back(2 * values.size());
-    gradients.emplace_back(2 * values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto at = static_cast<std::int64_t>(i);
-      kernels::cuda::reference::store(parameters.back().data(), type, at, values[i]);
-      // The oracle computes with the same, rounded numbers.
-      rig.oracle->parameters[key][i] =
-          kernels::cuda::reference::load(parameters.back().data(), type, at);
-    }
-  }
-  for (std::size_t key = 0; key < parameters.size(); ++key) {
-    bindings.push_back({parameters[key], gradients[key]});
-  }
-  require(rig.group->bind_typed(type, bindings));
+  // The oracle computes with the same, rounded numbers.
+  testing::TypedArrays arrays(type, rig.oracle->parameters);
+  require(rig.group->bind_typed(type, arrays.bindings()));
   rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
   rig.new_batch(1);
   rig.step();
-  for (std::size_t key = 0; key < gradients.size(); ++key) {
-    std::vector<float> values;
-    for (std::size_t i = 0; i < rig.oracle->gradients[key].size(); ++i) {
-      values.push_back(kernels::cuda::reference::load(gradients[key].data(), type,
-                                                      static_cast<std::int64_t>(i)));
-    }
+  for (std::size_t key = 0; key < rig.oracle->gradients.size(); ++key) {
     // Each GPU's part is rounded, and so is each sum.
-    CHECK(distance(values, rig.oracle->gradients[key]) <
+    CHECK(distance(arrays.gradient(key), rig.oracle->gradients[key]) <
           (type == DataType::kFloat16 ? 6e-3 : 2e-2));
   }
   CHECK(rig.own->not_finite == 0);

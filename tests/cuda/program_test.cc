@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/host_array.h"
 #include "kernels/reference.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
+#include "tests/cuda/typed_arrays.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -138,34 +138,14 @@ TEST_CASE("Arrays of the type that travels are read and written as such") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = 7}});
   REQUIRE(rig.program->binds(type));
-  std::vector<std::vector<std::byte>> parameters, gradients;
-  std::vector<TypedBinding> bindings;
-  for (std::size_t key = 0; key < rig.own->parameters.size(); ++key) {
-    std::vector<float>& values = rig.own->parameters[key];
-    parameters.emplace_back(2 * values.size());
-    gradients.emplace_back(2 * values.size());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto at = static_cast<std::int64_t>(i);
-      kernels::cuda::reference::store(parameters.back().data(), type, at, values[i]);
-      // The oracle computes with the same, rounded numbers.
-      rig.oracle->parameters[key][i] =
-          kernels::cuda::reference::load(parameters.back().data(), type, at);
-    }
-  }
-  for (std::size_t key = 0; key < parameters.size(); ++key) {
-    bindings.push_back({parameters[key], gradients[key]});
-  }
-  testing::require(rig.program->bind_typed(type, bindings));
+  // The oracle computes with the same, rounded numbers.
+  testing::TypedArrays arrays(type, rig.oracle->parameters);
+  testing::require(rig.program->bind_typed(type, arrays.bindings()));
   rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
   rig.new_batch(1);
   rig.step();
-  for (std::size_t key = 0; key < gradients.size(); ++key) {
-    std::vector<float> values;
-    for (std::size_t i = 0; i < rig.oracle->gradients[key].size(); ++i) {
-      values.push_back(kernels::cuda::reference::load(gradients[key].data(), type,
-                                                      static_cast<std::int64_t>(i)));
-    }
-    CHECK(distance(values, rig.oracle->gradients[key]) <
+  for (std::size_t key = 0; key < rig.oracle->gradients.size(); ++key) {
+    CHECK(distance(arrays.gradient(key), rig.oracle->gradients[key]) <
           (type == DataType::kFloat16 ? 4e-3 : 1e-2));
   }
   CHECK(rig.own->not_finite == 0);

@@ -68,6 +68,18 @@ make_network() {
   done
 }
 
+# Shortly before the host ends the machine: what each thread of the command waits in.
+tell_what_runs() {
+  sleep "$1"
+  echo "in_vm: nearly out of time; threads, state and where they wait in the kernel:"
+  for task in /proc/[0-9]*/task/[0-9]*; do
+    read -r words <"${task%/task/*}/cmdline"
+    [ -n "$words" ] || continue  # a thread of the kernel
+    read -r name <"$task/comm" && read -r call _ <"$task/syscall" && read -r place _ <"$task/wchan"
+    echo "${task#/proc/} $name: system call $call, in $place"
+  done
+}
+
 # The command has a PID namespace of its own, whose end kills what it left behind. It writes to
 # pipes, so that it can open /dev/stdout again; two cats carry them to the host.
 run_command() {
@@ -77,6 +89,8 @@ run_command() {
   cat /err.pipe >/err & err=$!
   ulimit -l unlimited
   ulimit -n 65536
+  echo "in_vm: the machine is up" >/dev/console
+  [ "$timeout" -le 20 ] || tell_what_runs $((timeout - 15)) >/dev/console 2>&1 &
   unshare -p -f sh -c 'mount -t proc proc /host/proc; chroot /host /bin/bash -s; exit $?' \
     </job/command >/out.pipe 2>/err.pipe
   status=$?
