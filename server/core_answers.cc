@@ -14,8 +14,13 @@ constexpr std::size_t kAnswersPerPost = 16;
 
 // Answers are kept back to be so many, but not for more rounds of the core than that: other jobs
 // may keep it at work for ever.
-constexpr std::size_t kAnswersGathered = 8;
-constexpr std::uint32_t kTimesGathered = 4;
+struct Gathering {
+  std::size_t answers;
+  std::uint32_t rounds;
+};
+constexpr Gathering kCopied{8, 4};  // into a socket, while they are in the cache
+// What a worker reads in place costs the same at any time, and a wake-up half a chunk's work.
+constexpr Gathering kInPlace{32, 16};
 }  // namespace
 
 void Core::on_complete(Shard& shard, std::uint32_t slot) {
@@ -37,8 +42,11 @@ void Core::mark_dirty(Connection& connection) {
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    const bool gathers = !all && connection.answers.size() < kAnswersGathered &&
-                         connection.gathered++ < kTimesGathered && !connection.lost;
+    // Without pushes of its job here nothing would join them soon.
+    const bool is_worth = !connection.in_place || !connection.shard->arrivals->empty();
+    const Gathering& gathering = connection.in_place ? kInPlace : kCopied;
+    const bool gathers = !all && is_worth && connection.answers.size() < gathering.answers &&
+                         connection.gathered++ < gathering.rounds && !connection.lost;
     if (gathers) {
       ++i;
       continue;
