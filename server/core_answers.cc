@@ -18,8 +18,9 @@ struct Gathering {
   std::size_t answers;
   std::uint32_t rounds;
 };
-constexpr Gathering kCopied{8, 4};  // into a socket, while they are in the cache
-// What a worker reads in place costs the same at any time, and a wake-up half a chunk's work.
+constexpr Gathering kUsual{8, 4};  // into a socket they are to be copied while in the cache
+// What a worker reads in place costs the same at any time; while jobs take turns many of one job
+// come together, and a wake-up costs half a chunk's work.
 constexpr Gathering kInPlace{32, 16};
 }  // namespace
 
@@ -42,9 +43,10 @@ void Core::mark_dirty(Connection& connection) {
 void Core::answer(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    // Without pushes of its job here nothing would join them soon.
-    const bool is_worth = !connection.in_place || !connection.shard->arrivals->empty();
-    const Gathering& gathering = connection.in_place ? kInPlace : kCopied;
+    const bool is_turn_by_turn = connection.in_place && shares_.awake() > 1;
+    const Gathering& gathering = is_turn_by_turn ? kInPlace : kUsual;
+    // Where turns are taken, nothing would join them soon without more pushes of their job here.
+    const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
     const bool gathers = !all && is_worth && connection.answers.size() < gathering.answers &&
                          connection.gathered++ < gathering.rounds && !connection.lost;
     if (gathers) {
