@@ -16,6 +16,14 @@ processes.BIN = pathlib.Path(sys.argv.pop(1))
 # Software RDMA in an emulated machine is slow; these only bound a failure.
 processes.DEADLINE = DEADLINE = 240
 FOLDER = tempfile.TemporaryDirectory()
+# Small steps: the processor is emulated.
+processes.CONFIG = pathlib.Path(FOLDER.name) / "lenet.textproto"
+processes.CONFIG.write_text("""
+model { name: "lenet" }
+data { format: "synthetic" synthetic_images: 64 }
+optimizer { learning_rate: 0.01 }
+train { batch: 4 epochs: 100000 evaluate: false }
+""")
 
 
 class System(JobTest):
