@@ -33,12 +33,12 @@ void add_tenants(CLI::App& app, Run& run) {
       ->check(CLI::IsMember({"below", "saturation", "flood"}))
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "of each measurement")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   command
       ->add_option("--slice", options->slice,
                    "seconds for which one set of jobs runs before the next has its turn")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   command->add_option("--blocks", options->blocks, "repetitions of each scenario")
       ->check(CLI::PositiveNumber)
