@@ -55,10 +55,11 @@ HWY_INLINE void store_bfloat16(D d, hn::Vec<D> value, std::uint16_t* destination
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
   const auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7FFFU)), odd);
   const auto quiet = hn::Or(bits, hn::Set(du, 0x00400000U));
-  // On integers: Highway 1.0.3's Ne(NaN, NaN) is false with AVX-512.
-  const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFFFFFFU));
-  const auto is_nan = hn::Gt(magnitude, hn::Set(du, 0x7F800000U));
-  store_u16(d, hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded)), destination);
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
+  const hn::Rebind<std::uint16_t, D> du16;
+  (void)d;
+  const auto high = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
+  hn::StoreU(hn::TruncateTo(du16, high), du16, destination);
 }
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2

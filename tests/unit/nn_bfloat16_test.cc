@@ -77,6 +77,20 @@ GraphCase plain_sum_case(const Shape& image, bool relu) {
   return made;
 }
 
+TEST_CASE("A convolution's gradients on several threads are the reference's in fp64 all the same") {
+  if (!has_bfloat16()) {
+    WARN("no bf16 kernels on this processor: not tested");
+    return;
+  }
+  GraphCase each = one_layer_case("convolution", {16, 20, 21},
+                                  Convolution{.channels = 32, .window = {3, 1, 1}, .bias = false});
+  each.batch = 5;
+  for (const std::uint32_t threads : {1U, 2U, 3U, 7U}) {  // more threads than images, too
+    CAPTURE(threads);
+    compare_with_fp64(each, onednn(DataType::kBfloat16, threads), kOneLayer, DataType::kBfloat16);
+  }
+}
+
 TEST_CASE("Normalisations and sums on several threads are the reference's in fp64 all the same") {
   const Shape image{17, 29, 31};  // 15,283 elements
   for (const GraphCase& each : {normalised_sum_case(image, true), plain_sum_case(image, false),

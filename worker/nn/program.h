@@ -115,6 +115,7 @@ class Program {
                   "this backend's gradients are not in a GPU's memory that could be exported");
   }
   virtual Status bind_exported(DataType /*type*/, std::span<const TypedBinding> /*bindings*/,
+                               // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
                                ExportedMemoryPointer /*exported*/) {
     return {Code::kInvalidArgument, "this backend exports no gradients"};
   }

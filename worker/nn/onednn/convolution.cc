@@ -1,4 +1,5 @@
 #include "worker/nn/onednn/layers.h"
+#include "worker/nn/onednn/weight_gradient.h"
 #include "worker/nn/onednn/weighted_op.h"
 
 namespace phub::nn::onednn {
@@ -85,17 +86,35 @@ class ConvolutionOp : public WeightedOp {
          padding},
         attr, engine);
     set_forward<convolution_forward>(forward, input_value, output_value);
-    set_backward_weights<convolution_backward_weights>(
-        {{kDirect, in, weights_gradient, bias, out, strides, padding, padding},
-         attr,
-         engine,
-         forward},
-        input_value, output_gradient);
+    own_gradient_ = WeightGradient::create(layer, input, output, context);
+    if (!own_gradient_) {
+      set_backward_weights<convolution_backward_weights>(
+          {{kDirect, in, weights_gradient, bias, out, strides, padding, padding},
+           attr,
+           engine,
+           forward},
+          input_value, output_gradient);
+    }
     if (!input.has_gradient()) return;
     set_backward_data<convolution_backward_data>(
         {{kDirect, in, weights, out, strides, padding, padding}, attr, engine, forward},
         output_gradient, images(input.gradient()));
   }
+
+  Status bind(std::span<const Binding> bindings) override {
+    gradient_ = bindings[0].gradient;
+    return WeightedOp::bind(bindings);
+  }
+
+ private:
+  Status backward_weights() override {
+    if (!own_gradient_) return WeightedOp::backward_weights();
+    own_gradient_->run(gradient_.data());
+    return {};
+  }
+
+  std::unique_ptr<WeightGradient> own_gradient_;  // or null: oneDNN's
+  std::span<float> gradient_;
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ class WeightedOp : public Op {
     PHUB_CHECK(bindings.size() == (has_bias_ ? 2U : 1U), "weights and, if there is one, bias");
     weights_.bind(bindings[0].parameter);
     if (backward_weights_source_) backward_weights_source_->bind(bindings[0].parameter);
-    weights_gradient_.bind(bindings[0].gradient);
+    if (!backward_weights_.empty()) weights_gradient_.bind(bindings[0].gradient);
     if (has_bias_) {
       bias_.bind(bindings[1].parameter);
       bias_gradient_.bind(bindings[1].gradient);
@@ -43,14 +43,18 @@ class WeightedOp : public Op {
       }
       PHUB_RETURN_IF_ERROR(backward_data_.run(context_));
     }
-    PHUB_RETURN_IF_ERROR(backward_weights_.run(context_));
-    if (has_bias_) PHUB_RETURN_IF_ERROR(bias_gradient_.publish(context_));
-    return weights_gradient_.publish(context_);
+    return backward_weights();
   }
 
  protected:
   WeightedOp(const WeightDescs& plain, Context& context)
       : context_(context), plain_(plain), has_bias_(!plain.bias.is_zero()) {}
+
+  virtual Status backward_weights() {
+    PHUB_RETURN_IF_ERROR(backward_weights_.run(context_));
+    if (has_bias_) PHUB_RETURN_IF_ERROR(bias_gradient_.publish(context_));
+    return weights_gradient_.publish(context_);
+  }
 
   static dnnl::primitive_attr attributes() {
     dnnl::primitive_attr attr;

@@ -1,0 +1,60 @@
+#include "worker/nn/onednn/weight_gradient.h"
+
+#include <cstdint>
+
+namespace phub::nn::onednn {
+namespace {
+
+kernels::Convolution3x3::Image image_of(const OnednnTensor& tensor) {
+  return {tensor.shape().height, tensor.shape().width, tensor.shape().channels};
+}
+
+bool is_square(const Extent& extent, std::uint32_t length) {
+  return extent.height == length && extent.width == length;
+}
+
+const std::uint16_t* bfloat16(const dnnl::memory& memory) {
+  return static_cast<const std::uint16_t*>(memory.get_data_handle());
+}
+
+}  // namespace
+
+std::unique_ptr<WeightGradient> WeightGradient::create(const Convolution& layer,
+                                                       const OnednnTensor& input,
+                                                       const OnednnTensor& output,
+                                                       const Context& context) {
+  const Window& window = layer.window;
+  if (context.type != DataType::kBfloat16 || layer.groups != 1 || layer.bias) return nullptr;
+  if (!is_square(window.kernel, kernels::Convolution3x3::kWidth)) return nullptr;
+  if (!is_square(window.stride, window.stride.height)) return nullptr;
+  if (!is_square(window.padding, window.padding.height)) return nullptr;
+  const kernels::Convolution3x3 shape{.input = image_of(input),
+                                      .output = image_of(output),
+                                      .stride = window.stride.height,
+                                      .padding = window.padding.height};
+  if (!kernels::has_weight_gradient(shape)) return nullptr;
+  return std::unique_ptr<WeightGradient>(new WeightGradient(shape, input, output, context));
+}
+
+WeightGradient::WeightGradient(const kernels::Convolution3x3& shape, const OnednnTensor& input,
+                               const OnednnTensor& output, const Context& context)
+    : shape_(shape),
+      input_(input),
+      output_(output),
+      context_(context),
+      sums_(context.team.threads(), kernels::WeightGradientSums(shape)) {}
+
+void WeightGradient::run(float* gradient) {
+  std::size_t threads = 1;
+  context_.team.run(input_.elements(), [&](Share share) {
+    if (share.thread == 0) threads = share.threads;
+    const auto [first, count] = share.of(input_.batch());
+    kernels::WeightGradientSums& sums = sums_[share.thread];
+    sums.reset();
+    sums.add(count, bfloat16(input_.value()) + first * shape_.input.elements(),
+             bfloat16(output_.gradient()) + first * shape_.output.elements());
+  });
+  kernels::WeightGradientSums::write(std::span(sums_).first(threads), gradient);
+}
+
+}  // namespace phub::nn::onednn
