@@ -31,22 +31,22 @@ WeightDescs weight_descs(const Convolution& layer, const OnednnTensor& input) {
 }
 
 // Only AVX-512's kernels take the blocked layout, and none for groups: all else would be computed
-// by oneDNN's scalar reference, hundreds of times slower.
-bool has_blocked_kernels(const Convolution& layer) {
+// by oneDNN's scalar reference, hundreds of times slower. In fp32 they gain nothing.
+bool has_blocked_kernels(const Convolution& layer, DataType type) {
   constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return layer.groups == 1 && (isa & kAvx512) == kAvx512;
+  return type == DataType::kBfloat16 && layer.groups == 1 && (isa & kAvx512) == kAvx512;
 }
 
 // The bytes of an image of 16 channels are the same in NHWC and in oneDNN's blocked layout, for
-// which its kernels are faster (in bf16 by a fifth forward and by the weights). It takes a layer's
-// images in one layout only.
+// which its kernels in bf16 are faster (by a fifth forward and by the weights, or alike). It takes
+// a layer's images in one layout only.
 class Images {
  public:
   Images(const Convolution& layer, const OnednnTensor& input, const OnednnTensor& output,
          const Context& context)
       : context_(context),
-        tag_(has_blocked_kernels(layer) && input.shape().channels == 16 &&
+        tag_(has_blocked_kernels(layer, context.type) && input.shape().channels == 16 &&
                      output.shape().channels == 16
                  ? Memory::format_tag::nChw16c
                  : Memory::format_tag::nhwc) {}

@@ -53,6 +53,21 @@ Memory Scratchpad::view(const Memory::desc& desc, const dnnl::engine& engine) {
   return views_.back();
 }
 
+Memory ImageMemory::take(const Memory::desc& desc, const dnnl::engine& engine) {
+  constexpr std::size_t kLeastBlock = std::size_t{32} << 20U;
+  const std::size_t bytes =
+      (desc.get_size() + kInPlaceAlignment - 1) / kInPlaceAlignment * kInPlaceAlignment;
+  if (blocks_.empty() || blocks_.back()->size() - used_ < bytes) {
+    auto block = Mapping::anonymous(std::max(bytes, kLeastBlock));
+    if (!block) throw dnnl::error(dnnl_out_of_memory, "no memory for images");
+    blocks_.push_back(std::move(*block));
+    used_ = 0;
+  }
+  std::byte* const data = blocks_.back()->data() + used_;
+  used_ += bytes;
+  return Memory(desc, engine, data);
+}
+
 Memory::data_type dnnl_type(DataType type) {
   PHUB_CHECK(type != DataType::kFloat16, "make_onednn_backend refuses fp16");
   return type == DataType::kFloat32 ? Memory::data_type::f32 : Memory::data_type::bf16;
@@ -64,25 +79,26 @@ Memory::desc image_desc(std::uint32_t batch, const Shape& shape, DataType type) 
           Memory::format_tag::nhwc};
 }
 
-OnednnTensor::OnednnTensor(const TensorOptions& options, const Context& context)
+OnednnTensor::OnednnTensor(const TensorOptions& options, Context& context)
     : options_(options),
       type_(context.type),
       value_type_(context.type),
-      value_(desc(), context.engine) {
-  if (options.gradient) gradient_ = Memory(desc(), context.engine);
+      value_(context.images.take(desc(), context.engine)) {
+  if (options.gradient) gradient_ = context.images.take(desc(), context.engine);
 }
 
-OnednnTensor::OnednnTensor(const OnednnTensor& tensor, const Context& context)
+OnednnTensor::OnednnTensor(const OnednnTensor& tensor, Context& context)
     : options_(tensor.options_),
       type_(tensor.type_),
       value_type_(tensor.value_type_),
       value_(tensor.value_),
-      gradient_(tensor.desc(), context.engine) {}
+      gradient_(context.images.take(tensor.desc(), context.engine)) {}
 
-void OnednnTensor::widen_output(const Context& context) {
+void OnednnTensor::widen_output(Context& context) {
   if (!options_.output || value_type_ == DataType::kFloat32) return;
   value_type_ = DataType::kFloat32;
-  value_ = Memory(image_desc(options_.batch, options_.shape, value_type_), context.engine);
+  value_ =
+      context.images.take(image_desc(options_.batch, options_.shape, value_type_), context.engine);
 }
 
 void OnednnTensor::write_value(std::span<const float> host) {

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/memory.h"
 #include "common/base/status.h"
 #include "worker/nn/onednn/team.h"
 #include "worker/nn/ops.h"
@@ -29,6 +31,18 @@ class Scratchpad {
   std::vector<dnnl::memory> views_;
 };
 
+// Where images are kept: one after the other in huge pages, where the machine has them. Passes over
+// images are bound by memory, and each 4 KiB page would be looked up on its own. Freed as a whole.
+class ImageMemory {
+ public:
+  // Zero at first. Throws dnnl::error (out of memory).
+  dnnl::memory take(const dnnl::memory::desc& desc, const dnnl::engine& engine);
+
+ private:
+  std::vector<std::unique_ptr<Mapping>> blocks_;
+  std::size_t used_ = 0;  // bytes of the last block
+};
+
 dnnl::memory::data_type dnnl_type(DataType type);
 
 struct Context {
@@ -40,6 +54,7 @@ struct Context {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   Scratchpad scratchpad;
+  ImageMemory images;
 };
 
 // [batch][channels][height][width] stored as NHWC.
@@ -51,9 +66,9 @@ inline std::byte* bytes(const dnnl::memory& memory) {
 
 class OnednnTensor : public Tensor {
  public:
-  OnednnTensor(const TensorOptions& options, const Context& context);
+  OnednnTensor(const TensorOptions& options, Context& context);
   // A view: the same value, a gradient of its own.
-  OnednnTensor(const OnednnTensor& tensor, const Context& context);
+  OnednnTensor(const OnednnTensor& tensor, Context& context);
 
   std::size_t elements() const override { return options_.batch * options_.shape.elements(); }
   bool has_gradient() const override { return options_.gradient; }
@@ -73,7 +88,7 @@ class OnednnTensor : public Tensor {
 
   // Keeps the value in fp32 if it is the network's output, for the loss. REQUIRES: only the op that
   // writes it, and no other, has been made.
-  void widen_output(const Context& context);
+  void widen_output(Context& context);
 
  private:
   TensorOptions options_;
