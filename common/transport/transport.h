@@ -77,8 +77,9 @@ class Endpoint {
   virtual void disarm() = 0;
   virtual int wait_fd() const = 0;
 
-  // A hint for arm: until this many more writes of the peer have arrived, waking is of no use.
-  virtual void expect(PeerId peer, std::uint32_t arrivals) = 0;
+  // A hint for arm: until this many more writes of the peer, with so many bytes in all, have
+  // arrived, waking is of no use. It holds until the next one.
+  virtual void expect(PeerId peer, std::uint32_t arrivals, std::uint64_t bytes) = 0;
 
   // Holds back what a peer writes: while it is paused, none of its writes is taken from where the
   // transport buffers them, so that in the end its posts are not accepted.

@@ -3,6 +3,8 @@
 // A backend is added by a factory and a definition of `endpoint_pairs` that lists it.
 #pragma once
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -68,6 +70,28 @@ inline std::pair<UniqueFd, UniqueFd> stream_pair() {
   PHUB_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0,
              "socketpair");
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// The same over tcp, on the loopback interface.
+inline std::pair<UniqueFd, UniqueFd> loopback(int family) {
+  const UniqueFd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage address = {};
+  socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  address.ss_family = static_cast<sa_family_t>(family);
+  if (family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  } else {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_addr = in6addr_loopback;
+  }
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  PHUB_CHECK(::bind(listener.get(), generic, length) == 0, "bind to the loopback address");
+  PHUB_CHECK(::listen(listener.get(), 1) == 0, "listen");
+  ::getsockname(listener.get(), generic, &length);
+  UniqueFd near(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  PHUB_CHECK(::connect(near.get(), generic, length) == 0, "connect");
+  UniqueFd far(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ::fcntl(near.get(), F_SETFL, O_NONBLOCK);
+  return {std::move(near), std::move(far)};
 }
 
 inline StreamKeys test_keys() {

@@ -171,6 +171,44 @@ TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is
   }
 }
 
+TEST_CASE("a sleeper that expects several writes is woken when all of them are there") {
+  constexpr std::uint32_t kBytes = 20000;
+  for (const NamedPair& backend : endpoint_pairs()) {
+    INFO(backend.name);
+    const auto pair = backend.make();
+    Endpoint& sleeper = *pair->a.endpoint;
+    const auto post = [&](std::uint32_t immediate) {
+      const Write write = write_of(pair->b, immediate, kBytes);
+      REQUIRE(pair->b.endpoint->post(pair->b.peer, {&write, 1}) == 1);
+    };
+    const auto is_woken = [&](int timeout) {
+      pollfd descriptor = {.fd = sleeper.wait_fd(), .events = POLLIN, .revents = 0};
+      return ::poll(&descriptor, 1, timeout) == 1;
+    };
+    // Once from the beginning, once after some of what was expected has been taken.
+    for (const std::uint32_t taken : {0U, 1U}) {
+      sleeper.expect(pair->a.peer, 3, std::uint64_t{3} * kBytes);
+      for (std::uint32_t i = 0; i < taken; ++i) post(i);
+      CHECK(collect(sleeper, taken).size() == taken);
+      sleeper.expect(pair->a.peer, 3 - taken, std::uint64_t{3 - taken} * kBytes);
+      REQUIRE(sleeper.arm());
+      for (std::uint32_t i = taken; i < 3; ++i) post(i);
+      CHECK(is_woken(5000));
+      sleeper.disarm();
+      CHECK(collect(sleeper, 3 - taken).size() == 3 - taken);
+    }
+    // Whatever it expects, it hears of the peer's end.
+    sleeper.expect(pair->a.peer, UINT32_MAX, UINT64_MAX);
+    REQUIRE(sleeper.arm());
+    pair->kill_b();
+    CHECK(is_woken(5000));
+    sleeper.disarm();
+    const auto seen = collect(sleeper, 1);
+    REQUIRE(seen.size() == 1);
+    CHECK(seen[0].kind == CompletionKind::kPeerLost);
+  }
+}
+
 TEST_CASE("a peer that dies is lost once, after everything that it had written") {
   for (const NamedPair& backend : endpoint_pairs()) {
     INFO(backend.name);

@@ -86,7 +86,7 @@ void Exchange::start(KeyId key) {
     chunk.outstanding = true;
     Connection& connection = connections_[chunk.connection];
     connection.pending->insert(plan_->chunks[id].slot);
-    ++connection.outstanding;
+    connection.outstanding.add(bytes_of(plan_->chunks[id]));
   }
 }
 
@@ -188,7 +188,7 @@ void Exchange::on_answer(Connection& connection, const Completion& arrived) {
   }
   state.outstanding = false;
   state.missing = chunk.segment_count;
-  --connection.outstanding;
+  connection.outstanding.remove(arrived.bytes);
   for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
     KeyState& key = keys_[plan_->segments[chunk.first_segment + i].key];
     key.skipped = key.skipped || wire::was_skipped(arrived.immediate);
@@ -207,16 +207,25 @@ std::byte* Exchange::place_of(const Connection& connection, std::uint32_t immedi
 }
 
 void Exchange::expect(std::optional<KeyId> key) {
-  for (Connection& connection : connections_) connection.needed = 0;
+  for (Connection& connection : connections_) connection.needed = {};
   if (key) {
     const std::uint32_t first = plan_->first_chunk[*key];
     for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
-      if (chunks_[id].outstanding) ++connections_[chunks_[id].connection].needed;
+      if (!chunks_[id].outstanding) continue;
+      connections_[chunks_[id].connection].needed.add(bytes_of(plan_->chunks[id]));
     }
   }
   for (Connection& connection : connections_) {
-    const std::uint32_t needed = key ? connection.needed : connection.outstanding;
-    connection.endpoint->expect(connection.peer, needed == 0 ? kNever : needed);
+    const Answers& needed = key ? connection.needed : connection.outstanding;
+    const bool none = needed.count == 0;
+    connection.endpoint->expect(connection.peer, none ? kNever : needed.count,
+                                none ? UINT64_MAX : needed.bytes);
+  }
+}
+
+void Exchange::expect_any() {
+  for (Connection& connection : connections_) {
+    connection.endpoint->expect(connection.peer, 1, 0);
   }
 }
 

@@ -83,12 +83,20 @@ class Exchange final : private transport::Placement {
 
   // A hint before sleeping: only the answers that `key` (all keys: nothing) still needs count.
   void expect(std::optional<KeyId> key);
+  // The same, but every answer counts.
+  void expect_any();
 
   // Any thread.
   std::uint64_t bytes_pushed() const { return bytes_pushed_.value(); }
   std::uint64_t bytes_received() const { return bytes_received_.value(); }
 
  private:
+  struct Answers {
+    void add(std::uint32_t size) { ++count, bytes += size; }
+    void remove(std::uint32_t size) { --count, bytes -= size; }
+    std::uint32_t count = 0;
+    std::uint64_t bytes = 0;
+  };
   struct Connection {
     transport::Endpoint* endpoint = nullptr;
     transport::PeerId peer = 0;
@@ -98,8 +106,8 @@ class Exchange final : private transport::Placement {
     const std::vector<std::uint32_t>* chunks = nullptr;  // by slot
     Landing landing;                                     // verbs: where pushes go
     std::unique_ptr<PrioritySet> pending;                // slots to send
-    std::uint32_t outstanding = 0;                       // sent or to send, not answered
-    std::uint32_t needed = 0;                            // scratch of expect
+    Answers outstanding;                                 // to pushes sent or to send
+    Answers needed;                                      // scratch of expect
     std::uint32_t hyper_version = 0;
     bool owes_vote = false;
   };

@@ -177,6 +177,14 @@ void Progress::run(const std::stop_token& stop) {
     if (pushed || moved) {
       waiter_->busy();
     } else {
+      const std::int64_t awaited = awaited_.load(std::memory_order_relaxed);
+      // What the caller waits for next is seen after a sleep at the latest.
+      if (awaited == kNothing) {
+        exchange_.expect_any();
+      } else {
+        exchange_.expect(awaited == kAllKeys ? std::nullopt
+                                             : std::optional(static_cast<KeyId>(awaited)));
+      }
       waiter_->idle(kLongestSleep);
     }
   }

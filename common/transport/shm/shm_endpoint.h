@@ -40,7 +40,9 @@ class ShmEndpoint final : public Endpoint {
   bool arm() override;
   void disarm() override;
   int wait_fd() const override { return epoll_.get(); }
-  void expect(PeerId peer, std::uint32_t arrivals) override { peers_[peer].expected = arrivals; }
+  void expect(PeerId peer, std::uint32_t arrivals, std::uint64_t) override {
+    peers_[peer].expected = arrivals;
+  }
   void pause(PeerId peer, bool paused) override { peers_[peer].paused = paused; }
   void remove(PeerId peer) override;
 

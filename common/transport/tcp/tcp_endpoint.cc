@@ -12,6 +12,13 @@
 
 namespace phub::transport {
 
+namespace {
+// What a sleeper lets come together: less is not worth the calls that say so, more would leave the
+// cache before it is read.
+constexpr std::uint64_t kLeastAwaited = std::uint64_t{64} << 10;
+constexpr std::uint64_t kMostAwaited = std::uint64_t{512} << 10;
+}  // namespace
+
 TcpEndpoint::TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll)
     : options_(options),
       placement_(placement),
@@ -192,6 +199,41 @@ void TcpEndpoint::watch(PeerId id, const Peer& peer) {
   event.events = (peer.paused ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
   event.data.u32 = id;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
+}
+
+void TcpEndpoint::expect(PeerId id, std::uint32_t, std::uint64_t bytes) {
+  peers_[id].expected = bytes;
+  expects_ = true;
+}
+
+// epoll is level-triggered, so nothing can be missed; but a sleeper that needs many bytes is not to
+// be woken by the first of them. What is waited for never exceeds what is still to come: headers
+// and all of a payload that has been begun are left out of it. How much of a sealed record has been
+// read already only its stream knows, so there each byte wakes.
+bool TcpEndpoint::arm() {
+  if (!expects_) return true;
+  for (Peer& peer : peers_) {
+    if (!peer.socket || peer.lost || peer.sealed) continue;
+    const std::uint64_t begun = peer.payload == nullptr ? 0 : peer.header.bytes;
+    if (peer.expected < begun + kLeastAwaited) continue;
+    await(peer, static_cast<int>(std::min(peer.expected - begun, kMostAwaited)));
+  }
+  return true;
+}
+
+void TcpEndpoint::disarm() {
+  if (!expects_) return;
+  for (Peer& peer : peers_) {
+    if (peer.socket) await(peer, 1);
+  }
+}
+
+void TcpEndpoint::await(Peer& peer, int bytes) {
+  if (peer.awaited == bytes) return;
+  // A socket that refuses goes on waking for each byte. The kernel takes less where its buffer is
+  // smaller, and wakes in any case when the other end has closed.
+  ::setsockopt(peer.socket.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+  peer.awaited = bytes;
 }
 
 std::size_t TcpEndpoint::poll(std::span<Completion> completions) {

@@ -51,10 +51,10 @@ class TcpEndpoint final : public Endpoint {
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
   std::size_t room(PeerId peer) const override;
   std::size_t poll(std::span<Completion> completions) override;
-  bool arm() override { return true; }  // epoll is level-triggered: nothing can be missed
-  void disarm() override {}
+  bool arm() override;
+  void disarm() override;
   int wait_fd() const override { return epoll_.get(); }
-  void expect(PeerId, std::uint32_t) override {}
+  void expect(PeerId peer, std::uint32_t arrivals, std::uint64_t bytes) override;
   void pause(PeerId peer, bool paused) override;
   void remove(PeerId peer) override;
 
@@ -87,6 +87,9 @@ class TcpEndpoint final : public Endpoint {
     std::size_t offset = 0;
     bool wants_write = false;
     bool paused = false;
+    // Sleeping: payload that is worth a wake-up, and the bytes that the socket now waits for.
+    std::uint64_t expected = 0;
+    int awaited = 1;
   };
 
   TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll);
@@ -100,6 +103,7 @@ class TcpEndpoint final : public Endpoint {
   void sent_bytes(PeerId id, Peer& peer, std::size_t bytes);
   void frame_sent(PeerId id, Peer& peer);
   void watch(PeerId id, const Peer& peer);
+  static void await(Peer& peer, int bytes);
   // Reads frames of one peer into `completions`; how many were completed.
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
   std::size_t receive_sealed(PeerId id, Peer& peer, std::span<Completion> completions);
@@ -114,6 +118,7 @@ class TcpEndpoint final : public Endpoint {
   Placement& placement_;
   UniqueFd epoll_;
   std::vector<Peer> peers_;  // fixed size
+  bool expects_ = false;     // something, of some peer
   std::vector<PeerId> free_;
   std::vector<PeerId> lost_;         // lost, not reported yet
   std::vector<Completion> written_;  // signaled writes that are out, not reported yet

@@ -94,7 +94,7 @@ class VerbsEndpoint final : public Endpoint {
   bool arm() override;
   void disarm() override;
   int wait_fd() const override { return epoll_.get(); }
-  void expect(PeerId, std::uint32_t) override {}
+  void expect(PeerId, std::uint32_t, std::uint64_t) override {}
   void pause(PeerId peer, bool paused) override;
   // Lets writes that were accepted get out first, for a few milliseconds at most.
   void remove(PeerId peer) override;

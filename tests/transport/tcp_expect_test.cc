@@ -1,0 +1,102 @@
+// What a sleeper over tcp is woken by once it has said what it expects, byte by byte.
+#include <catch2/catch.hpp>
+
+#include "tests/support/endpoint_pair.h"
+
+namespace phub::transport {
+namespace {
+
+constexpr std::uint32_t kBytes = 30000;
+
+// An endpoint at one end; at the other a socket that the test writes to.
+struct Rig {
+  Rig() {
+    auto [near, far] = loopback(AF_INET);
+    auto made = std::move(*TcpEndpoint::create({.max_peers = 1}, placement));
+    peer = *made->add(std::move(near));
+    endpoint = std::move(made);
+    socket = std::move(far);
+  }
+
+  void send(const void* data, std::size_t bytes) const {
+    const auto* left = static_cast<const std::byte*>(data);
+    while (bytes > 0) {
+      pollfd descriptor = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
+      REQUIRE(::poll(&descriptor, 1, 5000) == 1);
+      const ssize_t sent = ::send(socket.get(), left, bytes, 0);
+      REQUIRE(sent > 0);
+      left += sent;
+      bytes -= static_cast<std::size_t>(sent);
+    }
+  }
+  void send_frame(std::uint32_t immediate, std::size_t payload_bytes) const {
+    const FrameHeader header{kFrameMagic, immediate, kBytes, frame_check(immediate, kBytes)};
+    send(&header, sizeof(header));
+    send_payload(payload_bytes);
+  }
+  void send_payload(std::size_t bytes) const {
+    const std::vector<std::byte> payload(bytes);
+    send(payload.data(), payload.size());
+  }
+  bool is_woken(int timeout) const {
+    pollfd descriptor = {.fd = endpoint->wait_fd(), .events = POLLIN, .revents = 0};
+    return ::poll(&descriptor, 1, timeout) == 1;
+  }
+
+  RoomPlacement placement;
+  std::unique_ptr<Endpoint> endpoint;
+  PeerId peer = 0;
+  UniqueFd socket;
+};
+
+}  // namespace
+
+TEST_CASE("a sleeper is not woken by less than it expects") {
+  const Rig rig;
+  rig.endpoint->expect(rig.peer, 3, std::uint64_t{3} * kBytes);
+  REQUIRE(rig.endpoint->arm());
+  rig.send_frame(1, kBytes);
+  rig.send_frame(2, kBytes);
+  CHECK_FALSE(rig.is_woken(20));
+  rig.send_frame(3, kBytes);
+  CHECK(rig.is_woken(5000));
+  rig.endpoint->disarm();
+  CHECK(collect(*rig.endpoint, 3).size() == 3);
+}
+
+TEST_CASE("a payload that has been begun is not waited for as a whole") {
+  const Rig rig;
+  rig.send_frame(1, kBytes - 10);
+  std::vector<Completion> batch(4);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (rig.placement.open == 0 && std::chrono::steady_clock::now() < deadline) {
+    CHECK(rig.endpoint->poll(batch) == 0);
+  }
+  CHECK(rig.endpoint->poll(batch) == 0);
+  rig.endpoint->expect(rig.peer, 4, std::uint64_t{4} * kBytes);
+  REQUIRE(rig.endpoint->arm());
+  rig.send_payload(10);
+  CHECK_FALSE(rig.is_woken(20));
+  for (const std::uint32_t immediate : {2U, 3U, 4U}) rig.send_frame(immediate, kBytes);
+  CHECK(rig.is_woken(5000));
+  rig.endpoint->disarm();
+  CHECK(collect(*rig.endpoint, 4).size() == 4);
+}
+
+TEST_CASE("a sleeper that expects little, or nothing in particular, is woken by each byte") {
+  const Rig rig;
+  for (const std::uint64_t bytes : {std::uint64_t{kBytes}, std::uint64_t{0}}) {
+    rig.endpoint->expect(rig.peer, 100, std::uint64_t{100} * kBytes);
+    REQUIRE(rig.endpoint->arm());
+    rig.endpoint->disarm();
+    rig.endpoint->expect(rig.peer, 1, bytes);
+    REQUIRE(rig.endpoint->arm());
+    rig.send_frame(1, 1);
+    CHECK(rig.is_woken(5000));
+    rig.endpoint->disarm();
+    rig.send_payload(kBytes - 1);
+    CHECK(collect(*rig.endpoint, 1).size() == 1);
+  }
+}
+
+}  // namespace phub::transport
