@@ -79,9 +79,13 @@ class PageTest(processes.JobTest):
     def tearDownClass(cls):
         cls.browser.driver.quit()
 
-    def open(self):
+    def visit(self, address):
+        self.browser.driver.get("about:blank")  # the page before asks its server no more
         self.browser.forget()
-        self.browser.driver.get(f"http://{self.server.http}/")
+        self.browser.driver.get(address)
+
+    def open(self):
+        self.visit(f"http://{self.server.http}/")
         until(lambda: self.browser.text("#link").startswith("Live"), "the page has its first figures")
 
     def rounds(self):
@@ -164,7 +168,7 @@ class PageTest(processes.JobTest):
         return path, (path / "state" / "admin.token").read_text().strip()
 
     def enter(self, token):
-        self.browser.driver.get(f"http://{self.server.http}")
+        self.visit(f"http://{self.server.http}")
         self.browser.run("sessionStorage.clear()")
         self.browser.driver.refresh()
         field = self.browser.driver.find_element(By.ID, "token")
@@ -261,7 +265,7 @@ class PageTest(processes.JobTest):
             self.assertEqual(refused.exception.code, 401)
             self.assertIn("Bearer", refused.exception.headers["WWW-Authenticate"])
             refused.exception.close()
-        self.browser.driver.get(address)
+        self.visit(address)
         field = self.browser.driver.find_element(By.ID, "token")
         until(field.is_displayed, "a token is asked for")
         self.assertEqual(self.browser.text("#cores"), "")

@@ -82,6 +82,7 @@ FeatureMaps Network::feature_maps() const {
     if (tensors_[id]->has_gradient()) bytes.gradients += tensors_[id]->value_bytes();
   }
   for (const auto& view : views_) bytes.gradients += view->value_bytes();
+  bytes.mapped = backend_->mapped_bytes();
   return bytes;
 }
 

@@ -97,6 +97,8 @@ class Backend {
 
   virtual std::string_view name() const = 0;
   virtual Result<std::unique_ptr<Tensor>> make_tensor(const TensorOptions& options) = 0;
+  // What all of its tensors take that is not malloc's memory.
+  virtual std::uint64_t mapped_bytes() const { return 0; }
   // The same value with a gradient of its own, for the second reader of a tensor.
   virtual Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) = 0;
   // A tensor's readers are made before the op that writes it.

@@ -70,6 +70,7 @@ class LayerObserver {
 struct FeatureMaps {
   std::uint64_t values = 0;  // the input's too
   std::uint64_t gradients = 0;
+  std::uint64_t mapped = 0;  // what the backend keeps of images outside of malloc's memory
 };
 
 // How an image is moved: output(row, column) = input(row - down, column - right), of the image that
@@ -114,9 +115,10 @@ class Program {
     return Status(Code::kFailedPrecondition,
                   "this backend's gradients are not in a GPU's memory that could be exported");
   }
-  virtual Status bind_exported(DataType /*type*/, std::span<const TypedBinding> /*bindings*/,
-                               // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
-                               ExportedMemoryPointer /*exported*/) {
+  virtual Status bind_exported(
+      DataType /*type*/, std::span<const TypedBinding> /*bindings*/,
+      // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
+      ExportedMemoryPointer /*exported*/) {
     return {Code::kInvalidArgument, "this backend exports no gradients"};
   }
   // Instead: parameters, gradients and the optimizer's state are the program's own. Then hooks are

@@ -211,6 +211,7 @@ void add_times(const std::vector<std::size_t>& starts, Profile& profile) {
   profile.loss = median(losses);
 }
 
+// `made_bytes`: what malloc handed out when the network was made.
 MemoryProfile memory_of(nn::Program& network, Exchanger& exchanger, std::uint64_t made_bytes) {
   MemoryProfile memory;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
@@ -222,7 +223,8 @@ MemoryProfile memory_of(nn::Program& network, Exchanger& exchanger, std::uint64_
   memory.gradients = memory.weights;
   const nn::FeatureMaps maps = network.feature_maps();
   memory.feature_maps = maps.values + maps.gradients;
-  memory.workspace = made_bytes > memory.feature_maps ? made_bytes - memory.feature_maps : 0;
+  const std::uint64_t all = made_bytes + maps.mapped;
+  memory.workspace = all > memory.feature_maps ? all - memory.feature_maps : 0;
   memory.dynamic += network.input_elements() * sizeof(float) + network.batch() * sizeof(nn::Label);
   return memory;
 }

@@ -119,6 +119,8 @@ class OnednnBackend : public Backend {
     return tensor;
   }
 
+  std::uint64_t mapped_bytes() const override { return context_.images.taken_bytes(); }
+
   Result<std::unique_ptr<Tensor>> make_view(Tensor& tensor) override {
     return guarded<Tensor>([&] { return std::make_unique<OnednnTensor>(own(tensor), context_); });
   }

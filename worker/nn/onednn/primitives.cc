@@ -65,6 +65,7 @@ Memory ImageMemory::take(const Memory::desc& desc, const dnnl::engine& engine) {
   }
   std::byte* const data = blocks_.back()->data() + used_;
   used_ += bytes;
+  taken_ += bytes;
   return Memory(desc, engine, data);
 }
 

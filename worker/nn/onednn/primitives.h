@@ -37,10 +37,12 @@ class ImageMemory {
  public:
   // Zero at first. Throws dnnl::error (out of memory).
   dnnl::memory take(const dnnl::memory::desc& desc, const dnnl::engine& engine);
+  std::uint64_t taken_bytes() const { return taken_; }
 
  private:
   std::vector<std::unique_ptr<Mapping>> blocks_;
   std::size_t used_ = 0;  // bytes of the last block
+  std::uint64_t taken_ = 0;
 };
 
 dnnl::memory::data_type dnnl_type(DataType type);
