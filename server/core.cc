@@ -53,9 +53,11 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
       shm_connections_(max_connections),
       verbs_connections_(options.device ? max_connections : 0),
       events_(4 * static_cast<std::size_t>(max_connections)) {
-  dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
+  const std::size_t most = tcp_connections_.size() + shm_connections_.size() +
+                           verbs_connections_.size();  // and as many jobs at most
+  dirty_.reserve(most);
   held_.reserve(max_connections);
-  releasing_.reserve(3 * static_cast<std::size_t>(max_connections));
+  releasing_.reserve(most);
 }
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
@@ -81,10 +83,11 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
 }
 
 Core::~Core() {
-  if (!thread_.joinable()) return;
-  thread_.request_stop();
-  waiter_->interrupt();
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    waiter_->interrupt();
+    thread_.join();
+  }
   tcp_.reset();  // gives back half-received payloads, which needs the connections
 }
 
@@ -126,8 +129,7 @@ bool Core::run_once() {
   return any;
 }
 
-bool Core::drain(transport::Endpoint& endpoint,
-                 std::vector<std::unique_ptr<Connection>>& connections) {
+bool Core::drain(transport::Endpoint& endpoint, std::vector<Connection*>& connections) {
   const bool reads = &endpoint == tcp_.get();  // the others' payloads are there already
   if (reads) ++tcp_polls_;
   const std::uint64_t start = reads ? ticks() : 0;
@@ -137,9 +139,11 @@ bool Core::drain(transport::Endpoint& endpoint,
   if (reads) attribute_reading({completions_.data(), count}, now - start);
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection* connection = connections[completion.peer].get();
-    if (connection == nullptr || connection->lost) continue;
-    if (completion.kind == CompletionKind::kArrived) {
+    Connection* connection = connections[completion.peer];
+    if (connection == nullptr) continue;
+    if (connection->lost) {
+      give_back(*connection, completion.immediate, completion.data);
+    } else if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
     } else if (completion.kind == CompletionKind::kPeerLost) {
       drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss));
@@ -154,7 +158,7 @@ void Core::attribute_reading(std::span<const Completion> arrived, std::uint64_t 
   for (const Completion& completion : arrived) bytes += completion.bytes;
   if (bytes == 0) return;
   for (const Completion& completion : arrived) {
-    Connection* connection = tcp_connections_[completion.peer].get();
+    Connection* connection = tcp_connections_[completion.peer];
     if (connection == nullptr || connection->lost) continue;
     spend(*connection, completion.bytes, spent * completion.bytes / bytes);
   }
@@ -165,12 +169,12 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   bytes_received_.add(arrived.bytes);
   if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
     drops_.count(Drop::kStaleEpoch);
-    const bool control = wire::is_control(wire::slot_of(arrived.immediate));
-    if (!connection.in_place && !control) shard.give_buffer(arrived.data);
+    give_back(connection, arrived.immediate, arrived.data);
     shares_.charge(shard, connection.prices->cost(arrived.bytes));  // no sample: nothing is done
     return;
   }
   if (connection.queued > shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
+    give_back(connection, arrived.immediate, arrived.data);
     return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
   ++connection.queued;
@@ -181,6 +185,12 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
                         .arrived = now});
   shares_.wake(shard);
   hold_back(connection);
+}
+
+// Of a write that nobody will look at: its staging buffer, where it has one.
+void Core::give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
+  if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
+  connection.shard->give_buffer(data);
 }
 
 // Takes some of what waits; true if there may be more. While several jobs want the core it looks
@@ -241,10 +251,9 @@ void Core::serve(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   --connection.queued;
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
-  const bool control = wire::is_control(slot);
   if (connection.lost) {  // and its memory with it
-    if (!connection.in_place && !control) connection.shard->give_buffer(arrival.data);
-  } else if (control) {
+    give_back(connection, arrival.immediate, arrival.data);
+  } else if (wire::is_control(slot)) {
     slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
   } else {
     on_chunk(arrival);
@@ -334,7 +343,6 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
   if (cause != Drop::kCount) drops_.count(cause);
   Shard& shard = *connection.shard;
   shard.stop();
-  shard.connections[connection.worker] = nullptr;
   events_.push({shard.job_id(), connection.worker, reason});
   connections_.fetch_sub(1, std::memory_order_relaxed);
   connection.endpoint->remove(connection.peer);

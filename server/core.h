@@ -87,12 +87,14 @@ class Core final : private transport::Placement {
   Core(const CoreOptions& options, std::uint32_t max_connections);
   template <typename Add>
   Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
-                std::vector<std::unique_ptr<Connection>>& connections, Add add);
+                std::vector<Connection*>& connections, Add add);
+  void forget(Connection& connection);
   void run(const std::stop_token& stop);
 
-  bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
+  bool drain(transport::Endpoint& endpoint, std::vector<Connection*>& connections);
   void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
+  static void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data);
   bool serve();
   void serve(const Arrival& arrival);
   void serve_some(Shard& shard);
@@ -120,9 +122,11 @@ class Core final : private transport::Placement {
   DropCounters drops_;
   std::unique_ptr<transport::TcpEndpoint> tcp_;
   std::unique_ptr<transport::ShmEndpoint> shm_;
-  std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
-  std::vector<std::unique_ptr<Connection>> shm_connections_;
-  std::vector<std::unique_ptr<Connection>> verbs_connections_;
+  // By peer. They are their shards'; a lost one is there until another takes its place, or its
+  // shard is detached.
+  std::vector<Connection*> tcp_connections_;
+  std::vector<Connection*> shm_connections_;
+  std::vector<Connection*> verbs_connections_;
   VerbsPlaces places_{verbs_connections_};
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
   std::vector<Connection*> dirty_;                   // with answers to send

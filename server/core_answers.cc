@@ -26,9 +26,8 @@ constexpr Gathering kInPlace{32, 16};
 
 void Core::on_complete(Shard& shard, std::uint32_t slot) {
   chunks_completed_.add(1);
-  for (std::uint32_t worker = 0; worker < shard.workers(); ++worker) {
-    Connection* connection = shard.connections[worker];
-    if (connection == nullptr || connection->lost) continue;
+  for (const auto& connection : shard.connections) {
+    if (!connection || connection->lost) continue;
     connection->answers.insert(slot);
     mark_dirty(*connection);
   }

@@ -5,39 +5,40 @@
 
 namespace phub::server {
 
-namespace {
-void forget(std::vector<std::unique_ptr<Connection>>& connections, const Shard* shard,
-            std::vector<Connection*>& dirty, std::vector<Connection*>& held,
-            std::atomic<std::uint32_t>& count) {
-  for (auto& connection : connections) {
-    if (!connection || connection->shard != shard) continue;
-    std::erase(dirty, connection.get());
-    std::erase(held, connection.get());
-    if (!connection->lost) {
-      connection->endpoint->remove(connection->peer);
-      count.fetch_sub(1, std::memory_order_relaxed);
-    }
-    connection.reset();
-  }
-}
-}  // namespace
-
 void Core::detach(Shard* shard) {
   call([&] {
     shares_.remove(*shard);
     std::erase(releasing_, shard);
-    forget(tcp_connections_, shard, dirty_, held_, connections_);
-    forget(shm_connections_, shard, dirty_, held_, connections_);
-    forget(verbs_connections_, shard, dirty_, held_, connections_);
+    for (auto& connection : shard->connections) {
+      if (connection) forget(*connection);
+      connection.reset();
+    }
   });
+}
+
+void Core::forget(Connection& connection) {
+  std::erase(dirty_, &connection);
+  std::erase(held_, &connection);
+  if (!connection.lost) {
+    connection.endpoint->remove(connection.peer);
+    connections_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  for (auto* table : {&tcp_connections_, &shm_connections_, &verbs_connections_}) {
+    std::replace(table->begin(), table->end(), &connection, static_cast<Connection*>(nullptr));
+  }
 }
 
 // `add` makes the endpoint's peer; it runs on the core's thread.
 template <typename Add>
 Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
-                    std::vector<std::unique_ptr<Connection>>& connections, Add add) {
+                    std::vector<Connection*>& connections, Add add) {
   Status status;
   call([&] {
+    Shard& shard = *connection->shard;
+    if (shard.connections[connection->worker]) {
+      status = {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
+      return;
+    }
     auto peer = add();
     if (!peer) {
       status = peer.error();
@@ -45,15 +46,14 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     }
     connection->endpoint = &endpoint;
     connection->peer = *peer;
-    Shard& shard = *connection->shard;
     connection->prices = &prices_.of({.rule = shard.rule(),
                                       .wire_type = shard.wire_type(),
                                       .workers = shard.workers(),
                                       .loss_scaling = shard.loss_scaling(),
                                       .transport = &endpoint});
     if (!shard.is_added()) shares_.add(shard, shard.tenant_id(), shard.weight());
-    shard.connections[connection->worker] = connection.get();
-    connections[*peer] = std::move(connection);
+    connections[*peer] = connection.get();
+    shard.connections[connection->worker] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
   return status;

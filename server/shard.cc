@@ -28,6 +28,8 @@ Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
       deterministic_(shape.deterministic),
       memory_(std::move(memory)) {}
 
+Shard::~Shard() = default;  // here, where connections are known
+
 Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_t core,
                                              std::shared_ptr<JobMemory> memory) {
   std::unique_ptr<Shard> shard(new Shard(shape, std::move(memory)));
@@ -70,8 +72,8 @@ void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
 }
 
 bool Shard::is_ahead(const Connection& connection) const {
-  return std::any_of(connections.begin(), connections.end(), [&](const Connection* other) {
-    return other != nullptr && other->pushes + workers_ < connection.pushes;
+  return std::any_of(connections.begin(), connections.end(), [&](const auto& other) {
+    return other && !other->lost && other->pushes + workers_ < connection.pushes;
   });
 }
 

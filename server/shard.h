@@ -70,6 +70,7 @@ class Shard : public FairShare::Flow {
  public:
   static Result<std::unique_ptr<Shard>> create(const JobShape& shape, std::uint32_t core,
                                                std::shared_ptr<JobMemory> memory);
+  ~Shard();
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   Outcome arrive(const Push& push);
@@ -136,8 +137,9 @@ class Shard : public FairShare::Flow {
   DataType wire_type() const { return wire_type_; }
   RuleKind rule() const { return rule_; }
 
-  // The core's list of this job's connections, by worker; null where there is none.
-  std::vector<Connection*> connections;
+  // The core's: this job's connections, by worker; null where there was none yet. One that is lost
+  // stays until the shard is detached, for pushes of its worker may wait for their turn.
+  std::vector<std::unique_ptr<Connection>> connections;
   // The core's: what waits for a turn, and the job's times.
   std::unique_ptr<ArrivalQueue> arrivals;
   std::unique_ptr<RoundTimes> times;

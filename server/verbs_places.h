@@ -13,15 +13,14 @@ namespace phub::server {
 class VerbsPlaces final : public transport::Placement, public transport::Layout {
  public:
   // By peer; outlives this.
-  explicit VerbsPlaces(const std::vector<std::unique_ptr<Connection>>& connections)
-      : connections_(connections) {}
+  explicit VerbsPlaces(const std::vector<Connection*>& connections) : connections_(connections) {}
 
   std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void abandon(transport::PeerId, std::byte*) override {}
   std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
 
  private:
-  const std::vector<std::unique_ptr<Connection>>& connections_;
+  const std::vector<Connection*>& connections_;
 };
 
 }  // namespace phub::server

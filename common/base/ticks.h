@@ -48,9 +48,10 @@ class TickRate {
   std::uint64_t ticks_of(std::chrono::nanoseconds time) const {
     return static_cast<std::uint64_t>(static_cast<double>(time.count()) * per_nanosecond_);
   }
-  // A multiplication; of at most a day, above that it wraps.
+  // A multiplication, of as many bits as are needed.
   std::uint64_t nanoseconds_of(std::uint64_t tick_count) const {
-    return (tick_count * nanoseconds_) >> kFraction;
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((Wide{tick_count} * nanoseconds_) >> kFraction);
   }
   double seconds_of(std::uint64_t tick_count) const {
     return static_cast<double>(tick_count) / per_nanosecond_ * 1e-9;
