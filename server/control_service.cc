@@ -19,12 +19,19 @@
 #include "server/control_service_rendezvous.h"
 #include "server/control_service_snapshots.h"
 #include "server/control_service_state.h"
+#include "server/ticker.h"
+#include "server/work_queue.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-constexpr int kThreadsMax = 512;  // a worker that waits for the start holds one
+constexpr int kThreadsMax = 128;  // of the calls of Admin; workers' have others
+constexpr std::chrono::milliseconds kLateStartsInterval{50};
+// Joins and ready. Of a job of many workers most wait in the queue, or for the first one's ready.
+constexpr WorkLimits kWork{.threads = 16, .running_of_tenant = 4, .waiting_of_tenant = 8192};
+// A snapshot holds its thread until the round that it is taken at.
+constexpr WorkLimits kTakes{.threads = 64, .running_of_tenant = 4, .waiting_of_tenant = 12};
 
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -75,9 +82,10 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.snapshotter, options.tenancy),
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, {work_, takes_}),
         admin_(table, data_plane, options.waiting, options.tenancy),
-        snapshots_(table, options.snapshotter, options.tenancy) {}
+        snapshots_(table, options.snapshotter, options.tenancy, takes_),
+        late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
     if (server_ == nullptr) return;
@@ -117,9 +125,12 @@ class GrpcControlService final : public ControlService {
 
  private:
   const JobTable& table_;
+  WorkQueue work_{"joins and readies", kWork};
+  WorkQueue takes_{"snapshots", kTakes};
   RendezvousService rendezvous_;
   AdminService admin_;
   SnapshotService snapshots_;
+  const Ticker late_starts_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };

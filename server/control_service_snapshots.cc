@@ -1,6 +1,7 @@
 #include "server/control_service_snapshots.h"
 
 #include <chrono>
+#include <string_view>
 
 #include "common/rpc_status.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kTimeoutMsDefault = 30'000;
 constexpr std::uint32_t kTimeoutMsMax = 3'600'000;
+constexpr std::string_view kTakeAction = "snapshot take";
 
 Status no_folder() {
   return {Code::kFailedPrecondition,
@@ -80,16 +82,28 @@ Status SnapshotService::restore(const Principal& caller, const control::RestoreR
   return {};
 }
 
-grpc::Status SnapshotService::Take(grpc::ServerContext* context,
-                                   const control::TakeRequest* request, control::TakeReply* reply) {
-  constexpr std::string_view kAction = "snapshot take";
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
-  const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  const WantedSnapshot wanted{
-      .round = request->round(), .timeout_ms = request->timeout_ms(), .call = context};
-  const Status outcome =
-      can_see(caller, name.tenant) ? take(name, wanted, *reply) : unknown_job(to_string(name));
-  return gate_.audited(caller, kAction, to_string(name), outcome);
+grpc::ServerUnaryReactor* SnapshotService::Take(grpc::CallbackServerContext* context,
+                                                const control::TakeRequest* request,
+                                                control::TakeReply* reply) {
+  auto* const reactor = context->DefaultReactor();
+  const Result<Principal> caller = gate_.admit(context, Right::kChangeJobs, kTakeAction);
+  if (!caller) {
+    reactor->Finish(to_grpc(caller.error()));
+    return reactor;
+  }
+  const JobName name{namespace_of(*caller, request->tenant()), request->name()};
+  const auto run = [this, context, request, reply, reactor, name, caller = *caller] {
+    const WantedSnapshot wanted{
+        .round = request->round(), .timeout_ms = request->timeout_ms(), .call = context};
+    const Status outcome =
+        can_see(caller, name.tenant) ? take(name, wanted, *reply) : unknown_job(to_string(name));
+    reactor->Finish(gate_.audited(caller, kTakeAction, to_string(name), outcome));
+  };
+  // Another tenant's name takes nothing of that tenant's.
+  const std::string& counted = can_see(*caller, name.tenant) ? name.tenant : caller->tenant;
+  const Status posted = takes_.post(counted, run);
+  if (!posted.ok()) reactor->Finish(gate_.audited(*caller, kTakeAction, to_string(name), posted));
+  return reactor;
 }
 
 grpc::Status SnapshotService::List(grpc::ServerContext* context,

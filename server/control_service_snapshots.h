@@ -7,6 +7,7 @@
 #include "server/control_service_gate.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
+#include "server/work_queue.h"
 
 namespace phub::server {
 
@@ -15,21 +16,25 @@ struct WantedSnapshot {
   std::uint64_t round = 0;       // when it is over; 0: as soon as possible
   std::uint32_t timeout_ms = 0;  // how long to wait for it; 0: 30 s
   Asker asked_by = Asker::kAdministrator;
-  const grpc::ServerContext* call = nullptr;  // is given up when its caller is not there any more
+  const grpc::ServerContextBase* call =
+      nullptr;  // is given up when its caller is not there any more
 };
 
 // What both Snapshots.Take and a member of the job ask for. `snapshotter` as below.
 Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
                      const WantedSnapshot& wanted, control::TakeReply& reply);
 
-class SnapshotService final : public control::Snapshots::Service {
+// Take waits for a round of its job: it runs in `takes`, so that it holds none of gRPC's threads.
+class SnapshotService final
+    : public control::Snapshots::WithCallbackMethod_Take<control::Snapshots::Service> {
  public:
-  // `snapshotter` null: the server has no state folder, and says so.
-  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy)
-      : table_(table), snapshotter_(snapshotter), gate_(tenancy) {}
+  // `snapshotter` null: the server has no state folder, and says so. `takes` outlives the calls.
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, WorkQueue& takes)
+      : table_(table), snapshotter_(snapshotter), gate_(tenancy), takes_(takes) {}
 
-  grpc::Status Take(grpc::ServerContext* context, const control::TakeRequest* request,
-                    control::TakeReply* reply) override;
+  grpc::ServerUnaryReactor* Take(grpc::CallbackServerContext* context,
+                                 const control::TakeRequest* request,
+                                 control::TakeReply* reply) override;
   grpc::Status List(grpc::ServerContext* context, const control::ListSnapshotsRequest* request,
                     control::ListSnapshotsReply* reply) override;
   grpc::Status Restore(grpc::ServerContext* context, const control::RestoreRequest* request,
@@ -43,6 +48,7 @@ class SnapshotService final : public control::Snapshots::Service {
   JobTable& table_;
   Snapshotter* const snapshotter_;
   const Gate gate_;
+  WorkQueue& takes_;
 };
 
 }  // namespace phub::server

@@ -98,7 +98,7 @@ Result<std::shared_ptr<Job>> JobTable::job_of(const Ticket& ticket) const {
                 "prints them");
 }
 
-// Writes to the journal under the mutex, but only for every 64th job.
+// The reaper keeps ids in stock; only when it is behind the journal is written under the mutex.
 Result<std::uint64_t> JobTable::take_id() {
   if (next_id_ == ids_end_) {
     if (options_.journal != nullptr) {
@@ -107,6 +107,15 @@ Result<std::uint64_t> JobTable::take_id() {
     ids_end_ = next_id_ + kIdsAtOnce;
   }
   return next_id_++;
+}
+
+// Ids that do not follow those in stock are left out: somebody was faster.
+void JobTable::stock_ids(Lock& lock) {
+  if (options_.journal == nullptr || ids_end_ - next_id_ > kIdsAtOnce / 2) return;
+  lock.unlock();
+  const Result<std::uint64_t> first = options_.journal->reserve_ids(kIdsAtOnce);
+  lock.lock();
+  if (first && *first == ids_end_) ids_end_ += kIdsAtOnce;
 }
 
 Result<std::shared_ptr<Job>> JobTable::add_job(const std::string& tenant,
@@ -212,12 +221,13 @@ Result<Heartbeat> JobTable::heartbeat(const Identity& identity) {
 }
 
 Status JobTable::leave(const Identity& identity) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
   Job& job = *caller.job;
   Member& member = *caller.member;
   if (member.has_left) return {};
   member.has_left = true;
+  answer_start({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
   changed_.notify_all();
   if (!is_live(job)) return {};
   spdlog::info("event=left job=\"{}\" id={} worker={}", label(job), job.id, member.worker);
@@ -234,6 +244,12 @@ Status JobTable::leave(const Identity& identity) {
     }
   }
   return {};
+}
+
+Result<std::string> JobTable::tenant_of(const Identity& identity) const {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  return caller.job->tenant.name;
 }
 
 std::shared_ptr<Job> JobTable::live_job(const JobName& name) const {

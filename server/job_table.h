@@ -5,9 +5,9 @@
 // jobs stay listed for a while.
 //
 // Owned by the daemon; any control thread may call anything. One mutex guards the table; it is
-// never held while planning, while the data plane works, or while a worker waits. The data plane
-// calls the Membership functions from its own threads; they only mark what the reaper thread
-// (reap) then does.
+// never held while planning, while the data plane works, while a worker waits, or while one is
+// answered. The data plane calls the Membership functions from its own threads; they only mark what
+// the reaper thread (reap) then does.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -28,6 +29,7 @@
 #include "server/job_journal.h"
 #include "server/job_spec.h"
 #include "server/snapshot/snapshot_store.h"
+#include "server/start_waits.h"
 #include "server/tenants/directory.h"
 
 namespace phub::server {
@@ -110,6 +112,8 @@ struct PlanView {
 // What is said of a job that does not exist, or that the caller may not know of.
 Status unknown_job(const std::string& label);
 Status no_live_job(const JobName& name);
+// What a worker is told when its job has ended.
+Status job_is_over(const Job& job);
 
 class JobTable final : public Membership {
  public:
@@ -127,17 +131,30 @@ class JobTable final : public Membership {
   // What the job's workers plan with: see Topology. Fixed from the first join on.
   std::vector<std::uint64_t> core_load_bytes(std::uint64_t job_id) const;
 
-  // The first call makes the job on the data plane; later ones must agree with it.
-  Status ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash);
+  // The first call makes the job on the data plane, which may take long; later ones must agree with
+  // it. Those that come meanwhile wait without a thread, and are answered by the first one's.
+  void ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash,
+             Answer answer);
 
   // Keeps and logs why the member came over its transport, the first time that it says so.
   // REQUIRES: `reason` is printable.
   Status note_transport(const Identity& identity, const std::string& reason);
 
-  // Waits until the job runs. When `timeout` passes first, the job fails: nobody else could start
-  // either. `is_cancelled` is asked now and then whether the caller is still there.
-  Status start(const Identity& identity, std::chrono::milliseconds timeout,
-               const std::function<bool()>& is_cancelled);
+  // Answers when the job runs or has ended. When `timeout` passes first, the job fails: nobody else
+  // could start either. A member waits once: a later call of it takes the place of an earlier one,
+  // which is told so (kAborted). Returns the wait's number; 0: it is answered.
+  std::uint64_t start(const Identity& identity, std::chrono::milliseconds timeout, Answer answer);
+
+  // Who waited under that number has gone: its job fails. Nothing happens when the wait is over.
+  void stop_waiting(const Identity& identity, std::uint64_t number);
+
+  // Ends the starts whose time is over. Somebody has to call it now and then.
+  void end_late_starts();
+
+  std::size_t waiting_starts() const;
+
+  // Whose job a member is in. Errors: those of a wrong identity.
+  Result<std::string> tenant_of(const Identity& identity) const;
 
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
@@ -199,24 +216,41 @@ class JobTable final : public Membership {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // Gives the answers that were decided under the mutex, after it has given that up.
+  class AnsweringLock;
   struct Caller {
     std::shared_ptr<Job> job;
     std::shared_ptr<Member> member;
   };
+  struct ReadyCall {
+    Identity identity;
+    Topology topology;
+    std::uint64_t plan_hash = 0;
+    Answer answer;
+    std::shared_ptr<Member> member = nullptr;  // while it waits
+  };
 
   TimePoint now() const { return options_.clock(); }
+
+  // Those with silent workers, and all at the drain's deadline. REQUIRES: the mutex is not held.
+  void fail_the_late();
 
   // All of these REQUIRE the mutex, which those with a Lock may give up for a while.
   Result<Caller> authenticate(const Identity& identity) const;
   Result<std::shared_ptr<Job>> add_job(const std::string& tenant,
                                        std::shared_ptr<const JobSpec> spec, bool by_admin);
   Result<std::uint64_t> take_id();
+  void stock_ids(Lock& lock);
   Result<Tenant> admit_to_tenant(const std::string& tenant, std::uint32_t workers) const;
   Result<std::shared_ptr<Job>> job_of(const Ticket& ticket) const;
   Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const JoinArguments& arguments);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  Status make_ready(Lock& lock, const Caller& caller, const ReadyCall& call);
+  void wait_for_memory(const Caller& caller, ReadyCall call);
   Status make_on_data_plane(Lock& lock, Job& job, const Topology& topology,
                             std::uint64_t plan_hash);
+  void answer_start(const StartWaits::Key& key, const Status& status);
+  void answer_starts(const Job& job, const Status& status);
   Status admit_memory_of(Job& job);
   Usage usage_without(const std::string& tenant, const Job* left_out) const;
   void fix_core_load(Job& job) const;
@@ -242,12 +276,36 @@ class JobTable final : public Membership {
   std::condition_variable changed_;                     // of any job's state, members or memory
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // by id, live and finished
   std::map<JobName, std::uint64_t> live_by_name_;
+  StartWaits starts_;
+  std::uint64_t starts_made_ = 0;
+  std::map<std::uint64_t, std::vector<ReadyCall>> ready_waits_;  // for memory that is being made
+  std::vector<std::pair<Answer, Status>> answers_;               // that an AnsweringLock gives
   std::uint64_t next_id_ = 1;
   std::uint64_t ids_end_ = 1;                // from next_id_ up to here are this process's to give
   std::vector<std::uint64_t> journal_ends_;  // jobs that the journal has to forget
   bool is_draining_ = false;
   bool drain_snapshots_ = false;
   std::optional<TimePoint> drain_deadline_;
+};
+
+class JobTable::AnsweringLock : public std::unique_lock<std::mutex> {
+ public:
+  explicit AnsweringLock(JobTable& table)
+      : std::unique_lock<std::mutex>(table.mutex_), table_(table) {}
+  ~AnsweringLock() {
+    if (owns_lock()) unlock();
+  }
+  AnsweringLock(const AnsweringLock&) = delete;
+  AnsweringLock& operator=(const AnsweringLock&) = delete;
+
+  void unlock() {
+    const auto answers = std::exchange(table_.answers_, {});
+    std::unique_lock<std::mutex>::unlock();
+    for (const auto& [answer, status] : answers) answer(status);
+  }
+
+ private:
+  JobTable& table_;
 };
 
 }  // namespace phub::server

@@ -18,13 +18,17 @@ Status no_live_job(const JobName& name) {
                                        to_string(name))};
 }
 
+Status job_is_over(const Job& job) {
+  return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
+}
+
 Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
                                        const std::optional<Digest>& nonce_hash,
                                        const std::string& snapshot) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
   PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
-  Lock lock(mutex_);
+  AnsweringLock lock(*this);
   if (live_job({tenant, spec.name}) != nullptr) {
     return Status(Code::kAlreadyExists,
                   fmt::format("name: job \"{}\" exists; choose another name or close it first",
@@ -84,14 +88,14 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
 }
 
 void JobTable::close_all_of(const std::string& tenant) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   for (const std::shared_ptr<Job>& job : all_live()) {
     if (job->tenant.name == tenant) finish(*job, JobState::kFailed, "its tenant was deleted");
   }
 }
 
 Status JobTable::close(const JobName& name) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   const std::shared_ptr<Job> job = live_job(name);
   if (job == nullptr) return no_live_job(name);
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
@@ -100,10 +104,16 @@ Status JobTable::close(const JobName& name) {
 }
 
 std::vector<JobView> JobTable::list() const {
-  std::vector<JobView> views;
+  std::vector<std::shared_ptr<const Job>> jobs;
   {
     const Lock lock(mutex_);
-    for (const auto& [id, job] : jobs_) views.push_back(view_of(*job));
+    for (const auto& [id, job] : jobs_) jobs.push_back(job);
+  }
+  std::vector<JobView> views;
+  for (const auto& job : jobs) {
+    // One at a time: workers' calls must not wait for a thousand of them.
+    const Lock lock(mutex_);
+    views.push_back(view_of(*job));
   }
   for (JobView& view : views) fill_counters(view.id, view.counters);
   return views;

@@ -24,7 +24,7 @@ std::optional<IssuedSecret> JobTable::secret_of(std::uint64_t job_id, std::uint3
 }
 
 void JobTable::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end() || !is_live(*found->second)) return;
   Job& job = *found->second;
@@ -48,6 +48,7 @@ void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
   spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
               job.id, reason);
+  answer_starts(job, job_is_over(job));
   forget_oldest();
   changed_.notify_all();
 }
@@ -72,7 +73,15 @@ bool JobTable::has_memory(Memory memory) const {
 }
 
 void JobTable::reap() {
+  fail_the_late();
   Lock lock(mutex_);
+  tell_journal(lock);
+  stock_ids(lock);
+  release_finished(lock);
+}
+
+void JobTable::fail_the_late() {
+  AnsweringLock lock(*this);
   const TimePoint time = now();
   for (const std::shared_ptr<Job>& job : all_live()) {
     if (drain_deadline_ && time >= *drain_deadline_) {
@@ -95,8 +104,6 @@ void JobTable::reap() {
       break;
     }
   }
-  tell_journal(lock);
-  release_finished(lock);
 }
 
 void JobTable::tell_journal(Lock& lock) {
@@ -142,7 +149,7 @@ void JobTable::wait_for_work(std::chrono::milliseconds interval) {
 }
 
 std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   is_draining_ = true;
   drain_snapshots_ = snapshots;
   if (timeout.count() > 0) drain_deadline_ = now() + timeout;
@@ -156,7 +163,7 @@ std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
 }
 
 void JobTable::fail_all(const std::string& reason) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   for (const std::shared_ptr<Job>& job : all_live()) {
     job->ended_by_daemon = true;
     finish(*job, JobState::kFailed, reason);

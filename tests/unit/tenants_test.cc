@@ -86,7 +86,7 @@ TEST_CASE("all workers of a job plan with the same load, whatever came between")
 
   const Identity third = f.join(one_chunk("third")).value();
   const Status made_up =
-      f.table.ready(third, {.cores_per_server = {kCores}, .core_load_bytes = {7, 7}}, 0x1);
+      ready_now(f.table, third, {.cores_per_server = {kCores}, .core_load_bytes = {7, 7}}, 0x1);
   CHECK(made_up.code() == Code::kFailedPrecondition);
   CHECK_THAT(made_up.message(), Contains("core_load_bytes"));
 }
