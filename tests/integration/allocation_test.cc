@@ -10,6 +10,7 @@
 
 #include "server/data_plane.h"
 #include "tests/support/fake_verbs.h"
+#include "tests/support/hang_guard.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 #include "worker/client/verbs_ports.h"
@@ -88,7 +89,7 @@ struct Worker {
     }
     for (std::uint32_t core = 0; core < plane.cores(); ++core) {
       const client::DataTarget target{
-          .joined = &joined, .core = core, .timeout = std::chrono::milliseconds(5000)};
+          .joined = &joined, .core = core, .timeout = testing::kHangGuard};
       if (transport == "verbs") {
         connect_verbs(*plan, target);
       } else if (transport == "shm") {
@@ -119,7 +120,7 @@ struct Worker {
 };
 
 bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int rounds, bool votes) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
   for (int round = 0; round < rounds; ++round) {
     for (auto& worker : workers) {
       worker->exchange->set_hyper({.learning_rate = 0.1F});

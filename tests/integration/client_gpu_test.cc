@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/support/gpu_adapters.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"
 #include "tests/support/walled_memory.h"
@@ -24,7 +25,7 @@ ClientOptions options_for(const TestServer& server, const std::string& transport
           .transport = transport,
           .rule = RuleKind::kNesterov,
           .hyper = {.learning_rate = 0.1F, .momentum = 0.9F},
-          .timeout = milliseconds(20'000)};
+          .timeout = testing::kHangGuard};
 }
 
 // Where a worker fills its gradients in.

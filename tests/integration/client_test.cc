@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "proto/control.grpc.pb.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"
 #include "tests/support/tested_transports.h"
@@ -21,7 +22,7 @@ ClientOptions options_for(const TestServer& server, const std::string& transport
           .job = "test",
           .workers = workers,
           .transport = transport,
-          .timeout = milliseconds(10'000)};
+          .timeout = testing::kHangGuard};
 }
 
 const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};

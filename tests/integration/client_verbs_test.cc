@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tests/support/fake_verbs.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/test_server.h"
 #include "worker/client/phub.h"
 
@@ -22,7 +23,7 @@ std::vector<float> trained(const TestServer& server, const std::string& transpor
                                                 .transport = transport,
                                                 .rule = RuleKind::kNesterov,
                                                 .hyper = {.learning_rate = 0.1F, .momentum = 0.9F},
-                                                .timeout = std::chrono::milliseconds(10'000)}));
+                                                .timeout = testing::kHangGuard}));
       PHUB_CHECK(client->register_keys({{"a", 50'001}, {"b", 7}}).ok(), "register");
       PHUB_CHECK(client->transport() == transport, "the transport that was asked for");
       const auto fill = [&](float scale) {
@@ -67,12 +68,12 @@ TEST_CASE("a thousand connections come and go without a trace") {
       auto client = std::move(*Client::connect({.servers = {server->address()},
                                                 .job = "once",
                                                 .transport = "verbs",
-                                                .timeout = std::chrono::milliseconds(10'000)}));
+                                                .timeout = testing::kHangGuard}));
       REQUIRE(client->register_keys({{"a", 20'000}}).ok());
       REQUIRE(client->push_pull(0).ok());
     }
     // The server lets go of the last job soon after its last worker has left.
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
     while (fake_verbs::live_objects() > level && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
@@ -91,7 +92,7 @@ TEST_CASE("memory that cannot be registered, here or there, ends the job with th
                                               .job = "locked",
                                               .workers = 1,
                                               .transport = "verbs",
-                                              .timeout = std::chrono::milliseconds(10'000)}));
+                                              .timeout = testing::kHangGuard}));
     const Status status = client->register_keys({{"a", 1000}});
     fake_verbs::behaviour().registrations = -1;
     CHECK_FALSE(status.ok());

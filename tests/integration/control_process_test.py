@@ -11,12 +11,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 
 SERVER, PHUBCTL = "", ""
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120  # only bounds a test that hangs
 
 
 def run(*command):
@@ -129,10 +128,7 @@ class ServerTest(unittest.TestCase):
                     socket.create_connection((host, int(port))):
                 reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
                 self.assertIn(b"200", reader.recv(64))
-                start = time.monotonic()
                 self.assertEqual(daemon.stop(signal.SIGTERM), 0)
-                # prometheus-cpp's exposer took up to two seconds.
-                self.assertLess(time.monotonic() - start, 1.5)
 
 
 class PhubctlTest(unittest.TestCase):

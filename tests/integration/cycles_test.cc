@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/support/hang_guard.h"
 #include "tests/support/lab.h"
 
 namespace phub::testing {
@@ -64,7 +65,7 @@ void cycle(Admin::Stub& admin, const ClientOptions& options, int number) {
 
 template <typename Condition>
 bool eventually(const Condition& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();
@@ -75,10 +76,8 @@ bool eventually(const Condition& condition) {
 TEST_CASE("a thousand jobs leave no memory, descriptors or segments behind") {
   const Lab lab(/*with_tls=*/false, /*tokens_required=*/false);
   const auto admin = lab.admin_stub("");
-  const ClientOptions options{.servers = {lab.address()},
-                              .job = "cycle",
-                              .transport = "shm",
-                              .timeout = milliseconds(20'000)};
+  const ClientOptions options{
+      .servers = {lab.address()}, .job = "cycle", .transport = "shm", .timeout = kHangGuard};
   for (int i = 0; i < kWarmUp; ++i) cycle(*admin, options, i);
   REQUIRE(eventually([] { return shared_segments() == 0; }));
   const std::size_t descriptors_before = descriptors();

@@ -10,6 +10,7 @@
 
 #include "server/phubctl/doctor/hello.h"
 #include "tests/support/doctor_listener.h"
+#include "tests/support/hang_guard.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -18,16 +19,28 @@ using Catch::Contains;
 
 const std::atomic<bool> kNeverStops{false};
 // Only bounds a failure, but for those who are meant to be waited for in vain.
-const Limits kPatient{.stop = &kNeverStops};
+const Limits kPatient{.connect = testing::kHangGuard,
+                      .greeting = testing::kHangGuard,
+                      .silence = testing::kHangGuard,
+                      .message = testing::kHangGuard,
+                      .stop = &kNeverStops};
 
-SessionOptions quick_session() {
-  return {.paths = {},
-          .choices = {},
-          .limits = {.connect = milliseconds(50),
-                     .greeting = milliseconds(50),
-                     .silence = milliseconds(50),
-                     .message = milliseconds(100),
-                     .stop = nullptr}};
+SessionOptions session_with(const Limits& limits) {
+  return {.paths = {}, .choices = {}, .limits = limits};
+}
+SessionOptions patient_session() {
+  return session_with({.connect = testing::kHangGuard,
+                       .greeting = testing::kHangGuard,
+                       .silence = testing::kHangGuard,
+                       .message = testing::kHangGuard,
+                       .stop = nullptr});
+}
+// For who is waited for in vain.
+constexpr milliseconds kShort(50);
+SessionOptions session_that_waits_for_no_connection() {
+  SessionOptions session = patient_session();
+  session.limits.connect = session.limits.greeting = kShort;
+  return session;
 }
 
 Channel connected(const Address& address) {
@@ -39,9 +52,9 @@ void send_bytes(Channel& channel, const std::string& bytes) {
   PHUB_CHECK(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
                  static_cast<long>(bytes.size()),
              "a few bytes fit");
-  REQUIRE(wait_for(socket.get(), POLLIN, Clock::now() + std::chrono::seconds(20), kPatient,
-                   "the listener")
-              .ok());
+  REQUIRE(
+      wait_for(socket.get(), POLLIN, Clock::now() + testing::kHangGuard, kPatient, "the listener")
+          .ok());
   char byte = 0;
   CHECK(::recv(socket.get(), &byte, 1, 0) <= 0);  // closed, without an answer
 }
@@ -63,12 +76,15 @@ doctor_wire::Answer ask(Channel& channel, const doctor_wire::Request& request) {
   return answer;
 }
 
-// A session; the listener may have to notice first that the last one is over.
+// A session. The listener may have to notice first that the last one is over, and where greetings
+// are short ours may be late.
 Channel admitted(const Address& address) {
-  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  const auto deadline = Clock::now() + testing::kHangGuard;
   while (true) {
     Channel channel = connected(address);
-    if (welcome_to(channel, make_hello()).refusal().empty()) return channel;
+    doctor_wire::Welcome welcome;
+    PHUB_CHECK(channel.send(make_hello()).ok(), "hello");
+    if (channel.receive(welcome).ok() && welcome.refusal().empty()) return channel;
     PHUB_CHECK(Clock::now() < deadline, "the listener is free in time");
   }
 }
@@ -82,10 +98,10 @@ void check_serves(const Address& address) {
 Meeting meet_with(const std::function<void(UniqueFd)>& then, milliseconds message) {
   const UniqueFd listener = std::move(*listen_at({.host = "127.0.0.1", .port = 0}));
   std::thread stranger([&] {
-    PHUB_CHECK(wait_for(listener.get(), POLLIN, Clock::now() + std::chrono::seconds(20), kPatient,
-                        "the peer")
-                   .ok(),
-               "the peer comes");
+    PHUB_CHECK(
+        wait_for(listener.get(), POLLIN, Clock::now() + testing::kHangGuard, kPatient, "the peer")
+            .ok(),
+        "the peer comes");
     then(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   });
   Limits limits = kPatient;
@@ -102,7 +118,7 @@ Meeting meet_with(const std::function<void(UniqueFd)>& then, milliseconds messag
 }  // namespace
 
 TEST_CASE("bytes that are no greeting are closed without an answer, and the listener serves on") {
-  DoctorListener listener(quick_session());
+  DoctorListener listener(patient_session());
   doctor_wire::Hello other = make_hello();
   other.set_magic(1);
   const std::string wrong_magic = other.SerializeAsString();
@@ -118,20 +134,20 @@ TEST_CASE("bytes that are no greeting are closed without an answer, and the list
 }
 
 TEST_CASE("silent strangers cost a peer nothing, however many") {
-  DoctorListener listener({.paths = {}, .choices = {}, .limits = {.stop = nullptr}});
+  DoctorListener listener(patient_session());
   std::vector<Channel> silent;
   for (int i = 0; i < 20; ++i) silent.push_back(connected(listener.address()));
   check_serves(listener.address());
 }
 
 TEST_CASE("a stranger that stays silent is closed in time") {
-  DoctorListener listener(quick_session());
+  DoctorListener listener(session_with({.greeting = kShort, .stop = nullptr}));
   Channel silent = connected(listener.address());
   send_bytes(silent, std::string("\0\0", 2));  // half of a length
 }
 
 TEST_CASE("another protocol is refused by name on both sides") {
-  DoctorListener listener(quick_session());
+  DoctorListener listener(patient_session());
   doctor_wire::Hello hello = make_hello();
   hello.set_protocol(99);
   hello.set_software("9.9");
@@ -147,9 +163,7 @@ TEST_CASE("another protocol is refused by name on both sides") {
 }
 
 TEST_CASE("a second peer is told who is measuring") {
-  SessionOptions session = quick_session();
-  session.limits.connect = milliseconds(20'000);
-  DoctorListener listener(session);
+  DoctorListener listener(patient_session());
   Channel first = admitted(listener.address());
   doctor_wire::Request request;
   request.mutable_open();
@@ -158,20 +172,30 @@ TEST_CASE("a second peer is told who is measuring") {
   CHECK_THAT(welcome_to(second, make_hello()).refusal(), Contains("busy with 127.0.0.1"));
 }
 
-TEST_CASE("a peer that says nothing more, or dies, or asks for nonsense ends its session only") {
-  DoctorListener listener(quick_session());
-  doctor_wire::Request request;
-  {
-    Channel silent = admitted(listener.address());
-    check_serves(listener.address());
-  }
+TEST_CASE("a peer that says nothing more ends its session only") {
+  Limits limits = patient_session().limits;
+  limits.message = kShort;
+  DoctorListener listener(session_with(limits));
+  Channel silent = admitted(listener.address());
+  check_serves(listener.address());
+}
+
+TEST_CASE("a peer that dies while its connection is waited for ends its session only") {
+  DoctorListener listener(session_that_waits_for_no_connection());
   {
     Channel dies = admitted(listener.address());
+    doctor_wire::Request request;
     request.mutable_open();
     CHECK(ask(dies, request).error().empty());
   }
+  check_serves(listener.address());
+}
+
+TEST_CASE("a peer that asks for nonsense ends its session only") {
+  DoctorListener listener(patient_session());
   {
     Channel wrong = admitted(listener.address());
+    doctor_wire::Request request;
     request.mutable_block()->set_count(1);
     CHECK_THAT(ask(wrong, request).error(), Contains("no connection to measure"));
     request.mutable_block()->set_count(0xFFFFFFFF);
@@ -183,7 +207,7 @@ TEST_CASE("a peer that says nothing more, or dies, or asks for nonsense ends its
 }
 
 TEST_CASE("a connection to be measured that never comes, or with another token, is given up") {
-  DoctorListener listener(quick_session());
+  DoctorListener listener(session_that_waits_for_no_connection());
   Channel channel = admitted(listener.address());
   doctor_wire::Request request;
   request.mutable_open();
@@ -198,7 +222,9 @@ TEST_CASE("a connection to be measured that never comes, or with another token, 
 }
 
 TEST_CASE("a peer whose measured connection is silent ends its block only") {
-  DoctorListener listener(quick_session());
+  Limits limits = patient_session().limits;
+  limits.silence = kShort;
+  DoctorListener listener(session_with(limits));
   Channel channel = connected(listener.address());
   const auto welcome = welcome_to(channel, make_hello());
   doctor_wire::Request request;
@@ -223,19 +249,19 @@ TEST_CASE("a listener that is none, or silent, or closes at once is told apart")
       while (::recv(socket.get(), &byte, 1, 0) > 0) continue;
     };
   };
-  const milliseconds patient(20'000);
-  CHECK(meet_with(answers("SSH-2.0-OpenSSH_9.2\r\n"), patient).met.code() ==
+  CHECK(meet_with(answers("SSH-2.0-OpenSSH_9.2\r\n"), testing::kHangGuard).met.code() ==
         Code::kInvalidArgument);
-  CHECK(meet_with(answers(std::string("\0\0\0\0", 4)), patient).met.code() ==
+  CHECK(meet_with(answers(std::string("\0\0\0\0", 4)), testing::kHangGuard).met.code() ==
         Code::kInvalidArgument);
-  CHECK(meet_with([](UniqueFd) {}, patient).met.code() == Code::kUnavailable);
-  CHECK(meet_with(answers(""), milliseconds(50)).met.code() == Code::kDeadlineExceeded);
+  CHECK(meet_with([](UniqueFd) {}, testing::kHangGuard).met.code() == Code::kUnavailable);
+  CHECK(meet_with(answers(""), kShort).met.code() == Code::kDeadlineExceeded);
   doctor_wire::Welcome welcome = make_welcome();
   welcome.set_protocol(2);
   welcome.set_software("9.9\x1b[2J");
   const std::string bytes = welcome.SerializeAsString();
-  const Meeting other = meet_with(
-      answers(std::string("\0\0\0", 3) + static_cast<char>(bytes.size()) + bytes), patient);
+  const Meeting other =
+      meet_with(answers(std::string("\0\0\0", 3) + static_cast<char>(bytes.size()) + bytes),
+                testing::kHangGuard);
   CHECK(other.met.code() == Code::kFailedPrecondition);
   CHECK(other.there.software == "9.9 [2J");
 }

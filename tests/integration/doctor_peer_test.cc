@@ -157,9 +157,8 @@ TEST_CASE("a listener that ends while it is measured with is found at once") {
   options.progress = [&](const std::string& what) {
     if (what == "verbs: bandwidth from it") listener.stop();
   };
-  const auto start = Clock::now();
+  options.limits.silence = options.limits.message = std::chrono::hours(1);
   const Meeting meeting = meet(options);
-  CHECK(Clock::now() - start < options.limits.silence);
   check_numbers(*meeting.tcp);
   REQUIRE(meeting.verbs);
   CHECK(meeting.verbs->status.code() == Code::kUnavailable);

@@ -10,6 +10,7 @@
 
 #include "common/transport/handshake.h"
 #include "server/data_plane.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/tap.h"
 #include "tests/support/test_server.h"
@@ -84,12 +85,12 @@ struct Plane {
 };
 
 client::DataTarget target_of(const client::JoinInfo& joined) {
-  return {.joined = &joined, .timeout = std::chrono::milliseconds(10'000)};
+  return {.joined = &joined, .timeout = testing::kHangGuard};
 }
 
 template <typename Condition>
 bool until(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     std::this_thread::yield();
@@ -222,7 +223,7 @@ ClientOptions insisting(const TestServer& server, const std::string& transport) 
   return {.servers = {server.address()},
           .workers = 2,
           .transport = transport,
-          .timeout = std::chrono::milliseconds(10'000),
+          .timeout = testing::kHangGuard,
           .security = {.require_encryption = true}};
 }
 

@@ -13,7 +13,7 @@ try:
         workers = [subprocess.Popen([example, control, "2"], stdout=subprocess.PIPE, text=True)
                    for _ in range(2)]
         for worker in workers:
-            out, _ = worker.communicate(timeout=50)
+            out, _ = worker.communicate(timeout=120)
             print(out, end="")
             assert worker.returncode == 0, example
 finally:

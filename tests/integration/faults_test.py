@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
@@ -17,23 +16,25 @@ from processes import DEADLINE, JobTest, Server, until, worker  # noqa: E402
 processes.BIN = pathlib.Path(sys.argv.pop(1))
 
 
-class Faults(JobTest):
+class PatientFaults(JobTest):
+    server_options = processes.PATIENT
+
     def test_a_killed_worker_is_named_and_the_next_job_runs(self):
         for transport in ("shm", "tcp"):
             with self.subTest(transport=transport):
                 self.start(3, transport)
                 self.wait_for_rounds(100)
                 self.workers[1].kill()
-                start = time.monotonic()
                 for survivor in (self.workers[0], self.workers[2]):
                     _, error = survivor.communicate(timeout=DEADLINE)
                     self.assertEqual(survivor.returncode, 1, error)
                     self.assertIn("worker 1", error)
-                self.assertLess(time.monotonic() - start, 10)
                 self.end_workers()
                 self.launch(2, transport, "--max-steps", "3")
                 self.finish()
 
+
+class Faults(JobTest):
     def test_memory_returns_after_failed_jobs(self):
         levels = []
         for _ in range(6):

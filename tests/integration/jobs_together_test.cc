@@ -5,6 +5,7 @@
 #include <future>
 
 #include "proto/control.grpc.pb.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"
 
@@ -20,7 +21,7 @@ ClientOptions job(const TestServer& server, const std::string& name, const std::
           .workers = 3,
           .transport = transport,
           .wire_type = wire_type,
-          .timeout = std::chrono::milliseconds(20'000)};
+          .timeout = testing::kHangGuard};
 }
 
 // Sums small integers, exact in every wire type; `after` is called by worker 0 before it leaves.

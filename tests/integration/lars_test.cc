@@ -8,6 +8,7 @@
 
 #include "kernels/reference.h"
 #include "proto/control.grpc.pb.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/rule_specification.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/shard_rig.h"
@@ -46,7 +47,7 @@ struct Servers {
     options.job = "lars";
     options.workers = workers;
     options.transport = transport;
-    options.timeout = milliseconds(20'000);
+    options.timeout = kHangGuard;
     options.hyper = kHyper;
     return options;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <future>
 
+#include "tests/support/hang_guard.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"
@@ -40,9 +41,9 @@ struct Place {
             .wire_type = wire,
             .rule = RuleKind::kMomentum,
             .hyper = {.learning_rate = 0.01F, .momentum = 0.9F, .gradient_scale = 0.0F},
-            .timeout = milliseconds(20'000)};
+            .timeout = kHangGuard};
   }
-  grpc::Status take(std::uint64_t round, std::uint32_t timeout_ms = 20'000) {
+  grpc::Status take(std::uint64_t round, std::uint32_t timeout_ms = 60'000) {
     control::TakeRequest request;
     request.set_name("demo");
     request.set_round(round);
@@ -313,7 +314,7 @@ TEST_CASE("a job that waits long for its snapshot does not hold up another's") {
       if (second.worker_index() != 0) return {};
       control::TakeRequest now;
       now.set_name("other");
-      now.set_timeout_ms(5000);
+      now.set_timeout_ms(60'000);
       control::TakeReply reply;
       taken = ask(*place.stub, "", &Snapshots::Stub::Take, now, reply);
       return {};
@@ -346,9 +347,9 @@ TEST_CASE("a drain with snapshots writes one of what still runs before it ends i
       }
     });
   });
-  REQUIRE(is_training.wait_for(milliseconds(20'000)) == std::future_status::ready);
+  REQUIRE(is_training.wait_for(kHangGuard) == std::future_status::ready);
   place.server->daemon().drain();
-  CHECK(place.server->daemon().wait_until_drained(milliseconds(20'000)));
+  CHECK(place.server->daemon().wait_until_drained(kHangGuard));
   CHECK_THAT(job.get().message(), Contains("drained"));
   place.restart();
   const auto snapshots = place.list();

@@ -3,6 +3,7 @@
 #include <climits>
 #include <future>
 
+#include "tests/support/hang_guard.h"
 #include "tests/support/stalling_worker.h"
 #include "tests/support/two_tenants.h"
 
@@ -69,7 +70,7 @@ TEST_CASE("a tenant's sums stay right while another tenant's job is closed besid
       });
     });
     for (std::promise<void>* const trains : {&red_trains, &blue_trains}) {
-      REQUIRE(trains->get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+      REQUIRE(trains->get_future().wait_for(kHangGuard) == std::future_status::ready);
     }
     REQUIRE(tenants.close_job_of("red").ok());
     CHECK(red.get().message().find("closed by an administrator") != std::string::npos);

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
-# Process 1 of the guest, under busybox: loads modules, shows the host's files, makes the RDMA
-# devices, runs the command. in_vm puts it and the folder /job into the initramfs. It ends by a reboot,
-# which ends QEMU.
+# Process 1 of the guest, under busybox: starts the other processors, loads modules, shows the host's
+# files, makes the RDMA devices, runs the command. in_vm puts it and the folder /job into the initramfs.
+# It ends by a reboot, which ends QEMU.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -9,6 +9,13 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 
 fail() { echo "in_vm: $*" >/dev/console; reboot -f; }
+
+# The kernel has booted with one.
+start_processors() {
+  for processor in /sys/devices/system/cpu/cpu*/online; do
+    [ "$(cat "$processor")" = 1 ] || echo 1 >"$processor" || fail "cannot start ${processor%/online}"
+  done
+}
 
 load_modules() {
   while read -r module; do
@@ -99,6 +106,7 @@ run_command() {
 }
 
 . /job/settings
+start_processors >/dev/console 2>&1
 load_modules >/dev/console 2>&1
 show_host >/dev/console 2>&1
 make_network >/dev/console 2>&1

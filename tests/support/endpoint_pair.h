@@ -18,6 +18,7 @@
 #include "common/base/memory.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
+#include "tests/support/hang_guard.h"
 
 namespace phub::transport {
 
@@ -146,11 +147,11 @@ struct NamedPair {
 // What the suite runs on; each of its executables links a definition, tests/transport/pairs_*.cc.
 std::vector<NamedPair> endpoint_pairs();
 
-// Polls until `count` completions are there or five seconds have passed.
+// Polls until `count` completions are there or the hang guard has passed.
 inline std::vector<Completion> collect(Endpoint& endpoint, std::size_t count) {
   std::vector<Completion> all;
   std::vector<Completion> batch(16);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
   while (all.size() < count && std::chrono::steady_clock::now() < deadline) {
     const std::size_t got = endpoint.poll(batch);
     all.insert(all.end(), batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(got));

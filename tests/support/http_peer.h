@@ -15,6 +15,7 @@
 
 #include "common/address.h"
 #include "common/base/unique_fd.h"
+#include "tests/support/hang_guard.h"
 
 namespace phub::testing {
 
@@ -37,6 +38,12 @@ class HttpPeer {
            static_cast<ssize_t>(text.size());
   }
 
+  // Something has come, or the server has closed the connection.
+  bool is_answered_within(std::chrono::milliseconds time) const {
+    pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&waiting, 1, static_cast<int>(time.count())) > 0;
+  }
+
   // All that comes until the server closes or resets the connection.
   std::string read_to_end() const {
     return read([](const std::string&) { return false; });
@@ -51,9 +58,9 @@ class HttpPeer {
   template <typename Predicate>
   std::string read(Predicate is_enough) const {
     std::string got;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + kHangGuard;
     while (!is_enough(got)) {
-      if (std::chrono::steady_clock::now() > end) FAIL("no end within 20 s; so far: " << got);
+      if (std::chrono::steady_clock::now() > end) FAIL("no end in time; so far: " << got);
       pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
       if (::poll(&waiting, 1, 100) <= 0) continue;
       char buffer[4096];

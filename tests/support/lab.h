@@ -14,6 +14,7 @@
 #include "proto/control.grpc.pb.h"
 #include "server/daemon.h"
 #include "server/phubctl/pki/certificate.h"
+#include "tests/support/hang_guard.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/client/phub.h"
 
@@ -113,7 +114,7 @@ template <typename Stub, typename Method, typename Request, typename Reply>
 grpc::Status ask(Stub& stub, const std::string& token, Method method, const Request& request,
                  Reply& reply) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  context.set_deadline(std::chrono::system_clock::now() + testing::kHangGuard);
   if (!token.empty()) context.AddMetadata("authorization", "Bearer " + token);
   return (stub.*method)(&context, request, &reply);
 }

@@ -4,9 +4,12 @@
 #include <thread>
 
 #include "tests/support/endpoint_pair.h"
+#include "tests/support/hang_guard.h"
 
 namespace phub::transport {
 namespace {
+
+constexpr int kGuardMs = testing::kHangGuard.count();
 
 void fill(Side& side, std::uint32_t room, std::uint32_t bytes, unsigned seed) {
   std::byte* data = side.memory->data() + room * RoomPlacement::kRoomBytes;
@@ -61,7 +64,7 @@ TEST_CASE("writes of one peer arrive in order, each once, whatever post accepts"
     std::vector<Completion> batch(8);
     std::size_t posted = 0;
     std::uint32_t seen = 0;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
     while (seen < writes.size() && std::chrono::steady_clock::now() < deadline) {
       posted += pair->a.endpoint->post(pair->a.peer, std::span(writes).subspan(posted));
       pair->a.endpoint->poll(batch);
@@ -86,7 +89,7 @@ TEST_CASE("post accepts fewer writes than offered when the peer does not read, a
     CHECK(accepted < writes.size());
     std::vector<Completion> batch(16);
     std::size_t seen = 0;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
     while (seen < accepted && std::chrono::steady_clock::now() < deadline) {
       seen += pair->b.endpoint->poll(batch);
       pair->a.endpoint->poll(batch);
@@ -111,7 +114,7 @@ TEST_CASE("post takes what room promises, and promises again once the peer has r
     }
     CHECK(endpoint.post(pair->a.peer, writes) == 0);
     std::vector<Completion> batch(16);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
     for (std::size_t seen = 0; seen < posted && std::chrono::steady_clock::now() < deadline;) {
       seen += pair->b.endpoint->poll(batch);
       endpoint.poll(batch);
@@ -155,7 +158,7 @@ TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is
     const Write write = write_of(pair->a, 1, 1000);
     std::thread writer([&] { pair->a.endpoint->post(pair->a.peer, {&write, 1}); });
     pollfd descriptor = {.fd = pair->b.endpoint->wait_fd(), .events = POLLIN, .revents = 0};
-    CHECK(::poll(&descriptor, 1, 5000) == 1);
+    CHECK(::poll(&descriptor, 1, kGuardMs) == 1);
     writer.join();
     pair->b.endpoint->disarm();
     CHECK(collect(*pair->b.endpoint, 1).size() == 1);
@@ -164,7 +167,7 @@ TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is
     const bool armed = pair->b.endpoint->arm();
     if (armed) {  // then the descriptor must tell at once
       descriptor.revents = 0;
-      CHECK(::poll(&descriptor, 1, 5000) == 1);
+      CHECK(::poll(&descriptor, 1, kGuardMs) == 1);
     }
     pair->b.endpoint->disarm();
     CHECK(collect(*pair->b.endpoint, 1).size() == 1);
@@ -193,7 +196,7 @@ TEST_CASE("a sleeper that expects several writes is woken when all of them are t
       sleeper.expect(pair->a.peer, 3 - taken, std::uint64_t{3 - taken} * kBytes);
       REQUIRE(sleeper.arm());
       for (std::uint32_t i = taken; i < 3; ++i) post(i);
-      CHECK(is_woken(5000));
+      CHECK(is_woken(kGuardMs));
       sleeper.disarm();
       CHECK(collect(sleeper, 3 - taken).size() == 3 - taken);
     }
@@ -201,7 +204,7 @@ TEST_CASE("a sleeper that expects several writes is woken when all of them are t
     sleeper.expect(pair->a.peer, UINT32_MAX, UINT64_MAX);
     REQUIRE(sleeper.arm());
     pair->kill_b();
-    CHECK(is_woken(5000));
+    CHECK(is_woken(kGuardMs));
     sleeper.disarm();
     const auto seen = collect(sleeper, 1);
     REQUIRE(seen.size() == 1);
@@ -217,7 +220,7 @@ TEST_CASE("a peer that dies is lost once, after everything that it had written")
     REQUIRE(pair->b.endpoint->post(pair->b.peer, {&write, 1}) == 1);
     pair->kill_b();
     pollfd descriptor = {.fd = pair->a.endpoint->wait_fd(), .events = POLLIN, .revents = 0};
-    if (pair->a.endpoint->arm()) CHECK(::poll(&descriptor, 1, 5000) == 1);
+    if (pair->a.endpoint->arm()) CHECK(::poll(&descriptor, 1, kGuardMs) == 1);
     pair->a.endpoint->disarm();
     const auto seen = collect(*pair->a.endpoint, 2);
     REQUIRE(seen.size() == 2);

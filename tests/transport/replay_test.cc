@@ -11,6 +11,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/job_table_fixture.h"
 
 namespace phub::testing {
@@ -85,7 +86,7 @@ struct Fixture {
   }
   // The server answers first and counts then.
   bool has_counted(std::uint64_t count, std::string_view cause = "wrong secret") const {
-    const auto deadline = std::chrono::steady_clock::now() + kLong;
+    const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
     while (dropped(cause) != count && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
