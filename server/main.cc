@@ -36,6 +36,7 @@ struct Overrides {
   std::optional<std::string> state;
   std::optional<std::string> credentials;
   bool allow_plaintext = false;
+  std::optional<std::string> tokens;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
@@ -55,7 +56,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       "and\n"
       "                                                 tokens (`phubctl pki init pki` makes the "
       "files)\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext --tokens off\n"
       "                                                 the same where everybody may do "
       "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
@@ -82,8 +83,11 @@ void declare(CLI::App& app, Overrides& overrides) {
                      "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
           ->type_name("FOLDER");
   app.add_flag("--allow-plaintext", overrides.allow_plaintext,
-               "Neither TLS nor tokens, also on an address that other hosts reach")
+               "No TLS, also on an address that other hosts reach; tokens stay as they are")
       ->excludes(credentials);
+  app.add_option("--tokens", overrides.tokens,
+                 "required, or off: everybody may do everything; overrides security.tokens")
+      ->type_name("WORD");
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
@@ -96,10 +100,8 @@ void declare(CLI::App& app, Overrides& overrides) {
 
 Status secure(const Overrides& overrides, ServerConfig& config) {
   if (overrides.state) config.set_state_folder(*overrides.state);
-  if (overrides.allow_plaintext) {
-    config.mutable_security()->set_allow_plaintext(true);
-    config.mutable_security()->set_tokens("off");
-  }
+  if (overrides.allow_plaintext) config.mutable_security()->set_allow_plaintext(true);
+  if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
   if (!overrides.credentials) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
   config.mutable_security()->set_ca(files.ca);
