@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
+#include "server/log.h"
 
 namespace phub::server {
 namespace {
@@ -141,14 +141,6 @@ void log_of_grpc(gpr_log_func_args* arguments) {
   spdlog::debug("event=grpc message=\"{}\"", arguments->message);
 }
 
-void set_up_logging(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("phub-server");
-  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l %v");
-  logger->set_level(spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(log_of_grpc);
-}
-
 // Blocked in every thread, so that only main sees them, by sigwait.
 sigset_t block_signals() {
   sigset_t signals;
@@ -173,9 +165,12 @@ void drain(Daemon& daemon, const sigset_t& signals) {
 }
 
 int serve(const ServerConfig& config) {
-  set_up_logging(config.log_level());
-  const sigset_t signals = block_signals();
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
+  const sigset_t signals = block_signals();  // before the first thread, which is the log's
+  const Log log(config.log_level(), STDERR_FILENO);
+  gpr_set_log_function(log_of_grpc);
+  DaemonOptions options = options_from(config);
+  options.log_lines_dropped = [&log] { return log.lines_dropped(); };
+  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options);
   if (!daemon) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
