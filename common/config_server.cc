@@ -62,7 +62,7 @@ void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& 
       "certificate and key (`phubctl pki init` makes them), or remove it");
   check.require(security.tokens() != "required" || !config.state_folder().empty(), "tokens",
                 "\"required\" needs state_folder: tokens are kept there, and the first admin token "
-                "is written to it; set state_folder, or tokens: \"off\"");
+                "is written to it; set state_folder (--state), or tokens: \"off\" (--tokens off)");
   parent.absorb(check);
 }
 
@@ -74,7 +74,7 @@ void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
                 fmt::format("{} can be reached from other hosts, and without TLS everybody there "
                             "could administer this server; give security {{ ca certificate key }} "
                             "(`phubctl pki init` makes them), or say security {{ allow_plaintext: "
-                            "true }} (--allow-plaintext)",
+                            "true }} (--allow-plaintext, and --tokens for who may call)",
                             config.control_address()));
 }
 

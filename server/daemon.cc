@@ -70,7 +70,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 }
 
 Status Daemon::serve_http() {
-  metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
+  metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_, options_.log_lines_dropped);
   readers_ = std::make_unique<TokenReaders>(tenancy_->access);
   site_ = std::make_unique<Site>(
       SiteSources{

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,6 +36,7 @@ struct DaemonOptions {
   // none.
   std::uint32_t snapshots_kept = 3;
   bool drain_snapshots = false;  // of what still runs when the drain timeout is over
+  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 
 class Daemon {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
+#include "server/log.h"
 
 namespace phub::server {
 namespace {
@@ -36,6 +36,7 @@ struct Overrides {
   std::optional<std::string> state;
   std::optional<std::string> credentials;
   bool allow_plaintext = false;
+  std::optional<std::string> tokens;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
@@ -55,7 +56,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       "and\n"
       "                                                 tokens (`phubctl pki init pki` makes the "
       "files)\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext --tokens off\n"
       "                                                 the same where everybody may do "
       "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
@@ -82,8 +83,11 @@ void declare(CLI::App& app, Overrides& overrides) {
                      "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
           ->type_name("FOLDER");
   app.add_flag("--allow-plaintext", overrides.allow_plaintext,
-               "Neither TLS nor tokens, also on an address that other hosts reach")
+               "No TLS, also on an address that other hosts reach; tokens stay as they are")
       ->excludes(credentials);
+  app.add_option("--tokens", overrides.tokens,
+                 "required, or off: everybody may do everything; overrides security.tokens")
+      ->type_name("WORD");
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
@@ -96,10 +100,8 @@ void declare(CLI::App& app, Overrides& overrides) {
 
 Status secure(const Overrides& overrides, ServerConfig& config) {
   if (overrides.state) config.set_state_folder(*overrides.state);
-  if (overrides.allow_plaintext) {
-    config.mutable_security()->set_allow_plaintext(true);
-    config.mutable_security()->set_tokens("off");
-  }
+  if (overrides.allow_plaintext) config.mutable_security()->set_allow_plaintext(true);
+  if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
   if (!overrides.credentials) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
   config.mutable_security()->set_ca(files.ca);
@@ -139,14 +141,6 @@ void log_of_grpc(gpr_log_func_args* arguments) {
   spdlog::debug("event=grpc message=\"{}\"", arguments->message);
 }
 
-void set_up_logging(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("phub-server");
-  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l %v");
-  logger->set_level(spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(log_of_grpc);
-}
-
 // Blocked in every thread, so that only main sees them, by sigwait.
 sigset_t block_signals() {
   sigset_t signals;
@@ -171,9 +165,12 @@ void drain(Daemon& daemon, const sigset_t& signals) {
 }
 
 int serve(const ServerConfig& config) {
-  set_up_logging(config.log_level());
-  const sigset_t signals = block_signals();
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
+  const sigset_t signals = block_signals();  // before the first thread, which is the log's
+  const Log log(config.log_level(), STDERR_FILENO);
+  gpr_set_log_function(log_of_grpc);
+  DaemonOptions options = options_from(config);
+  options.log_lines_dropped = [&log] { return log.lines_dropped(); };
+  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options);
   if (!daemon) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;

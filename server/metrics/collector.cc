@@ -246,7 +246,13 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
     if (tenant.empty()) add_core(labels, cores[i], families);
     add_core_jobs(labels, cores[i], jobs, families);
   }
-  if (tenant.empty()) add_server(table_, data_plane_, families);
+  if (tenant.empty()) {
+    add_server(table_, data_plane_, families);
+    families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
+                 kCounter, {}, number(log_lines_dropped_()));
+    families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
+                 number(table_.waiting_starts()));
+  }
   return families.take();
 }
 

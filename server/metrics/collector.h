@@ -6,7 +6,10 @@
 
 #include <prometheus/collectable.h>
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/data_plane.h"
@@ -16,9 +19,11 @@ namespace phub::server {
 
 class MetricsCollector final : public prometheus::Collectable {
  public:
-  // Both outlive this.
-  MetricsCollector(JobTable& table, const DataPlane& data_plane)
-      : table_(table), data_plane_(data_plane) {}
+  // `table` and `data_plane` outlive this. `log_lines_dropped` counts since the start.
+  MetricsCollector(
+      JobTable& table, const DataPlane& data_plane,
+      std::function<std::uint64_t()> log_lines_dropped = [] { return 0; })
+      : table_(table), data_plane_(data_plane), log_lines_dropped_(std::move(log_lines_dropped)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -30,6 +35,7 @@ class MetricsCollector final : public prometheus::Collectable {
 
   JobTable& table_;
   const DataPlane& data_plane_;
+  const std::function<std::uint64_t()> log_lines_dropped_;
 };
 
 }  // namespace phub::server

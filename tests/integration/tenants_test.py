@@ -111,7 +111,21 @@ class TenantsTest(SecuredTest):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("allow_plaintext", refused.stderr)
         self.assertIn("pki init", refused.stderr)
-        Server("--allow-plaintext", control="0.0.0.0:0").close()  # it was ready
+        Server("--allow-plaintext", "--tokens", "off", control="0.0.0.0:0").close()  # it was ready
+
+    def test_plaintext_leaves_tokens_as_they_are(self):
+        unsaid = run(processes.BIN / "phub-server", "--control", "0.0.0.0:0", "--allow-plaintext")
+        self.assertEqual(unsaid.returncode, 2)
+        self.assertIn("security.tokens: \"required\" needs state_folder", unsaid.stderr)
+        self.assertIn("--tokens off", unsaid.stderr)
+        config = self.folder / "plain.textproto"
+        config.write_text(f'state_folder: "{self.folder}/plain" security {{ tokens: "required" }}',
+                          encoding="utf-8")
+        server = Server("--config", config, "--allow-plaintext")
+        self.addCleanup(server.close)
+        stranger = run(processes.BIN / "phubctl", "--server", server.control, "job", "create", "x")
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn("this server wants a token", stranger.stderr)
 
 
 if __name__ == "__main__":
