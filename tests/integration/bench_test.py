@@ -46,7 +46,7 @@ def processes_of(scratch):
     return found
 
 
-def wait_until(condition, seconds=20):
+def wait_until(condition, seconds=DEADLINE_SECONDS):
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

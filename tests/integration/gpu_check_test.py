@@ -14,7 +14,7 @@ PROGRAM = ROOT / "bench/gpu_check.py"
 
 def planned(*arguments, **more):
     done = subprocess.run([sys.executable, "-B", PROGRAM, "--dry-run", *arguments], text=True,
-                          capture_output=True, timeout=60, check=False, **more)
+                          capture_output=True, timeout=120, check=False, **more)
     return done, [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -1,6 +1,8 @@
 // Several jobs at once on the same cores: each gets its own sums, and its times are told.
 #include <grpcpp/create_channel.h>
 
+#include <atomic>
+#include <barrier>
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -24,9 +26,10 @@ ClientOptions job(const TestServer& server, const std::string& name, const std::
           .timeout = testing::kHangGuard};
 }
 
-// Sums small integers, exact in every wire type; `after` is called by worker 0 before it leaves.
-template <typename After>
-Status sum(const ClientOptions& options, std::uint64_t elements, After after) {
+// Sums small integers, exact in every wire type. Worker 0 calls `pushed` when it has pushed all of
+// a round and waits for nothing yet, and `after` before it leaves.
+template <typename Pushed, typename After>
+Status sum(const ClientOptions& options, std::uint64_t elements, Pushed pushed, After after) {
   return run_workers(options, {{"a", elements}, {"b", 7}}, [&](Client& client) -> Status {
     for (int round = 0; round < kRounds; ++round) {
       for (KeyId key : {0U, 1U}) {
@@ -35,6 +38,7 @@ Status sum(const ClientOptions& options, std::uint64_t elements, After after) {
         }
         PHUB_RETURN_IF_ERROR(client.push(key));
       }
+      if (client.worker_index() == 0) pushed(round);
       for (KeyId key : {0U, 1U}) {
         PHUB_RETURN_IF_ERROR(client.wait(key));
         const float expected = static_cast<float>(3 + 3 * (key + static_cast<KeyId>(round % 8)));
@@ -48,6 +52,7 @@ Status sum(const ClientOptions& options, std::uint64_t elements, After after) {
 }
 
 const auto kNothing = [] { return Status(); };
+const auto kGoOn = [](int /*round*/) {};
 
 std::unique_ptr<control::Admin::Stub> admin_of(const TestServer& server) {
   return control::Admin::NewStub(
@@ -59,11 +64,21 @@ std::unique_ptr<control::Admin::Stub> admin_of(const TestServer& server) {
 TEST_CASE("Jobs of different transports and sizes share a core, and each sums its own") {
   auto server = TestServer::start(1);
   REQUIRE(server);
+  // In the second round and in the last one each job waits, with its pushes under way, until all
+  // have come so far: between the two every job has rounds while every other has.
+  constexpr int kJobs = 4;
+  std::barrier meet(kJobs);
+  std::atomic<int> meetings{0};
   std::vector<std::future<Status>> jobs;
   const auto start = [&](const std::string& name, const std::string& transport,
                          std::uint64_t elements) {
-    jobs.push_back(std::async(std::launch::async, [&server, name, transport, elements] {
-      return sum(job(**server, name, transport, DataType::kFloat32), elements, kNothing);
+    jobs.push_back(std::async(std::launch::async, [&, name, transport, elements] {
+      const auto pushed = [&](int round) {
+        if (round != 1 && round != kRounds - 1) return;
+        meet.arrive_and_wait();
+        ++meetings;
+      };
+      return sum(job(**server, name, transport, DataType::kFloat32), elements, pushed, kNothing);
     }));
   };
   start("large-tcp", "tcp", 400'000);
@@ -75,6 +90,7 @@ TEST_CASE("Jobs of different transports and sizes share a core, and each sums it
     INFO(status.message());
     CHECK(status.ok());
   }
+  CHECK(meetings == 2 * kJobs);
 }
 
 TEST_CASE("A job's times, its cores and its last rounds are told while it lives") {
@@ -85,7 +101,7 @@ TEST_CASE("A job's times, its cores and its last rounds are told while it lives"
   control::TraceReply traced;
   control::StatisticsReply statistics;
   const Status status =
-      sum(job(**server, "told", "shm", DataType::kFloat32), 100'000, [&]() -> Status {
+      sum(job(**server, "told", "shm", DataType::kFloat32), 100'000, kGoOn, [&]() -> Status {
         control::InspectJobRequest request;
         request.set_name("told");
         grpc::ClientContext inspect_context;

@@ -139,7 +139,7 @@ class LiveTest(processes.JobTest):
         self.assertEqual(len(alerts), (PROMETHEUS / "alerts.yml").read_text().count("- alert:"))
         for expression in alerts:
             prometheus.query(expression)  # fails when it does not parse
-        self.assertGreater(prometheus.query("sum(rate(phub_job_rounds_total[10s]))")[0], 0.0)
+        until(lambda: prometheus.query("sum(rate(phub_job_rounds_total[10s]))")[0] > 0.0, "rounds go on")
         rules = json.loads(fetch(f"http://{prometheus.address}/api/v1/rules"))
         self.assertEqual(sum(len(group["rules"]) for group in rules["data"]["groups"]), len(alerts))
 

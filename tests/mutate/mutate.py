@@ -122,7 +122,8 @@ class Tree:
         return run(["ninja", "-C", f"build/{self.preset}", test], self.folder, 3600)
 
     def test(self, change):
-        command = [f"build/{self.preset}/tests/{change.test}"] + ([change.only] if change.only else [])
+        command = [f"build/{self.preset}/tests/{change.test}", "--abort"]  # one failure is enough
+        command += [change.only] if change.only else []
         return run(command, self.folder, self.limit)
 
     def passes_unchanged(self, change):

@@ -62,7 +62,7 @@ std::unique_ptr<HttpServer> serve(const Identity& identity) {
       HttpServer::create({.address = "127.0.0.1:0",
                           .certificate_file = identity.certificate,
                           .key_file = identity.key,
-                          .deadline = std::chrono::milliseconds(5000)},
+                          .deadline = kHangGuard},
                          [](const HttpRequest&) { return HttpReply{.body = "over TLS"}; });
   REQUIRE(server);
   return std::move(*server);

@@ -82,6 +82,7 @@ TEST_CASE("A damaged IDX file is refused by name, with the cure") {
       {"train-images-idx3-ubyte.gz", "header", u32(0x803) + u32(~0U) + u32(4096) + u32(4096)},
       {"train-images-idx3-ubyte.gz", "header", u32(0x803) + u32(1) + u32(~0U) + u32(~0U)},
       {"train-images-idx3-ubyte.gz", "header", u32(0x803) + u32(0) + u32(28) + u32(28)},
+      {"train-images-idx3-ubyte.gz", "header", u32(0x803) + u32(1000) + u32(28) + u32(28) + "x"},
       {"train-labels-idx1-ubyte.gz", "5 labels for 6 images", idx_labels(5)},
       {"test-labels-idx1-ubyte.gz", "magic number", idx_images(4)},
   }));

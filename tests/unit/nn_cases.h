@@ -62,6 +62,15 @@ inline std::vector<GraphCase> window_cases() {
   };
 }
 
+// A sum that no normalisation is fused with.
+inline GraphCase plain_sum_case(const Shape& image, bool relu) {
+  GraphCase made{relu ? "plain sum with relu" : "plain sum", Graph(image)};
+  const TensorId a = made.graph.add("a", BatchNorm{.relu = true}, {0});
+  const TensorId b = made.graph.add("b", BatchNorm{.relu = true}, {0});
+  made.graph.add("sum", Add{.relu = relu}, {a, b});
+  return made;
+}
+
 // A residual block's end: the second normalisation is read by the sum only.
 inline GraphCase normalised_sum_case(const Shape& image, bool relu) {
   GraphCase made{relu ? "normalised sum with relu" : "normalised sum", Graph(image)};

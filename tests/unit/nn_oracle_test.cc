@@ -23,5 +23,19 @@ TEST_CASE("oneDNN's models are the reference's in fp64 but for rounding") {
   }
 }
 
+TEST_CASE(
+    "Normalisations and sums on several threads are the reference's in fp64 but for rounding") {
+  const Shape image{17, 29, 31};  // 15,283 elements
+  for (const GraphCase& each : {normalised_sum_case(image, true), plain_sum_case(image, false),
+                                plain_sum_case(image, true)}) {
+    for (const std::uint32_t threads : {1U, 2U, 3U}) {
+      CAPTURE(threads);
+      auto backend = make_onednn_backend({.threads = threads});
+      REQUIRE(backend);
+      compare_with_fp64(each, std::move(*backend), {.output = 2e-6, .gradient = 4e-6});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace phub::nn

@@ -354,6 +354,9 @@ TEST_CASE("sizes that would overflow or exhaust memory are refused before anythi
   PlanInput fine_grained = {
       .key_elements = {(std::uint64_t{1} << 24) * 16}, .chunk_bytes = 64, .cores_per_server = {64}};
   check_refused(fine_grained, "key_elements[0]");
+  // As many chunks as there may be, and one.
+  fine_grained.key_elements = {std::uint64_t{kMaxChunks} * 16, 1};
+  check_refused(fine_grained, "key_elements[1]");
 }
 
 }  // namespace

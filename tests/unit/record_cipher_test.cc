@@ -158,9 +158,18 @@ TEST_CASE("both ends replace their keys after so many records") {
 // Noise's REKEY, by hand: the key stream's first block under the nonce of the largest number.
 TEST_CASE("the next key is what the old one makes of zeros, and numbers go on") {
   const auto seals = sealer();
-  while (seals->records() < RecordCipher::kRecordsPerKey) sealed_by(*seals, {});
   const Bytes plain = counting(5, 64);
+  const auto opens_as_number = [&](std::uint64_t number, const Bytes& record) {
+    RecordKey key = kKey;
+    for (std::size_t i = 0; i < 8; ++i) key.iv[11 - i] ^= (number >> (8 * i)) & 0xFFU;
+    return opened_by(*opener(key), record) == plain;
+  };
+  sealed_by(*seals, {});
+  CHECK(opens_as_number(1, sealed_by(*seals, plain)));
+  while (seals->records() + 1 < RecordCipher::kRecordsPerKey) sealed_by(*seals, {});
+  CHECK(opens_as_number(RecordCipher::kRecordsPerKey - 1, sealed_by(*seals, plain)));
   const Bytes sealed = sealed_by(*seals, plain);
+  CHECK_FALSE(opens_as_number(RecordCipher::kRecordsPerKey, sealed));
   RecordKey last = kKey;
   for (std::size_t i = 4; i < last.iv.size(); ++i) last.iv[i] ^= 0xFF;
   const Bytes zeros = sealed_by(*sealer(last), Bytes(16));
@@ -169,6 +178,28 @@ TEST_CASE("the next key is what the old one makes of zeros, and numbers go on") 
   static_assert(RecordCipher::kRecordsPerKey == 0x10'00'00);
   next.iv[next.iv.size() - 3] ^= 0x10;  // the number of the record
   CHECK(opened_by(*opener(next), sealed) == plain);
+}
+
+// By Python's hmac and struct: the salt is both nonces, the info is label, Hello and Challenge.
+TEST_CASE("a stream's keys are HKDF-SHA256 of the secret and the handshake") {
+  std::array<std::uint8_t, 32> secret = {};
+  Hello hello{.job_id = 0x0102030405060708,
+              .epoch = 3,
+              .worker = 4,
+              .core = 5,
+              .channel_capacity = 6,
+              .memory_bytes = 7,
+              .encrypted = 1};
+  Challenge challenge;
+  std::ranges::copy(counting(0, 32), secret.begin());
+  std::ranges::copy(counting(0x40, 16), hello.nonce.begin());
+  std::ranges::copy(counting(0x60, 16), challenge.nonce.begin());
+  const StreamKeys keys = stream_keys(secret, hello, challenge);
+  const auto is = [](const RecordKey& key, const std::string& right, const std::string& iv) {
+    return std::ranges::equal(key.key, from_hex(right)) && std::ranges::equal(key.iv, from_hex(iv));
+  };
+  CHECK(is(keys.worker, "e4f5bc5842026de802d4656b9c53ce43", "7047d555585f5b36012004e2"));
+  CHECK(is(keys.server, "666d62cca841d7cf7cde9ea3ef187097", "0ab233df8117d7f692de8525"));
 }
 
 TEST_CASE("streams differ in every key when anything of their handshakes does") {

@@ -45,6 +45,26 @@ TEST_CASE("a token is found by its text and by nothing that is almost its text")
   }
 }
 
+TEST_CASE("a token's id and its secret are parted by a dash, after the prefix") {
+  Fixture f;
+  const std::string text = f.tokens.create(Role::kAdmin, "", "", 0)->text;
+  std::string parted = text;
+  parted[6] = '+';
+  CHECK_FALSE(f.tokens.find(parted));
+  CHECK_FALSE(f.tokens.find("fubb-" + text.substr(5)));
+  CHECK(f.tokens.find(text));
+}
+
+TEST_CASE("tokens are for people and tenants, and end within a hundred years or never") {
+  Fixture f;
+  constexpr std::uint64_t kCentury = 100ULL * 365 * 24 * 3600;
+  CHECK_THAT(f.tokens.create(Role::kWorker, "", "", 0).error().message(), Contains("role"));
+  CHECK(f.tokens.create(Role::kAdmin, "", "", kCentury));
+  CHECK_THAT(f.tokens.create(Role::kAdmin, "", "", kCentury + 1).error().message(),
+             Contains("lifetime_seconds"));
+  CHECK_THAT(f.tokens.create(Role::kAdmin, "", "a/b", 0).error().message(), Contains("label"));
+}
+
 TEST_CASE("the store has no secret, only a hash") {
   Fixture f;
   const NewToken made = f.tokens.create(Role::kAdmin, "", "", 0).value();

@@ -43,6 +43,13 @@ Status GzipFile::expect_end() {
   return {};
 }
 
+std::uint64_t GzipFile::bytes_max() const {
+  constexpr std::uint64_t kDeflateMost = 1032;  // bytes out of one
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path_, error);
+  return error ? UINT64_MAX : kDeflateMost * bytes;
+}
+
 Status GzipFile::damaged(const std::string& what) const {
   return {Code::kDataLoss, path_ + " is damaged: " + what + "; fetch the file again"};
 }

@@ -26,6 +26,9 @@ class GzipFile {
   // OK at the end of an undamaged file.
   Status expect_end();
 
+  // No file of its size holds more.
+  std::uint64_t bytes_max() const;
+
   // A kDataLoss error about this file, with the cure.
   Status damaged(const std::string& what) const;
 

@@ -36,7 +36,7 @@ Status read_images(const std::filesystem::path& path, Dataset& dataset) {
   PHUB_ASSIGN_OR_RETURN(dataset.width, read_u32(*file));
   const bool has_pixels = images > 0 && dataset.height > 0 && dataset.width > 0;
   if (!has_pixels || dataset.height > kMaxSide || dataset.width > kMaxSide ||
-      images * dataset.height * dataset.width > kMaxBytes) {
+      images * dataset.height * dataset.width > std::min(kMaxBytes, file->bytes_max())) {
     return file->damaged("its header says " + std::to_string(images) + " images of " +
                          std::to_string(dataset.height) + " x " + std::to_string(dataset.width));
   }

@@ -1,0 +1,215 @@
+// libphub from C: every function of phub_c.h, what it does and what it refuses.
+#include "worker/client/phub_c.h"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/test_server.h"
+
+namespace phub {
+namespace {
+
+using Catch::Contains;
+
+constexpr std::uint32_t kWorkers = 2;
+constexpr std::uint32_t kGuardMs = 60'000;
+
+class Worker {
+ public:
+  explicit Worker(const phub_options& options) : client_(phub_connect(&options)) {}
+  ~Worker() { phub_destroy(client_); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  operator phub_client*() const { return client_; }  // NOLINT(google-explicit-constructor)
+
+  float* gradient(std::uint32_t key) const {
+    return static_cast<float*>(phub_gradient(client_, key, nullptr));
+  }
+  const float* parameter(std::uint32_t key) const {
+    return static_cast<const float*>(phub_parameter(client_, key, nullptr));
+  }
+  std::string error() const {
+    const char* text = phub_error(client_);
+    return text == nullptr ? "" : text;
+  }
+
+ private:
+  phub_client* client_;
+};
+
+const std::vector<phub_key> kKeys = {
+    {.name = "a", .elements = 3, .weight_decay = 0.0F, .plain = 0},
+    {.name = "b", .elements = 5, .weight_decay = 0.0F, .plain = 0}};
+
+struct Place {
+  std::unique_ptr<TestServer> server = std::move(*TestServer::start(1));
+  std::string address = server->address();
+  phub_options options = {};
+
+  Place() {
+    options.servers = address.c_str();
+    options.workers = kWorkers;
+    options.transport = "shm";
+    options.timeout_ms = kGuardMs;
+  }
+
+  // Each worker in a thread of its own; what `body` says went wrong.
+  std::vector<std::string> run(const std::function<std::string(const Worker&)>& body) const {
+    std::vector<std::string> wrong(kWorkers);
+    std::vector<std::thread> threads;
+    for (std::uint32_t index = 0; index < kWorkers; ++index) {
+      threads.emplace_back([&, index] {
+        phub_options own = options;
+        own.worker_index = static_cast<std::int32_t>(index);
+        const Worker worker(own);
+        if (phub_register_keys(worker, kKeys.data(), kKeys.size()) != 0) {
+          wrong[index] = worker.error();
+        } else if (phub_worker_index(worker) != index || phub_workers(worker) != kWorkers) {
+          wrong[index] = "another index";
+        } else {
+          wrong[index] = body(worker);
+          if (wrong[index].empty()) wrong[index] = worker.error();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return wrong;
+  }
+};
+
+const std::vector<std::string> kNothingWrong(kWorkers);
+
+}  // namespace
+
+TEST_CASE("keys are pushed and waited for one by one, all together, and both in one call") {
+  const Place place;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    const auto own = static_cast<float>(phub_worker_index(worker));
+    std::size_t bytes = 0;
+    if (phub_gradient(worker, 1, &bytes) == nullptr || bytes != 5 * sizeof(float)) return "size";
+    bytes = 0;
+    if (phub_parameter(worker, 0, &bytes) == nullptr || bytes != 3 * sizeof(float)) return "size";
+    if (phub_rounds_before(worker) != 0) return "rounds of a new job";
+    for (int round = 0; round < 3; ++round) {
+      const auto base = static_cast<float>(round);
+      for (const std::uint32_t key : {0U, 1U}) {
+        worker.gradient(key)[2] = base + own;
+        if (round < 2 && phub_push(worker, key) != 0) return "push";
+      }
+      if (round == 0 && (phub_wait(worker, 0) != 0 || phub_wait(worker, 1) != 0)) return "wait";
+      if (round == 1 && phub_wait_all(worker) != 0) return "wait_all";
+      for (const std::uint32_t key : {0U, 1U}) {
+        // The two share a chunk, so both are pushed before one is waited for.
+        if (round == 2 && key == 0 && phub_push(worker, 1) != 0) return "push";
+        if (round == 2 && key == 0 && phub_push_pull(worker, 0) != 0) return "push_pull";
+        if (round == 2 && key == 1 && phub_wait(worker, 1) != 0) return "wait";
+        if (worker.parameter(key)[2] != 2 * base + 1) return "a wrong sum";
+        if (phub_was_skipped(worker, key) != 0) return "skipped";
+      }
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
+TEST_CASE(
+    "worker 0's first values are the parameters, and hyper-parameters hold from their round") {
+  Place place;
+  place.options.rule = "sgd";
+  place.options.learning_rate = 1.0F;
+  place.options.gradient_scale = 1.0F;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    worker.gradient(0)[0] = phub_worker_index(worker) == 0 ? 10.0F : 99.0F;
+    if (phub_initialise(worker) != 0) return "initialise";
+    if (worker.parameter(0)[0] != 10.0F) return "worker 0's are the parameters";
+    for (const float rate : {1.0F, 0.5F}) {
+      const float before = worker.parameter(0)[0];
+      worker.gradient(0)[0] = 2.0F;
+      if (phub_set_hyper(worker, rate, 0.0F, 1.0F) != 0) return "set_hyper";
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (worker.parameter(0)[0] != before - rate * 4.0F) return "another step";
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
+TEST_CASE("a round that a worker votes against is skipped, and the next is not") {
+  Place place;
+  place.options.rule = "sgd";
+  place.options.learning_rate = 1.0F;
+  place.options.gradient_scale = 1.0F;
+  place.options.votes = 1;
+  CHECK(place.run([](const Worker& worker) -> std::string {
+    if (phub_initialise(worker) != 0) return "initialise";
+    for (const bool overflow : {true, false}) {
+      worker.gradient(0)[1] = 8.0F;
+      if (phub_push(worker, 0) != 0 || phub_push(worker, 1) != 0) return "push";
+      const bool against = overflow && phub_worker_index(worker) == 1;
+      if (phub_vote(worker, against ? 1 : 0, 4.0F) != 0) return "vote";
+      if (phub_wait_all(worker) != 0) return "wait_all";
+      if (phub_was_skipped(worker, 0) != (overflow ? 1 : 0)) return "was_skipped";
+      if (worker.parameter(0)[1] != (overflow ? 0.0F : -4.0F)) return "a wrong parameter";
+    }
+    return "";
+  }) == kNothingWrong);
+}
+
+TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
+  phub_options options = {};
+  options.servers = "127.0.0.1:1";
+  options.timeout_ms = 1;
+  const auto refusal = [](const phub_options& wrong) { return Worker(wrong).error(); };
+  phub_options wrong = options;
+  wrong.rule = "adam";
+  CHECK_THAT(refusal(wrong), Contains("rule: \"adam\" is not known"));
+  wrong = options;
+  wrong.wire_type = "fp8";
+  CHECK_THAT(refusal(wrong), Contains("wire_type: \"fp8\" is not known"));
+  wrong = options;
+  wrong.votes = 1;
+  wrong.loss_scale = 2.0F;
+  CHECK_THAT(refusal(wrong), Contains("loss_scale"));
+  wrong = options;
+  wrong.credentials = "/no/such/folder";
+  CHECK_THAT(refusal(wrong), Contains("/no/such/folder"));
+  CHECK_THAT(refusal({}), Contains("servers"));
+
+  wrong = options;
+  wrong.rule = "adam";
+  const Worker failed(wrong);
+  const std::string said = failed.error();
+  for (const int status :
+       {phub_register_keys(failed, kKeys.data(), kKeys.size()), phub_push(failed, 0),
+        phub_wait(failed, 0), phub_wait_all(failed), phub_push_pull(failed, 0),
+        phub_initialise(failed), phub_set_hyper(failed, 1, 1, 1), phub_vote(failed, 0, 1)}) {
+    CHECK(status == 1);
+  }
+  CHECK(failed.error() == said);
+  CHECK(phub_gradient(failed, 0, nullptr) == nullptr);
+  CHECK(phub_parameter(failed, 0, nullptr) == nullptr);
+  CHECK(phub_was_skipped(failed, 0) == 0);
+  CHECK(phub_rounds_before(failed) == 0);
+  CHECK(phub_worker_index(failed) == 0);
+  CHECK(phub_workers(failed) == 0);
+}
+
+TEST_CASE("a key that does not exist is refused, and the client goes on") {
+  Place place;
+  place.options.workers = 1;
+  const Worker worker(place.options);
+  CHECK(phub_gradient(worker, 0, nullptr) == nullptr);  // none is registered yet
+  REQUIRE(phub_register_keys(worker, kKeys.data(), kKeys.size()) == 0);
+  CHECK(phub_gradient(worker, 2, nullptr) == nullptr);
+  CHECK(phub_parameter(worker, 2, nullptr) == nullptr);
+  CHECK(phub_push(worker, 2) != 0);
+  CHECK_FALSE(worker.error().empty());
+  CHECK(phub_push(worker, 0) == 0);
+  CHECK(worker.error().empty());
+  CHECK(phub_push(worker, 1) == 0);
+  CHECK(phub_wait_all(worker) == 0);
+}
+
+}  // namespace phub
