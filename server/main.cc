@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -14,12 +15,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
+#include "server/descriptor_limit.h"
 
 namespace phub::server {
 namespace {
@@ -170,10 +173,32 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   }
 }
 
+// As many files as may be. Says with figures when a full house would need more.
+Status raise_limits(const DataPlaneOptions& data_plane) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t limit, raise_descriptor_limit());
+  const std::uint64_t cores =
+      data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency()) : data_plane.cores;
+  const std::uint64_t wanted =
+      descriptors_wanted(shares_of(limit), cores * data_plane.connections_per_core);
+  if (limit < wanted) {
+    spdlog::warn(
+        "event=few_descriptors limit={} wanted={} cores={} connections_per_core={} "
+        "cure=\"raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)\"",
+        limit, wanted, cores, data_plane.connections_per_core);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config) {
+  const DaemonOptions options = options_from(config);
+  PHUB_RETURN_IF_ERROR(raise_limits(options.data_plane));
+  return Daemon::create(options);
+}
+
 int serve(const ServerConfig& config) {
   set_up_logging(config.log_level());
   const sigset_t signals = block_signals();
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
+  Result<std::unique_ptr<Daemon>> daemon = make_daemon(config);
   if (!daemon) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
