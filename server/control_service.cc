@@ -1,24 +1,24 @@
 #include "server/control_service.h"
 
-#include <fmt/format.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
-#include <cerrno>
 #include <fstream>
 #include <utility>
+#include <vector>
 
-#include "common/address.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
+#include "server/control_listener.h"
 #include "server/control_service_admin.h"
+#include "server/control_service_callers.h"
 #include "server/control_service_rendezvous.h"
 #include "server/control_service_snapshots.h"
 #include "server/control_service_state.h"
+#include "server/descriptor_limit.h"
 #include "server/ticker.h"
 #include "server/work_queue.h"
 
@@ -26,7 +26,8 @@ namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-constexpr int kThreadsMax = 128;  // of the calls of Admin; workers' have others
+constexpr int kHandshakeMs = 10'000;  // TLS, and the first words of HTTP/2
+constexpr int kThreadsMax = 128;      // of the calls of Admin; workers' have others
 constexpr std::chrono::milliseconds kLateStartsInterval{50};
 // Joins and ready. Of a job of many workers most wait in the queue, or for the first one's ready.
 constexpr WorkLimits kWork{.threads = 16, .running_of_tenant = 4, .waiting_of_tenant = 8192};
@@ -40,41 +41,12 @@ std::string boot_id() {
   return id;
 }
 
-// gRPC does not say why it could not listen, so the bind is tried again by hand.
-Status explain_bind_failure(const Address& address) {
-  const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
-      error != 0) {
-    return {Code::kUnavailable,
-            fmt::format("{}: {}; is the host name right?", what, gai_strerror(error))};
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  const UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  int error = socket.get() < 0 ? errno : 0;
-  if (error == 0 && bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0) error = errno;
-  switch (error) {
-    case EADDRINUSE:
-      return {Code::kAlreadyExists,
-              fmt::format("{}: the port is in use, perhaps by another phub-server; stop that one, "
-                          "or set control_address (--control) to another port, or to port 0 for "
-                          "a free one",
-                          what)};
-    case EADDRNOTAVAIL:
-      return {Code::kUnavailable,
-              fmt::format("{}: this machine has no such address; `ip address` shows those it has",
-                          what)};
-    case EACCES:
-      return {Code::kPermissionDenied,
-              fmt::format("{}: ports below 1024 need privileges; choose a higher one", what)};
-    default:
-      errno = error;
-      return error == 0 ? Status(Code::kUnavailable, what + "; try again") : errno_status(what);
-  }
+void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  // Callers connect again by themselves, and prove anew who they are. Calls in progress may end.
+  const auto age = static_cast<int>(options.connection_age.count());
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, age);
 }
 
 class GrpcControlService final : public ControlService {
@@ -88,17 +60,28 @@ class GrpcControlService final : public ControlService {
         late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
+    listener_.reset();
     if (server_ == nullptr) return;
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
   }
 
-  Status listen(Address address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  Status listen(const ControlServiceOptions& options,
+                const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    const DescriptorShares shares = descriptor_shares();
+    PHUB_ASSIGN_OR_RETURN(listener_,
+                          ControlListener::create({.address = options.address,
+                                                   .silent_max = shares.control_silent,
+                                                   .strangers_max = shares.control_strangers,
+                                                   .known_max = shares.control_known}));
+    grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(to_string(address), credentials, &port);
-    // Without this a second daemon would share the port silently.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
+    watchers.push_back(watch_callers([this](const std::string& peer) { listener_->know(peer); }));
+    builder.experimental().SetInterceptorCreators(std::move(watchers));
+    bound_connections(builder, options);
     builder.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
     builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
@@ -111,13 +94,20 @@ class GrpcControlService final : public ControlService {
     builder.RegisterService(&admin_);
     builder.RegisterService(&snapshots_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port <= 0) return explain_bind_failure(address);
-    address.port = static_cast<std::uint16_t>(port);
-    address_ = to_string(address);
+    if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
+    listener_->start([this](UniqueFd socket) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = socket.release();
+      connections_->HandleNewConnection(&connection);
+    });
     return {};
   }
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return listener_->address(); }
+
+  void set_ready(bool is_ready) override {
+    server_->GetHealthCheckService()->SetServingStatus(is_ready);
+  }
 
   std::string state_json(const std::string& tenant) override {
     return server::state_json(admin_, table_, tenant);
@@ -131,7 +121,8 @@ class GrpcControlService final : public ControlService {
   AdminService admin_;
   SnapshotService snapshots_;
   const Ticker late_starts_;
-  std::string address_;
+  std::unique_ptr<ControlListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };
 
@@ -140,8 +131,6 @@ class GrpcControlService final : public ControlService {
 Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServiceOptions& options,
                                                                JobTable& table,
                                                                DataPlane& data_plane) {
-  Result<Address> address = parse_address(options.address);
-  if (!address) return address.error().with_context("control_address");
   const Offer offer{
       .cores = data_plane.cores(),
       .tcp_port = data_plane.tcp_port(),
@@ -153,7 +142,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
   PHUB_ASSIGN_OR_RETURN(const auto credentials,
                         server_credentials(options.tls, options.require_client_certificates));
-  PHUB_RETURN_IF_ERROR(service->listen(*address, credentials));
+  PHUB_RETURN_IF_ERROR(service->listen(options, credentials));
   return std::unique_ptr<ControlService>(std::move(service));
 }
 

@@ -23,6 +23,7 @@ struct ControlServiceOptions {
   std::string waiting = {};  // how cores wait, for people
   TlsFiles tls = {};         // none: plaintext
   bool require_client_certificates = true;
+  std::chrono::milliseconds connection_age{3'600'000};  // the most; callers then connect again
   Tenancy* tenancy = nullptr;          // null: everybody may do everything; outlives the service
   Snapshotter* snapshotter = nullptr;  // null: no snapshots; outlives the service
 };
@@ -43,6 +44,8 @@ class ControlService {
   ControlService& operator=(const ControlService&) = delete;
 
   virtual std::string address() const = 0;  // with the port that was picked
+  // What the gRPC health service says of the server. Ready until it is told otherwise.
+  virtual void set_ready(bool is_ready) = 0;
 
   // PageState of proto/page.proto: what a page can show, of one tenant, or with "" of all. Any
   // thread.

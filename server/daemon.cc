@@ -60,6 +60,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .waiting = describe(options.data_plane.waiting),
       .tls = options.tls,
       .require_client_certificates = options.require_client_certificates,
+      .connection_age = options.connection_age,
       .tenancy = daemon->tenancy_.get(),
       .snapshotter = daemon->snapshotter_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
@@ -105,6 +106,7 @@ void Daemon::reap_until_stopped() {
 
 // A timeout of 0 would let jobs run for ever: the least is a millisecond.
 void Daemon::drain() {
+  service_->set_ready(false);
   table_.drain(std::max(milliseconds(1), options_.drain_timeout), options_.drain_snapshots);
 }
 

@@ -29,7 +29,8 @@ struct DaemonOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
   std::chrono::milliseconds join_secret_lifetime{60'000};
-  TlsFiles tls = {};  // of the control plane; none: plaintext
+  TlsFiles tls = {};                                    // of the control plane; none: plaintext
+  std::chrono::milliseconds connection_age{3'600'000};  // of a control connection, the most
   bool require_client_certificates = true;
   TenancyOptions tenancy = {};
   // Of a job, and as many that its workers asked for; 0: all. Without a state folder there are

@@ -7,6 +7,7 @@
 #include "common/transport/tcp/sealed_stream.h"
 #include "kernels/reduce.h"
 #include "server/core_cpus.h"
+#include "server/descriptor_limit.h"
 #include "server/pinned_data_plane.h"
 
 namespace phub::server {
@@ -49,7 +50,8 @@ Status PinnedDataPlane::open() {
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
                                           .congestion_control = congestion_control,
                                           .encrypt_tcp = options_.encrypt_tcp,
-                                          .shm_socket = shm_socket_},
+                                          .shm_socket = shm_socket_,
+                                          .places = descriptor_shares().handshakes},
                                          context_, *this));
   watch_events();
   thread_ = std::thread([this] { context_.run(); });

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -13,12 +14,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
+#include "server/descriptor_limit.h"
 #include "server/log.h"
 
 namespace phub::server {
@@ -164,13 +167,36 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   }
 }
 
+// As many files as may be. Says with figures when a full house would need more.
+Status raise_limits(const DataPlaneOptions& data_plane) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t limit, raise_descriptor_limit());
+  const std::uint64_t cores =
+      data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency()) : data_plane.cores;
+  const std::uint64_t wanted =
+      descriptors_wanted(shares_of(limit), cores * data_plane.connections_per_core);
+  if (limit < wanted) {
+    spdlog::warn(
+        "event=few_descriptors limit={} wanted={} cores={} connections_per_core={} "
+        "cure=\"raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)\"",
+        limit, wanted, cores, data_plane.connections_per_core);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
+                                            std::function<std::uint64_t()> log_lines_dropped) {
+  DaemonOptions options = options_from(config);
+  options.log_lines_dropped = std::move(log_lines_dropped);
+  PHUB_RETURN_IF_ERROR(raise_limits(options.data_plane));
+  return Daemon::create(options);
+}
+
 int serve(const ServerConfig& config) {
   const sigset_t signals = block_signals();  // before the first thread, which is the log's
   const Log log(config.log_level(), STDERR_FILENO);
   gpr_set_log_function(log_of_grpc);
-  DaemonOptions options = options_from(config);
-  options.log_lines_dropped = [&log] { return log.lines_dropped(); };
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options);
+  Result<std::unique_ptr<Daemon>> daemon =
+      make_daemon(config, [&log] { return log.lines_dropped(); });
   if (!daemon) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;

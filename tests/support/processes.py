@@ -38,9 +38,10 @@ def until(condition, what):
 
 
 class Server:
-    def __init__(self, *more, control="127.0.0.1:0"):
+    def __init__(self, *more, control="127.0.0.1:0", within=()):
+        """`within`: a command that runs the server's."""
         self.process = subprocess.Popen(
-            [BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
+            [*within, BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
              "--cores", "2", "--log-level", "warn", *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         line = self.process.stdout.readline()
