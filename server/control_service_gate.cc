@@ -23,6 +23,10 @@ Credentials credentials_of(const grpc::ServerContextBase& context) {
   return credentials;
 }
 
+Actor actor_of(const Principal& caller) {
+  return {.name = caller.name, .is_admin = caller.role == Role::kAdmin};
+}
+
 }  // namespace
 
 Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right right,
@@ -31,7 +35,7 @@ Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right righ
   PHUB_ASSIGN_OR_RETURN(Principal caller, tenancy_->access.authenticate(credentials_of(*context)));
   const Status allowed = require(caller, right);
   if (!allowed.ok()) {
-    if (right != Right::kRead) tenancy_->audit.record(caller.name, action, "", allowed);
+    if (right != Right::kRead) tenancy_->audit.record(actor_of(caller), action, "", allowed);
     return allowed;
   }
   return caller;
@@ -39,7 +43,7 @@ Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right righ
 
 grpc::Status Gate::audited(const Principal& caller, std::string_view action,
                            std::string_view object, const Status& outcome) const {
-  if (tenancy_ != nullptr) tenancy_->audit.record(caller.name, action, object, outcome);
+  if (tenancy_ != nullptr) tenancy_->audit.record(actor_of(caller), action, object, outcome);
   return to_grpc(outcome);
 }
 

@@ -1,5 +1,6 @@
 // Tenants, tokens and the audit log in the gRPC service Admin.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/rpc_status.h"
@@ -126,7 +127,7 @@ Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) 
   PHUB_RETURN_IF_ERROR(tenancy_->directory.remove(tenant.name));
   // From here on nobody can join for it; what joined a moment ago ends too.
   tenancy_->tokens.forget_tenant(tenant.name);
-  table_.close_all_of(tenant.name);
+  table_.close_all_of(tenant.id);
   return {};
 }
 
@@ -144,16 +145,16 @@ Status AdminService::create_token(const control::CreateTokenRequest& request,
     return {Code::kInvalidArgument,
             "role: \"" + printable(request.role(), 64) + "\" is none of admin, tenant, observer"};
   }
+  std::optional<Tenant> owner;
   if (*role == Role::kTenant) {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Tenant owner,
-                          tenancy_->directory.find(request.tenant()));
+    PHUB_ASSIGN_OR_RETURN(owner, tenancy_->directory.find(request.tenant()));
   } else if (!request.tenant().empty()) {
     return {Code::kInvalidArgument,
             "tenant: a token of role " + request.role() + " belongs to no tenant; leave it out"};
   }
-  PHUB_ASSIGN_OR_RETURN(const NewToken created,
-                        tenancy_->tokens.create(*role, request.tenant(), request.label(),
-                                                request.lifetime_seconds()));
+  PHUB_ASSIGN_OR_RETURN(
+      const NewToken created,
+      tenancy_->tokens.create(*role, owner, request.label(), request.lifetime_seconds()));
   fill(created.token, *reply.mutable_info());
   reply.set_token(created.text);
   return {};

@@ -172,8 +172,12 @@ class JobTable final : public Membership {
                                const std::string& tenant = std::string(kDefaultTenant),
                                const std::optional<Digest>& nonce_hash = std::nullopt,
                                const std::string& snapshot = {});
+  // The journal has forgotten it when this returns OK. Errors: kNotFound, and the journal's, with
+  // which the job lives on.
   Status close(const JobName& name);
-  void close_all_of(const std::string& tenant);
+  // Of a tenant that is deleted. What stays listed of them is under NAME~ID from then on, which is
+  // no tenant's name: who is made under the old name sees none of it.
+  void close_all_of(std::uint32_t tenant_id);
   // Jobs of an earlier process, which wait again. REQUIRES: before any other call but attach.
   void restore(const std::vector<SavedJob>& jobs);
   Usage usage_of(const std::string& tenant) const;
@@ -283,6 +287,7 @@ class JobTable final : public Membership {
   std::uint64_t next_id_ = 1;
   std::uint64_t ids_end_ = 1;                // from next_id_ up to here are this process's to give
   std::vector<std::uint64_t> journal_ends_;  // jobs that the journal has to forget
+  std::vector<std::uint64_t> journal_late_;  // those of them that it could not
   bool is_draining_ = false;
   bool drain_snapshots_ = false;
   std::optional<TimePoint> drain_deadline_;

@@ -43,7 +43,7 @@ void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   job.reason = reason;
   live_by_name_.erase(name_of(job));
   // What the daemon ends because it stops comes back with the next one.
-  if (job.by_admin && !job.ended_by_daemon) journal_ends_.push_back(job.id);
+  if (job.saved == Saved::kYes && !job.ended_by_daemon) journal_ends_.push_back(job.id);
   if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
   spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
@@ -106,16 +106,25 @@ void JobTable::fail_the_late() {
   }
 }
 
+// What could not be written, as on a full disk, is tried again at the next reap.
 void JobTable::tell_journal(Lock& lock) {
-  while (!journal_ends_.empty()) {
-    const std::vector<std::uint64_t> ended = std::exchange(journal_ends_, {});
+  std::vector<std::uint64_t> late;
+  std::vector<std::uint64_t> ended = std::exchange(journal_late_, {});
+  while (!ended.empty() || !journal_ends_.empty()) {
+    ended.insert(ended.end(), journal_ends_.begin(), journal_ends_.end());
+    journal_ends_.clear();
     lock.unlock();
     for (const std::uint64_t id : ended) {
-      if (options_.journal != nullptr) options_.journal->ended(id);
+      const Status told = options_.journal->ended(id);
+      if (told.ok()) continue;
+      late.push_back(id);
+      spdlog::error("event=job_not_forgotten id={} reason=\"{}\"", id, told.message());
     }
+    ended.clear();
     lock.lock();
     changed_.notify_all();
   }
+  journal_late_ = std::move(late);
 }
 
 void JobTable::release_finished(Lock& lock) {

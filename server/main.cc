@@ -11,10 +11,12 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/config.h"
@@ -23,6 +25,7 @@
 #include "server/daemon_options.h"
 #include "server/descriptor_limit.h"
 #include "server/log.h"
+#include "server/tenants/tenancy.h"
 
 namespace phub::server {
 namespace {
@@ -43,6 +46,7 @@ struct Overrides {
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
+  bool reset_admin_token = false;
   bool print_ready = true;  // accepted for scripts that ask; the line is always printed
 };
 
@@ -98,6 +102,9 @@ void declare(CLI::App& app, Overrides& overrides) {
       ->type_name("LIST");
   app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
+  app.add_flag("--reset-admin-token", overrides.reset_admin_token,
+               "Write a further admin token to admin.token in the state folder, and end: for who\n"
+               "lost the others. No server may run on that folder meanwhile");
   app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
 }
 
@@ -216,6 +223,18 @@ int serve(const ServerConfig& config) {
   return 0;
 }
 
+int reset_admin_token(const ServerConfig& config) {
+  set_up_logging(config.log_level());
+  const Result<std::string> file = Tenancy::reset_admin_token(config.state_folder());
+  if (!file) {
+    fmt::print(stderr, "phub-server: {}\n", file.error().message());
+    return kExitFailure;
+  }
+  fmt::print("an admin token is in {}; `phubctl tenant token list` shows which others to revoke\n",
+             *file);
+  return 0;
+}
+
 int run(int argc, char** argv) {
   CLI::App app;
   Overrides overrides;
@@ -230,7 +249,7 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "phub-server: {}\n", config.error().message());
     return kExitUsage;
   }
-  return serve(*config);
+  return overrides.reset_admin_token ? reset_admin_token(*config) : serve(*config);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr double kSecondsPerHour = 3600.0;
+constexpr double kLifetimeHoursMax = 100.0 * 365 * 24;
 
 std::string time_text(std::int64_t unix_seconds) {
   if (unix_seconds == 0) return "never";
@@ -92,6 +93,17 @@ Status save_secret(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+// For ever is 0 alone: what is too short for a second must not become it.
+Result<std::uint64_t> lifetime_seconds(double hours) {
+  const double seconds = hours * kSecondsPerHour;
+  if (hours == 0.0) return std::uint64_t{0};
+  if (seconds >= 1.0 && hours <= kLifetimeHoursMax) return static_cast<std::uint64_t>(seconds);
+  return Status(Code::kInvalidArgument,
+                fmt::format("--lifetime-hours: {}, allowed are a second (0.0003) to {} (100 "
+                            "years), or 0 for a token that lives until it is revoked",
+                            hours, kLifetimeHoursMax));
+}
+
 Status create_tenant(const Session& session, const TenantOptions& options) {
   control::CreateTenantRequest request;
   request.set_name(options.name);
@@ -166,8 +178,8 @@ Status create_token(const Session& session, const TokenOptions& options) {
   request.set_role(options.role);
   request.set_tenant(options.tenant);
   request.set_label(options.label);
-  request.set_lifetime_seconds(
-      static_cast<std::uint64_t>(options.lifetime_hours * kSecondsPerHour));
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t lifetime_s, lifetime_seconds(options.lifetime_hours));
+  request.set_lifetime_seconds(lifetime_s);
   control::CreateTokenReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
   if (!options.save.empty()) {

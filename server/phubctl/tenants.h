@@ -28,6 +28,9 @@ struct TokenOptions {
   std::uint64_t id = 0;         // revoke
 };
 
+// What --lifetime-hours means to the server. Errors: kInvalidArgument, also for what is no number.
+Result<std::uint64_t> lifetime_seconds(double hours);
+
 Status create_tenant(const Session& session, const TenantOptions& options);
 Status list_tenants(const Session& session);
 Status inspect_tenant(const Session& session, const std::string& name);

@@ -63,7 +63,7 @@ void Access::count_refusal(const std::string& peer, const std::string& what) {
     audited_ = count;
   }
   audit_.record(
-      peer, "authenticate", what,
+      {.name = peer}, "authenticate", what,
       {Code::kUnauthenticated, fmt::format("refused; {} since the last record", unaudited)});
 }
 
