@@ -36,6 +36,8 @@ struct Connection {
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn
+  bool ready = false;                // in its shard's list of those with something to be read
+  Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with answers
   std::uint32_t gathered = 0;        // times that its answers were kept back to be more
   bool lost = false;

@@ -7,8 +7,8 @@ namespace phub::server {
 
 void Core::detach(Shard* shard) {
   call([&] {
-    shares_.remove(*shard);
-    std::erase(releasing_, shard);
+    turns_.shares.remove(*shard);
+    updates_.forget(*shard);
     for (auto& connection : shard->connections) {
       if (connection) forget(*connection);
       connection.reset();
@@ -17,8 +17,9 @@ void Core::detach(Shard* shard) {
 }
 
 void Core::forget(Connection& connection) {
-  std::erase(dirty_, &connection);
-  std::erase(held_, &connection);
+  answers_.forget(connection);
+  held_.forget(connection);
+  connection.shard->ready.remove(connection);
   if (!connection.lost) {
     connection.endpoint->remove(connection.peer);
     connections_.fetch_sub(1, std::memory_order_relaxed);
@@ -46,12 +47,12 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     }
     connection->endpoint = &endpoint;
     connection->peer = *peer;
-    connection->prices = &prices_.of({.rule = shard.rule(),
-                                      .wire_type = shard.wire_type(),
-                                      .workers = shard.workers(),
-                                      .loss_scaling = shard.loss_scaling(),
-                                      .transport = &endpoint});
-    if (!shard.is_added()) shares_.add(shard, shard.tenant_id(), shard.weight());
+    connection->prices = &turns_.prices.of({.rule = shard.rule(),
+                                            .wire_type = shard.wire_type(),
+                                            .workers = shard.workers(),
+                                            .loss_scaling = shard.loss_scaling(),
+                                            .transport = &endpoint});
+    if (!shard.is_added()) turns_.shares.add(shard, shard.tenant_id(), shard.weight());
     connections[*peer] = connection.get();
     shard.connections[connection->worker] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
@@ -60,8 +61,8 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
 }
 
 Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream) {
-  return attach(std::make_unique<Connection>(shard, worker, false), *tcp_, tcp_connections_,
-                [&] { return tcp_->add(std::move(stream)); });
+  return attach(std::make_unique<Connection>(shard, worker, false), tcp_->endpoint(),
+                tcp_connections_, [&] { return tcp_->endpoint().add(std::move(stream)); });
 }
 
 Status Core::connect_shm(Shard* shard, std::uint32_t worker,
@@ -84,13 +85,13 @@ std::vector<RoundRecord> Core::rounds(const Shard& shard, std::size_t count, std
   std::vector<RoundRecord> records;
   call([&] { records = shard.times->log().last(count); });
   const auto convert = [&](std::uint64_t& stamp) {
-    stamp = stamp > start ? rate_.nanoseconds_of(stamp - start) : 0;
+    stamp = stamp > start ? turns_.rate().nanoseconds_of(stamp - start) : 0;
   };
   for (RoundRecord& record : records) {
     for (std::uint64_t* stamp : {&record.first_push, &record.complete, &record.replied}) {
       convert(*stamp);
     }
-    record.work = rate_.nanoseconds_of(record.work);
+    record.work = turns_.rate().nanoseconds_of(record.work);
     for (WorkerSpan& worker : record.workers) {
       convert(worker.first_push);
       convert(worker.last_push);
@@ -100,10 +101,11 @@ std::vector<RoundRecord> Core::rounds(const Shard& shard, std::size_t count, std
 }
 
 CoreJobCounters Core::job_counters(const Shard& shard) const {
-  CoreJobCounters counters{.job_id = shard.job_id(),
-                           .chunks_completed = shard.chunks_completed.value(),
-                           .busy_nanoseconds = rate_.nanoseconds_of(shard.times->busy.value()),
-                           .queued_pushes = shard.arrivals->length()};
+  CoreJobCounters counters{
+      .job_id = shard.job_id(),
+      .chunks_completed = shard.chunks_completed.value(),
+      .busy_nanoseconds = turns_.rate().nanoseconds_of(shard.times->busy.value()),
+      .queued_pushes = shard.arrivals->length()};
   for (const WorkerCounters& worker : shard.worker_counters) {
     counters.bytes_received += worker.bytes_received.value();
     counters.bytes_sent += worker.bytes_sent.value();
@@ -116,9 +118,9 @@ CoreCounters Core::counters() const {
       std::chrono::steady_clock::now() - started_);
   const std::uint64_t total = static_cast<std::uint64_t>(alive.count());
   return {.cpu = options_.cpu ? static_cast<std::int32_t>(*options_.cpu) : -1,
-          .chunks_completed = chunks_completed_.value(),
+          .chunks_completed = answers_.chunks_completed.value(),
           .bytes_received = bytes_received_.value(),
-          .bytes_sent = bytes_sent_.value(),
+          .bytes_sent = answers_.bytes_sent.value(),
           .busy_nanoseconds = total - std::min(total, waiter_->slept_nanoseconds()),
           .sleeps = waiter_->sleeps(),
           .connections = connections_.load(std::memory_order_relaxed)};

@@ -77,6 +77,16 @@ bool Shard::is_ahead(const Connection& connection) const {
   });
 }
 
+// A chunk that is whole has one push of each worker, so those of the slowest that are not in one
+// wait for somebody else's.
+bool Shard::is_slowest_waiting() const {
+  std::uint64_t fewest = UINT64_MAX;
+  for (const auto& connection : connections) {
+    fewest = std::min(fewest, connection ? connection->pushes : 0);
+  }
+  return fewest > gathered_;
+}
+
 std::uint32_t Shard::push_bytes(std::uint32_t slot) const {
   if (slot >= chunks_.size()) return 0;
   return static_cast<std::uint32_t>(chunks_[slot].elements * size_of(wire_type_));
@@ -114,6 +124,7 @@ Outcome Shard::arrive(const Push& push) {
     fold(chunk, contributions);
     return Outcome::kAccepted;
   }
+  ++gathered_;
   if (held_ != nullptr) return hold(push.slot);
   copy_if_due(chunk);
   finish(chunk, contributions);
@@ -130,6 +141,7 @@ Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
   if (push.staged) give_buffer(push.data);
   ++chunk.count;
   if (chunk.count < workers_) return Outcome::kAccepted;
+  ++gathered_;
   publish(chunk);
   if (held_ != nullptr && held_->has_norms) measure_parameters(chunk);
   chunk.initialised = true;

@@ -26,6 +26,7 @@
 #include "server/held_sums.h"
 #include "server/job_copy.h"
 #include "server/job_memory.h"
+#include "server/ready_list.h"
 #include "server/round_times.h"
 
 namespace phub::server {
@@ -108,8 +109,13 @@ class Shard : public FairShare::Flow {
   bool staging_is_full() const {
     return buffers_->in_use() > staging_budget_ + (held_ ? held_->sums : 0);
   }
+  // Of which so many buffers at most are a job in step's. Before anything arrives; by default it
+  // is a few for each worker and a few megabytes.
+  void limit_staging(std::size_t buffers) { staging_budget_ = buffers; }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
+  // Whether the slowest worker has pushed a chunk that another has not.
+  bool is_slowest_waiting() const;
 
   // ---- copying at a round's end, while rounds go on ----
   // From now on each chunk is copied when it has `copy->round` rounds behind it: as it completes
@@ -143,8 +149,9 @@ class Shard : public FairShare::Flow {
   // The core's: what waits for a turn, and the job's times.
   std::unique_ptr<ArrivalQueue> arrivals;
   std::unique_ptr<RoundTimes> times;
-  bool is_releasing = false;           // it is in the core's list of those
-  std::uint64_t readable_at_poll = 0;  // the core's last poll that found something to be read
+  ReadyList ready;            // connections that have something to be read
+  bool is_releasing = false;  // it is in the core's list of those
+  bool holds_nobody = false;  // until its staging fits again: holding workers back stopped it
 
   Counter chunks_completed;
   Counter rounds_skipped;                       // by the workers' votes
@@ -222,6 +229,7 @@ class Shard : public FairShare::Flow {
   std::shared_ptr<JobMemory> memory_;
   std::unique_ptr<BufferPool> buffers_;
   std::size_t staging_budget_ = 0;  // buffers
+  std::uint64_t gathered_ = 0;      // chunks whose last push has come, of all rounds
   std::vector<ChunkState> chunks_;
   std::vector<DecayRun> runs_;
   std::unique_ptr<HeldSums> held_;           // null: updates are made with the last push

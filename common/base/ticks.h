@@ -64,4 +64,26 @@ class TickRate {
   std::uint64_t nanoseconds_;  // of a tick, in units of 2^-kFraction
 };
 
+// Where stamps come from if not from the processor: a simulation makes its own time.
+class TickSource {
+ public:
+  virtual ~TickSource() = default;
+  virtual std::uint64_t now() = 0;  // in nanoseconds, never less than before
+};
+
+// Stamps, and what they mean. A value; belongs to one thread where it has a source.
+class Clock {
+ public:
+  // `source` outlives it; null: the processor's counter, whose rate is measured first.
+  explicit Clock(TickSource* source = nullptr)
+      : source_(source), rate_(source == nullptr ? TickRate::measure() : TickRate(1.0)) {}
+
+  std::uint64_t now() const { return source_ == nullptr ? ticks() : source_->now(); }
+  const TickRate& rate() const { return rate_; }
+
+ private:
+  TickSource* source_;
+  TickRate rate_;
+};
+
 }  // namespace phub

@@ -50,9 +50,9 @@ class Placement {
   virtual ~Placement() = default;
   // Room for `bytes`, or null to refuse the write (the peer is then lost).
   virtual std::byte* place(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
-  // The peer has sent something: how many of its writes may be read now. 0: they stay where they
-  // are, and poll asks again.
-  virtual std::size_t reads_now(PeerId /*peer*/) { return SIZE_MAX; }
+  // There is something to be read from the peer, and there was not before, or the peer was paused.
+  // False: poll reads it. True: the owner will, when it likes, by TcpEndpoint::read.
+  virtual bool reads_later(PeerId /*peer*/) { return false; }
   // A place that was given and will not be completed: the peer is gone.
   virtual void abandon(PeerId peer, std::byte* data) = 0;
 };

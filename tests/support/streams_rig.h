@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cstring>
 #include <list>
 #include <memory>
@@ -28,7 +29,8 @@ struct StreamsJobOptions {
 // One job: a shard that sums, and its workers' ends of the streams.
 class StreamsJob {
  public:
-  explicit StreamsJob(const StreamsJobOptions& options) : sockets(options.workers) {
+  explicit StreamsJob(const StreamsJobOptions& options)
+      : sockets(options.workers), unsent(options.workers), received(options.workers) {
     PlanInput input;
     input.key_elements.assign(options.chunks, options.chunk_bytes / sizeof(float));
     input.chunk_bytes = options.chunk_bytes;
@@ -67,30 +69,71 @@ class StreamsJob {
     const auto bytes = frame(slot, value);
     PHUB_CHECK(send(worker, bytes) == bytes.size(), "the stream has room for a push");
   }
-  // Bytes of answers that are there, taken.
-  std::size_t receive(std::uint32_t worker, std::span<std::byte> into) const {
-    const ssize_t got = ::recv(sockets[worker].get(), into.data(), into.size(), MSG_DONTWAIT);
-    return got > 0 ? static_cast<std::size_t>(got) : 0;
+  // A push that goes when `pump` finds room for it.
+  void push_later(std::uint32_t worker, std::uint32_t slot, float value = 1.0F) {
+    const auto bytes = frame(slot, value);
+    unsent[worker].bytes.insert(unsent[worker].bytes.end(), bytes.begin(), bytes.end());
   }
-  // Whole answers that have come, where no part of one is left for later.
-  std::size_t answers(std::uint32_t worker) const {
-    std::vector<std::byte> bytes(std::size_t{1} << 20);
-    const std::size_t frame_bytes = sizeof(transport::FrameHeader) + shard->push_bytes(0);
-    return receive(worker, bytes) / frame_bytes;
+  // Sends at most so many bytes of what is to go; what is left then.
+  std::size_t pump(std::uint32_t worker, std::size_t most = SIZE_MAX) {
+    auto& [bytes, sent] = unsent[worker];
+    const auto rest = std::span(bytes).subspan(sent);
+    if (!rest.empty()) sent += send(worker, rest.first(std::min(most, rest.size())));
+    if (sent < bytes.size()) return bytes.size() - sent;
+    bytes.clear();
+    sent = 0;
+    return 0;
   }
+
+  struct Answer {
+    std::uint32_t slot = 0;
+    float value = 0;       // of its first element
+    bool is_even = false;  // all elements have it
+  };
+  // Answers that are whole, after at most so many bytes more have been read.
+  std::vector<Answer> take_answers(std::uint32_t worker, std::size_t most = std::size_t{1} << 20) {
+    auto& bytes = received[worker];
+    const std::size_t had = bytes.size();
+    bytes.resize(had + most);
+    const ssize_t got = ::recv(sockets[worker].get(), &bytes[had], most, MSG_DONTWAIT);
+    bytes.resize(had + (got > 0 ? static_cast<std::size_t>(got) : 0));
+    std::vector<Answer> answers;
+    std::size_t at = 0;
+    for (transport::FrameHeader header = {}; bytes.size() - at >= sizeof(header);) {
+      std::memcpy(&header, &bytes[at], sizeof(header));
+      if (bytes.size() - at < sizeof(header) + header.bytes) break;
+      std::vector<float> values(header.bytes / sizeof(float));
+      std::memcpy(values.data(), &bytes[at + sizeof(header)], header.bytes);
+      answers.push_back({wire::answered_slot_of(header.immediate), values[0],
+                         std::all_of(values.begin(), values.end(),
+                                     [&](float value) { return value == values[0]; })});
+      at += sizeof(header) + header.bytes;
+    }
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+    return answers;
+  }
+  std::size_t answers(std::uint32_t worker) { return take_answers(worker).size(); }
 
   server::JobShape shape;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::Shard> shard;
-  std::vector<UniqueFd> sockets;  // by worker
+  // By worker.
+  std::vector<UniqueFd> sockets;
+  struct Unsent {
+    std::vector<std::byte> bytes;
+    std::size_t sent = 0;
+  };
+  std::vector<Unsent> unsent;
+  std::vector<std::vector<std::byte>> received;  // the beginning of an answer
 };
 
 class StreamsRig {
  public:
-  explicit StreamsRig(std::uint32_t max_connections = 256) {
+  explicit StreamsRig(std::uint32_t max_connections = 256, TickSource* time = nullptr) {
     server::CoreOptions options;
     options.max_connections = max_connections;
     options.own_thread = false;
+    options.time = time;
     core = std::move(*server::Core::create(options));
   }
   ~StreamsRig() {

@@ -62,7 +62,7 @@ TEST_CASE("a lost worker's pushes may wait while its connection's id is used aga
 
 TEST_CASE("what comes behind a push that ends a connection gives its buffers back") {
   StreamsRig rig;
-  const StreamsJob& job = rig.add({.workers = 2, .chunks = 4});
+  StreamsJob& job = rig.add({.workers = 2, .chunks = 4});
   std::vector<std::byte> stream;
   for (int times = 0; times < 12; ++times) {
     const auto push = job.frame(0, 1.0F);
