@@ -89,6 +89,7 @@ class Core final : private transport::Placement {
   Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
                 std::vector<std::unique_ptr<Connection>>& connections, Add add);
   void run(const std::stop_token& stop);
+  void destroy_ended();
 
   bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
   void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);
