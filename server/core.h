@@ -86,6 +86,7 @@ class Core final {
                 std::vector<Connection*>& connections, Add add);
   void forget(Connection& connection);
   void run(const std::stop_token& stop);
+  void destroy_ended();
 
   bool drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections);
   bool read(Shard& shard);

@@ -14,6 +14,24 @@ void Core::detach(Shard* shard) {
       connection.reset();
     }
   });
+  if (verbs_) destroy_ended();
+}
+
+// Waits, off the core's thread, for last writes to leave, and destroys queue pairs and the memory
+// behind them there.
+void Core::destroy_ended() {
+  const auto deadline =
+      std::chrono::steady_clock::now() + 2 * transport::verbs::Departures::kLongest;
+  std::size_t leaving = 1;
+  while (leaving > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::vector<transport::VerbsConnection> ended;
+    ended.reserve(options_.max_connections);
+    call([&] {
+      leaving = verbs_->leaving();
+      verbs_->take_ended(ended);
+    });
+    if (leaving > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 void Core::forget(Connection& connection) {

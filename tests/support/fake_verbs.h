@@ -17,6 +17,7 @@ struct Counters {
   std::uint64_t receives = 0;
   std::uint64_t receive_doorbells = 0;
   std::uint64_t signaled = 0;
+  std::uint64_t polls = 0;
   std::uint64_t not_ready = 0;  // writes that found no receive, each time that they were tried
 };
 
