@@ -7,8 +7,9 @@ usage() {
 Usage: tests/run.sh [--quick]
 
 Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
-plane) and fuzz (a bounded run). --quick: dev only. The tests with the label rdma run in a virtual
-machine (tests/rdma/in_vm --help) and are skipped where there can be none.
+plane) and fuzz (half a minute for each target; tests/fuzz/fuzz_long takes hours). --quick: dev only.
+The tests with the label rdma run in a virtual machine (tests/rdma/in_vm --help) and are skipped where
+there can be none.
 EOF
 }
 quick=no

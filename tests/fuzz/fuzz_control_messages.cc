@@ -1,0 +1,25 @@
+// Any bytes as what a caller asks for: a job that can be, which comes back from its own text, or an
+// error; and whatever a caller is called can be shown.
+#include <cstdlib>
+#include <string>
+
+#include "server/control_service_messages.h"
+#include "server/control_service_spec.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace phub;  // NOLINT(google-build-using-namespace)
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  for (const char shown : server::printable(bytes, 100)) {
+    if (shown < ' ' || shown > '~') std::abort();
+  }
+  control::HeartbeatRequest beat;
+  if (beat.ParseFromString(bytes)) static_cast<void>(server::identity_from(beat));
+  control::JobSpec message;
+  if (!message.ParseFromString(bytes)) return 0;
+  const auto spec = server::spec_from(message);
+  if (!spec || !server::validate(*spec).ok() || spec->keys.empty()) return 0;
+  const std::string text = server::text_of(*spec);
+  const auto again = server::spec_from_text(text);
+  if (!again || server::text_of(*again) != text) std::abort();
+  return 0;
+}
