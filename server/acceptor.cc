@@ -37,6 +37,36 @@ Acceptor::Door::Door(asio::io_context& context, int socket, bool shm_)
       failures(kFailuresPerSecond, kFailuresAtOnce, TokenBucket::Clock::now()),
       shm(shm_) {}
 
+namespace {
+
+// A worker that is told what became of its connection, on the thread that has made it.
+struct Proven {
+  Hello hello;
+  Challenge challenge;
+  Secret secret;
+  UniqueFd socket;
+  DropCounters& drops;
+
+  void tell(const Result<Admitted>& admitted) const {
+    const bool is_shm = hello.kind == Kind::kShm;
+    Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
+    verdict.digest = transport::proof_of(Role::kServer, secret, hello, challenge);
+    if (!admitted) drops.count(Drop::kRefusedConnection);
+    std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
+    if (admitted) verdict.memory_bytes = admitted->memory_bytes;
+    // A failure means that the worker is gone, which its core will notice.
+    Status sent = transport::send_with_descriptors(
+        socket.get(), std::as_bytes(std::span(&verdict, 1)),
+        std::span<const int>(fds.data(), is_shm && admitted ? 1 : 0));
+    if (sent.ok() && admitted && admitted->introduction) {
+      sent = transport::send_with_descriptors(
+          socket.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
+    }
+  }
+};
+
+}  // namespace
+
 // One handshake. Owns itself through the callbacks that wait; ends by dropping the last of them.
 class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session> {
  public:
@@ -138,7 +168,7 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     UniqueFd socket(stream_.release());
     if (!shm_) acceptor_.options_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
-    const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     Candidate candidate{.hello = hello_,
                         .socket = std::move(socket),
                         .descriptors = std::move(descriptors_),
@@ -146,20 +176,11 @@ class Acceptor::Session : public std::enable_shared_from_this<Acceptor::Session>
     if (hello_.kind == Kind::kTcp && hello_.encrypted != 0) {
       candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
     }
-    auto admitted = acceptor_.admission_.admit(std::move(candidate));
-    Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
-    verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
-    if (!admitted) acceptor_.drops_.count(Drop::kRefusedConnection);
-    std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
-    if (admitted) verdict.memory_bytes = admitted->memory_bytes;
-    // A failure means that the worker is gone, which its core will notice.
-    Status sent = transport::send_with_descriptors(
-        answer.get(), std::as_bytes(std::span(&verdict, 1)),
-        std::span<const int>(fds.data(), shm_ && admitted ? 1 : 0));
-    if (sent.ok() && admitted && admitted->introduction) {
-      sent = transport::send_with_descriptors(
-          answer.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
-    }
+    const auto proven = std::make_shared<const Proven>(
+        Proven{hello_, challenge_, secret_, std::move(answer), acceptor_.drops_});
+    acceptor_.admission_.admit(std::move(candidate), [proven](const Result<Admitted>& admitted) {
+      proven->tell(admitted);
+    });
   }
 
   bool send(const void* data, std::size_t bytes) {

@@ -9,6 +9,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,8 +46,10 @@ class Admission {
   virtual ~Admission() = default;
   // The secret of a member, or nothing.
   virtual std::optional<IssuedSecret> secret_of(const transport::Hello& hello) = 0;
-  // Attaches the connection to its core.
-  virtual Result<Admitted> admit(Candidate candidate) = 0;
+  // Attaches the connection to its core, which may take as long as pinning the worker's memory
+  // does, and then calls `done`, once, on whatever thread.
+  using Done = std::function<void(Result<Admitted>)>;
+  virtual void admit(Candidate candidate, Done done) = 0;
 };
 
 struct AcceptorOptions {

@@ -23,9 +23,9 @@
 #include "server/connection.h"
 #include "server/drops.h"
 #include "server/fair_share.h"
+#include "server/landing_places.h"
 #include "server/price_list.h"
 #include "server/shard.h"
-#include "server/verbs_places.h"
 
 namespace phub::server {
 
@@ -56,7 +56,9 @@ class Core final : private transport::Placement {
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
-  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
+  // `line` is the worker's for this core, from where `landing` counts (common/landing.h).
+  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
+                     std::byte* line, std::shared_ptr<const Landing> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
                        std::byte* window, std::shared_ptr<const Landing> landing);
@@ -124,7 +126,8 @@ class Core final : private transport::Placement {
   std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
   std::vector<std::unique_ptr<Connection>> shm_connections_;
   std::vector<std::unique_ptr<Connection>> verbs_connections_;
-  VerbsPlaces places_{verbs_connections_};
+  LandingPlaces shm_places_{shm_connections_};
+  LandingPlaces places_{verbs_connections_};
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
   std::vector<Connection*> dirty_;                   // with answers to send
   std::vector<Connection*> held_;                    // paused

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/fault_guard.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
@@ -172,6 +173,10 @@ void drain(Daemon& daemon, const sigset_t& signals) {
 
 int serve(const ServerConfig& config) {
   set_up_logging(config.log_level());
+  if (const Status guarded = install_fault_guard(); !guarded.ok()) {
+    fmt::print(stderr, "phub-server: {}\n", guarded.message());
+    return kExitFailure;
+  }
   const sigset_t signals = block_signals();
   Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
   if (!daemon) {
