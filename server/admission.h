@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,8 +37,10 @@ class Admission {
   virtual ~Admission() = default;
   // The secret of a member, or nothing.
   virtual std::optional<IssuedSecret> secret_of(const transport::Hello& hello) = 0;
-  // Attaches the connection to its core.
-  virtual Result<Admitted> admit(Candidate candidate) = 0;
+  // Attaches the connection to its core, which may take as long as pinning the worker's memory
+  // does, and then calls `done`, once, on whatever thread.
+  using Done = std::function<void(Result<Admitted>)>;
+  virtual void admit(Candidate candidate, Done done) = 0;
 };
 
 }  // namespace phub::server

@@ -23,7 +23,8 @@ struct Connection {
   Shard* shard;
   std::uint32_t worker;
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
-  // One-sided pushes: where they land, by slot.
+  // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
+  // core.
   std::byte* window = nullptr;
   std::shared_ptr<const Landing> landing;
   transport::Endpoint* endpoint = nullptr;

@@ -28,6 +28,7 @@ Drop drop_of(transport::Loss loss) {
     case transport::Loss::kRefused:
       return Drop::kBadLength;
     case transport::Loss::kBadMemory:
+    case transport::Loss::kUnreadable:
       return Drop::kBadMemory;
     case transport::Loss::kBadTag:
       return Drop::kBadTag;
@@ -42,6 +43,8 @@ std::string_view reason_of(transport::Loss loss) {
       return "its connection closed";
     case transport::Loss::kBadTag:
       return "its encrypted stream was changed on the way";
+    case transport::Loss::kUnreadable:
+      return "the memory that it shares could not be read";
     default:
       return "its connection broke the protocol";
   }
@@ -70,7 +73,8 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   std::unique_ptr<Core> core(new Core(options, options.max_connections));
   PHUB_ASSIGN_OR_RETURN(
       core->tcp_, TcpReader::create(options.max_connections, core->tcp_connections_, core->turns_));
-  PHUB_ASSIGN_OR_RETURN(core->shm_, transport::ShmEndpoint::create(options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(
+      core->shm_, transport::ShmEndpoint::create(options.max_connections, &core->shm_places_));
   std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), &core->tcp_->endpoint()};
   if (options.device) {
     PHUB_ASSIGN_OR_RETURN(core->verbs_,

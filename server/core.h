@@ -23,8 +23,8 @@
 #include "server/drops.h"
 #include "server/due_updates.h"
 #include "server/held_workers.h"
+#include "server/landing_places.h"
 #include "server/tcp_reader.h"
-#include "server/verbs_places.h"
 
 namespace phub::server {
 
@@ -56,7 +56,9 @@ class Core final {
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
-  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
+  // `line` is the worker's for this core, from where `landing` counts (common/landing.h).
+  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
+                     std::byte* line, std::shared_ptr<const Landing> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
                        std::byte* window, std::shared_ptr<const Landing> landing);
@@ -108,7 +110,8 @@ class Core final {
   std::vector<Connection*> tcp_connections_;
   std::vector<Connection*> shm_connections_;
   std::vector<Connection*> verbs_connections_;
-  VerbsPlaces places_{verbs_connections_};
+  LandingPlaces shm_places_{shm_connections_};
+  LandingPlaces places_{verbs_connections_};
   std::unique_ptr<TcpReader> tcp_;
   std::unique_ptr<transport::ShmEndpoint> shm_;
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA

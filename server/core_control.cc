@@ -84,8 +84,12 @@ Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStrea
 }
 
 Status Core::connect_shm(Shard* shard, std::uint32_t worker,
-                         transport::ShmConnection shm_connection) {
-  return attach(std::make_unique<Connection>(shard, worker, true), *shm_, shm_connections_,
+                         transport::ShmConnection shm_connection, std::byte* line,
+                         std::shared_ptr<const Landing> landing) {
+  auto connection = std::make_unique<Connection>(shard, worker, true);
+  connection->window = line;
+  connection->landing = std::move(landing);
+  return attach(std::move(connection), *shm_, shm_connections_,
                 [&] { return shm_->add(std::move(shm_connection)); });
 }
 

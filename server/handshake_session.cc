@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
@@ -27,6 +28,34 @@ using transport::VerdictCode;
 using transport::verbs::Introduction;
 
 constexpr std::size_t kProofDescriptors = 2;  // shm: a channel and the worker's memory
+
+// A worker that is told what became of its connection, on the thread that has made it.
+struct Proven {
+  Hello hello;
+  Challenge challenge;
+  Secret secret;
+  UniqueFd socket;
+  asio::io_context& io;
+  DropCounters& drops;
+
+  void tell(const Result<Admitted>& admitted) const {
+    const bool is_shm = hello.kind == Kind::kShm;
+    Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
+    verdict.digest = transport::proof_of(Role::kServer, secret, hello, challenge);
+    // The counters are written by the io_context's thread alone.
+    if (!admitted) asio::post(io, [&d = drops] { d.count(Drop::kRefusedConnection); });
+    std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
+    if (admitted) verdict.memory_bytes = admitted->memory_bytes;
+    // A failure means that the worker is gone, which its core will notice.
+    Status sent = transport::send_with_descriptors(
+        socket.get(), std::as_bytes(std::span(&verdict, 1)),
+        std::span<const int>(fds.data(), is_shm && admitted ? 1 : 0));
+    if (sent.ok() && admitted && admitted->introduction) {
+      sent = transport::send_with_descriptors(
+          socket.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
+    }
+  }
+};
 
 class Session final : public Lobby::Guest, public std::enable_shared_from_this<Session> {
  public:
@@ -140,7 +169,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     UniqueFd socket(stream_.release());
     if (!shm_) context_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
-    const UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     Candidate candidate{.hello = hello_,
                         .socket = std::move(socket),
                         .descriptors = std::move(descriptors_),
@@ -148,20 +177,11 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     if (hello_.kind == Kind::kTcp && hello_.encrypted != 0) {
       candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
     }
-    auto admitted = context_.admission.admit(std::move(candidate));
-    Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
-    verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
-    if (!admitted) context_.drops.count(Drop::kRefusedConnection);
-    std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
-    if (admitted) verdict.memory_bytes = admitted->memory_bytes;
-    // A failure means that the worker is gone, which its core will notice.
-    Status sent = transport::send_with_descriptors(
-        answer.get(), std::as_bytes(std::span(&verdict, 1)),
-        std::span<const int>(fds.data(), shm_ && admitted ? 1 : 0));
-    if (sent.ok() && admitted && admitted->introduction) {
-      sent = transport::send_with_descriptors(
-          answer.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
-    }
+    const auto proven = std::make_shared<const Proven>(
+        Proven{hello_, challenge_, secret_, std::move(answer), context_.io, context_.drops});
+    context_.admission.admit(std::move(candidate), [proven](const Result<Admitted>& admitted) {
+      proven->tell(admitted);
+    });
   }
 
   bool send(const void* data, std::size_t bytes) {

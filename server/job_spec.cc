@@ -168,8 +168,11 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   }
   if (spec.chunk_bytes < limits.chunk_bytes_min || spec.chunk_bytes > limits.chunk_bytes_max ||
       spec.chunk_bytes % kChunkAlignment != 0) {
-    return invalid("chunk_bytes: {}, allowed are multiples of {} from {} to {}", spec.chunk_bytes,
-                   std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min, limits.chunk_bytes_max);
+    return invalid(
+        "chunk_bytes: {}, allowed are multiples of {} from {} (smaller ones cost more bookkeeping "
+        "than payload) to {}",
+        spec.chunk_bytes, std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min,
+        limits.chunk_bytes_max);
   }
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "server/core_load.h"
-#include "server/job_memory.h"
+#include "server/job_footprint.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -37,9 +37,10 @@ Usage JobTable::usage_of(const std::string& tenant) const {
 
 // REQUIRES: job.plan. Its bytes count from now on, also for jobs that are made at the same time.
 Status JobTable::admit_memory_of(Job& job) {
-  const std::uint64_t bytes = bytes_pinned(
-      shape_of(job),
-      {.windows = !data_plane_->verbs_ports().empty(), .sealing = data_plane_->encrypts_tcp()});
+  const std::uint64_t bytes =
+      bytes_pinned(shape_of(job), {.windows = !data_plane_->verbs_ports().empty(),
+                                   .sealing = data_plane_->encrypts_tcp(),
+                                   .staging = data_plane_->tcp_port() != 0});
   Tenant tenant = job.tenant;
   if (options_.tenants != nullptr) {
     PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/fault_guard.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
@@ -202,6 +203,10 @@ int serve(const ServerConfig& config) {
   const sigset_t signals = block_signals();  // before the first thread, which is the log's
   const Log log(config.log_level(), STDERR_FILENO);
   gpr_set_log_function(log_of_grpc);
+  if (const Status guarded = install_fault_guard(); !guarded.ok()) {
+    fmt::print(stderr, "phub-server: {}\n", guarded.message());
+    return kExitFailure;
+  }
   Result<std::unique_ptr<Daemon>> daemon =
       make_daemon(config, [&log] { return log.lines_dropped(); });
   if (!daemon) {

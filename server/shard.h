@@ -91,7 +91,7 @@ class Shard : public FairShare::Flow {
   // What to answer for a chunk.
   std::span<const std::byte> reply(std::uint32_t slot) const;
 
-  // Where a chunk is in the parameters, in bytes of the wire type.
+  // Where a chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t reply_offset(std::uint32_t slot) const {
     return chunks_[slot].arena_offset * size_of(wire_type_);
   }
@@ -153,15 +153,12 @@ class Shard : public FairShare::Flow {
   bool is_releasing = false;  // it is in the core's list of those
   bool holds_nobody = false;  // until its staging fits again: holding workers back stopped it
 
+  Counter elements_touched;  // of chunks whose parameters are in memory: it grows with their rounds
   Counter chunks_completed;
   Counter rounds_skipped;                       // by the workers' votes
   Counter updates_skipped;                      // of single chunks: the sum was not finite
   std::vector<WorkerCounters> worker_counters;  // by worker
   std::size_t staging_bytes() const { return buffers_->touched_bytes(); }
-  // Of which sums that are held: at most these were counted when the job was admitted.
-  std::size_t held_bytes() const {
-    return held_ ? std::min<std::size_t>(staging_bytes(), held_->bytes_most) : 0;
-  }
   std::size_t buffers_in_use() const { return buffers_->in_use(); }
 
  private:
@@ -176,7 +173,8 @@ class Shard : public FairShare::Flow {
     float weight_decay;
   };
   struct ChunkState {
-    std::uint64_t arena_offset = 0;
+    std::uint64_t arena_offset = 0;  // the plan's
+    std::uint64_t home = 0;          // in this server's memory
     std::uint32_t elements = 0;
     std::uint32_t first_run = 0;
     std::uint32_t run_count = 0;

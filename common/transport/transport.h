@@ -25,13 +25,14 @@ enum class CompletionKind : std::uint8_t { kWritten, kArrived, kPeerLost };
 
 enum class Loss : std::uint8_t {
   kNone,
-  kClosed,     // the peer closed or died
-  kBadFrame,   // not our protocol
-  kBadLength,  // a length that nobody agreed to
-  kBadTag,     // an encrypted stream: changed on the way, repeated, or not the peer's
-  kBadMemory,  // outside the memory that the peer shares
-  kRefused,    // Placement had no place for it
-  kError,      // the operating system's word
+  kClosed,      // the peer closed or died
+  kBadFrame,    // not our protocol
+  kBadLength,   // a length that nobody agreed to
+  kBadTag,      // an encrypted stream: changed on the way, repeated, or not the peer's
+  kBadMemory,   // outside the memory that the peer shares
+  kUnreadable,  // the memory that the peer shares failed when it was read
+  kRefused,     // Placement had no place for it
+  kError,       // the operating system's word
 };
 
 struct Completion {

@@ -171,7 +171,7 @@ Status verify(const TensorFile& file, const SnapshotHead& head) {
 Result<std::shared_ptr<JobCopy>> job_copy_from(const TensorFile& file, const SnapshotHead& head,
                                                const Plan& plan, std::uint32_t server_index) {
   const bool has_state = state_arrays(head.spec.rule) > 0;
-  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan.arena_elements, has_state));
+  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, has_state));
   copy->round = head.round;
   Index tensors;
   for (const NamedTensor& tensor : file.tensors) tensors[tensor.name] = &tensor;

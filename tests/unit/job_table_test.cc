@@ -95,7 +95,7 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"workers:", [](JobSpec& s) { s.workers = 0; }},
       {"workers:", [](JobSpec& s) { s.workers = 65; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 1000; }},
-      {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 64; }},
+      {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 2048; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 8 << 20; }},
       {"momentum:", [](JobSpec& s) { s.hyper.momentum = 1.0F; }},
       {"learning_rate:", [](JobSpec& s) { s.hyper.learning_rate = 1.0F / 0.0F; }},
@@ -106,7 +106,7 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"keys[0].weight_decay", [](JobSpec& s) { s.keys[0].weight_decay = -1.0F; }},
       {"chunk_bytes:",
        [](JobSpec& s) {
-         s.chunk_bytes = 256;
+         s.chunk_bytes = 4096;
          s.keys[0].elements = std::uint64_t{1} << 37;
        }},
       {"keys", [](JobSpec& s) { s.keys.assign(1'000'001, {.name = "k", .elements = 1}); }},

@@ -25,7 +25,7 @@ struct Example {
     auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
     copied.shape.plan = made;
     copied.shape.rule = spec.rule;
-    auto filled = std::move(*JobCopy::create(made->arena_elements, true));
+    auto filled = std::move(*JobCopy::create(*made, 0, true));
     filled->round = 7;
     for (std::uint64_t i = 0; i < made->arena_elements; ++i) {
       *filled->parameters_at(i) = static_cast<float>(i) + 0.25F;
@@ -179,7 +179,7 @@ TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
   const auto write = [&](const std::string& job, std::uint64_t round) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan().arena_elements, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied).value().file;
@@ -203,7 +203,7 @@ TEST_CASE("snapshots that workers asked for are counted apart from the others") 
   const auto write = [&](const std::string& job, std::uint64_t round, Asker asked_by) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan().arena_elements, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied, asked_by).value().file;

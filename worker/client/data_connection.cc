@@ -227,6 +227,10 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
                                           std::uint32_t capacity) {
   const std::size_t bytes = transport::channel_bytes(capacity);
   PHUB_ASSIGN_OR_RETURN(const auto channel, SharedMemory::create("phub-channel", bytes));
+  PHUB_RETURN_IF_ERROR(channel->populate());
+  transport::ShmConnection connection;
+  // Before the server seals it against further writers.
+  PHUB_ASSIGN_OR_RETURN(connection.channel, Mapping::of_file(channel->fd(), bytes, true));
   Hello hello = hello_of(target, Kind::kShm);
   hello.channel_capacity = capacity;
   hello.memory_bytes = memory.size();
@@ -243,8 +247,6 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
   if (welcome.descriptors.size() != 1) {
     return Status(Code::kInternal, "the server did not share its parameters");
   }
-  transport::ShmConnection connection;
-  PHUB_ASSIGN_OR_RETURN(connection.channel, Mapping::of_file(channel->fd(), bytes, true));
   PHUB_ASSIGN_OR_RETURN(auto parameters, Mapping::of_file(welcome.descriptors[0].get(),
                                                           welcome.verdict.memory_bytes, false));
   PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
