@@ -191,3 +191,21 @@ TEST_CASE("Flows that come and go at random are all served, and who is next is a
     }
   }
 }
+
+TEST_CASE("A turn after a rest is a whole one, whatever was left of the last") {
+  FairShare share(kQuantum);
+  std::array<FairShare::Flow, 2> flows;  // of one tenant
+  for (FairShare::Flow& flow : flows) enter(share, flow, 1, 1);
+  const auto serve_until_turn_of = [&](const FairShare::Flow& wanted) {
+    while (share.next() != &wanted) share.charge(*share.next(), 100);
+  };
+  serve_until_turn_of(flows[0]);
+  share.charge(flows[0], 100);
+  share.rest(flows[0]);
+  share.wake(flows[0]);
+  serve_until_turn_of(flows[1]);
+  serve_until_turn_of(flows[0]);
+  int services = 0;
+  for (; share.next() == &flows[0]; ++services) share.charge(flows[0], 100);
+  CHECK(services == kQuantum / 100);
+}

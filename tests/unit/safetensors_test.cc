@@ -79,6 +79,8 @@ TEST_CASE("A failed write leaves the old file and names the path") {
   REQUIRE_FALSE(write_safetensors(directory.path / "d", example()).ok());  // no file can replace it
   REQUIRE(std::filesystem::is_empty(directory.path / "d"));
   REQUIRE(directory.read("m") == "old");
+  const std::filesystem::directory_iterator left(directory.path);
+  REQUIRE(std::distance(begin(left), end(left)) == 2);  // and no temporary file
 }
 
 TEST_CASE("A file that is no safetensors file is refused with the reason") {

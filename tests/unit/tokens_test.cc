@@ -49,7 +49,7 @@ TEST_CASE("a token is found by its text and by nothing that is almost its text")
 
 TEST_CASE("a token's id and its secret are parted by a dash, after the prefix") {
   Fixture f;
-  const std::string text = f.tokens.create(Role::kAdmin, "", "", 0)->text;
+  const std::string text = f.tokens.create(Role::kAdmin, {}, "", 0)->text;
   std::string parted = text;
   parted[6] = '+';
   CHECK_FALSE(f.tokens.find(parted));
@@ -60,11 +60,31 @@ TEST_CASE("a token's id and its secret are parted by a dash, after the prefix") 
 TEST_CASE("tokens are for people and tenants, and end within a hundred years or never") {
   Fixture f;
   constexpr std::uint64_t kCentury = 100ULL * 365 * 24 * 3600;
-  CHECK_THAT(f.tokens.create(Role::kWorker, "", "", 0).error().message(), Contains("role"));
-  CHECK(f.tokens.create(Role::kAdmin, "", "", kCentury));
-  CHECK_THAT(f.tokens.create(Role::kAdmin, "", "", kCentury + 1).error().message(),
+  CHECK_THAT(f.tokens.create(Role::kWorker, {}, "", 0).error().message(), Contains("role"));
+  CHECK(f.tokens.create(Role::kAdmin, {}, "", kCentury));
+  CHECK_THAT(f.tokens.create(Role::kAdmin, {}, "", kCentury + 1).error().message(),
              Contains("lifetime_seconds"));
-  CHECK_THAT(f.tokens.create(Role::kAdmin, "", "a/b", 0).error().message(), Contains("label"));
+  CHECK_THAT(f.tokens.create(Role::kAdmin, {}, "a/b", 0).error().message(), Contains("label"));
+}
+
+TEST_CASE("a token that was revoked stays so after a restart, and no other ends") {
+  const TemporaryDirectory folder;
+  std::string revoked;
+  std::string kept;
+  {
+    const auto store = std::move(*Store::open(folder.path / "state"));
+    Tokens tokens(*store);
+    const NewToken made = tokens.create(Role::kAdmin, {}, "", 0).value();
+    revoked = made.text;
+    kept = tokens.create(Role::kObserver, {}, "", 0)->text;
+    REQUIRE(tokens.revoke(made.token.id).ok());
+  }
+  const auto store = std::move(*Store::open(folder.path / "state"));
+  Tokens tokens(*store);
+  REQUIRE(tokens.load().ok());
+  CHECK_FALSE(tokens.find(revoked));
+  CHECK_FALSE(tokens.has_live(Role::kAdmin));
+  CHECK(tokens.find(kept)->role == Role::kObserver);
 }
 
 TEST_CASE("the store has no secret, only a hash") {
