@@ -155,6 +155,8 @@ class JobTable final : public Membership {
 
   // Whose job a member is in. Errors: those of a wrong identity.
   Result<std::string> tenant_of(const Identity& identity) const;
+  // Whose job a ticket is for. Errors: kUnauthenticated.
+  Result<std::string> tenant_of(const Ticket& ticket) const;
 
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
@@ -263,6 +265,7 @@ class JobTable final : public Membership {
   void lose(Job& job, Member& member, std::string_view reason);
   void finish(Job& job, JobState state, const std::string& reason);
   void forget_oldest();
+  static void forget_keys(Job& job);
   std::vector<std::shared_ptr<Job>> all_live() const;
   std::shared_ptr<Job> live_job(const JobName& name) const;
   bool has_memory(Memory memory) const;
