@@ -14,25 +14,24 @@
 #include "common/rpc_status.h"
 #include "server/control_listener.h"
 #include "server/control_service_admin.h"
+#include "server/control_service_admin_calls.h"
 #include "server/control_service_callers.h"
 #include "server/control_service_rendezvous.h"
 #include "server/control_service_snapshots.h"
 #include "server/control_service_state.h"
+#include "server/control_service_threads.h"
 #include "server/descriptor_limit.h"
 #include "server/ticker.h"
-#include "server/work_queue.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-constexpr int kHandshakeMs = 10'000;  // TLS, and the first words of HTTP/2
-constexpr int kThreadsMax = 128;      // of the calls of Admin; workers' have others
+constexpr int kHandshakeMs = 10'000;     // TLS, and the first words of HTTP/2
+constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
+// Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
+constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kLateStartsInterval{50};
-// Joins and ready. Of a job of many workers most wait in the queue, or for the first one's ready.
-constexpr WorkLimits kWork{.threads = 16, .running_of_tenant = 4, .waiting_of_tenant = 8192};
-// A snapshot holds its thread until the round that it is taken at.
-constexpr WorkLimits kTakes{.threads = 64, .running_of_tenant = 4, .waiting_of_tenant = 12};
 
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -54,9 +53,10 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.snapshotter, options.tenancy, {work_, takes_}),
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_),
         admin_(table, data_plane, options.waiting, options.tenancy),
-        snapshots_(table, options.snapshotter, options.tenancy, takes_),
+        admin_calls_(admin_, threads_),
+        snapshots_(table, options.snapshotter, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
@@ -82,16 +82,16 @@ class GrpcControlService final : public ControlService {
     watchers.push_back(watch_callers([this](const std::string& peer) { listener_->know(peer); }));
     builder.experimental().SetInterceptorCreators(std::move(watchers));
     bound_connections(builder, options);
-    builder.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
-    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
     grpc::ResourceQuota quota("phub-control");
-    quota.SetMaxThreads(kThreadsMax);
+    quota.Resize(kBytesInWork);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnection);
+    // A window that grows with the link would let each stream hold megabytes that nobody reads.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.SetResourceQuota(quota);
     builder.RegisterService(&rendezvous_);
-    builder.RegisterService(&admin_);
+    builder.RegisterService(&admin_calls_);
     builder.RegisterService(&snapshots_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
@@ -115,10 +115,10 @@ class GrpcControlService final : public ControlService {
 
  private:
   const JobTable& table_;
-  WorkQueue work_{"joins and readies", kWork};
-  WorkQueue takes_{"snapshots", kTakes};
+  CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;
+  AdminCalls admin_calls_;
   SnapshotService snapshots_;
   const Ticker late_starts_;
   std::unique_ptr<ControlListener> listener_;

@@ -1,6 +1,5 @@
 #include "server/control_service_rendezvous.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "common/rpc_status.h"
@@ -10,7 +9,6 @@
 namespace phub::server {
 namespace {
 
-constexpr std::size_t kHostCharsMax = 256;
 constexpr std::size_t kReasonCharsMax = 1024;
 constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
 
@@ -47,84 +45,6 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
   const Identity identity_;
   std::uint64_t number_ = 0;
 };
-
-Status RendezvousService::admit(const grpc::ServerContextBase* context,
-                                const control::JoinRequest& request, JoinArguments& arguments) {
-  if (!request.nonce().empty()) {
-    arguments.ticket = Ticket{.job_id = request.job_id(), .nonce_hash = digest_of(request.nonce())};
-    return {};
-  }
-  PHUB_ASSIGN_OR_RETURN(const Principal caller, gate_.admit(context, Right::kJoin, "join"));
-  if (caller.role == Role::kTenant && namespace_of(caller, request.tenant()) != caller.tenant) {
-    return {Code::kPermissionDenied,
-            "tenant: the token is that of tenant \"" + caller.tenant + "\"; leave tenant out"};
-  }
-  arguments.tenant = namespace_of(caller, request.tenant());
-  return {};
-}
-
-Status RendezvousService::join(const grpc::ServerContextBase* context,
-                               const control::JoinRequest& request, JoinArguments arguments,
-                               control::JoinReply& reply) {
-  const std::string& host = request.host();
-  const bool is_printable =
-      std::all_of(host.begin(), host.end(), [](char c) { return c > 0x20 && c < 0x7F; });
-  if (host.empty() || host.size() > kHostCharsMax || !is_printable) {
-    return {Code::kInvalidArgument, "host: must be a host name of 1 to 256 characters"};
-  }
-  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(request.spec()));
-  arguments.spec = std::make_shared<const JobSpec>(std::move(spec));
-  arguments.worker_index = request.worker_index();
-  arguments.host = host;
-  arguments.process_id = request.process_id();
-  Result<Identity> joined = table_.join(arguments);
-  if (!joined) {
-    if (joined.error().code() == Code::kUnauthenticated) gate_.count_refusal(context, "job nonce");
-    return joined.error();
-  }
-  const Identity& identity = *joined;
-  reply.set_job_id(identity.job_id);
-  reply.set_epoch(identity.epoch);
-  reply.set_worker_index(identity.worker);
-  reply.set_secret(identity.secret.data(), identity.secret.size());
-  fill_offer(reply);
-  const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
-  reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
-  return {};
-}
-
-void RendezvousService::fill_offer(control::JoinReply& reply) const {
-  reply.set_cores(offer_.cores);
-  reply.set_tcp_port(offer_.tcp_port);
-  reply.set_shm_socket(offer_.shm_socket);
-  for (const CorePort& port : offer_.rdma) {
-    control::RdmaPort& message = *reply.add_rdma();
-    message.set_device(port.device);
-    message.set_infiniband(port.link_layer == transport::verbs::LinkLayer::kInfiniBand);
-    message.set_gid(port.gid.bytes.data(), port.gid.bytes.size());
-    message.set_gid_type(static_cast<std::uint32_t>(port.gid.type));
-  }
-  reply.set_boot_id(offer_.boot_id);
-  reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
-  reply.set_encrypts_data(offer_.encrypts_data);
-}
-
-grpc::ServerUnaryReactor* RendezvousService::Join(grpc::CallbackServerContext* context,
-                                                  const control::JoinRequest* request,
-                                                  control::JoinReply* reply) {
-  auto* const reactor = context->DefaultReactor();
-  JoinArguments arguments;
-  Status admitted = admit(context, *request, arguments);
-  if (admitted.ok()) {
-    // Who shows a ticket is none of the tenants yet.
-    const std::string owner = arguments.ticket ? "" : arguments.tenant;
-    admitted = threads_.work.post(owner, [this, context, request, reply, reactor, arguments] {
-      reactor->Finish(to_grpc(join(context, *request, arguments, *reply)));
-    });
-  }
-  if (!admitted.ok()) reactor->Finish(to_grpc(admitted));
-  return reactor;
-}
 
 void RendezvousService::ready(const Identity& identity, const control::ReadyRequest& request,
                               Answer answer) {
@@ -243,16 +163,22 @@ grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContex
                                                       const control::SnapshotRequest* request,
                                                       control::TakeReply* reply) {
   const Result<JobView> job = job_of(*request);
-  if (!job) {
-    gate_.count_refusal(context, "worker's secret, for a snapshot");
-    return finished(*context, job.error());
-  }
   auto* const reactor = context->DefaultReactor();
-  const Status posted =
-      threads_.takes.post(job->tenant, [this, context, request, reply, reactor, job = *job] {
-        reactor->Finish(snapshot(*context, job, *request, *reply));
-      });
-  if (!posted.ok()) reactor->Finish(to_grpc(posted));
+  Status posted;
+  if (job) {
+    posted = threads_.takes.post(job->tenant, [this, context, request, reply, reactor, job = *job] {
+      reactor->Finish(snapshot(*context, job, *request, *reply));
+    });
+  } else {
+    posted = threads_.door.post(kNobodyYet, [this, context, reactor, error = job.error()] {
+      gate_.count_refusal(context, "worker's secret, for a snapshot");
+      reactor->Finish(to_grpc(error));
+    });
+  }
+  if (!posted.ok()) {
+    ask_to_try_again(*context);
+    reactor->Finish(to_grpc(posted));
+  }
   return reactor;
 }
 

@@ -12,10 +12,11 @@
 
 #include "proto/control.grpc.pb.h"
 #include "server/control_service_gate.h"
+#include "server/control_service_threads.h"
 #include "server/job_table.h"
+#include "server/key_allowance.h"
 #include "server/snapshot/snapshotter.h"
 #include "server/token_bucket.h"
-#include "server/work_queue.h"
 
 namespace phub::server {
 
@@ -32,27 +33,21 @@ struct Offer {
 
 // Starts wait without a thread, and heartbeats for nothing: gRPC's few threads only look at the job
 // table. What takes long (joins compare a million keys, ready plans and makes memory) is left to
-// `work`, snapshots to `takes`.
+// other threads.
 class RendezvousService final : public control::Rendezvous::CallbackService {
  public:
-  // What takes long runs here. Both outlive the calls.
-  struct Threads {
-    WorkQueue& work;
-    WorkQueue& takes;
-  };
-
-  // `snapshotter` null: the server has no state folder.
+  // `snapshotter` null: the server has no state folder. `threads` outlives the calls.
   RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy,
-                    const Threads& threads)
+                    CallThreads& threads)
       : table_(table),
         offer_(std::move(offer)),
         snapshotter_(snapshotter),
         gate_(tenancy),
         threads_(threads) {}
 
-  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
-                                 const control::JoinRequest* request,
-                                 control::JoinReply* reply) override;
+  // In control_service_join.cc.
+  grpc::ServerReadReactor<control::JoinRequest>* Join(grpc::CallbackServerContext* context,
+                                                      control::JoinReply* reply) override;
   grpc::ServerUnaryReactor* Ready(grpc::CallbackServerContext* context,
                                   const control::ReadyRequest* request,
                                   control::ReadyReply* reply) override;
@@ -70,13 +65,14 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
                                      control::TakeReply* reply) override;
 
  private:
+  // Of one tenant's jobs: seven that have a million keys.
+  static constexpr std::uint64_t kKeyBytesOfTenant = std::uint64_t{1} << 30;
+
+  class JoinCall;
   class WaitingStart;
 
-  // Whose job it is, or the ticket that says so.
-  Status admit(const grpc::ServerContextBase* context, const control::JoinRequest& request,
-               JoinArguments& arguments);
-  Status join(const grpc::ServerContextBase* context, const control::JoinRequest& request,
-              JoinArguments arguments, control::JoinReply& reply);
+  Status join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
+              control::JoinReply& reply);
   void fill_offer(control::JoinReply& reply) const;
   void ready(const Identity& identity, const control::ReadyRequest& request, Answer answer);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
@@ -95,7 +91,8 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   const Offer offer_;
   Snapshotter* const snapshotter_;
   const Gate gate_;
-  const Threads threads_;
+  CallThreads& threads_;
+  KeyAllowance keys_{kKeyBytesOfTenant};
   std::mutex refusals_mutex_;
   TokenBucket refusals_{1.0, 16.0, TokenBucket::Clock::now()};
 };

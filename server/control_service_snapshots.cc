@@ -58,8 +58,8 @@ Status SnapshotService::take(const JobName& name, const WantedSnapshot& wanted,
   return take_snapshot(table_, snapshotter_, view, wanted, reply);
 }
 
-Status SnapshotService::restore(const Principal& caller, const control::RestoreRequest& request,
-                                control::RestoreReply& reply) {
+Status SnapshotService::restore_for(const Principal& caller, const control::RestoreRequest& request,
+                                    control::RestoreReply& reply) {
   if (snapshotter_ == nullptr) return no_folder();
   // Another tenant's is not there, as far as the caller can tell, damaged or not.
   Status missing = SnapshotStore::no_snapshot(request.file());
@@ -82,31 +82,37 @@ Status SnapshotService::restore(const Principal& caller, const control::RestoreR
   return {};
 }
 
+void SnapshotService::admit_take(grpc::CallbackServerContext& context,
+                                 const control::TakeRequest& request, control::TakeReply& reply,
+                                 grpc::ServerUnaryReactor& reactor) {
+  const Result<Principal> caller = gate_.admit(&context, Right::kChangeJobs, kTakeAction);
+  if (!caller) return reactor.Finish(to_grpc(caller.error()));
+  const JobName name{namespace_of(*caller, request.tenant()), request.name()};
+  const auto run = [this, &context, &request, &reply, &reactor, name, caller = *caller] {
+    const WantedSnapshot wanted{
+        .round = request.round(), .timeout_ms = request.timeout_ms(), .call = &context};
+    const Status outcome =
+        can_see(caller, name.tenant) ? take(name, wanted, reply) : unknown_job(to_string(name));
+    reactor.Finish(gate_.audited(caller, kTakeAction, to_string(name), outcome));
+  };
+  // Another tenant's name takes nothing of that tenant's.
+  const std::string& counted = can_see(*caller, name.tenant) ? name.tenant : caller->tenant;
+  const Status posted = threads_.takes.post(counted, run);
+  if (!posted.ok()) reactor.Finish(to_grpc(posted));
+}
+
 grpc::ServerUnaryReactor* SnapshotService::Take(grpc::CallbackServerContext* context,
                                                 const control::TakeRequest* request,
                                                 control::TakeReply* reply) {
   auto* const reactor = context->DefaultReactor();
-  const Result<Principal> caller = gate_.admit(context, Right::kChangeJobs, kTakeAction);
-  if (!caller) {
-    reactor->Finish(to_grpc(caller.error()));
-    return reactor;
-  }
-  const JobName name{namespace_of(*caller, request->tenant()), request->name()};
-  const auto run = [this, context, request, reply, reactor, name, caller = *caller] {
-    const WantedSnapshot wanted{
-        .round = request->round(), .timeout_ms = request->timeout_ms(), .call = context};
-    const Status outcome =
-        can_see(caller, name.tenant) ? take(name, wanted, *reply) : unknown_job(to_string(name));
-    reactor->Finish(gate_.audited(caller, kTakeAction, to_string(name), outcome));
-  };
-  // Another tenant's name takes nothing of that tenant's.
-  const std::string& counted = can_see(*caller, name.tenant) ? name.tenant : caller->tenant;
-  const Status posted = takes_.post(counted, run);
-  if (!posted.ok()) reactor->Finish(gate_.audited(*caller, kTakeAction, to_string(name), posted));
+  const Status posted = threads_.door.post(kNobodyYet, [this, context, request, reply, reactor] {
+    admit_take(*context, *request, *reply, *reactor);
+  });
+  if (!posted.ok()) reactor->Finish(to_grpc(posted));
   return reactor;
 }
 
-grpc::Status SnapshotService::List(grpc::ServerContext* context,
+grpc::Status SnapshotService::list(grpc::ServerContextBase* context,
                                    const control::ListSnapshotsRequest* /*request*/,
                                    control::ListSnapshotsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -117,12 +123,12 @@ grpc::Status SnapshotService::List(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status SnapshotService::Restore(grpc::ServerContext* context,
+grpc::Status SnapshotService::restore(grpc::ServerContextBase* context,
                                       const control::RestoreRequest* request,
                                       control::RestoreReply* reply) {
   constexpr std::string_view kAction = "snapshot restore";
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
-  return gate_.audited(caller, kAction, request->file(), restore(caller, *request, *reply));
+  return gate_.audited(caller, kAction, request->file(), restore_for(caller, *request, *reply));
 }
 
 }  // namespace phub::server

@@ -4,10 +4,11 @@
 #pragma once
 
 #include "proto/control.grpc.pb.h"
+#include "server/control_service_calls.h"
 #include "server/control_service_gate.h"
+#include "server/control_service_threads.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
-#include "server/work_queue.h"
 
 namespace phub::server {
 
@@ -24,31 +25,47 @@ struct WantedSnapshot {
 Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
                      const WantedSnapshot& wanted, control::TakeReply& reply);
 
-// Take waits for a round of its job: it runs in `takes`, so that it holds none of gRPC's threads.
-class SnapshotService final
-    : public control::Snapshots::WithCallbackMethod_Take<control::Snapshots::Service> {
+// Take waits for a round of its job, on a thread that is none of gRPC's.
+class SnapshotService final : public control::Snapshots::CallbackService {
  public:
-  // `snapshotter` null: the server has no state folder, and says so. `takes` outlives the calls.
-  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, WorkQueue& takes)
-      : table_(table), snapshotter_(snapshotter), gate_(tenancy), takes_(takes) {}
+  // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, CallThreads& threads)
+      : table_(table),
+        snapshotter_(snapshotter),
+        gate_(tenancy),
+        threads_(threads),
+        calls_(gate_, threads) {}
 
   grpc::ServerUnaryReactor* Take(grpc::CallbackServerContext* context,
                                  const control::TakeRequest* request,
                                  control::TakeReply* reply) override;
-  grpc::Status List(grpc::ServerContext* context, const control::ListSnapshotsRequest* request,
-                    control::ListSnapshotsReply* reply) override;
-  grpc::Status Restore(grpc::ServerContext* context, const control::RestoreRequest* request,
-                       control::RestoreReply* reply) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const control::ListSnapshotsRequest* request,
+                                 control::ListSnapshotsReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::list, request, reply);
+  }
+  grpc::ServerUnaryReactor* Restore(grpc::CallbackServerContext* context,
+                                    const control::RestoreRequest* request,
+                                    control::RestoreReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::restore, request, reply);
+  }
 
  private:
+  grpc::Status list(grpc::ServerContextBase* context, const control::ListSnapshotsRequest* request,
+                    control::ListSnapshotsReply* reply);
+  grpc::Status restore(grpc::ServerContextBase* context, const control::RestoreRequest* request,
+                       control::RestoreReply* reply);
+  void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
+                  control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
   Status take(const JobName& name, const WantedSnapshot& wanted, control::TakeReply& reply);
-  Status restore(const Principal& caller, const control::RestoreRequest& request,
-                 control::RestoreReply& reply);
+  Status restore_for(const Principal& caller, const control::RestoreRequest& request,
+                     control::RestoreReply& reply);
 
   JobTable& table_;
   Snapshotter* const snapshotter_;
   const Gate gate_;
-  WorkQueue& takes_;
+  CallThreads& threads_;
+  const Calls calls_;
 };
 
 }  // namespace phub::server

@@ -52,13 +52,13 @@ void AdminService::fill(const Token& token, control::TokenInfo& message) const {
   message.set_live(tenancy_->tokens.is_live(token));
 }
 
-Result<Principal> AdminService::admit_administrator(grpc::ServerContext* context,
+Result<Principal> AdminService::admit_administrator(grpc::ServerContextBase* context,
                                                     std::string_view action) {
   if (tenancy_ != nullptr) return gate_.admit(context, Right::kAdminister, action);
   return Status(Code::kFailedPrecondition, "this server has the default tenant only");
 }
 
-grpc::Status AdminService::CreateTenant(grpc::ServerContext* context,
+grpc::Status AdminService::CreateTenant(grpc::ServerContextBase* context,
                                         const control::CreateTenantRequest* request,
                                         control::CreateTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant create"));
@@ -68,7 +68,7 @@ grpc::Status AdminService::CreateTenant(grpc::ServerContext* context,
                        created ? Status() : created.error());
 }
 
-grpc::Status AdminService::ListTenants(grpc::ServerContext* context,
+grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
                                        const control::ListTenantsRequest* /*request*/,
                                        control::ListTenantsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -79,7 +79,7 @@ grpc::Status AdminService::ListTenants(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::InspectTenant(grpc::ServerContext* context,
+grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
                                          const control::InspectTenantRequest* request,
                                          control::InspectTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -98,7 +98,7 @@ grpc::Status AdminService::InspectTenant(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::SetTenant(grpc::ServerContext* context,
+grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
                                      const control::SetTenantRequest* request,
                                      control::SetTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant set"));
@@ -131,7 +131,7 @@ Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) 
   return {};
 }
 
-grpc::Status AdminService::DeleteTenant(grpc::ServerContext* context,
+grpc::Status AdminService::DeleteTenant(grpc::ServerContextBase* context,
                                         const control::DeleteTenantRequest* request,
                                         control::DeleteTenantReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant delete"));
@@ -160,7 +160,7 @@ Status AdminService::create_token(const control::CreateTokenRequest& request,
   return {};
 }
 
-grpc::Status AdminService::CreateToken(grpc::ServerContext* context,
+grpc::Status AdminService::CreateToken(grpc::ServerContextBase* context,
                                        const control::CreateTokenRequest* request,
                                        control::CreateTokenReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token create"));
@@ -171,7 +171,7 @@ grpc::Status AdminService::CreateToken(grpc::ServerContext* context,
       (request->tenant().empty() ? request->role() : request->tenant()) + " token " + id, created);
 }
 
-grpc::Status AdminService::ListTokens(grpc::ServerContext* context,
+grpc::Status AdminService::ListTokens(grpc::ServerContextBase* context,
                                       const control::ListTokensRequest* request,
                                       control::ListTokensReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token list"));
@@ -182,7 +182,7 @@ grpc::Status AdminService::ListTokens(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::RevokeToken(grpc::ServerContext* context,
+grpc::Status AdminService::RevokeToken(grpc::ServerContextBase* context,
                                        const control::RevokeTokenRequest* request,
                                        control::RevokeTokenReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token revoke"));
@@ -190,7 +190,7 @@ grpc::Status AdminService::RevokeToken(grpc::ServerContext* context,
                        tenancy_->tokens.revoke(request->token_id()));
 }
 
-grpc::Status AdminService::ListAudit(grpc::ServerContext* context,
+grpc::Status AdminService::ListAudit(grpc::ServerContextBase* context,
                                      const control::ListAuditRequest* request,
                                      control::ListAuditReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "audit"));

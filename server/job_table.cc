@@ -252,6 +252,12 @@ Result<std::string> JobTable::tenant_of(const Identity& identity) const {
   return caller.job->tenant.name;
 }
 
+Result<std::string> JobTable::tenant_of(const Ticket& ticket) const {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_of(ticket));
+  return job->tenant.name;
+}
+
 std::shared_ptr<Job> JobTable::live_job(const JobName& name) const {
   const auto found = live_by_name_.find(name);
   return found == live_by_name_.end() ? nullptr : jobs_.at(found->second);

@@ -38,6 +38,7 @@ struct JobTableOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost
   std::size_t finished_jobs_max = 64;                  // that stay listed
   std::size_t live_jobs_max = 1024;
+  std::uint64_t connections_per_core = 0;  // that the data plane accepts; 0: no bound
   // How long after join or ready the data plane takes a member's secret.
   std::chrono::milliseconds join_secret_lifetime{60'000};
   const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
@@ -155,6 +156,8 @@ class JobTable final : public Membership {
 
   // Whose job a member is in. Errors: those of a wrong identity.
   Result<std::string> tenant_of(const Identity& identity) const;
+  // Whose job a ticket is for. Errors: kUnauthenticated.
+  Result<std::string> tenant_of(const Ticket& ticket) const;
 
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
@@ -246,6 +249,7 @@ class JobTable final : public Membership {
   Result<std::uint64_t> take_id();
   void stock_ids(Lock& lock);
   Result<Tenant> admit_to_tenant(const std::string& tenant, std::uint32_t workers) const;
+  Quotas with_defaults(Quotas quotas) const;
   Result<std::shared_ptr<Job>> job_of(const Ticket& ticket) const;
   Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const JoinArguments& arguments);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
@@ -267,6 +271,7 @@ class JobTable final : public Membership {
   void lose(Job& job, Member& member, std::string_view reason);
   void finish(Job& job, JobState state, const std::string& reason);
   void forget_oldest();
+  static void forget_keys(Job& job);
   std::vector<std::shared_ptr<Job>> all_live() const;
   std::shared_ptr<Job> live_job(const JobName& name) const;
   bool has_memory(Memory memory) const;

@@ -8,6 +8,11 @@
 #include "server/job_table.h"
 
 namespace phub::server {
+namespace {
+
+constexpr std::size_t kKeysShownMax = 4096;  // of an ended job
+
+}  // namespace
 
 std::optional<IssuedSecret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                                 std::uint32_t worker) {
@@ -45,12 +50,21 @@ void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   // What the daemon ends because it stops comes back with the next one.
   if (job.saved == Saved::kYes && !job.ended_by_daemon) journal_ends_.push_back(job.id);
   if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
+  if (job.memory == Memory::kNone) forget_keys(job);
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
   spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
               job.id, reason);
   answer_starts(job, job_is_over(job));
   forget_oldest();
   changed_.notify_all();
+}
+
+// Of an ended job that has many: a list of them is for people, and takes its tenant's allowance.
+void JobTable::forget_keys(Job& job) {
+  if (job.spec->keys.size() <= kKeysShownMax) return;
+  JobSpec spec = *job.spec;
+  spec.keys = std::vector<JobKey>();
+  job.spec = std::make_shared<const JobSpec>(std::move(spec));
 }
 
 void JobTable::forget_oldest() {
@@ -145,6 +159,7 @@ void JobTable::release_finished(Lock& lock) {
     job->plan = nullptr;
     job->memory = Memory::kReleased;
     job->memory_bytes = 0;
+    forget_keys(*job);
     spdlog::info("event=job_released job=\"{}\" id={}", label(*job), job->id);
     forget_oldest();
     changed_.notify_all();

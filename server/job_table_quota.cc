@@ -12,8 +12,25 @@ Result<Tenant> JobTable::admit_to_tenant(const std::string& tenant, std::uint32_
   if (options_.tenants == nullptr) return Tenant{};
   PHUB_ASSIGN_OR_RETURN(Tenant owner, options_.tenants->find(tenant));
   const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
-  PHUB_RETURN_IF_ERROR(admit_job(owner, usage_without(tenant, nullptr), workers * cores));
+  Tenant bounded = owner;
+  bounded.quotas = with_defaults(owner.quotas);
+  PHUB_RETURN_IF_ERROR(admit_job(bounded, usage_without(tenant, nullptr), workers * cores));
   return owner;
+}
+
+// Where there are several tenants, one that has no quota takes half of the jobs and of each core's
+// connections at most. A tenant that is alone may take all.
+Quotas JobTable::with_defaults(Quotas quotas) const {
+  if (options_.tenants->list().size() < 2) return quotas;
+  const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
+  const auto half = [](std::uint64_t all) {
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all / 2, 1, UINT32_MAX));
+  };
+  if (quotas.jobs == 0) quotas.jobs = half(options_.live_jobs_max);
+  if (quotas.connections == 0 && options_.connections_per_core != 0) {
+    quotas.connections = half(options_.connections_per_core * cores);
+  }
+  return quotas;
 }
 
 Usage JobTable::usage_without(const std::string& tenant, const Job* left_out) const {

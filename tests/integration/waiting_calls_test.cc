@@ -9,15 +9,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/control_service.h"
 #include "server/snapshot/snapshotter.h"
+#include "tests/support/async_calls.h"
 #include "tests/support/job_table_fixture.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/client/rendezvous.h"
@@ -28,7 +31,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 constexpr std::size_t kCallsOfChannel = 50;
-constexpr std::chrono::seconds kGuard{120};
+constexpr std::chrono::seconds kGuard = kCallGuard;
 
 // A fake whose snapshots stand still until the test lets them end.
 class StandingDataPlane final : public FakeDataPlane {
@@ -117,51 +120,6 @@ Message message_of(const Identity& member) {
   message.set_secret(member.secret.data(), member.secret.size());
   return message;
 }
-
-// Calls of one method, many at once; they end when the test does.
-template <typename Stub, typename Request, typename Reply>
-class Calls {
- public:
-  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Stub::*)(
-      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
-
-  explicit Calls(Method method) : method_(method) {}
-  ~Calls() {
-    for (const auto& call : calls_) call->context.TryCancel();
-    while (left_ > 0) wait_for_one();
-  }
-
-  void send(Stub& stub, const Request& request) {
-    calls_.push_back(std::make_unique<Call>());
-    Call& call = *calls_.back();
-    call.reader = (stub.*method_)(&call.context, request, &queue_);
-    call.reader->Finish(&call.reply, &call.status, &call);
-    ++left_;
-  }
-  // The outcome of whichever call ends next.
-  grpc::Status wait_for_one() {
-    void* tag = nullptr;
-    bool ok = false;
-    const auto deadline = std::chrono::system_clock::now() + kGuard;
-    REQUIRE(queue_.AsyncNext(&tag, &ok, deadline) == grpc::CompletionQueue::GOT_EVENT);
-    --left_;
-    return static_cast<Call*>(tag)->status;
-  }
-  std::size_t left() const { return left_; }
-
- private:
-  struct Call {
-    grpc::ClientContext context;
-    Reply reply;
-    grpc::Status status;
-    std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> reader;
-  };
-
-  const Method method_;
-  grpc::CompletionQueue queue_;
-  std::vector<std::unique_ptr<Call>> calls_;
-  std::size_t left_ = 0;
-};
 
 using Starts = Calls<control::Rendezvous::Stub, control::StartRequest, control::StartReply>;
 using Takes = Calls<control::Snapshots::Stub, control::TakeRequest, control::TakeReply>;
@@ -271,7 +229,19 @@ TEST_CASE("600 snapshots of one tenant are a few that wait, the others are refus
   REQUIRE(server.data_plane.wait_for_copies(4));
   goes_on(server, running);
   CHECK(takes.left() == kUnderWay);
+
+  // A worker is told when to ask again, and does.
+  const auto stub = control::Rendezvous::NewStub(server.channel());
+  grpc::ClientContext context;
+  control::TakeReply reply;
+  CHECK(stub->Snapshot(&context, message_of<control::SnapshotRequest>(running), &reply)
+            .error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(context.GetServerTrailingMetadata().count(kRetryAfterMs) == 1);
+  const auto worker = std::move(*client::Rendezvous::create(server.service->address()));
+  REQUIRE(worker->join({.name = "another", .keys = {{.name = "a", .elements = 10}}}, kGuard));
+  auto taken = std::async(std::launch::async, [&] { return worker->snapshot(1, kGuard); });
   server.data_plane.release();
+  CHECK_THAT(taken.get().error().message(), Contains("let it go"));
   while (takes.left() > 0) CHECK_THAT(takes.wait_for_one().error_message(), Contains("let it go"));
 }
 

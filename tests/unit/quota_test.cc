@@ -39,6 +39,24 @@ TEST_CASE("the quota of live jobs is that of one tenant") {
   CHECK(f.join(spec_of(1, "d"), -1, "red"));
 }
 
+TEST_CASE("beside others a tenant without quotas takes half at most, alone all") {
+  TenantDirectory tenants;
+  FakeDataPlane data_plane(kCores);
+  JobTable table({.live_jobs_max = 6, .connections_per_core = 16, .tenants = &tenants});
+  table.attach(data_plane);
+  REQUIRE(table.create(spec_of(16, "all")));
+  REQUIRE(table.close("all").ok());
+  REQUIRE(tenants.create("red", {}));
+  REQUIRE(tenants.create("blue", {.connections = 32, .jobs = 6}));
+  const Status wide = table.create(spec_of(9, "a"), "red").error();
+  CHECK(wide.code() == Code::kResourceExhausted);
+  CHECK_THAT(wide.message(), Contains("needs 18 connections") && Contains("quota of 16"));
+  for (const char* const name : {"a", "b", "c"}) REQUIRE(table.create(spec_of(1, name), "red"));
+  CHECK_THAT(table.create(spec_of(1, "d"), "red").error().message(),
+             Contains("\"red\" has 3 live jobs and its quota is 3"));
+  CHECK(table.create(spec_of(16, "wide"), "blue"));
+}
+
 TEST_CASE("connections are workers times cores of all live jobs") {
   TenantDirectory tenants;
   REQUIRE(tenants.create("red", {.connections = 5}));
