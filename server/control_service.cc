@@ -5,6 +5,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -60,10 +61,13 @@ class GrpcControlService final : public ControlService {
         late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
-    listener_.reset();
+    is_ending_.store(true, std::memory_order_relaxed);
     if (server_ == nullptr) return;
+    // Before the listener goes: calls in progress tell it who they are from.
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
+    server_.reset();
+    listener_.reset();
   }
 
   Status listen(const ControlServiceOptions& options,
@@ -96,6 +100,7 @@ class GrpcControlService final : public ControlService {
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
     listener_->start([this](UniqueFd socket) {
+      if (is_ending_.load(std::memory_order_relaxed)) return;
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = socket.release();
       connections_->HandleNewConnection(&connection);
@@ -115,6 +120,7 @@ class GrpcControlService final : public ControlService {
 
  private:
   const JobTable& table_;
+  std::atomic<bool> is_ending_{false};
   CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;

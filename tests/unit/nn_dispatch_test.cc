@@ -135,6 +135,11 @@ TEST_CASE("No kernel uses more than the cap allows") {
         "", {32, 8, 8}, Convolution{.channels = 32, .window = {3, 1, 1}, .bias = false});
     REQUIRE(Network::create(each.graph, *run.backend, {.batch = 2, .input_gradient = true}));
     for (const KernelChoice& choice : *run.choices) {
+      const auto in_place =
+          std::count_if(choice.times.begin(), choice.times.end(),
+                        [](const KernelTime& time) { return time.kernel.starts_with("nhwc "); });
+      INFO(choice.operation);
+      CHECK((type != DataType::kFloat32 || in_place >= 2));  // all of oneDNN's, not its first alone
       for (const KernelTime& time : choice.times) {
         INFO(choice.operation << ": " << time.kernel);
         if (time.kernel == "own") ++own;

@@ -54,14 +54,6 @@ struct Descs {
   dnnl::primitive_attr attributes;
 };
 
-convolution_forward::primitive_desc forward_desc(const Descs& d, const dnnl::engine& engine) {
-  return {{dnnl::prop_kind::forward_training, kDirect, d.in, d.weights, d.bias, d.out, d.strides,
-           d.padding, d.padding},
-          d.attributes,
-          engine,
-          true};
-}
-
 using Parameters = std::vector<LibraryWay::Parameter>;
 
 Parameters parameters_of(const Descs& d, LibraryWay::Parameter weights,
@@ -147,32 +139,29 @@ void add_all(typename Primitive::primitive_desc desc, const Descs& descs, bool a
   } while (desc.next_impl());
 }
 
+// oneDNN's iterators keep pointers to the operations' descriptors, which therefore have names here.
 void add_library(ConvolutionPass pass, const ConvolutionTask& task, bool any_layout,
                  const Found& found) {
   const Descs d(task, any_layout);
   const dnnl::engine& engine = task.context.engine;
-  const auto forward = forward_desc(d, engine);
-  if (!forward) return;
-  switch (pass) {
-    case ConvolutionPass::kForward:
-      return add_all<convolution_forward>(forward, d, any_layout, task, found);
-    case ConvolutionPass::kData:
-      return add_all<convolution_backward_data>(
-          {{kDirect, d.in, d.weights, d.out, d.strides, d.padding, d.padding},
-           d.attributes,
-           engine,
-           forward,
-           true},
-          d, any_layout, task, found);
-    case ConvolutionPass::kWeights:
-      return add_all<convolution_backward_weights>(
-          {{kDirect, d.in, d.weights_gradient, d.bias, d.out, d.strides, d.padding, d.padding},
-           d.attributes,
-           engine,
-           forward,
-           true},
-          d, any_layout, task, found);
+  const convolution_forward::desc forward(dnnl::prop_kind::forward_training, kDirect, d.in,
+                                          d.weights, d.bias, d.out, d.strides, d.padding,
+                                          d.padding);
+  const convolution_forward::primitive_desc hint(forward, d.attributes, engine, true);
+  if (!hint) return;
+  if (pass == ConvolutionPass::kForward) {
+    return add_all<convolution_forward>(hint, d, any_layout, task, found);
   }
+  if (pass == ConvolutionPass::kData) {
+    const convolution_backward_data::desc data(kDirect, d.in, d.weights, d.out, d.strides,
+                                               d.padding, d.padding);
+    return add_all<convolution_backward_data>({data, d.attributes, engine, hint, true}, d,
+                                              any_layout, task, found);
+  }
+  const convolution_backward_weights::desc weights(kDirect, d.in, d.weights_gradient, d.bias, d.out,
+                                                   d.strides, d.padding, d.padding);
+  add_all<convolution_backward_weights>({weights, d.attributes, engine, hint, true}, d, any_layout,
+                                        task, found);
 }
 
 // This project's kernel: no layouts, no reorders.

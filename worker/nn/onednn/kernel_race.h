@@ -23,19 +23,21 @@ struct Racer {
 };
 
 struct RaceOptions {
-  std::size_t rounds_min = 5;
+  std::size_t trials = 3;                // before the race; of runs that are long one is enough
+  double seconds_of_a_long_run = 20e-3;  // interruptions are shorter
+  std::size_t rounds_min = 7;
   std::size_t rounds_max = 25;
-  double seconds_max = 0.25;  // after rounds_min no round begins later than this
+  double seconds_max = 0.5;  // after rounds_min no round begins later than this
   // A turn repeats what is quick until it takes about so long.
   double seconds_of_a_turn = 200e-6;
   std::size_t times_max = 64;
-  // What takes this many times the fastest in its trial run is left out, but for the favourite.
+  // What takes this many times the fastest in its trial is left out, but for the favourite.
   double hopeless = 2.0;
 };
 
 struct RaceResult {
   std::size_t winner = 0;
-  // One for each racer; of those that were left out the trial run's.
+  // One for each racer; of those that were left out the trial's.
   std::vector<KernelTime> times;
 };
 
