@@ -76,7 +76,8 @@ class GrpcControlService final : public ControlService {
                      DataPlane& data_plane)
       : table_(table),
         rendezvous_(table, offer, options.snapshotter, options.tenancy),
-        admin_(table, data_plane, options.waiting, options.tenancy),
+        admin_(table, data_plane, options.waiting, options.tenancy,
+               options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
         snapshots_(table, options.snapshotter, options.tenancy) {}
 
   ~GrpcControlService() override {

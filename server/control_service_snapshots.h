@@ -26,7 +26,7 @@ class SnapshotService final : public control::Snapshots::Service {
  public:
   // `snapshotter` null: the server has no state folder, and says so.
   SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy)
-      : table_(table), snapshotter_(snapshotter), gate_(tenancy) {}
+      : table_(table), snapshotter_(snapshotter), tenancy_(tenancy), gate_(tenancy) {}
 
   grpc::Status Take(grpc::ServerContext* context, const control::TakeRequest* request,
                     control::TakeReply* reply) override;
@@ -40,8 +40,12 @@ class SnapshotService final : public control::Snapshots::Service {
   Status restore(const Principal& caller, const control::RestoreRequest& request,
                  control::RestoreReply& reply);
 
+  Result<std::string> tenant_of(const SnapshotHead& head, std::optional<std::uint32_t> owner,
+                                const std::string& file) const;
+
   JobTable& table_;
   Snapshotter* const snapshotter_;
+  Tenancy* const tenancy_;
   const Gate gate_;
 };
 

@@ -31,7 +31,10 @@ std::optional<Principal> Access::by_certificate(const Credentials& credentials) 
 Result<Principal> Access::authenticate(const Credentials& credentials) {
   if (!credentials.token.empty()) {
     if (const auto token = tokens_.find(credentials.token)) {
-      return Principal{.role = token->role, .tenant = token->tenant, .name = described(*token)};
+      return Principal{.role = token->role,
+                       .tenant = token->tenant,
+                       .tenant_id = token->tenant_id,
+                       .name = described(*token)};
     }
     count_refusal(credentials.peer, "token");
     return Status(Code::kUnauthenticated,
