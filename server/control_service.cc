@@ -55,7 +55,8 @@ class GrpcControlService final : public ControlService {
                      DataPlane& data_plane)
       : table_(table),
         rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_),
-        admin_(table, data_plane, options.waiting, options.tenancy),
+        admin_(table, data_plane, options.waiting, options.tenancy,
+               options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
         admin_calls_(admin_, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}

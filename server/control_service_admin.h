@@ -22,7 +22,7 @@ class AdminService final {
   // `waiting` describes how the cores wait for work. `tenancy` null: everybody may do everything,
   // and there is the default tenant only.
   AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-               Tenancy* tenancy = nullptr);
+               Tenancy* tenancy = nullptr, const SnapshotStore* snapshots = nullptr);
 
   grpc::Status CreateJob(grpc::ServerContextBase* context, const control::CreateJobRequest* request,
                          control::CreateJobReply* reply);
@@ -92,6 +92,7 @@ class AdminService final {
   const DataPlane& data_plane_;
   const std::string waiting_;
   Tenancy* const tenancy_;
+  const SnapshotStore* const snapshots_;  // null: there are none
   const Gate gate_;
   const TimePoint started_;
 

@@ -36,15 +36,21 @@ Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& j
     return {Code::kInvalidArgument,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
   }
-  PHUB_ASSIGN_OR_RETURN(const auto counted, table.admit_copy_of(job.id));
+  PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table.admit_copy_of(job.id));
   const std::uint32_t timeout_ms = wanted.timeout_ms == 0 ? kTimeoutMsDefault : wanted.timeout_ms;
   const CopyMoment moment{
       .round = wanted.round,
       .timeout = std::chrono::milliseconds(timeout_ms),
       .is_cancelled = [call = wanted.call] { return call != nullptr && call->IsCancelled(); }};
-  PHUB_ASSIGN_OR_RETURN(
-      const TakenSnapshot taken,
-      snapshotter->take(job.id, to_string(name_of(job)), *job.spec, moment, wanted.asked_by));
+  PHUB_ASSIGN_OR_RETURN(const TakenSnapshot taken,
+                        snapshotter->take({.job_id = job.id,
+                                           .label = to_string(name_of(job)),
+                                           .spec = job.spec,
+                                           .tenant = admitted.tenant,
+                                           .plan = admitted.plan,
+                                           .server_index = admitted.server_index,
+                                           .moment = moment,
+                                           .asked_by = wanted.asked_by}));
   fill(taken.info, *reply.mutable_snapshot());
   reply.set_pause_seconds(taken.pause_seconds);
   reply.set_seconds(taken.seconds);
@@ -58,21 +64,40 @@ Status SnapshotService::take(const JobName& name, const WantedSnapshot& wanted,
   return take_snapshot(table_, snapshotter_, view, wanted, reply);
 }
 
+// Whose job it becomes: the folder's tenant, or, of a folder that is no tenant's, the snapshot's.
+Result<std::string> SnapshotService::tenant_of(const SnapshotHead& head,
+                                               std::optional<std::uint32_t> owner,
+                                               const std::string& file) const {
+  if (!owner) return head.tenant;
+  if (tenancy_ == nullptr || *owner == 0) return std::string(kDefaultTenant);
+  for (const Tenant& tenant : tenancy_->directory.list()) {
+    if (tenant.id == *owner) return tenant.name;
+  }
+  return Status(Code::kNotFound, "the tenant of \"" + file +
+                                     "\" was deleted; move the file to the folder of another");
+}
+
 Status SnapshotService::restore_for(const Principal& caller, const control::RestoreRequest& request,
                                     control::RestoreReply& reply) {
   if (snapshotter_ == nullptr) return no_folder();
   // Another tenant's is not there, as far as the caller can tell, damaged or not.
-  Status missing = SnapshotStore::no_snapshot(request.file());
-  if (!can_see(caller, SnapshotStore::tenant_of(request.file()))) return missing;
-  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, snapshotter_->store().verify(request.file()));
-  if (!can_see(caller, head.tenant)) return missing;
+  const auto owner = SnapshotStore::tenant_id_of(request.file());
+  if (!can_see(caller, owner)) return SnapshotStore::no_snapshot(request.file());
+  const SnapshotStore& store = snapshotter_->store();
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, store.head(request.file()));
+  PHUB_ASSIGN_OR_RETURN(const std::string tenant, tenant_of(head, owner, request.file()));
   const std::string was = head.spec.name;
   if (!request.name().empty()) head.spec.name = request.name();
+  // What would be refused is refused before its data is read, which may be all of a disk.
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, store.file_bytes(request.file()));
+  PHUB_RETURN_IF_ERROR(table_.admit_restored(head.spec, tenant, bytes));
+  PHUB_RETURN_IF_ERROR(store.verify(request.file()).error());
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                        table_.create(head.spec, head.tenant, std::nullopt, request.file()));
+                        table_.create(head.spec, tenant, std::nullopt, request.file()));
   reply.set_job_id(job_id);
   fill({.file = request.file(),
-        .tenant = head.tenant,
+        .tenant = tenant,
+        .tenant_id = owner,
         .job = was,
         .round = head.round,
         .bytes = 0,
@@ -118,7 +143,7 @@ grpc::Status SnapshotService::list(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   if (snapshotter_ == nullptr) return to_grpc(no_folder());
   for (const SnapshotInfo& info : snapshotter_->store().list()) {
-    if (can_see(caller, info.tenant)) fill(info, *reply->add_snapshots());
+    if (can_see(caller, info.tenant_id)) fill(info, *reply->add_snapshots());
   }
   return grpc::Status::OK;
 }

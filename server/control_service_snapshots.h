@@ -32,6 +32,7 @@ class SnapshotService final : public control::Snapshots::CallbackService {
   SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, CallThreads& threads)
       : table_(table),
         snapshotter_(snapshotter),
+        tenancy_(tenancy),
         gate_(tenancy),
         threads_(threads),
         calls_(gate_, threads) {}
@@ -61,8 +62,12 @@ class SnapshotService final : public control::Snapshots::CallbackService {
   Status restore_for(const Principal& caller, const control::RestoreRequest& request,
                      control::RestoreReply& reply);
 
+  Result<std::string> tenant_of(const SnapshotHead& head, std::optional<std::uint32_t> owner,
+                                const std::string& file) const;
+
   JobTable& table_;
   Snapshotter* const snapshotter_;
+  Tenancy* const tenancy_;
   const Gate gate_;
   CallThreads& threads_;
   const Calls calls_;

@@ -17,7 +17,8 @@ Quotas quotas_from(const control::Quotas& message) {
   return {.memory_mib = message.memory_mib(),
           .connections = message.connections(),
           .jobs = message.jobs(),
-          .weight = std::max(1U, message.weight())};
+          .weight = std::max(1U, message.weight()),
+          .disk_mib = message.disk_mib()};
 }
 
 }  // namespace
@@ -28,6 +29,8 @@ void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) cons
   message.mutable_quotas()->set_connections(tenant.quotas.connections);
   message.mutable_quotas()->set_jobs(tenant.quotas.jobs);
   message.mutable_quotas()->set_weight(tenant.quotas.weight);
+  message.mutable_quotas()->set_disk_mib(tenant.quotas.disk_mib);
+  if (snapshots_ != nullptr) message.set_disk_bytes(snapshots_->bytes_of(tenant));
   message.set_created_unix_seconds(tenant.created_unix_s);
   const Usage usage = table_.usage_of(tenant.name);
   message.set_live_jobs(usage.jobs);
@@ -109,6 +112,7 @@ grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
     if (request->has_connections()) quotas.connections = request->connections();
     if (request->has_jobs()) quotas.jobs = request->jobs();
     if (request->has_weight()) quotas.weight = request->weight();
+    if (request->has_disk_mib()) quotas.disk_mib = request->disk_mib();
     PHUB_ASSIGN_OR_RETURN(const Tenant changed, tenancy_->directory.set(tenant.name, quotas));
     fill(changed, *reply->mutable_tenant());
     return {};

@@ -44,8 +44,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
   std::unique_ptr<SnapshotStore> snapshots;
   if (!options.tenancy.state_folder.empty()) {
     PHUB_ASSIGN_OR_RETURN(
-        snapshots,
-        SnapshotStore::create(options.tenancy.state_folder + "/snapshots", options.snapshots_kept));
+        snapshots, SnapshotStore::create({.folder = options.tenancy.state_folder + "/snapshots",
+                                          .kept = options.snapshots_kept,
+                                          .limit_bytes = options.snapshots_limit_bytes}));
   }
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
@@ -113,10 +114,22 @@ void Daemon::drain() {
 
 void Daemon::snapshot_before_end(const JobView& job) {
   if (!snapshotter_) return;
-  const auto taken = snapshotter_->take(job.id, to_string(name_of(job)), *job.spec,
-                                        {.timeout = kSnapshotBeforeEnd}, Asker::kAdministrator);
-  if (!taken)
-    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.error().message());
+  const auto take = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table_.admit_copy_of(job.id));
+    return snapshotter_
+        ->take({.job_id = job.id,
+                .label = to_string(name_of(job)),
+                .spec = job.spec,
+                .tenant = admitted.tenant,
+                .plan = admitted.plan,
+                .server_index = admitted.server_index,
+                .moment = {.timeout = kSnapshotBeforeEnd}})
+        .error();
+  };
+  const Status taken = take();
+  if (!taken.ok()) {
+    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.message());
+  }
 }
 
 bool Daemon::wait_until_drained(milliseconds timeout) {

@@ -36,7 +36,8 @@ struct DaemonOptions {
   // Of a job, and as many that its workers asked for; 0: all. Without a state folder there are
   // none.
   std::uint32_t snapshots_kept = 3;
-  bool drain_snapshots = false;  // of what still runs when the drain timeout is over
+  std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
+  bool drain_snapshots = false;             // of what still runs when the drain timeout is over
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 

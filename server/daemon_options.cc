@@ -60,6 +60,7 @@ DaemonOptions options_from(const ServerConfig& config) {
                       .tokens_required =
                           config.has_security() && config.security().tokens() == "required"},
           .snapshots_kept = config.snapshots_kept(),
+          .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
           .drain_snapshots = config.drain_snapshots()};
 }
 

@@ -118,16 +118,19 @@ void JobTable::stock_ids(Lock& lock) {
   if (first && *first == ids_end_) ids_end_ += kIdsAtOnce;
 }
 
+Status JobTable::admit_live_job() const {
+  if (is_draining_) {
+    return {Code::kUnavailable, "the server is draining and takes no new jobs; use another"};
+  }
+  if (live_by_name_.size() < options_.live_jobs_max) return {};
+  return {
+      Code::kResourceExhausted,
+      fmt::format("the server has {} jobs, no more are allowed; close one", live_by_name_.size())};
+}
+
 Result<std::shared_ptr<Job>> JobTable::add_job(const std::string& tenant,
                                                std::shared_ptr<const JobSpec> spec, bool by_admin) {
-  if (is_draining_) {
-    return Status(Code::kUnavailable, "the server is draining and takes no new jobs; use another");
-  }
-  if (live_by_name_.size() >= options_.live_jobs_max) {
-    return Status(Code::kResourceExhausted,
-                  fmt::format("the server has {} jobs, no more are allowed; close one",
-                              live_by_name_.size()));
-  }
+  PHUB_RETURN_IF_ERROR(admit_live_job());
   PHUB_ASSIGN_OR_RETURN(Tenant owner, admit_to_tenant(tenant, spec->workers));
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t id, take_id());
   auto job = std::make_shared<Job>();

@@ -92,6 +92,7 @@ struct MemberView {
 struct JobView {
   std::uint64_t id = 0;
   std::uint32_t epoch = 0;
+  std::uint32_t tenant_id = 0;
   std::string tenant = std::string(kDefaultTenant);
   std::shared_ptr<const JobSpec> spec;
   JobState state = JobState::kWaiting;
@@ -101,6 +102,14 @@ struct JobView {
 };
 
 inline JobName name_of(const JobView& view) { return {view.tenant, view.spec->name}; }
+
+// What a snapshot of a job is made of, and who pays for it.
+struct AdmittedCopy {
+  Tenant tenant;                          // with the quotas that hold now
+  std::shared_ptr<const Plan> plan = {};  // null: the job is not planned
+  std::uint32_t server_index = 0;
+  std::shared_ptr<const void> counted = {};  // its memory, until this is destroyed
+};
 
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
@@ -186,7 +195,10 @@ class JobTable final : public Membership {
   Usage usage_of(const std::string& tenant) const;
   // Counts what a snapshot of the job takes while it is made, as its tenant's memory, until the
   // result is destroyed; that is before this. Errors: kResourceExhausted with the figures.
-  Result<std::shared_ptr<const void>> admit_copy_of(std::uint64_t job_id);
+  Result<AdmittedCopy> admit_copy_of(std::uint64_t job_id);
+  // Whether a job of this spec that starts from a file of so many bytes may be made, before the
+  // file is read. Errors: those of create, and kResourceExhausted for what it will pin at least.
+  Status admit_restored(const JobSpec& spec, const std::string& tenant, std::uint64_t bytes) const;
   std::vector<JobView> list() const;  // oldest first
   // `job_id` 0: the live job of that name, else the last one that had it.
   Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
@@ -259,7 +271,10 @@ class JobTable final : public Membership {
                             std::uint64_t plan_hash);
   void answer_start(const StartWaits::Key& key, const Status& status);
   void answer_starts(const Job& job, const Status& status);
-  Status admit_memory_of(Job& job);
+  // Returns what of it counts only until the job is made: the snapshot that it starts from.
+  Result<std::uint64_t> admit_memory_of(Job& job);
+  Status admit_live_job() const;
+  Status check_free(const JobName& name) const;
   Usage usage_without(const std::string& tenant, const Job* left_out) const;
   void fix_core_load(Job& job) const;
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;

@@ -28,6 +28,13 @@ Status job_is_over(const Job& job) {
   return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
 }
 
+Status JobTable::check_free(const JobName& name) const {
+  if (live_job(name) == nullptr) return {};
+  return {Code::kAlreadyExists,
+          fmt::format("name: job \"{}\" exists; choose another name or close it first",
+                      to_string(name))};
+}
+
 Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
                                        const std::optional<Digest>& nonce_hash,
                                        const std::string& snapshot) {
@@ -35,11 +42,7 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
   auto shared = std::make_shared<const JobSpec>(spec);
   PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
   AnsweringLock lock(*this);
-  if (live_job({tenant, spec.name}) != nullptr) {
-    return Status(Code::kAlreadyExists,
-                  fmt::format("name: job \"{}\" exists; choose another name or close it first",
-                              to_string(JobName{tenant, spec.name})));
-  }
+  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
                         add_job(tenant, std::move(shared), /*by_admin=*/true));
   job->nonce_hash = nonce_hash;
@@ -202,6 +205,7 @@ Result<PlanView> JobTable::plan(const JobName& name) const {
 JobView JobTable::view_of(const Job& job) const {
   JobView view{.id = job.id,
                .epoch = job.epoch,
+               .tenant_id = job.tenant.id,
                .tenant = job.tenant.name,
                .spec = job.spec,
                .state = job.state,

@@ -188,13 +188,14 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     if (!plan) return plan.error();
     job.plan = std::make_shared<const Plan>(std::move(*plan));
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
-    PHUB_RETURN_IF_ERROR(admit_memory_of(job));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t restored, admit_memory_of(job));
     job.placed_bytes = load_of(*job.plan, spec->wire_type, topology.server_index);
     const JobShape shape = shape_of(job);
     const std::string snapshot = job.snapshot;
     lock.unlock();
     const Result<std::uint64_t> rounds_before = create_job(shape, snapshot);
     lock.lock();
+    job.copy_bytes -= restored;
     if (!rounds_before) return rounds_before.error();
     job.rounds_before = *rounds_before;
     return {};

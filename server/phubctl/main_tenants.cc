@@ -19,6 +19,8 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
   command.add_option("name", tenant.name, "Name of the tenant")->required();
   command.add_option("--memory-mib", tenant.memory_mib, "That its live jobs may pin; 0: no bound")
       ->type_name("MIB");
+  command.add_option("--disk-mib", tenant.disk_mib, "That its snapshots may take; 0: no bound")
+      ->type_name("MIB");
   command
       .add_option("--connections", tenant.connections, "Workers x cores of live jobs; 0: no bound")
       ->type_name("N");

@@ -14,7 +14,7 @@ namespace phub::phubctl {
 
 struct TenantOptions {
   std::string name;
-  std::optional<std::uint64_t> memory_mib;
+  std::optional<std::uint64_t> memory_mib, disk_mib;
   std::optional<std::uint32_t> connections, jobs, weight;
   bool close_jobs = false;
 };

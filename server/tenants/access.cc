@@ -32,7 +32,10 @@ std::optional<Principal> Access::identify(const Credentials& credentials) const 
   if (credentials.token.empty()) return by_certificate(credentials);
   const auto token = tokens_.find(credentials.token);
   if (!token) return std::nullopt;
-  return Principal{.role = token->role, .tenant = token->tenant, .name = described(*token)};
+  return Principal{.role = token->role,
+                   .tenant = token->tenant,
+                   .tenant_id = token->tenant_id,
+                   .name = described(*token)};
 }
 
 Result<Principal> Access::authenticate(const Credentials& credentials) {
