@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (head->round == 0 || head->spec.keys.empty()) std::abort();
   static_cast<void>(server::verify(*file, *head));
-  PlanInput keys{.chunk_bytes = head->spec.chunk_bytes, .cores_per_server = {2}};
+  PlanInput keys{
+      .key_elements = {}, .chunk_bytes = head->spec.chunk_bytes, .cores_per_server = {2}};
   std::uint64_t elements = 0;
   for (const auto& key : head->spec.keys) {
     keys.key_elements.push_back(key.elements);

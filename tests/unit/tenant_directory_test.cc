@@ -3,6 +3,7 @@
 #include <string>
 
 #include "server/tenants/directory.h"
+#include "tests/unit/temporary_directory.h"
 
 namespace phub::server {
 namespace {
@@ -87,6 +88,26 @@ TEST_CASE("a tenant is made once, changed in its bounds, and deleted unless it i
   REQUIRE(tenants.remove("red").ok());
   CHECK(tenants.remove("red").code() == Code::kNotFound);
   CHECK(tenants.create("red", {})->id != id);
+}
+
+TEST_CASE("quotas that were changed are there after a restart, each of them") {
+  const TemporaryDirectory folder;
+  const std::string state = folder.path / "state";
+  {
+    const auto store = std::move(*Store::open(state));
+    TenantDirectory tenants(store.get());
+    REQUIRE(tenants.load().ok());
+    REQUIRE(tenants.create("red", {.memory_mib = 1, .connections = 2, .jobs = 3, .weight = 4}));
+    REQUIRE(tenants.set("red", {.memory_mib = 5, .connections = 6, .jobs = 7, .weight = 8}));
+  }
+  const auto store = std::move(*Store::open(state));
+  TenantDirectory tenants(store.get());
+  REQUIRE(tenants.load().ok());
+  const Quotas quotas = tenants.find("red")->quotas;
+  CHECK(quotas.memory_mib == 5);
+  CHECK(quotas.connections == 6);
+  CHECK(quotas.jobs == 7);
+  CHECK(quotas.weight == 8);
 }
 
 }  // namespace phub::server
