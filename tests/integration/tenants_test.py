@@ -99,6 +99,14 @@ class TenantsTest(SecuredTest):
             self.assertIn("of 5", self.admin("tenant", "list"))
         self.assertIn("tenant create", self.admin("audit"))
 
+    def test_the_audit_log_is_read_whatever_callers_write_into_it(self):
+        red = self.tenant("red")
+        for before in ("", "x"):
+            self.assertEqual(self.ctl(red, "job", "close", before + "\u00e4" * 600).returncode, 1)
+        audit = self.admin("audit")
+        self.assertEqual(audit.count("job close"), 2)
+        self.assertIn("tenant create", audit)
+
     def test_a_second_server_on_the_same_state_is_refused(self):
         done = run(processes.BIN / "phub-server", "--control", "127.0.0.1:0", "--data",
                    "127.0.0.1:0", "--cores", "1", "--state", self.folder / "state")

@@ -4,7 +4,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "server/job_table.h"
+#include "server/snapshot/snapshotter.h"
 #include "server/tenants/principal.h"
+#include "tests/support/fake_data_plane.h"
 #include "tests/support/snapshot_example.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -144,6 +147,58 @@ TEST_CASE("a pipe is no snapshot, and nobody waits for it") {
   const std::string path = folder.path / "pipe";
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
   CHECK_THAT(SafetensorsReader::open(path).error().message(), Contains("no regular file"));
+}
+
+TEST_CASE("a snapshot without room on the disk, or that could not be read back, is not copied") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  FakeDataPlane data_plane(1);  // knows no job: whoever copies one is told so
+  Snapshotter snapshotter(data_plane, *store);
+  const Example example;
+  SnapshotOrder order{.job_id = 1,
+                      .label = "red/demo",
+                      .spec = std::make_shared<const JobSpec>(example.spec),
+                      .tenant = {.id = 3, .name = "red", .quotas = {.disk_mib = 1}},
+                      .plan = example.copied.shape.plan};
+  CHECK(snapshotter.take(order).error().code() == Code::kNotFound);
+  const auto other = store->admit(order.tenant, std::uint64_t{1} << 19);
+  REQUIRE(other);
+  const Status refused = snapshotter.take(order).error();
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(), Contains("job \"red/demo\"") && Contains("quota of 1 MiB"));
+}
+
+TEST_CASE("what a restored job starts from counts with it while it is read, and not later") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  TenantDirectory tenants;
+  const Tenant red = tenants.create("red", {.memory_mib = 1}).value();
+  Example example;
+  example.copied.shape.tenant = red.name;
+  example.copied.shape.tenant_id = red.id;
+  const std::string file = store->write(example.spec, example.copied).value().file;
+  JobTable table({.tenants = &tenants, .snapshots = store.get()});
+  FakeDataPlane data_plane(1);
+  table.attach(data_plane);
+  CHECK(table.admit_restored(example.spec, "red", std::uint64_t{1} << 20).ok());
+  const Status large = table.admit_restored(example.spec, "red", std::uint64_t{3} << 20);
+  CHECK_THAT(large.message(), Contains("the restored job needs 3 MiB"));
+  REQUIRE(table.create(example.spec, "red", std::nullopt, file));
+  CHECK(table.admit_restored(example.spec, "red", 1).code() == Code::kAlreadyExists);
+  const auto member = table.join({.spec = std::make_shared<const JobSpec>(example.spec),
+                                  .tenant = "red",
+                                  .worker_index = -1,
+                                  .host = "host"});
+  REQUIRE(member);
+  const Topology topology{.cores_per_server = {1}};
+  const Status refused = table.ready(*member, topology, example.plan().hash);
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(), Contains("needs 2 MiB"));
+  REQUIRE(tenants.set("red", {.memory_mib = 2}));
+  REQUIRE(table.ready(*member, topology, example.plan().hash).ok());
+  const std::uint64_t values = 2 * 70'008 * sizeof(float);  // parameters and momentum
+  CHECK(table.usage_of("red").memory_bytes == values);
+  CHECK(data_plane.shape(member->job_id)->rounds_before == 6);
 }
 
 }  // namespace phub::testing
