@@ -52,14 +52,14 @@ class GrpcControlService final : public ControlService {
         snapshots_(table, options.snapshotter, options.tenancy) {}
 
   ~GrpcControlService() override {
-    listener_.reset();
+    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
     if (server_ == nullptr) return;
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
   }
 
-  Status listen(const ControlServiceOptions& options,
-                const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  Status listen(const ControlServiceOptions& options) {
+    PHUB_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
     const DescriptorShares shares = descriptor_shares();
     PHUB_ASSIGN_OR_RETURN(listener_,
                           ControlListener::create({.address = options.address,
@@ -105,11 +105,26 @@ class GrpcControlService final : public ControlService {
     return server::state_json(admin_, table_, tenant);
   }
 
+  Status reload() override { return tls_ ? tls_->look() : Status(); }
+
+  std::vector<CertificateExpiry> certificates() const override {
+    return tls_ ? tls_->expiries() : std::vector<CertificateExpiry>();
+  }
+
  private:
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
+      const ControlServiceOptions& options) {
+    if (options.tls.empty()) return server_credentials({}, false);
+    PHUB_ASSIGN_OR_RETURN(tls_, TlsKeeper::create(options.tls, options.crl_folder));
+    return server_credentials(tls_->copies(), options.require_client_certificates,
+                              options.crl_folder);
+  }
+
   const JobTable& table_;
   RendezvousService rendezvous_;
   AdminService admin_;
   SnapshotService snapshots_;
+  std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
   std::unique_ptr<ControlListener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
@@ -129,9 +144,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
       .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
-  PHUB_ASSIGN_OR_RETURN(const auto credentials,
-                        server_credentials(options.tls, options.require_client_certificates));
-  PHUB_RETURN_IF_ERROR(service->listen(options, credentials));
+  PHUB_RETURN_IF_ERROR(service->listen(options));
   return std::unique_ptr<ControlService>(std::move(service));
 }
 

@@ -232,6 +232,11 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
                table_.is_draining() ? 1 : 0);
+  for (const CertificateExpiry& expiry :
+       certificates_ ? certificates_() : std::vector<CertificateExpiry>()) {
+    families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
+                 kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
+  }
   std::map<std::uint64_t, JobView> jobs;
   for (JobView& job : table_.list()) {
     const bool is_shown = tenant.empty() || job.tenant == tenant;

@@ -6,19 +6,24 @@
 
 #include <prometheus/collectable.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 
 class MetricsCollector final : public prometheus::Collectable {
  public:
-  // Both outlive this.
-  MetricsCollector(JobTable& table, const DataPlane& data_plane)
-      : table_(table), data_plane_(data_plane) {}
+  using Certificates = std::function<std::vector<CertificateExpiry>()>;
+
+  // All outlive this. `certificates`: the server's own; left out: none.
+  MetricsCollector(JobTable& table, const DataPlane& data_plane, Certificates certificates = {})
+      : table_(table), data_plane_(data_plane), certificates_(std::move(certificates)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -30,6 +35,7 @@ class MetricsCollector final : public prometheus::Collectable {
 
   JobTable& table_;
   const DataPlane& data_plane_;
+  const Certificates certificates_;
 };
 
 }  // namespace phub::server

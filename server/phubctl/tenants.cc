@@ -16,11 +16,25 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr double kSecondsPerHour = 3600.0;
+constexpr double kLifetimeHoursMin = 1.0 / 60.0;
+constexpr double kLifetimeHoursMax = 100.0 * 365.0 * 24.0;
 
 std::string time_text(std::int64_t unix_seconds) {
   if (unix_seconds == 0) return "never";
   return fmt::format("{:%Y-%m-%d %H:%M:%S}",
                      fmt::localtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+// Of a token. What would be rounded to nothing, or is no number, must not come to mean "for ever".
+Result<std::uint64_t> lifetime_of(double hours) {
+  if (hours == 0) return 0;
+  if (hours >= kLifetimeHoursMin && hours <= kLifetimeHoursMax) {
+    return static_cast<std::uint64_t>(hours * kSecondsPerHour);
+  }
+  return Status(Code::kInvalidArgument,
+                fmt::format("--lifetime-hours: {}; allowed are {:.4f} (a minute) to {:.0f} (100 "
+                            "years), or 0: until it is revoked",
+                            hours, kLifetimeHoursMin, kLifetimeHoursMax));
 }
 
 // "3 of 10", "3".
@@ -162,12 +176,12 @@ Status delete_tenant(const Session& session, const TenantOptions& options) {
 }
 
 Status create_token(const Session& session, const TokenOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t lifetime_s, lifetime_of(options.lifetime_hours));
   control::CreateTokenRequest request;
   request.set_role(options.role);
   request.set_tenant(options.tenant);
   request.set_label(options.label);
-  request.set_lifetime_seconds(
-      static_cast<std::uint64_t>(options.lifetime_hours * kSecondsPerHour));
+  request.set_lifetime_seconds(lifetime_s);
   control::CreateTokenReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
   if (!options.save.empty()) {
