@@ -148,6 +148,7 @@ std::string peer_from(std::string_view uri) {
   for (const std::string_view bracket : {"%5B", "%5D", "[", "]"}) {
     if (const auto at = peer.find(bracket); at != std::string::npos) peer.erase(at, bracket.size());
   }
+  if (const auto scope = peer.find("%25"); scope != std::string::npos) peer.erase(scope + 1, 2);
   return peer;
 }
 
@@ -194,10 +195,7 @@ class AsioControlListener final : public ControlListener {
   explicit AsioControlListener(const ControlListenerOptions& options)
       : options_(options), silent_(options.silent_max), strangers_(options.strangers_max) {}
 
-  ~AsioControlListener() override {
-    context_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
+  ~AsioControlListener() override { AsioControlListener::stop(); }
 
   Status listen() {
     PHUB_ASSIGN_OR_RETURN(Address address, parse_address(options_.address));
@@ -218,6 +216,11 @@ class AsioControlListener final : public ControlListener {
     for (auto& door : doors_) door->open();
     look_later();
     thread_ = std::thread([this] { context_.run(); });
+  }
+
+  void stop() override {
+    context_.stop();
+    if (thread_.joinable()) thread_.join();
   }
 
   void know(const std::string& peer) override {

@@ -44,13 +44,15 @@ class ControlListener {
   // here), kPermissionDenied; each names the field control_address and the cure.
   static Result<std::unique_ptr<ControlListener>> create(const ControlListenerOptions& options);
 
-  virtual ~ControlListener() = default;  // serves nobody any more when it returns
+  virtual ~ControlListener() = default;  // stops
   ControlListener() = default;
   ControlListener(const ControlListener&) = delete;
   ControlListener& operator=(const ControlListener&) = delete;
 
   // Once.
   virtual void start(Serve serve) = 0;
+  // Nobody is served any more when it returns; know() may still be called, and does nothing.
+  virtual void stop() = 0;
   // A call from `peer`, in gRPC's words ("ipv4:127.0.0.1:40000"), has succeeded. Any thread.
   virtual void know(const std::string& peer) = 0;
   virtual ControlDoorCounters counters() const = 0;  // any thread

@@ -5,7 +5,6 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <atomic>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -62,17 +61,14 @@ class GrpcControlService final : public ControlService {
         late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
-    is_ending_.store(true, std::memory_order_relaxed);
+    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
     if (server_ == nullptr) return;
-    // Before the listener goes: calls in progress tell it who they are from.
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
-    server_.reset();
-    listener_.reset();
   }
 
-  Status listen(const ControlServiceOptions& options,
-                const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  Status listen(const ControlServiceOptions& options) {
+    PHUB_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
     const DescriptorShares shares = descriptor_shares();
     PHUB_ASSIGN_OR_RETURN(listener_,
                           ControlListener::create({.address = options.address,
@@ -101,7 +97,6 @@ class GrpcControlService final : public ControlService {
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
     listener_->start([this](UniqueFd socket) {
-      if (is_ending_.load(std::memory_order_relaxed)) return;
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = socket.release();
       connections_->HandleNewConnection(&connection);
@@ -119,15 +114,29 @@ class GrpcControlService final : public ControlService {
     return server::state_json(admin_, table_, tenant);
   }
 
+  Status reload() override { return tls_ ? tls_->look() : Status(); }
+
+  std::vector<CertificateExpiry> certificates() const override {
+    return tls_ ? tls_->expiries() : std::vector<CertificateExpiry>();
+  }
+
  private:
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
+      const ControlServiceOptions& options) {
+    if (options.tls.empty()) return server_credentials({}, false);
+    PHUB_ASSIGN_OR_RETURN(tls_, TlsKeeper::create(options.tls, options.crl_folder));
+    return server_credentials(tls_->copies(), options.require_client_certificates,
+                              options.crl_folder);
+  }
+
   const JobTable& table_;
-  std::atomic<bool> is_ending_{false};
   CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;
   AdminCalls admin_calls_;
   SnapshotService snapshots_;
   const Ticker late_starts_;
+  std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
   std::unique_ptr<ControlListener> listener_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
@@ -147,9 +156,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
       .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
-  PHUB_ASSIGN_OR_RETURN(const auto credentials,
-                        server_credentials(options.tls, options.require_client_certificates));
-  PHUB_RETURN_IF_ERROR(service->listen(options, credentials));
+  PHUB_RETURN_IF_ERROR(service->listen(options));
   return std::unique_ptr<ControlService>(std::move(service));
 }
 

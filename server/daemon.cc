@@ -62,6 +62,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .waiting = describe(options.data_plane.waiting),
       .tls = options.tls,
       .require_client_certificates = options.require_client_certificates,
+      .crl_folder = options.crl_folder,
       .connection_age = options.connection_age,
       .tenancy = daemon->tenancy_.get(),
       .snapshotter = daemon->snapshotter_.get()};
@@ -73,13 +74,17 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 }
 
 Status Daemon::serve_http() {
-  metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_, options_.log_lines_dropped);
+  metrics_ = std::make_unique<MetricsCollector>(
+      table_, *data_plane_,
+      MetricsSources{.certificates = [this] { return service_->certificates(); },
+                     .log_lines_dropped = options_.log_lines_dropped});
   readers_ = std::make_unique<TokenReaders>(tenancy_->access);
   site_ = std::make_unique<Site>(
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
-          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); }},
-      *readers_);
+          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); },
+          .not_ready = [this] { return std::string(table_.is_draining() ? "draining" : ""); }},
+      *readers_, options_.http_hosts);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
                           return site_->answer(request);
@@ -100,7 +105,9 @@ void Daemon::reap_until_stopped() {
   const milliseconds interval =
       std::clamp(options_.heartbeat_deadline / (2 * kHeartbeatsPerDeadline), kReapIntervalMin,
                  kReapIntervalMax);
+  bool is_ready = true;
   while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
+    if (is_ready == table_.is_draining()) service_->set_ready(is_ready = !is_ready);
     table_.reap();
     table_.wait_for_work(interval);
   }
@@ -108,7 +115,6 @@ void Daemon::reap_until_stopped() {
 
 // A timeout of 0 would let jobs run for ever: the least is a millisecond.
 void Daemon::drain() {
-  service_->set_ready(false);
   table_.drain(std::max(milliseconds(1), options_.drain_timeout), options_.drain_snapshots);
 }
 

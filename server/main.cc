@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/fault_guard.h"
+#include "common/base/version.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
@@ -27,6 +28,7 @@
 #include "server/descriptor_limit.h"
 #include "server/log.h"
 #include "server/tenants/tenancy.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 namespace {
@@ -48,6 +50,7 @@ struct Overrides {
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
   bool reset_admin_token = false;
+  bool check_only = false;
   bool print_ready = true;  // accepted for scripts that ask; the line is always printed
 };
 
@@ -70,7 +73,8 @@ void declare(CLI::App& app, Overrides& overrides) {
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
       "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
-      "drain_timeout_ms; a second signal ends at once. Look at it with `phubctl server stats`.\n"
+      "drain_timeout_ms; a second signal ends at once. SIGHUP reads certificates and revocations\n"
+      "again. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config.proto")
@@ -106,6 +110,9 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_flag("--reset-admin-token", overrides.reset_admin_token,
                "Write a further admin token to admin.token in the state folder, and end: for who\n"
                "lost the others. No server may run on that folder meanwhile");
+  app.add_flag("--check", overrides.check_only,
+               "Read the configuration and its certificates, say what is wrong, and end");
+  app.set_version_flag("--version", version_of("phub-server"));
   app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
 }
 
@@ -158,9 +165,23 @@ sigset_t block_signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signals;
+}
+
+// The outcome is logged where the files are read.
+void reload(Daemon& daemon) {
+  spdlog::info("event=signal name=HUP");
+  static_cast<void>(daemon.reload());
+}
+
+// Returns when a signal asks the process to end.
+int serve_until_signal(Daemon& daemon, const sigset_t& signals) {
+  int number = 0;
+  for (sigwait(&signals, &number); number == SIGHUP; sigwait(&signals, &number)) reload(daemon);
+  return number;
 }
 
 // Returns when all jobs are over, or at a second signal.
@@ -168,7 +189,9 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   daemon.drain();
   const timespec at_once{};
   while (!daemon.wait_until_drained(kDrainSlice)) {
-    if (sigtimedwait(&signals, nullptr, &at_once) <= 0) continue;
+    const int number = sigtimedwait(&signals, nullptr, &at_once);
+    if (number == SIGHUP) reload(daemon);
+    if (number <= 0 || number == SIGHUP) continue;
     spdlog::warn("event=stopped_at_once reason=\"second signal\"");
     daemon.fail_all("the server was stopped");
     return;
@@ -219,8 +242,7 @@ int serve(const ServerConfig& config) {
   std::fflush(stdout);
   spdlog::info("event=ready control={} data_port={} cores={}", (*daemon)->control_address(),
                (*daemon)->tcp_port(), (*daemon)->cores());
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  const int signal_number = serve_until_signal(**daemon, signals);
   spdlog::info("event=signal name={}", sigabbrev_np(signal_number));
   drain(**daemon, signals);
   daemon->reset();
@@ -229,7 +251,7 @@ int serve(const ServerConfig& config) {
 }
 
 int reset_admin_token(const ServerConfig& config) {
-  set_up_logging(config.log_level());
+  const Log log(config.log_level(), STDERR_FILENO);
   const Result<std::string> file = Tenancy::reset_admin_token(config.state_folder());
   if (!file) {
     fmt::print(stderr, "phub-server: {}\n", file.error().message());
@@ -237,6 +259,20 @@ int reset_admin_token(const ServerConfig& config) {
   }
   fmt::print("an admin token is in {}; `phubctl tenant token list` shows which others to revoke\n",
              *file);
+  return 0;
+}
+
+// What a start would refuse of the files that the configuration names.
+int check(const ServerConfig& config) {
+  const DaemonOptions options = options_from(config);
+  if (!options.tls.empty()) {
+    const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
+    if (!tls) {
+      fmt::print(stderr, "phub-server: {}\n", tls.error().message());
+      return kExitUsage;
+    }
+  }
+  fmt::print("phub-server: the configuration is good\n");
   return 0;
 }
 
@@ -254,6 +290,7 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "phub-server: {}\n", config.error().message());
     return kExitUsage;
   }
+  if (overrides.check_only) return check(*config);
   return overrides.reset_admin_token ? reset_admin_token(*config) : serve(*config);
 }
 

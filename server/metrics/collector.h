@@ -14,16 +14,21 @@
 
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 
+// What the rest of the daemon knows; left out: nothing.
+struct MetricsSources {
+  std::function<std::vector<CertificateExpiry>()> certificates = {};  // the server's own
+  std::function<std::uint64_t()> log_lines_dropped = {};              // since the start
+};
+
 class MetricsCollector final : public prometheus::Collectable {
  public:
-  // `table` and `data_plane` outlive this. `log_lines_dropped` counts since the start.
-  MetricsCollector(
-      JobTable& table, const DataPlane& data_plane,
-      std::function<std::uint64_t()> log_lines_dropped = [] { return 0; })
-      : table_(table), data_plane_(data_plane), log_lines_dropped_(std::move(log_lines_dropped)) {}
+  // All outlive this.
+  MetricsCollector(JobTable& table, const DataPlane& data_plane, MetricsSources sources = {})
+      : table_(table), data_plane_(data_plane), sources_(std::move(sources)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -35,7 +40,7 @@ class MetricsCollector final : public prometheus::Collectable {
 
   JobTable& table_;
   const DataPlane& data_plane_;
-  const std::function<std::uint64_t()> log_lines_dropped_;
+  const MetricsSources sources_;
 };
 
 }  // namespace phub::server

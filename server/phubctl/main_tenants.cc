@@ -61,8 +61,9 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, 
   create.add_option("tenant", token.tenant, "Whose; none for the roles admin and observer");
   create.add_option("--role", token.role, "tenant, admin or observer")->capture_default_str();
   create.add_option("--label", token.label, "For people, in lists and in the audit log");
-  create.add_option("--lifetime-hours", token.lifetime_hours, "0: until it is revoked")
-      ->check(CLI::NonNegativeNumber)
+  create
+      .add_option("--lifetime-hours", token.lifetime_hours,
+                  "A minute (0.0167) to 100 years; 0: until it is revoked")
       ->capture_default_str();
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");

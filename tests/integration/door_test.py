@@ -94,7 +94,7 @@ class Storm(JobTest):
         storm = subprocess.Popen(
             [sys.executable, "-B", strangers.__file__, "--control", self.server.control, "--data",
              str(self.server.data), "--pid", str(self.server.process.pid), "--http",
-             self.server.http, "--count", "2000", "--rate", "400"],
+             self.server.http, "--count", "6000", "--held", "4000"],
             stdout=subprocess.PIPE, text=True)
         self.addCleanup(storm.wait)
         self.addCleanup(storm.kill)
@@ -108,7 +108,7 @@ class Storm(JobTest):
                 joined += 1
         report = json.loads(storm.communicate()[0])
         storm.stdout.close()
-        self.assertGreater(sum(report["tried"].values()) - report["tried"].get("not let in", 0), 1000)
+        self.assertGreater(sum(report["tried"].values()) - report["tried"].get("not let in", 0), 3000)
         self.wait_for_rounds(50)
         self.assertTrue(all(w.poll() is None for w in self.workers))
         drops = self.server.drops()
