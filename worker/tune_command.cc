@@ -22,9 +22,9 @@ ten best by its own guess that work; the median of five runs of several launches
 fastest is written to the cache, which training and bench read. So is, for each block of layers that
 can be done in one kernel or in several (a convolution with the sums of the batch normalisation behind
 it, ...), which of the two is faster.
-On a CPU each pass of each different convolution is run by oneDNN's implementations, for images as
-they lie in memory (nhwc) and in the layouts that each likes best (any; the reorders count), and by
-this project's own kernel (own), all in turn. The first of them is kept unless another is 3 % faster
+On a CPU each pass of each different convolution and product is run by oneDNN's implementations, for
+images (of a product, for weights) as they lie in memory (nhwc, oi) and in the layouts that each likes
+best (any; the reorders count), and by this project's own kernel (own), all in turn. The first of them is kept unless another is 3 % faster
 in the median and faster in three quarters of the rounds.
 What is in the cache is not measured again: remove the file to do so.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";

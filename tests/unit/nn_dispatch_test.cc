@@ -1,5 +1,5 @@
-// Every implementation that oneDNN and this project have for convolutions, under one cap of the
-// instruction set, against the reference in fp64.
+// Every implementation that oneDNN and this project have for convolutions and products, under one
+// cap of the instruction set, against the reference in fp64.
 //
 // Usage: ONEDNN_MAX_CPU_ISA=CAP nn_dispatch_test CAP. Exit status 77 where the processor has less.
 #define CATCH_CONFIG_RUNNER
@@ -25,7 +25,8 @@ std::vector<DataType> types() {
   return {DataType::kFloat32, DataType::kBfloat16};
 }
 
-std::vector<GraphCase> convolutions() {
+// Convolutions and products.
+std::vector<GraphCase> layers() {
   std::vector<GraphCase> all;
   for (const GraphCase& each : window_cases()) {
     if (std::holds_alternative<Convolution>(each.graph.layers()[0].kind)) all.push_back(each);
@@ -37,6 +38,10 @@ std::vector<GraphCase> convolutions() {
   add("16 channels, no bias", {16, 9, 8}, {.channels = 16, .window = {3, 1, 1}, .bias = false});
   add("64 channels, no bias", {64, 6, 7}, {.channels = 64, .window = {3, 1, 1}, .bias = false});
   add("1x1, no bias", {32, 5, 6}, {.channels = 64, .bias = false});
+  all.push_back(one_layer_case("product", {6, 4, 5}, InnerProduct{.outputs = 7}));
+  all.push_back(one_layer_case("wide product", {.channels = 96}, InnerProduct{.outputs = 64}));
+  all.push_back(one_layer_case("product, no bias", {.channels = 33},
+                               InnerProduct{.outputs = 7, .bias = false}));
   return all;
 }
 
@@ -77,9 +82,9 @@ void force(const std::filesystem::path& cache, std::size_t position) {
   std::ofstream(cache) << text;
 }
 
-TEST_CASE("Each implementation of a convolution is the reference's but for rounding") {
+TEST_CASE("Each implementation of a layer is the reference's but for rounding") {
   for (const DataType type : types()) {
-    for (const GraphCase& each : convolutions()) {
+    for (const GraphCase& each : layers()) {
       const TemporaryDirectory folder;
       const auto cache = folder.path / "kernels.jsonl";
       Chosen first = chosen_by(type, KernelRule::kMeasured, cache);
@@ -111,7 +116,7 @@ TEST_CASE("Each implementation of a convolution is the reference's but for round
 TEST_CASE("Each rule's choice is the reference's but for rounding") {
   for (const DataType type : types()) {
     for (const KernelRule rule : {KernelRule::kOwn, KernelRule::kLibrary, KernelRule::kBlocked}) {
-      for (const GraphCase& each : convolutions()) {
+      for (const GraphCase& each : layers()) {
         INFO(name_of(rule));
         compare_with_fp64(each, chosen_by(type, rule).backend, tolerance_of(type), type);
       }

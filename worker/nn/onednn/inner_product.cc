@@ -1,4 +1,10 @@
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "worker/nn/onednn/layers.h"
+#include "worker/nn/onednn/way_choice.h"
 #include "worker/nn/onednn/weighted_op.h"
 
 namespace phub::nn::onednn {
@@ -40,75 +46,171 @@ struct Flattening {
   Call flatten, unflatten;
 };
 
-// In fp32 the weights stay in the exchange's layout, [output][input], which oneDNN's matrix product
-// takes as it is: a fully connected layer has most of a network's parameters, and none of them is
-// copied. (Blocked weights make the product itself faster, but at these batch sizes the reorders
-// cost more.) In bf16 they are copied anyway, into the same layout.
-// The network's output, which is the loss's input, is written in fp32.
-class InnerProductOp : public WeightedOp {
- public:
-  InnerProductOp(const InnerProduct& layer, OnednnTensor& input, OnednnTensor& output,
-                 Context& context)
-      : WeightedOp({.weights = weights_desc(input, output, kFloat), .bias = bias_desc(layer)},
-                   context),
-        input_(input, input.value(), context) {
-    output.widen_output(context);
-    const dnnl::engine& engine = context.engine;
-    const Memory::desc in = input_.flat.get_desc();
-    const Memory::desc out = rows_desc(output, output.value());
-    const Memory::desc out_gradient = rows_desc(output, output.gradient());
-    const Memory::desc weights = weights_desc(input, output, dnnl_type(context.type));
-    const Memory::desc weights_gradient = weights_desc(input, output, kFloat);
-    const Memory::desc bias = bias_desc(layer);
-    const Memory output_value(out, engine, output.value().get_data_handle());
-    const Memory output_gradient(out_gradient, engine, output.gradient().get_data_handle());
-    const dnnl::primitive_attr attr = attributes();
+// A layer's product.
+struct Task {
+  const InnerProduct& layer;
+  OnednnTensor& output;
+  const Flattening& input;
+  const Flattening* input_gradient;  // of kData
+  Context& context;
 
-    const inner_product_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, in, weights, bias, out}, attr, engine);
-    set_forward<inner_product_forward>(forward, input_.flat, output_value);
-    set_backward_weights<inner_product_backward_weights>(
-        {{in, weights_gradient, bias, out_gradient}, attr, engine, forward}, input_.flat,
-        output_gradient);
-    if (!input.has_gradient()) return;
-    input_gradient_.emplace(input, input.gradient(), context);
-    set_backward_data<inner_product_backward_data>(
-        {{in, weights, out_gradient}, attr, engine, forward}, output_gradient,
-        input_gradient_->flat);
+  Memory rows(const Memory& memory) const {
+    return Memory(rows_desc(output, memory), context.engine, memory.get_data_handle());
+  }
+};
+
+// What the descriptors of all passes are made of. Asked for in the exchange's layout,
+// [output][input], weights are not copied in fp32, and a fully connected layer has most of a
+// network's parameters; in blocked ones products are faster, and weights are reordered.
+struct Descs {
+  Descs(const Task& task, bool any_layout)
+      : in(task.input.flat.get_desc()),
+        out(rows_desc(task.output, task.output.value())),
+        out_gradient(rows_desc(task.output, task.output.gradient())) {
+    const Memory::dims dims = {out.dims()[1], in.dims()[1]};
+    const Tag tag = any_layout ? Tag::any : Tag::oi;
+    weights = {dims, dnnl_type(task.context.type), tag};
+    weights_gradient = {dims, kFloat, tag};
+    plain_weights = {dims, kFloat, Tag::oi};
+    if (task.layer.bias) bias = {{dims[0]}, kFloat, Tag::a};
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
+  Memory::desc in, out, out_gradient, weights, weights_gradient, plain_weights, bias;
+  dnnl::primitive_attr attributes;
+};
+
+enum class Pass { kForward, kWeights, kData };
+
+using Parameters = std::vector<LibraryWay::Parameter>;
+
+// The weights', and the bias' if there is one.
+Parameters parameters_of(const Descs& d, LibraryWay::Parameter weights, int bias) {
+  Parameters all = {std::move(weights)};
+  if (!d.bias.is_zero()) all.push_back({bias, d.bias, d.bias});
+  return all;
+}
+
+LibraryWay::Arguments arguments_of(const inner_product_forward::primitive_desc& desc,
+                                   const Descs& d, const Task& task) {
+  return {.read = {{DNNL_ARG_SRC, task.input.flat, desc.src_desc()}},
+          .written = {{DNNL_ARG_DST, task.rows(task.output.value()), desc.dst_desc()}},
+          .sources = parameters_of(d, {DNNL_ARG_WEIGHTS, d.plain_weights, desc.weights_desc()},
+                                   DNNL_ARG_BIAS),
+          .sinks = {},
+          .scratchpad = desc.scratchpad_desc()};
+}
+
+LibraryWay::Arguments arguments_of(const inner_product_backward_data::primitive_desc& desc,
+                                   const Descs& d, const Task& task) {
+  const Memory gradient = task.rows(task.output.gradient());
+  return {.read = {{DNNL_ARG_DIFF_DST, gradient, desc.diff_dst_desc()}},
+          .written = {{DNNL_ARG_DIFF_SRC, task.input_gradient->flat, desc.diff_src_desc()}},
+          .sources = {{DNNL_ARG_WEIGHTS, d.plain_weights, desc.weights_desc()}},
+          .sinks = {},
+          .scratchpad = desc.scratchpad_desc()};
+}
+
+LibraryWay::Arguments arguments_of(const inner_product_backward_weights::primitive_desc& desc,
+                                   const Descs& d, const Task& task) {
+  const Memory gradient = task.rows(task.output.gradient());
+  return {
+      .read = {{DNNL_ARG_SRC, task.input.flat, desc.src_desc()},
+               {DNNL_ARG_DIFF_DST, gradient, desc.diff_dst_desc()}},
+      .written = {},
+      .sources = {},
+      .sinks = parameters_of(d, {DNNL_ARG_DIFF_WEIGHTS, d.plain_weights, desc.diff_weights_desc()},
+                             DNNL_ARG_DIFF_BIAS),
+      .scratchpad = desc.scratchpad_desc()};
+}
+
+// The implementations for weights in one layout.
+void add_implementations(Pass pass, const Task& task, const Descs& d, const AskedLayout& layout,
+                         std::vector<WayPlan>& plans) {
+  const dnnl::engine& engine = task.context.engine;
+  const auto arguments = [&](const auto& desc) { return arguments_of(desc, d, task); };
+  const inner_product_forward::desc forward(dnnl::prop_kind::forward_training, d.in, d.weights,
+                                            d.bias, d.out);
+  const inner_product_forward::primitive_desc hint(forward, d.attributes, engine, true);
+  if (!hint) return;
+  if (pass == Pass::kForward) {
+    return add_library<inner_product_forward>(hint, layout, arguments, task.context, plans);
+  }
+  if (pass == Pass::kData) {
+    const inner_product_backward_data::desc data(d.in, d.weights, d.out_gradient);
+    return add_library<inner_product_backward_data>({data, d.attributes, engine, hint, true},
+                                                    layout, arguments, task.context, plans);
+  }
+  const inner_product_backward_weights::desc weights(d.in, d.weights_gradient, d.bias,
+                                                     d.out_gradient);
+  add_library<inner_product_backward_weights>({weights, d.attributes, engine, hint, true}, layout,
+                                              arguments, task.context, plans);
+}
+
+std::string operation_of(Pass pass, const Task& task, const Descs& d) {
+  const char* const name = pass == Pass::kForward   ? "forward"
+                           : pass == Pass::kWeights ? "weights gradient"
+                                                    : "data gradient";
+  return std::string(name) + " " + std::string(phub::name_of(task.context.type)) + " " +
+         std::to_string(d.in.dims()[0]) + " x " + std::to_string(d.in.dims()[1]) + " to " +
+         std::to_string(d.out.dims()[1]) + (task.layer.bias ? ", bias" : "");
+}
+
+std::unique_ptr<Way> choose_way(Pass pass, const Task& task) {
+  std::vector<WayPlan> plans;
+  std::vector<Memory::desc> parameters;
+  std::string operation;
+  for (const bool any_layout : {false, true}) {
+    const Descs d(task, any_layout);
+    add_implementations(pass, task, d, {any_layout ? "any" : "oi", any_layout}, plans);
+    if (any_layout) continue;
+    operation = operation_of(pass, task, d);
+    parameters = {d.plain_weights};
+    if (!d.bias.is_zero()) parameters.push_back(d.bias);
+  }
+  return choose_way(operation, std::move(plans), parameters, task.context);
+}
+
+struct Flattenings {
+  Flattening input;
+  std::optional<Flattening> gradient;
+};
+
+class InnerProductOp : public WeightedOp {
+ public:
+  InnerProductOp(Passes passes, Flattenings flattenings, Context& context)
+      : WeightedOp(std::move(passes), context), flattenings_(std::move(flattenings)) {}
+
   Status forward(Mode mode) override {
-    if (!input_.flatten.empty()) PHUB_RETURN_IF_ERROR(input_.flatten.run(context_));
+    const Call& flatten = flattenings_.input.flatten;
+    if (!flatten.empty()) PHUB_RETURN_IF_ERROR(flatten.run(context()));
     return WeightedOp::forward(mode);
   }
 
   Status backward() override {
     PHUB_RETURN_IF_ERROR(WeightedOp::backward());
-    if (!input_gradient_ || input_gradient_->unflatten.empty()) return {};
-    return input_gradient_->unflatten.run(context_);
+    if (!flattenings_.gradient || flattenings_.gradient->unflatten.empty()) return {};
+    return flattenings_.gradient->unflatten.run(context());
   }
 
  private:
-  static Memory::desc weights_desc(const OnednnTensor& input, const OnednnTensor& output,
-                                   Memory::data_type type) {
-    return {{output.shape().channels, static_cast<Memory::dim>(input.shape().elements())},
-            type,
-            Tag::oi};
-  }
-
-  static Memory::desc bias_desc(const InnerProduct& layer) {
-    return layer.bias ? Memory::desc({layer.outputs}, kFloat, Tag::a) : Memory::desc();
-  }
-
-  Flattening input_;
-  std::optional<Flattening> input_gradient_;
+  Flattenings flattenings_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
                                        OnednnTensor& output, Context& context) {
-  return std::make_unique<InnerProductOp>(layer, input, output, context);
+  output.widen_output(context);
+  Flattenings flattenings{Flattening(input, input.value(), context), {}};
+  if (input.has_gradient()) flattenings.gradient.emplace(input, input.gradient(), context);
+  const Task task{layer, output, flattenings.input,
+                  flattenings.gradient ? &*flattenings.gradient : nullptr, context};
+  Passes passes{.forward = choose_way(Pass::kForward, task),
+                .weights = choose_way(Pass::kWeights, task),
+                .data = nullptr};
+  if (task.input_gradient != nullptr) passes.data = choose_way(Pass::kData, task);
+  return std::make_unique<InnerProductOp>(std::move(passes), std::move(flattenings), context);
 }
 
 }  // namespace phub::nn::onednn

@@ -21,6 +21,29 @@ bool same_bytes(const Memory::desc& nhwc, const Memory::desc& other) {
   return true;
 }
 
+bool LibraryWay::Arguments::has_blocked_images() const {
+  const auto is_blocked = [](const Image& image) {
+    return image.memory.get_desc() != image.wanted;
+  };
+  return std::any_of(read.begin(), read.end(), is_blocked) || (written && is_blocked(*written));
+}
+
+bool LibraryWay::Arguments::moves_images() const {
+  const auto is_moved = [](const Image& image) {
+    return !same_bytes(image.memory.get_desc(), image.wanted);
+  };
+  return std::any_of(read.begin(), read.end(), is_moved) || (written && is_moved(*written));
+}
+
+std::vector<Memory::desc> LibraryWay::Arguments::layouts() const {
+  std::vector<Memory::desc> all;
+  for (const Image& image : read) all.push_back(image.wanted);
+  if (written) all.push_back(written->wanted);
+  for (const Parameter& parameter : sources) all.push_back(parameter.wanted);
+  for (const Parameter& parameter : sinks) all.push_back(parameter.wanted);
+  return all;
+}
+
 LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments, Room& room,
                        const Context& context) {
   PHUB_CHECK(arguments.read.size() + (arguments.written ? 1U : 0U) <= room.copies.size(),

@@ -45,6 +45,10 @@ class LibraryWay : public Way {
     std::vector<Parameter> sources;  // the first ones of the layer's parameters
     std::vector<Parameter> sinks;    // likewise, of their gradients
     dnnl::memory::desc scratchpad;
+
+    bool has_blocked_images() const;                  // in another layout than the memory's
+    bool moves_images() const;                        // which has not the same bytes
+    std::vector<dnnl::memory::desc> layouts() const;  // that are wanted, of all
   };
 
   // `room` grows as needed and outlives it.
