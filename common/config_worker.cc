@@ -7,12 +7,12 @@
 #include "common/base/loss_scale.h"
 #include "common/config_check.h"
 #include "common/model_names.h"
+#include "common/plan.h"
 #include "proto/config.pb.h"
 
 namespace phub {
 namespace {
 
-constexpr std::uint32_t kWorkersMax = 64;
 constexpr std::uint32_t kChunkKibMin = 4;  // what servers take
 constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
@@ -213,7 +213,7 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   }
   check.require(!config.job().empty() && config.job().size() <= kNameCharsMax, "job",
                 fmt::format("a name has 1 to {} characters", std::size_t{kNameCharsMax}));
-  check.in_range("workers", config.workers(), 1U, kWorkersMax);
+  check.in_range("workers", config.workers(), 1U, kMaxWorkers);
   check.in_range("worker_index", config.worker_index(), -1,
                  static_cast<std::int32_t>(config.workers()) - 1);
   check.one_of("transport", config.transport(), {"auto", "shm", "tcp", "verbs"});

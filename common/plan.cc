@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <queue>
 #include <string>
 #include <tuple>
@@ -24,16 +25,20 @@ Status validate_keys(const PlanInput& input) {
   const auto& keys = input.key_elements;
   if (keys.empty()) return invalid("key_elements: no keys; a job needs at least one");
   const std::uint64_t element_bytes = size_of(input.wire_type);
-  const std::uint64_t key_limit = std::uint64_t{kMaxChunks} * input.chunk_bytes / element_bytes;
+  const auto& servers = input.cores_per_server;
+  const std::uint64_t cores = std::accumulate(servers.begin(), servers.end(), std::uint64_t{0});
+  const std::uint64_t limit = std::min<std::uint64_t>(kMaxChunks, cores * kMaxCoreChunks);
+  const std::uint64_t key_limit = limit * input.chunk_bytes / element_bytes;
   std::uint64_t chunks = 0;  // an upper bound: as if no neighbours were fused
   for (std::size_t key = 0; key < keys.size(); ++key) {
     const std::string field = "key_elements[" + std::to_string(key) + "]";
     if (keys[key] == 0) return invalid(field + ": is 0; a key needs at least one element");
     if (keys[key] <= key_limit) chunks += divide_up(keys[key] * element_bytes, input.chunk_bytes);
-    if (keys[key] > key_limit || chunks > kMaxChunks) {
+    if (keys[key] > key_limit || chunks > limit) {
       return invalid(field + ": " + std::to_string(keys[key]) +
-                     " elements; the keys make more than " + std::to_string(kMaxChunks) +
-                     " chunks; use a larger chunk_bytes than " + std::to_string(input.chunk_bytes));
+                     " elements; the keys make more than " + std::to_string(limit) +
+                     " chunks, the most of " + std::to_string(cores) +
+                     " cores; use a larger chunk_bytes than " + std::to_string(input.chunk_bytes));
     }
   }
   return {};
@@ -73,8 +78,8 @@ Status validate(const PlanInput& input) {
     return invalid("chunk_bytes: " + std::to_string(input.chunk_bytes) +
                    "; must be a multiple of 64 from 64 to " + std::to_string(kMaxChunkBytes));
   }
-  PHUB_RETURN_IF_ERROR(validate_keys(input));
-  return validate_servers(input);
+  PHUB_RETURN_IF_ERROR(validate_servers(input));
+  return validate_keys(input);
 }
 
 // Lays the keys out in the arena and cuts it into chunks.
@@ -218,6 +223,18 @@ void number_slots(const std::vector<std::uint32_t>& cores_per_server, Plan& plan
   }
 }
 
+Status validate_slots(const PlanInput& input, const Plan& plan) {
+  for (const auto& cores : plan.core_chunks) {
+    for (const auto& chunks : cores) {
+      if (chunks.size() <= kMaxCoreChunks) continue;
+      return invalid("chunk_bytes: with " + std::to_string(input.chunk_bytes) + " one core has " +
+                     std::to_string(chunks.size()) + " chunks, at most " +
+                     std::to_string(kMaxCoreChunks) + " fit; use larger chunks or more cores");
+    }
+  }
+  return {};
+}
+
 // FNV-1a over the little-endian bytes of 64-bit words (http://www.isthe.com/chongo/tech/comp/fnv).
 class Hash {
  public:
@@ -279,6 +296,7 @@ Result<Plan> make_plan(const PlanInput& input) {
   cutter.finish();
   place(input, plan);
   number_slots(input.cores_per_server, plan);
+  PHUB_RETURN_IF_ERROR(validate_slots(input, plan));
   plan.hash = hash_of(input, plan);
   return plan;
 }

@@ -17,10 +17,14 @@ namespace phub {
 // cache line, so that two cores never write to the same one.
 inline constexpr std::uint32_t kChunkAlignment = 64;
 inline constexpr std::uint32_t kMaxChunkBytes = 4 * 1024 * 1024;
-// Of the whole plan: then a core's chunk index fits the 24 bits that the immediate has for it, with
-// the two highest values left to control words, and a plan takes at most about a gigabyte. With
-// chunks of 32 KiB this is 512 GiB of keys.
+// Of the whole plan, which takes at most about a gigabyte then. With chunks of 32 KiB this is 512
+// GiB of keys.
 inline constexpr std::uint32_t kMaxChunks = (1U << 24) - 2;
+// Of one core: the slots of common/wire.h.
+inline constexpr std::uint32_t kMaxCoreChunks = 1U << 23;
+// Of a job. A server keeps 16 bytes for each worker and chunk, which is to be little beside the
+// chunk: with very many workers chunks of 256 KiB and more are sensible.
+inline constexpr std::uint32_t kMaxWorkers = 1024;
 inline constexpr std::uint32_t kMaxCores = 1U << 16;  // of all servers together
 inline constexpr std::uint64_t kMaxCoreLoadBytes = std::uint64_t{1} << 60;
 

@@ -11,6 +11,17 @@ constexpr std::uint32_t kWordShift = 6;  // 64 bits in a word
 
 std::uint64_t bit_of(std::uint32_t value) { return std::uint64_t{1} << (value & 63U); }
 
+// REQUIRES: it is there.
+void take_out(std::uint32_t value, const std::vector<std::size_t>& levels,
+              std::vector<std::uint64_t>& words) {
+  for (const std::size_t first : levels) {
+    std::uint64_t& word = words[first + (value >> kWordShift)];
+    word &= ~bit_of(value);
+    if (word != 0) break;
+    value >>= kWordShift;
+  }
+}
+
 }  // namespace
 
 PrioritySet::PrioritySet(std::uint32_t capacity) : capacity_(capacity) {
@@ -26,7 +37,7 @@ PrioritySet::PrioritySet(std::uint32_t capacity) : capacity_(capacity) {
 
 bool PrioritySet::insert(std::uint32_t value) {
   PHUB_DCHECK(value < capacity_, "value out of range");
-  if (contains(value)) return false;
+  if ((words_[value >> kWordShift] & bit_of(value)) != 0) return false;
   ++size_;
   for (const std::size_t first : levels_) {
     std::uint64_t& word = words_[first + (value >> kWordShift)];
@@ -39,15 +50,9 @@ bool PrioritySet::insert(std::uint32_t value) {
 }
 
 bool PrioritySet::erase(std::uint32_t value) {
-  PHUB_DCHECK(value < capacity_, "value out of range");
   if (!contains(value)) return false;
   --size_;
-  for (const std::size_t first : levels_) {
-    std::uint64_t& word = words_[first + (value >> kWordShift)];
-    word &= ~bit_of(value);
-    if (word != 0) break;
-    value >>= kWordShift;
-  }
+  take_out(value, levels_, words_);
   return true;
 }
 
@@ -68,7 +73,8 @@ std::uint32_t PrioritySet::min() const {
 
 std::uint32_t PrioritySet::pop_min() {
   const std::uint32_t value = min();
-  erase(value);
+  --size_;
+  take_out(value, levels_, words_);
   return value;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
+#include "common/plan.h"
 
 namespace phub::wire {
 
@@ -22,8 +23,9 @@ inline constexpr std::uint32_t kVoteSlot = kSlotMask - 1;
 constexpr bool is_control(std::uint32_t slot) { return slot >= kVoteSlot; }
 
 // Of an answer: the chunk's update was left out, so that its parameters are those of the round
-// before. A job has fewer chunks than this (JobLimits::chunks_max).
+// before. A core's chunks have slots below it.
 inline constexpr std::uint32_t kSkippedBit = 1U << (kSlotBits - 1);
+static_assert(kMaxCoreChunks <= kSkippedBit);
 
 constexpr std::uint32_t immediate(std::uint32_t slot, std::uint32_t epoch) {
   return (epoch << kSlotBits) | (slot & kSlotMask);

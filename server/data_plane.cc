@@ -5,7 +5,6 @@
 
 #include "common/base/affinity.h"
 #include "common/transport/tcp/sealed_stream.h"
-#include "kernels/reduce.h"
 #include "server/core_cpus.h"
 #include "server/descriptor_limit.h"
 #include "server/pinned_data_plane.h"
@@ -90,10 +89,9 @@ void PinnedDataPlane::watch_events() {
 }
 
 Status PinnedDataPlane::create_job(const JobShape& shape) {
-  if (shape.workers == 0 || shape.workers > kernels::kMaxSources) {
+  if (shape.workers == 0 || shape.workers > kMaxWorkers) {
     return {Code::kInvalidArgument, "workers: " + std::to_string(shape.workers) +
-                                        " is not between 1 and " +
-                                        std::to_string(kernels::kMaxSources)};
+                                        " is not between 1 and " + std::to_string(kMaxWorkers)};
   }
   {
     const std::lock_guard lock(mutex_);

@@ -95,7 +95,7 @@ struct JobShape {
   std::uint32_t tenant_id = 0;  // 0: the default tenant
   std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
   std::uint32_t epoch = 1;
-  std::uint32_t workers = 1;  // at most kernels::kMaxSources
+  std::uint32_t workers = 1;  // at most kMaxWorkers
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;

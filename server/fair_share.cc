@@ -89,7 +89,7 @@ void FairShare::rest(Flow& flow) {
   if (!tenant.awake.empty()) return;
   tenant.credit = std::min<std::int64_t>(tenant.credit, 0);
   leave_circle(turns_, turn_, &tenant);
-  if (std::int64_t{tenant.weight} == heaviest_) weigh();
+  if (heaviest_ > 1 && std::int64_t{tenant.weight} == heaviest_) weigh();
 }
 
 FairShare::Flow* FairShare::next() {

@@ -13,6 +13,7 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "kernels/lars.h"
+#include "server/worker_sets.h"
 
 namespace phub::server {
 
@@ -50,7 +51,7 @@ struct HeldSums {
   };
   struct Votes {
     std::uint64_t round = 0;   // that they are for: so many rounds each of its chunks has behind it
-    std::uint64_t voters = 0;  // bit per worker
+    std::uint32_t voters = 0;  // so many have voted
     bool decided = false;      // all have voted
     bool overflow = false;     // one of them said so
     float loss_scale = 1.0F;   // all of them
@@ -67,6 +68,7 @@ struct HeldSums {
   std::vector<std::uint32_t> key_of_run;     // lars
   std::vector<bool> finite;                  // by slot, else: the held sum
   Votes votes;
+  WorkerSets voters{1, 0};  // one set: who has voted in this round
   DueGroups due;
   std::uint32_t updated = 0;            // chunks of the first due group that are done
   std::size_t sums = 0;                 // held now

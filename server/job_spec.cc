@@ -7,7 +7,6 @@
 #include <unordered_set>
 
 #include "common/base/visible.h"
-#include "kernels/reduce.h"
 
 namespace phub::server {
 namespace {
@@ -167,9 +166,8 @@ LarsOptions lars_of(const JobSpec& spec) {
 
 Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_name("name", spec.name, limits));
-  if (spec.workers == 0 || spec.workers > kernels::kMaxSources) {
-    return invalid("workers: {}, allowed are 1 to {}", spec.workers,
-                   std::size_t{kernels::kMaxSources});
+  if (spec.workers == 0 || spec.workers > kMaxWorkers) {
+    return invalid("workers: {}, allowed are 1 to {}", spec.workers, kMaxWorkers);
   }
   if (spec.chunk_bytes < limits.chunk_bytes_min || spec.chunk_bytes > limits.chunk_bytes_max ||
       spec.chunk_bytes % kChunkAlignment != 0) {

@@ -38,6 +38,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   // a sum of 16-bit pushes is being started. A sum that is held takes the place of its pushes.
   const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
   PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, staging_buffer_bytes(shape)));
+  shard->arrived_ = WorkerSets(shard->chunks_.size(), shape.workers);
   shard->staging_budget_ = staging_budget(shape);
   shard->connections.resize(shape.workers);
   shard->contributions_.resize(shard->chunks_.size() * shape.workers);
@@ -101,12 +102,10 @@ Outcome Shard::arrive(const Push& push) {
   if (push.slot >= chunks_.size()) return refuse(Outcome::kUnknownChunk);
   if (push.bytes != push_bytes(push.slot)) return refuse(Outcome::kBadLength);
   ChunkState& chunk = chunks_[push.slot];
-  const std::uint64_t bit = 1ULL << push.worker;
-  if ((chunk.arrived & bit) != 0) return refuse(Outcome::kDuplicate);
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (buffers_->free() == 0) return refuse(Outcome::kDuplicate);
+  if (!arrived_.insert(push.slot, push.worker)) return refuse(Outcome::kDuplicate);
 
-  chunk.arrived |= bit;
   worker_counters[push.worker].pushes.add(1);
   worker_counters[push.worker].bytes_received.add(push.bytes);
   if (push.worker == 0) chunk.hyper = *push.hyper;
@@ -118,8 +117,10 @@ Outcome Shard::arrive(const Push& push) {
   ++chunk.count;
   if (chunk.count < workers_) {
     fold(chunk, contributions);
+    if (workers_ > kernels::kMaxSources) fold_in_place(chunk, contributions);
     return Outcome::kAccepted;
   }
+  if (workers_ > kernels::kMaxSources) fold_many(chunk, contributions);
   ++gathered_;
   if (held_ != nullptr) return hold(push.slot);
   copy_if_due(chunk);
@@ -168,6 +169,49 @@ void Shard::fold(ChunkState& chunk, Contribution* contributions) {
     }
     next = {};
     ++chunk.folded;
+  }
+}
+
+// Of a job with more workers than the kernels take sources: pushes in place are added up as soon as
+// so many follow each other, for the last push is not to bring the work of all of them.
+void Shard::fold_in_place(ChunkState& chunk, Contribution* contributions) {
+  constexpr std::uint32_t kAtOnce = kernels::kMaxSources / 2;
+  if (workers_ - chunk.folded < kAtOnce) return;
+  const Contribution* const first = contributions + chunk.folded;
+  const bool are_there = std::all_of(first, first + kAtOnce,
+                                     [](const Contribution& push) { return push.data != nullptr; });
+  if (are_there) add_up(chunk, contributions, kAtOnce);
+}
+
+// Leaves no more than the kernels take sources.
+void Shard::fold_many(ChunkState& chunk, Contribution* contributions) {
+  while (workers_ - chunk.folded + 1 > kernels::kMaxSources) {
+    const auto more = static_cast<std::uint32_t>(kernels::kMaxSources - 1);
+    add_up(chunk, contributions, std::min(more, workers_ - chunk.folded));
+  }
+}
+
+// Adds the next so many contributions to the chunk's sum, which is fp32 then. In their order, so it
+// has the bits of one pass over all. REQUIRES: they are there; fewer than kMaxSources.
+void Shard::add_up(ChunkState& chunk, Contribution* contributions, std::uint32_t count) {
+  std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
+  std::size_t filled = 0;
+  if (chunk.sum != nullptr) sources[filled++] = {chunk.sum, chunk.sum_type};
+  for (std::uint32_t i = chunk.folded; i < chunk.folded + count; ++i) {
+    sources[filled++] = {contributions[i].data, wire_type_};
+  }
+  const bool is_wide = chunk.sum != nullptr && chunk.sum_type == DataType::kFloat32;
+  std::byte* const out = is_wide ? chunk.sum : take_buffer();
+  kernels::update({.sources = {sources.data(), filled},
+                   .elements = chunk.elements,
+                   .parameters = reinterpret_cast<float*>(out)});
+  if (chunk.sum != nullptr && !is_wide) give_buffer(chunk.sum);
+  chunk.sum = out;
+  chunk.sum_type = DataType::kFloat32;
+  for (; count > 0; --count, ++chunk.folded) {
+    Contribution& added = contributions[chunk.folded];
+    if (added.staged) give_buffer(added.data);
+    added = {};
   }
 }
 
@@ -225,7 +269,7 @@ void Shard::publish(const ChunkState& chunk) {
 void Shard::reset(ChunkState& chunk) {
   chunk.count = 0;
   chunk.folded = 0;
-  chunk.arrived = 0;
+  arrived_.clear(static_cast<std::size_t>(&chunk - chunks_.data()));
   chunk.sum = nullptr;
   if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.elements);
   ++chunk.rounds;

@@ -28,6 +28,7 @@
 #include "server/job_memory.h"
 #include "server/ready_list.h"
 #include "server/round_times.h"
+#include "server/worker_sets.h"
 
 namespace phub::server {
 
@@ -178,14 +179,13 @@ class Shard : public FairShare::Flow {
     std::uint32_t elements = 0;
     std::uint32_t first_run = 0;
     std::uint32_t run_count = 0;
-    std::uint32_t count = 0;    // pushes of this round
-    std::uint32_t folded = 0;   // contributions [0, folded) are in `sum`
-    bool initialised = false;   // the first round of a rule with parameters is over
-    std::uint64_t arrived = 0;  // bit per worker
-    std::uint64_t rounds = 0;   // that are behind it
-    bool copied = false;        // into copy_
-    bool skipped = false;       // the last update was left out, or a part of it
-    std::byte* sum = nullptr;   // a staging buffer
+    std::uint32_t count = 0;   // pushes of this round
+    std::uint32_t folded = 0;  // contributions [0, folded) are in `sum`
+    bool initialised = false;  // the first round of a rule with parameters is over
+    std::uint64_t rounds = 0;  // that are behind it
+    bool copied = false;       // into copy_
+    bool skipped = false;      // the last update was left out, or a part of it
+    std::byte* sum = nullptr;  // a staging buffer
     DataType sum_type = DataType::kFloat32;
     Hyper hyper;  // of this round
   };
@@ -194,6 +194,9 @@ class Shard : public FairShare::Flow {
   void add_chunk(const JobShape& shape, const Chunk& chunk);
   Outcome initialise(ChunkState& chunk, const Push& push);
   void fold(ChunkState& chunk, Contribution* contributions);
+  void fold_in_place(ChunkState& chunk, Contribution* contributions);
+  void fold_many(ChunkState& chunk, Contribution* contributions);
+  void add_up(ChunkState& chunk, Contribution* contributions, std::uint32_t count);
   void finish(ChunkState& chunk, Contribution* contributions);
   std::size_t sources_of(const ChunkState& chunk, const Contribution* contributions,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
@@ -229,6 +232,7 @@ class Shard : public FairShare::Flow {
   std::size_t staging_budget_ = 0;  // buffers
   std::uint64_t gathered_ = 0;      // chunks whose last push has come, of all rounds
   std::vector<ChunkState> chunks_;
+  WorkerSets arrived_;  // by slot: whose pushes of this round are there
   std::vector<DecayRun> runs_;
   std::unique_ptr<HeldSums> held_;           // null: updates are made with the last push
   std::vector<Contribution> contributions_;  // [chunk][position]

@@ -15,6 +15,7 @@ void Shard::create_held(const JobShape& shape, std::uint32_t core) {
   held_ = std::make_unique<HeldSums>();
   HeldSums& held = *held_;
   held.scale = shape.loss_scale;
+  held.voters = WorkerSets(1, shape.workers);
   held.has_norms = shape.rule == RuleKind::kLars;
   held.lars = shape.lars;
   held.finite.assign(chunks_.size(), true);
@@ -115,15 +116,13 @@ VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   const bool is_scale = std::isfinite(vote.loss_scale) && vote.loss_scale > 0.0F;
   if (!is_scale || vote.overflow > 1) return VoteOutcome::kMalformed;
   HeldSums::Votes& votes = held_->votes;
-  const std::uint64_t bit = 1ULL << worker;
-  if ((votes.voters & bit) != 0) return VoteOutcome::kDuplicate;
+  if (held_->voters.contains(0, worker)) return VoteOutcome::kDuplicate;
   if (votes.voters != 0 && vote.loss_scale != votes.loss_scale) return VoteOutcome::kOtherScale;
   votes.loss_scale = vote.loss_scale;
-  votes.voters |= bit;
+  held_->voters.insert(0, worker);
+  ++votes.voters;
   votes.overflow = votes.overflow || vote.overflow != 0;
-  if (static_cast<std::uint32_t>(std::popcount(votes.voters)) < workers_) {
-    return VoteOutcome::kAccepted;
-  }
+  if (votes.voters < workers_) return VoteOutcome::kAccepted;
   votes.decided = true;
   for (std::uint32_t index = 0; index < held_->groups.size(); ++index) {
     if (is_due(held_->groups[index])) held_->due.push(index);
@@ -238,6 +237,7 @@ void Shard::end_chunk_of_round() {
   if (--votes.chunks_left > 0) return;
   if (votes.overflow) rounds_skipped.add(1);
   votes = {.round = votes.round + 1, .chunks_left = chunks()};
+  held_->voters.clear(0);
 }
 
 }  // namespace phub::server

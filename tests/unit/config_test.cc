@@ -120,7 +120,7 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
       {"servers: \"a:1\"\nservers: \"b:0\"", "w.textproto:2:1: servers:", "port 0"},
       {"servers: \"a:1\"\nservers: \"a:1\"", "w.textproto:2:1: servers:", "listed twice"},
       {"job: \"\"", "w.textproto:1:1: job:", "1 to 256"},
-      {"workers: 65", "w.textproto:1:1: workers: 65", "1 to 64"},
+      {"workers: 1025", "w.textproto:1:1: workers: 1025", "1 to 1024"},
       {"workers: 2 worker_index: 2", "w.textproto:1:12: worker_index: 2", "-1 to 1"},
       {"transport: \"rdma\"", "w.textproto:1:1: transport:", "auto, shm, tcp"},
       {"wire_type: \"fp1\"", "w.textproto:1:1: wire_type:", "did you mean \"fp16\"?"},

@@ -93,7 +93,7 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"name:", [](JobSpec& s) { s.name = std::string(257, 'x'); }},
       {"name:", [](JobSpec& s) { s.name = "a\nb"; }},
       {"workers:", [](JobSpec& s) { s.workers = 0; }},
-      {"workers:", [](JobSpec& s) { s.workers = 65; }},
+      {"workers:", [](JobSpec& s) { s.workers = 1025; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 1000; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 2048; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 8 << 20; }},

@@ -347,6 +347,30 @@ TEST_CASE("a plan that cannot be made names the field") {
                 "core_load_bytes");
 }
 
+TEST_CASE("a core gets no more chunks than it has slots") {
+  const PlanInput input{.key_elements = {(std::uint64_t{kMaxCoreChunks} + 1) * 16},
+                        .chunk_bytes = 64,
+                        .cores_per_server = {1}};
+  check_refused(input, "key_elements[0]");
+}
+
+// By arithmetic: a worker's and a chunk's 16 bytes (plan.h) beside the chunk.
+TEST_CASE("a model of 400 GB and 1,024 workers fits two servers, bookkeeping included") {
+  PlanInput input{.key_elements = std::vector<std::uint64_t>(100, 1'000'000'000),
+                  .chunk_bytes = 1 << 20,
+                  .cores_per_server = {16, 16}};
+  const Plan plan = *make_plan(input);
+  CHECK(plan.arena_elements * sizeof(float) >= 400'000'000'000);
+  for (const auto& server : plan.core_chunks) {
+    std::uint64_t chunks = 0;
+    for (const auto& core : server) {
+      CHECK(core.size() < kMaxCoreChunks);
+      chunks += core.size();
+    }
+    CHECK(static_cast<double>(chunks) * kMaxWorkers * 16 < 0.02 * 200e9);
+  }
+}
+
 TEST_CASE("sizes that would overflow or exhaust memory are refused before anything is allocated") {
   const std::uint64_t huge = GENERATE(UINT64_MAX, UINT64_MAX / 4, UINT64_MAX / 4 + 2,
                                       std::uint64_t{1} << 62, std::uint64_t{1} << 48);

@@ -1,0 +1,64 @@
+// Jobs with more workers than the kernels take sources, and than a word has bits.
+#include <catch2/catch.hpp>
+
+#include "tests/support/shard_rig.h"
+
+namespace phub::testing {
+namespace {
+
+void expect_rounds(ShardRig& rig, bool votes, std::mt19937& random) {
+  RuleSpecification specification(rig.shape);
+  specification.initialise(noise(0));
+  rig.push_all(random, noise(0));
+  REQUIRE(rig.completed == rig.shard->chunks());
+  for (std::uint32_t round = 1; round < 4; ++round) {
+    rig.completed = 0;
+    rig.push_all(random, noise(round));
+    for (std::uint32_t w = 0; votes && w < rig.shape.workers; ++w) {
+      const bool is_last = w + 1 == rig.shape.workers;
+      CHECK(rig.shard->vote(w, {.loss_scale = 1.0F, .overflow = 0}) ==
+            (is_last ? server::VoteOutcome::kReleasable : server::VoteOutcome::kAccepted));
+      if (!is_last) {
+        CHECK(rig.shard->vote(w, {.loss_scale = 1.0F, .overflow = 0}) ==
+              server::VoteOutcome::kDuplicate);
+      }
+    }
+    rig.release_all();
+    specification.round(rig.shape.hyper, 1.0F, noise(round));
+    REQUIRE(rig.completed == rig.shard->chunks());
+    REQUIRE(rig.agrees(specification));
+    REQUIRE(rig.shard->buffers_in_use() == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sums of very many workers have the specification's bits, in place or staged") {
+  std::mt19937 random(51);
+  for (const std::uint32_t workers : {64U, 65U, 127U, 128U, 1024U}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      CAPTURE(workers, name_of(type));
+      ShardRig rig(held_shape(RuleKind::kMomentum, workers, type));
+      expect_rounds(rig, false, random);
+    }
+  }
+}
+
+TEST_CASE("very many workers vote once each") {
+  std::mt19937 random(52);
+  for (const std::uint32_t workers : {65U, 1024U}) {
+    server::JobShape shape = held_shape(RuleKind::kMomentum, workers, DataType::kFloat32);
+    shape.loss_scale.kind = LossScaling::kVoted;
+    ShardRig rig(shape);
+    expect_rounds(rig, true, random);
+  }
+}
+
+TEST_CASE("a worker beyond the first word of them pushes a chunk once in a round") {
+  ShardRig rig(held_shape(RuleKind::kMomentum, 1024, DataType::kFloat32));
+  CHECK(rig.push(1023, 0, true, noise(0)) == server::Outcome::kAccepted);
+  CHECK(rig.push(1023, 0, true, noise(0)) == server::Outcome::kDuplicate);
+  CHECK(rig.push(1023 - 64, 0, true, noise(0)) == server::Outcome::kAccepted);
+}
+
+}  // namespace phub::testing
