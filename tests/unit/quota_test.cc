@@ -143,7 +143,7 @@ TEST_CASE("the buffer of each encrypted connection counts as its tenant's memory
     bytes[encrypts ? 1 : 0] = f.table.usage_of("red").memory_bytes;
     REQUIRE(f.table.close({"red", "a"}).ok());
     f.table.reap();
-    spec.workers = 24;
+    spec.workers = 40;
     const Status refused = f.ready(f.join(spec, -1, "red").value(), spec);
     CHECK(refused.code() == Code::kResourceExhausted);
     CHECK_THAT(refused.message(), Contains("quota of 36 MiB"));
