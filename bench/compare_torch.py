@@ -18,6 +18,12 @@ machine gives a narrow spread; the default takes about a minute.
     bench/compare_torch.py --threads 2 --types bf16 --blocks 10
     bench/compare_torch.py --model resnet56 --batch 128 --json
 
+--kernels times phub-worker with several of its ways to choose kernels, in the same blocks. Its
+measured choice is made before the first block; with any other, steps should be no more than 3 %
+faster (the column "faster": how much faster than with the first in the list, in the median).
+
+    bench/compare_torch.py --kernels measured,own,onednn,blocked
+
 Exit status: 0, 1 something failed, 2 wrong usage.
 """
 
@@ -116,10 +122,10 @@ class Torch:
         self.child.wait()
 
 
-def phub_seconds(arguments, kind: str, threads: int) -> float:
+def phub_seconds(arguments, kind: str, threads: int, kernels: str, steps: int) -> float:
     command = [str(arguments.worker), "bench", arguments.model, "--compute-type", kind, "--batch",
-               str(arguments.batch), "--threads", str(threads), "--steps", str(arguments.steps),
-               "--json"]
+               str(arguments.batch), "--threads", str(threads), "--steps", str(steps),
+               "--kernels", kernels, "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -131,15 +137,17 @@ def phub_seconds(arguments, kind: str, threads: int) -> float:
 
 
 def compare(arguments, kind: str, threads: int, torch: Torch) -> list[dict[str, float]]:
-    """Seconds of a step in each block, by mode; phub-worker's as "phub"."""
+    """Seconds of a step in each block, by mode; phub-worker's by its kernels' rule."""
+    for kernels in arguments.kernels:  # what is measured is remembered
+        phub_seconds(arguments, kind, threads, kernels, 1)
     blocks = []
     for block in range(arguments.blocks):
-        order = ["phub", *MODES[kind]]
+        order = [*arguments.kernels, *MODES[kind]]
         turn = block % len(order)
         times = {}
         for mode in order[turn:] + order[:turn]:
-            if mode == "phub":
-                times[mode] = phub_seconds(arguments, kind, threads)
+            if mode in arguments.kernels:
+                times[mode] = phub_seconds(arguments, kind, threads, mode, arguments.steps)
             else:
                 times[mode] = torch.seconds(mode, arguments.steps)
         blocks.append(times)
@@ -149,27 +157,31 @@ def compare(arguments, kind: str, threads: int, torch: Torch) -> list[dict[str, 
     return blocks
 
 
-def summary(arguments, kind: str, threads: int, blocks: list[dict[str, float]]) -> dict:
+def summary(arguments, kind: str, threads: int, kernels: str,
+            blocks: list[dict[str, float]]) -> dict:
     rate = {mode: arguments.batch / statistics.median(times[mode] for times in blocks)
             for mode in blocks[0]}
     best = max(MODES[kind], key=lambda mode: rate[mode])
-    ratios = [times[best] / times["phub"] for times in blocks]
+    ratios = [times[best] / times[kernels] for times in blocks]
+    faster = [times[arguments.kernels[0]] / times[kernels] - 1 for times in blocks]
     return {"bench": "compare_torch", "model": arguments.model, "batch": arguments.batch,
-            "type": kind, "threads": threads, "blocks": arguments.blocks, "steps": arguments.steps,
+            "type": kind, "threads": threads, "kernels": kernels, "blocks": arguments.blocks, "steps": arguments.steps,
             "images_per_second": {mode: round(value, 1) for mode, value in rate.items()},
             "torch_mode": best, "ratio": {"median": statistics.median(ratios),
-                                          "min": min(ratios), "max": max(ratios)}}
+                                          "min": min(ratios), "max": max(ratios)},
+            "faster_than_first_percent": 100 * statistics.median(faster)}
 
 
 def print_table(rows: list[dict]) -> None:
-    print(f"{'type':<5} {'threads':>7} {'phub images/s':>14} {'PyTorch':>8} {'mode':<13} "
-          f"{'ratio':>6} {'[min .. max]':>15}  other modes")
+    print(f"{'type':<5} {'threads':>7} {'kernels':<8} {'faster':>7} {'phub images/s':>14} "
+          f"{'PyTorch':>8} {'mode':<13} {'ratio':>6} {'[min .. max]':>15}  other modes")
     for row in rows:
         rates, ratio = row["images_per_second"], row["ratio"]
         others = ", ".join(f"{mode} {value:.0f}" for mode, value in rates.items()
-                           if mode not in ("phub", row["torch_mode"]))
+                           if mode in MODES[row["type"]] and mode != row["torch_mode"])
         spread = f"[{ratio['min']:.2f} .. {ratio['max']:.2f}]"
-        print(f"{row['type']:<5} {row['threads']:>7} {rates['phub']:>14.0f} "
+        print(f"{row['type']:<5} {row['threads']:>7} {row['kernels']:<8} "
+              f"{row['faster_than_first_percent']:>5.1f} % {rates[row['kernels']]:>14.0f} "
               f"{rates[row['torch_mode']]:>8.0f} {row['torch_mode']:<13} "
               f"{ratio['median']:>6.2f} {spread:>15}  {others}")
 
@@ -196,6 +208,9 @@ def parse_arguments() -> argparse.Namespace:
                         help="compute threads of both, a list (default 1,2)")
     parser.add_argument("--types", type=words_of("fp32|bf16"), default=["fp32", "bf16"],
                         help="compute types, a list (default fp32,bf16)")
+    parser.add_argument("--kernels", type=words_of("measured|own|onednn|blocked"),
+                        default=["measured"],
+                        help="how phub-worker chooses kernels, a list (default measured)")
     parser.add_argument("--blocks", type=int, default=6, help="turns of each (default 6)")
     parser.add_argument("--steps", type=int, default=8, help="timed steps of a turn (default 8)")
     parser.add_argument("--json", action="store_true", help="a JSON object for each row")
@@ -218,7 +233,8 @@ def main() -> None:
         torch = Torch(arguments, threads)
         for kind in arguments.types:
             blocks = compare(arguments, kind, threads, torch)
-            rows.append(summary(arguments, kind, threads, blocks) | {"torch": version})
+            rows += [summary(arguments, kind, threads, kernels, blocks) | {"torch": version}
+                     for kernels in arguments.kernels]
         torch.close()
     if sys.stderr.isatty():
         print("\r" + " " * 60 + "\r", end="", file=sys.stderr)

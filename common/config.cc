@@ -14,6 +14,7 @@
 #include <iterator>
 #include <vector>
 
+#include "common/base/whole_file.h"
 #include "common/config_check.h"
 
 namespace phub {
@@ -162,6 +163,7 @@ Result<std::string> read_file(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) {
     return Status(Code::kInvalidArgument, path + ": is a directory; give a .textproto file");
   }
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) {
@@ -196,7 +198,7 @@ Result<ServerConfig> load_server_config(const std::string& path) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   PHUB_ASSIGN_OR_RETURN(ServerConfig config, parse_server_config(text, path));
   if (config.has_security()) {
-    for (const char* const field : {"ca", "certificate", "key"}) {
+    for (const char* const field : {"ca", "certificate", "key", "crl_folder"}) {
       make_relative_to(path, field, *config.mutable_security());
     }
   }

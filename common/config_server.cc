@@ -52,6 +52,9 @@ void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& 
                   "is missing: TLS needs ca, certificate and key; `phubctl pki init` makes them");
   }
   check.unused_unless(has_tls, "client_certificates", "without ca, certificate and key");
+  const bool asks_clients = has_tls && security.client_certificates() != "none";
+  check.unused_unless(asks_clients, "crl_folder", "where clients show no certificates");
+  check.in_range("connection_age_ms", security.connection_age_ms(), 1000U, 24 * kHourMs);
   check.require(!has_tls || !security.allow_plaintext(), "allow_plaintext",
                 "contradicts ca, certificate and key; remove it");
   const auto address = parse_address(config.control_address());
@@ -62,7 +65,7 @@ void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& 
       "certificate and key (`phubctl pki init` makes them), or remove it");
   check.require(security.tokens() != "required" || !config.state_folder().empty(), "tokens",
                 "\"required\" needs state_folder: tokens are kept there, and the first admin token "
-                "is written to it; set state_folder, or tokens: \"off\"");
+                "is written to it; set state_folder (--state), or tokens: \"off\" (--tokens off)");
   parent.absorb(check);
 }
 
@@ -74,7 +77,7 @@ void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
                 fmt::format("{} can be reached from other hosts, and without TLS everybody there "
                             "could administer this server; give security {{ ca certificate key }} "
                             "(`phubctl pki init` makes them), or say security {{ allow_plaintext: "
-                            "true }} (--allow-plaintext)",
+                            "true }} (--allow-plaintext, and --tokens for who may call)",
                             config.control_address()));
 }
 
@@ -92,6 +95,7 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
   check.unused_unless(config.has_http_address(), "http_allow_plaintext",
                       "because there is no http_address");
+  check.unused_unless(config.has_http_address(), "http_hosts", "because there is no http_address");
   check_cores(config, check);
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {

@@ -13,6 +13,7 @@ namespace phub {
 namespace {
 
 constexpr std::uint32_t kWorkersMax = 64;
+constexpr std::uint32_t kChunkKibMin = 4;  // what servers take
 constexpr std::uint32_t kChunkKibMax = 4096;
 constexpr std::uint32_t kDayMs = 24U * 3600 * 1000;
 constexpr std::size_t kNameCharsMax = 256;
@@ -226,7 +227,7 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
                 "gpu_direct: \"auto\"");
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
-  check.in_range("chunk_kib", config.chunk_kib(), 1U, kChunkKibMax);
+  check.in_range("chunk_kib", config.chunk_kib(), kChunkKibMin, kChunkKibMax);
   check.in_range("timeout_ms", config.timeout_ms(), 1U, kDayMs);
   check.log_level("log_level", config.log_level());
 }

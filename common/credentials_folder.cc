@@ -1,9 +1,14 @@
 #include "common/credentials_folder.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <utility>
+
+#include "common/base/whole_file.h"
 
 namespace phub {
 
@@ -30,6 +35,7 @@ Result<CredentialFiles> find_credentials(const std::string& folder) {
 }
 
 Result<std::vector<std::string>> secret_lines(const std::string& path) {
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
   std::ifstream file(path);
   if (!file) return errno_status("cannot read " + path, Code::kNotFound);
   std::vector<std::string> lines;
@@ -43,7 +49,14 @@ Result<std::vector<std::string>> secret_lines(const std::string& path) {
 }
 
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  const std::string text(host);
+  in_addr four{};
+  if (::inet_pton(AF_INET, text.c_str(), &four) == 1) {
+    return (ntohl(four.s_addr) >> 24U) == IN_LOOPBACKNET;
+  }
+  in6_addr six{};
+  if (::inet_pton(AF_INET6, text.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
+  return host == "localhost";  // other names are whatever a name server says
 }
 
 Status check_secrecy(bool has_secret, bool is_plaintext, std::string_view host) {

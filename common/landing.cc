@@ -13,6 +13,13 @@ constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Cores of all servers: a worker has a connection to each.
+std::size_t connections_of(const Plan& plan) {
+  std::size_t connections = 0;
+  for (const auto& cores : plan.core_chunks) connections += cores.size();
+  return connections;
+}
+
 }  // namespace
 
 Landing make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
@@ -25,6 +32,28 @@ Landing make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
   }
   landing.bytes = round_up(landing.bytes, kPage);
   return landing;
+}
+
+Landing make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                            std::size_t element_bytes) {
+  Landing landing;
+  const std::uint64_t line = shared_line_offset(plan, server, core);
+  const std::uint64_t arena = wire::hyper_bytes(connections_of(plan)) - line;
+  for (const std::uint32_t id : plan.core_chunks[server][core]) {
+    landing.slots.push_back(arena + plan.chunks[id].arena_offset * element_bytes);
+  }
+  landing.bytes = shared_memory_bytes(plan, element_bytes) - line;
+  return landing;
+}
+
+std::uint64_t shared_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core) {
+  std::uint64_t connection = core;
+  for (std::uint32_t s = 0; s < server; ++s) connection += plan.core_chunks[s].size();
+  return connection * wire::kHyperStride;
+}
+
+std::uint64_t shared_memory_bytes(const Plan& plan, std::size_t element_bytes) {
+  return wire::hyper_bytes(connections_of(plan)) + plan.arena_elements * element_bytes;
 }
 
 }  // namespace phub

@@ -9,10 +9,12 @@
 #include <openssl/x509.h>
 
 #include <array>
-#include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <string_view>
+
+#include "common/base/whole_file.h"
 
 namespace phub {
 namespace {
@@ -25,47 +27,60 @@ struct Free {
   void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
   void operator()(BIO* bio) const { BIO_free(bio); }
-  void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using Certificate = std::unique_ptr<X509, Free>;
 using Key = std::unique_ptr<EVP_PKEY, Free>;
+using Bio = std::unique_ptr<BIO, Free>;
 
 Status invalid(const std::string& field, const std::string& what) {
   return {Code::kInvalidArgument, "security." + field + ": " + what};
 }
 
-Result<std::unique_ptr<std::FILE, Free>> open_file(const std::string& field,
-                                                   const std::string& path) {
-  std::unique_ptr<std::FILE, Free> file(std::fopen(path.c_str(), "re"));
-  if (file) return file;
-  return errno_status("security." + field + ": cannot read " + path, Code::kInvalidArgument);
+Bio bio_of(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-Result<std::string> read_text(const std::string& field, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return errno_status("security." + field + ": cannot read " + path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
+// A PEM file of a field.
+struct Pem {
+  std::string field;
+  std::string path;
+  std::string text = {};
 
-Result<Certificate> read_certificate(const std::string& field, const std::string& path) {
-  PHUB_ASSIGN_OR_RETURN(const auto file, open_file(field, path));
-  Certificate certificate(PEM_read_X509(file.get(), nullptr, nullptr, nullptr));
-  if (!certificate) {
-    return invalid(field, path + " has no certificate in PEM; `phubctl pki init` makes one");
+  static Result<Pem> read(const std::string& field, const std::string& path) {
+    const Status readable = check_readable_to_end(path);
+    if (!readable.ok()) return readable.with_context("security." + field);
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      return errno_status("security." + field + ": cannot read " + path, Code::kInvalidArgument);
+    }
+    return Pem{field, path, std::string(std::istreambuf_iterator<char>(file), {})};
   }
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0) {
-    return invalid(field, path + " has expired; `phubctl pki issue` makes another");
+
+  // The first certificate in it, which has not expired.
+  Result<Certificate> certificate() const {
+    Certificate found(PEM_read_bio_X509(bio_of(text).get(), nullptr, nullptr, nullptr));
+    if (!found) {
+      return invalid(field, path + " has no certificate in PEM; `phubctl pki init` makes one");
+    }
+    if (X509_cmp_current_time(X509_get0_notAfter(found.get())) < 0) {
+      return invalid(field, path + " has expired; `phubctl pki issue` makes another");
+    }
+    return found;
   }
-  return certificate;
+};
+
+std::int64_t expiry_of(const X509& certificate) {
+  tm time{};
+  return ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &time) == 1 ? ::timegm(&time) : 0;
 }
 
-Status check_pair(const TlsFiles& files) {
-  PHUB_ASSIGN_OR_RETURN(const Certificate own, read_certificate("certificate", files.certificate));
-  PHUB_ASSIGN_OR_RETURN(const auto file, open_file("key", files.key));
-  const Key key(PEM_read_PrivateKey(file.get(), nullptr, nullptr, nullptr));
-  if (!key) return invalid("key", files.key + " has no private key in PEM");
-  if (X509_check_private_key(own.get(), key.get()) != 1) {
-    return invalid("key", files.key + " is not the key of " + files.certificate);
+// Error: the key is not the certificate's.
+Status check_pair(const Pem& certificate, const Pem& key) {
+  PHUB_ASSIGN_OR_RETURN(const Certificate own, certificate.certificate());
+  const Key secret(PEM_read_bio_PrivateKey(bio_of(key.text).get(), nullptr, nullptr, nullptr));
+  if (!secret) return invalid("key", key.path + " has no private key in PEM");
+  if (X509_check_private_key(own.get(), secret.get()) != 1) {
+    return invalid("key", key.path + " is not the key of " + certificate.path);
   }
   return {};
 }
@@ -79,18 +94,33 @@ std::string subject_part(X509* certificate, int part) {
 
 }  // namespace
 
-Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(
-    const TlsFiles& files, bool require_client_certificate) {
-  if (files.empty()) return grpc::InsecureServerCredentials();
+Result<ServerTls> read_server_tls(const TlsFiles& files) {
   if (files.certificate.empty() || files.key.empty() || files.ca.empty()) {
     return invalid("ca, certificate, key", "a server needs all three, or none of them");
   }
-  PHUB_RETURN_IF_ERROR(check_pair(files));
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Certificate ca, read_certificate("ca", files.ca));
+  PHUB_ASSIGN_OR_RETURN(const Pem certificate, Pem::read("certificate", files.certificate));
+  PHUB_ASSIGN_OR_RETURN(const Pem key, Pem::read("key", files.key));
+  PHUB_RETURN_IF_ERROR(check_pair(certificate, key));
+  PHUB_ASSIGN_OR_RETURN(const Pem ca, Pem::read("ca", files.ca));
+  PHUB_ASSIGN_OR_RETURN(const Certificate signer, ca.certificate());
+  PHUB_ASSIGN_OR_RETURN(const Certificate own, certificate.certificate());
+  return ServerTls{.ca = ca.text,
+                   .certificate = certificate.text,
+                   .key = key.text,
+                   .ca_expires_unix_s = expiry_of(*signer),
+                   .certificate_expires_unix_s = expiry_of(*own)};
+}
+
+Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(const TlsFiles& files,
+                                                                    bool require_client_certificate,
+                                                                    const std::string& crl_folder) {
+  if (files.empty()) return grpc::InsecureServerCredentials();
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const ServerTls read, read_server_tls(files));
   grpc::experimental::TlsServerCredentialsOptions options(
       std::make_shared<FileWatcherCertificateProvider>(files.key, files.certificate, files.ca,
                                                        kReloadSeconds));
   options.watch_identity_key_cert_pairs();
+  if (!crl_folder.empty()) options.set_crl_directory(crl_folder);
   if (require_client_certificate) {
     options.watch_root_certs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -106,13 +136,16 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(const TlsF
   if (files.ca.empty()) {
     return invalid("ca", "is missing: without it the server cannot be told from another");
   }
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Certificate ca, read_certificate("ca", files.ca));
+  PHUB_ASSIGN_OR_RETURN(const Pem ca, Pem::read("ca", files.ca));
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Certificate signer, ca.certificate());
   grpc::SslCredentialsOptions options;
-  PHUB_ASSIGN_OR_RETURN(options.pem_root_certs, read_text("ca", files.ca));
+  options.pem_root_certs = ca.text;
   if (!files.key.empty()) {
-    PHUB_RETURN_IF_ERROR(check_pair(files));
-    PHUB_ASSIGN_OR_RETURN(options.pem_cert_chain, read_text("certificate", files.certificate));
-    PHUB_ASSIGN_OR_RETURN(options.pem_private_key, read_text("key", files.key));
+    PHUB_ASSIGN_OR_RETURN(const Pem certificate, Pem::read("certificate", files.certificate));
+    PHUB_ASSIGN_OR_RETURN(const Pem key, Pem::read("key", files.key));
+    PHUB_RETURN_IF_ERROR(check_pair(certificate, key));
+    options.pem_cert_chain = certificate.text;
+    options.pem_private_key = key.text;
   }
   return grpc::SslCredentials(options);
 }
@@ -122,8 +155,7 @@ std::optional<PeerCertificate> peer_certificate(const grpc::ServerContextBase& c
   if (identity == nullptr) return std::nullopt;
   const auto found = identity->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (found.empty()) return std::nullopt;
-  const std::unique_ptr<BIO, Free> bio(
-      BIO_new_mem_buf(found[0].data(), static_cast<int>(found[0].size())));
+  const Bio bio(BIO_new_mem_buf(found[0].data(), static_cast<int>(found[0].size())));
   const Certificate certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
   if (!certificate) return std::nullopt;
   return PeerCertificate{.unit = subject_part(certificate.get(), NID_organizationalUnitName),

@@ -1,4 +1,8 @@
-# Sourced: installs what a build and a test run need. Debian 12.
+# Sourced: installs what a build and a test run need, and says how they build. Debian 12.
+
+# What one checkout has compiled another one finds, wherever it lies.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
+
 build_packages=(
   build-essential ca-certificates ccache cmake git mold ninja-build pkg-config python3
   catch2 libboost-dev libcli11-dev libdnnl-dev libfmt-dev libgrpc++-dev libhwloc-dev libhwy-dev

@@ -28,14 +28,14 @@ class BufferPool {
 
   // Null when all are taken: the count is derived from an honest job's worst case.
   std::byte* take() {
-    if (free_.empty()) return nullptr;
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
-    if (index >= touched_) {
-      high_water_.add(index + 1 - touched_);
-      touched_ = index + 1;
+    if (!free_.empty()) {
+      const std::uint32_t index = free_.back();
+      free_.pop_back();
+      return memory_->data() + index * stride_;
     }
-    return memory_->data() + index * stride_;
+    if (touched_ == count_) return nullptr;
+    high_water_.add(1);
+    return memory_->data() + touched_++ * stride_;
   }
 
   void give(std::byte* buffer) {
@@ -44,21 +44,22 @@ class BufferPool {
     free_.push_back(static_cast<std::uint32_t>(offset / stride_));
   }
 
-  std::size_t free() const { return free_.size(); }
-  std::size_t in_use() const { return memory_->size() / stride_ - free_.size(); }
+  std::size_t free() const { return free_.size() + (count_ - touched_); }
+  std::size_t in_use() const { return touched_ - free_.size(); }
   // Bytes that were ever touched. Any thread.
   std::size_t touched_bytes() const { return high_water_.value() * stride_; }
 
  private:
   BufferPool(std::unique_ptr<Mapping> memory, std::size_t count, std::size_t stride)
-      : memory_(std::move(memory)), stride_(stride) {
-    for (std::size_t i = count; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+      : memory_(std::move(memory)), stride_(stride), count_(count) {
+    free_.reserve(count);
   }
 
   std::unique_ptr<Mapping> memory_;
   std::size_t stride_;
-  std::vector<std::uint32_t> free_;  // never grows beyond its first size
-  std::uint32_t touched_ = 0;
+  std::size_t count_;
+  std::vector<std::uint32_t> free_;  // that were used; its room, reserved, is for all
+  std::size_t touched_ = 0;          // buffers that were ever used
   Counter high_water_;
 };
 

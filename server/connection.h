@@ -23,7 +23,8 @@ struct Connection {
   Shard* shard;
   std::uint32_t worker;
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
-  // One-sided pushes: where they land, by slot.
+  // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
+  // core.
   std::byte* window = nullptr;
   std::shared_ptr<const Landing> landing;
   transport::Endpoint* endpoint = nullptr;
@@ -36,6 +37,8 @@ struct Connection {
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn
+  bool ready = false;                // in its shard's list of those with something to be read
+  Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with answers
   std::uint32_t gathered = 0;        // times that its answers were kept back to be more
   bool lost = false;

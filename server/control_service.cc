@@ -1,30 +1,37 @@
 #include "server/control_service.h"
 
-#include <fmt/format.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
-#include <cerrno>
 #include <fstream>
 #include <utility>
+#include <vector>
 
-#include "common/address.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
+#include "server/control_listener.h"
 #include "server/control_service_admin.h"
+#include "server/control_service_admin_calls.h"
+#include "server/control_service_callers.h"
 #include "server/control_service_rendezvous.h"
 #include "server/control_service_snapshots.h"
 #include "server/control_service_state.h"
+#include "server/control_service_threads.h"
+#include "server/descriptor_limit.h"
+#include "server/ticker.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace{1};
-constexpr int kThreadsMax = 512;  // a worker that waits for the start holds one
+constexpr int kHandshakeMs = 10'000;     // TLS, and the first words of HTTP/2
+constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
+// Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
+constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
+constexpr std::chrono::milliseconds kLateStartsInterval{50};
 
 std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -33,41 +40,12 @@ std::string boot_id() {
   return id;
 }
 
-// gRPC does not say why it could not listen, so the bind is tried again by hand.
-Status explain_bind_failure(const Address& address) {
-  const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(address.port);
-  if (const int error = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
-      error != 0) {
-    return {Code::kUnavailable,
-            fmt::format("{}: {}; is the host name right?", what, gai_strerror(error))};
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
-  const UniqueFd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  int error = socket.get() < 0 ? errno : 0;
-  if (error == 0 && bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0) error = errno;
-  switch (error) {
-    case EADDRINUSE:
-      return {Code::kAlreadyExists,
-              fmt::format("{}: the port is in use, perhaps by another phub-server; stop that one, "
-                          "or set control_address (--control) to another port, or to port 0 for "
-                          "a free one",
-                          what)};
-    case EADDRNOTAVAIL:
-      return {Code::kUnavailable,
-              fmt::format("{}: this machine has no such address; `ip address` shows those it has",
-                          what)};
-    case EACCES:
-      return {Code::kPermissionDenied,
-              fmt::format("{}: ports below 1024 need privileges; choose a higher one", what)};
-    default:
-      errno = error;
-      return error == 0 ? Status(Code::kUnavailable, what + "; try again") : errno_status(what);
-  }
+void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  // Callers connect again by themselves, and prove anew who they are. Calls in progress may end.
+  const auto age = static_cast<int>(options.connection_age.count());
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, age);
 }
 
 class GrpcControlService final : public ControlService {
@@ -75,52 +53,92 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.snapshotter, options.tenancy),
-        admin_(table, data_plane, options.waiting, options.tenancy),
-        snapshots_(table, options.snapshotter, options.tenancy) {}
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_),
+        admin_(table, data_plane, options.waiting, options.tenancy,
+               options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_calls_(admin_, threads_),
+        snapshots_(table, options.snapshotter, options.tenancy, threads_),
+        late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
+    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
     if (server_ == nullptr) return;
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
   }
 
-  Status listen(Address address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+  Status listen(const ControlServiceOptions& options) {
+    PHUB_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
+    const DescriptorShares shares = descriptor_shares();
+    PHUB_ASSIGN_OR_RETURN(listener_,
+                          ControlListener::create({.address = options.address,
+                                                   .silent_max = shares.control_silent,
+                                                   .strangers_max = shares.control_strangers,
+                                                   .known_max = shares.control_known}));
+    grpc::EnableDefaultHealthCheckService(true);
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(to_string(address), credentials, &port);
-    // Without this a second daemon would share the port silently.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
+    watchers.push_back(watch_callers([this](const std::string& peer) { listener_->know(peer); }));
+    builder.experimental().SetInterceptorCreators(std::move(watchers));
+    bound_connections(builder, options);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
-    builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
-    builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
     grpc::ResourceQuota quota("phub-control");
-    quota.SetMaxThreads(kThreadsMax);
+    quota.Resize(kBytesInWork);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnection);
+    // A window that grows with the link would let each stream hold megabytes that nobody reads.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.SetResourceQuota(quota);
     builder.RegisterService(&rendezvous_);
-    builder.RegisterService(&admin_);
+    builder.RegisterService(&admin_calls_);
     builder.RegisterService(&snapshots_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port <= 0) return explain_bind_failure(address);
-    address.port = static_cast<std::uint16_t>(port);
-    address_ = to_string(address);
+    if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
+    listener_->start([this](UniqueFd socket) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = socket.release();
+      connections_->HandleNewConnection(&connection);
+    });
     return {};
   }
 
-  std::string address() const override { return address_; }
+  std::string address() const override { return listener_->address(); }
+
+  void set_ready(bool is_ready) override {
+    server_->GetHealthCheckService()->SetServingStatus(is_ready);
+  }
 
   std::string state_json(const std::string& tenant) override {
     return server::state_json(admin_, table_, tenant);
   }
 
+  Status reload() override { return tls_ ? tls_->look() : Status(); }
+
+  std::vector<CertificateExpiry> certificates() const override {
+    return tls_ ? tls_->expiries() : std::vector<CertificateExpiry>();
+  }
+
  private:
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
+      const ControlServiceOptions& options) {
+    if (options.tls.empty()) return server_credentials({}, false);
+    PHUB_ASSIGN_OR_RETURN(tls_, TlsKeeper::create(options.tls, options.crl_folder));
+    return server_credentials(tls_->copies(), options.require_client_certificates,
+                              options.crl_folder);
+  }
+
   const JobTable& table_;
+  CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;
+  AdminCalls admin_calls_;
   SnapshotService snapshots_;
-  std::string address_;
+  const Ticker late_starts_;
+  std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
+  std::unique_ptr<ControlListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };
 
@@ -129,8 +147,6 @@ class GrpcControlService final : public ControlService {
 Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServiceOptions& options,
                                                                JobTable& table,
                                                                DataPlane& data_plane) {
-  Result<Address> address = parse_address(options.address);
-  if (!address) return address.error().with_context("control_address");
   const Offer offer{
       .cores = data_plane.cores(),
       .tcp_port = data_plane.tcp_port(),
@@ -140,9 +156,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
       .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
-  PHUB_ASSIGN_OR_RETURN(const auto credentials,
-                        server_credentials(options.tls, options.require_client_certificates));
-  PHUB_RETURN_IF_ERROR(service->listen(*address, credentials));
+  PHUB_RETURN_IF_ERROR(service->listen(options));
   return std::unique_ptr<ControlService>(std::move(service));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/tls_files.h"
@@ -14,6 +15,7 @@
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/tenancy.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 
@@ -23,6 +25,8 @@ struct ControlServiceOptions {
   std::string waiting = {};  // how cores wait, for people
   TlsFiles tls = {};         // none: plaintext
   bool require_client_certificates = true;
+  std::string crl_folder = {};  // revocations of clients' certificates; empty: none
+  std::chrono::milliseconds connection_age{3'600'000};  // the most; callers then connect again
   Tenancy* tenancy = nullptr;          // null: everybody may do everything; outlives the service
   Snapshotter* snapshotter = nullptr;  // null: no snapshots; outlives the service
 };
@@ -43,6 +47,11 @@ class ControlService {
   ControlService& operator=(const ControlService&) = delete;
 
   virtual std::string address() const = 0;  // with the port that was picked
+  // What the gRPC health service says of the server. Ready until it is told otherwise.
+  virtual void set_ready(bool is_ready) = 0;
+  // TlsKeeper::look and expiries; without TLS nothing.
+  virtual Status reload() = 0;
+  virtual std::vector<CertificateExpiry> certificates() const = 0;
 
   // PageState of proto/page.proto: what a page can show, of one tenant, or with "" of all. Any
   // thread.

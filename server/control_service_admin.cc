@@ -33,16 +33,17 @@ std::uint64_t resident_bytes() {
 }  // namespace
 
 AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-                           Tenancy* tenancy)
+                           Tenancy* tenancy, const SnapshotStore* snapshots)
     : table_(table),
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
+      snapshots_(snapshots),
       gate_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
 
-grpc::Status AdminService::CreateJob(grpc::ServerContext* context,
+grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
                                      const control::CreateJobRequest* request,
                                      control::CreateJobReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller,
@@ -62,7 +63,7 @@ grpc::Status AdminService::CreateJob(grpc::ServerContext* context,
                        create());
 }
 
-grpc::Status AdminService::ListJobs(grpc::ServerContext* context,
+grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
                                     const control::ListJobsRequest* request,
                                     control::ListJobsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -76,7 +77,7 @@ grpc::Status AdminService::ListJobs(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::InspectJob(grpc::ServerContext* context,
+grpc::Status AdminService::InspectJob(grpc::ServerContextBase* context,
                                       const control::InspectJobRequest* request,
                                       control::InspectJobReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -98,8 +99,8 @@ void AdminService::fill_timing(const JobView& view, control::JobInfo& message) c
   server::fill(view.counters, timing, *message.mutable_timing());
 }
 
-grpc::Status AdminService::Trace(grpc::ServerContext* context, const control::TraceRequest* request,
-                                 control::TraceReply* reply) {
+grpc::Status AdminService::Trace(grpc::ServerContextBase* context,
+                                 const control::TraceRequest* request, control::TraceReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
     return to_grpc(
@@ -116,7 +117,7 @@ grpc::Status AdminService::Trace(grpc::ServerContext* context, const control::Tr
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::CloseJob(grpc::ServerContext* context,
+grpc::Status AdminService::CloseJob(grpc::ServerContextBase* context,
                                     const control::CloseJobRequest* request,
                                     control::CloseJobReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller,
@@ -126,8 +127,8 @@ grpc::Status AdminService::CloseJob(grpc::ServerContext* context,
   return gate_.audited(caller, "job close", to_string(name), closed);
 }
 
-grpc::Status AdminService::Plan(grpc::ServerContext* context, const control::PlanRequest* request,
-                                control::PlanReply* reply) {
+grpc::Status AdminService::Plan(grpc::ServerContextBase* context,
+                                const control::PlanRequest* request, control::PlanReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
@@ -157,7 +158,7 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
   return last_shares_;
 }
 
-grpc::Status AdminService::Statistics(grpc::ServerContext* context,
+grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
                                       const control::StatisticsRequest* /*request*/,
                                       control::StatisticsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -207,8 +208,8 @@ void AdminService::fill_server(control::ServerInfo& server) {
   }
 }
 
-grpc::Status AdminService::Drain(grpc::ServerContext* context, const control::DrainRequest* request,
-                                 control::DrainReply* reply) {
+grpc::Status AdminService::Drain(grpc::ServerContextBase* context,
+                                 const control::DrainRequest* request, control::DrainReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
   const std::size_t jobs =
       table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());

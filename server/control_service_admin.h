@@ -1,6 +1,7 @@
-// The gRPC service Admin: what people and tools call.
+// What people and tools call: the gRPC service Admin, but for its threads
+// (control_service_admin_calls.h).
 //
-// Owned by the ControlService; gRPC calls it from its own threads.
+// Owned by the ControlService; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,52 +17,60 @@
 
 namespace phub::server {
 
-class AdminService final : public control::Admin::Service {
+class AdminService final {
  public:
   // `waiting` describes how the cores wait for work. `tenancy` null: everybody may do everything,
   // and there is the default tenant only.
   AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-               Tenancy* tenancy = nullptr);
+               Tenancy* tenancy = nullptr, const SnapshotStore* snapshots = nullptr);
 
-  grpc::Status CreateJob(grpc::ServerContext* context, const control::CreateJobRequest* request,
-                         control::CreateJobReply* reply) override;
-  grpc::Status ListJobs(grpc::ServerContext* context, const control::ListJobsRequest* request,
-                        control::ListJobsReply* reply) override;
-  grpc::Status InspectJob(grpc::ServerContext* context, const control::InspectJobRequest* request,
-                          control::InspectJobReply* reply) override;
-  grpc::Status CloseJob(grpc::ServerContext* context, const control::CloseJobRequest* request,
-                        control::CloseJobReply* reply) override;
-  grpc::Status Plan(grpc::ServerContext* context, const control::PlanRequest* request,
-                    control::PlanReply* reply) override;
-  grpc::Status Statistics(grpc::ServerContext* context, const control::StatisticsRequest* request,
-                          control::StatisticsReply* reply) override;
-  grpc::Status Trace(grpc::ServerContext* context, const control::TraceRequest* request,
-                     control::TraceReply* reply) override;
-  grpc::Status Drain(grpc::ServerContext* context, const control::DrainRequest* request,
-                     control::DrainReply* reply) override;
+  grpc::Status CreateJob(grpc::ServerContextBase* context, const control::CreateJobRequest* request,
+                         control::CreateJobReply* reply);
+  grpc::Status ListJobs(grpc::ServerContextBase* context, const control::ListJobsRequest* request,
+                        control::ListJobsReply* reply);
+  grpc::Status InspectJob(grpc::ServerContextBase* context,
+                          const control::InspectJobRequest* request,
+                          control::InspectJobReply* reply);
+  grpc::Status CloseJob(grpc::ServerContextBase* context, const control::CloseJobRequest* request,
+                        control::CloseJobReply* reply);
+  grpc::Status Plan(grpc::ServerContextBase* context, const control::PlanRequest* request,
+                    control::PlanReply* reply);
+  grpc::Status Statistics(grpc::ServerContextBase* context,
+                          const control::StatisticsRequest* request,
+                          control::StatisticsReply* reply);
+  grpc::Status Trace(grpc::ServerContextBase* context, const control::TraceRequest* request,
+                     control::TraceReply* reply);
+  grpc::Status Drain(grpc::ServerContextBase* context, const control::DrainRequest* request,
+                     control::DrainReply* reply);
 
   // In control_service_tenants.cc.
-  grpc::Status CreateTenant(grpc::ServerContext* context,
+  grpc::Status CreateTenant(grpc::ServerContextBase* context,
                             const control::CreateTenantRequest* request,
-                            control::CreateTenantReply* reply) override;
-  grpc::Status ListTenants(grpc::ServerContext* context, const control::ListTenantsRequest* request,
-                           control::ListTenantsReply* reply) override;
-  grpc::Status InspectTenant(grpc::ServerContext* context,
+                            control::CreateTenantReply* reply);
+  grpc::Status ListTenants(grpc::ServerContextBase* context,
+                           const control::ListTenantsRequest* request,
+                           control::ListTenantsReply* reply);
+  grpc::Status InspectTenant(grpc::ServerContextBase* context,
                              const control::InspectTenantRequest* request,
-                             control::InspectTenantReply* reply) override;
-  grpc::Status SetTenant(grpc::ServerContext* context, const control::SetTenantRequest* request,
-                         control::SetTenantReply* reply) override;
-  grpc::Status DeleteTenant(grpc::ServerContext* context,
+                             control::InspectTenantReply* reply);
+  grpc::Status SetTenant(grpc::ServerContextBase* context, const control::SetTenantRequest* request,
+                         control::SetTenantReply* reply);
+  grpc::Status DeleteTenant(grpc::ServerContextBase* context,
                             const control::DeleteTenantRequest* request,
-                            control::DeleteTenantReply* reply) override;
-  grpc::Status CreateToken(grpc::ServerContext* context, const control::CreateTokenRequest* request,
-                           control::CreateTokenReply* reply) override;
-  grpc::Status ListTokens(grpc::ServerContext* context, const control::ListTokensRequest* request,
-                          control::ListTokensReply* reply) override;
-  grpc::Status RevokeToken(grpc::ServerContext* context, const control::RevokeTokenRequest* request,
-                           control::RevokeTokenReply* reply) override;
-  grpc::Status ListAudit(grpc::ServerContext* context, const control::ListAuditRequest* request,
-                         control::ListAuditReply* reply) override;
+                            control::DeleteTenantReply* reply);
+  grpc::Status CreateToken(grpc::ServerContextBase* context,
+                           const control::CreateTokenRequest* request,
+                           control::CreateTokenReply* reply);
+  grpc::Status ListTokens(grpc::ServerContextBase* context,
+                          const control::ListTokensRequest* request,
+                          control::ListTokensReply* reply);
+  grpc::Status RevokeToken(grpc::ServerContextBase* context,
+                           const control::RevokeTokenRequest* request,
+                           control::RevokeTokenReply* reply);
+  grpc::Status ListAudit(grpc::ServerContextBase* context, const control::ListAuditRequest* request,
+                         control::ListAuditReply* reply);
+
+  const Gate& gate() const { return gate_; }
 
   // What Statistics answers to an observer, and what ListJobs adds to a job. Any thread.
   void fill_server(control::ServerInfo& server);
@@ -73,7 +82,7 @@ class AdminService final : public control::Admin::Service {
   Status delete_tenant(const control::DeleteTenantRequest& request);
   Status create_token(const control::CreateTokenRequest& request, control::CreateTokenReply& reply);
   // An error where there is no tenancy.
-  Result<Principal> admit_administrator(grpc::ServerContext* context, std::string_view action);
+  Result<Principal> admit_administrator(grpc::ServerContextBase* context, std::string_view action);
 
   // The share of the time since the last call that each core was busy; the last answer again when
   // that was just now.
@@ -83,6 +92,7 @@ class AdminService final : public control::Admin::Service {
   const DataPlane& data_plane_;
   const std::string waiting_;
   Tenancy* const tenancy_;
+  const SnapshotStore* const snapshots_;  // null: there are none
   const Gate gate_;
   const TimePoint started_;
 

@@ -7,24 +7,37 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/base/status.h"
 #include "common/rpc_status.h"
+#include "server/call_rates.h"
 #include "server/tenants/tenancy.h"
 
 namespace phub::server {
+
+// What a call's metadata say under `authorization`; empty: nothing.
+std::string_view authorization_of(const grpc::ServerContextBase& context);
+
+// Tells the caller that the same call may succeed a moment later. REQUIRES: before it is finished.
+void ask_to_try_again(grpc::ServerContextBase& context);
 
 class Gate {
  public:
   // `tenancy` null: everybody may do everything, and nothing is audited.
   explicit Gate(Tenancy* tenancy) : tenancy_(tenancy) {}
 
-  // Errors: kUnauthenticated, kPermissionDenied. A change that is denied is audited as `action`.
+  // Errors: kUnauthenticated, kPermissionDenied; kResourceExhausted where a tenant calls too often,
+  // joins apart. A change that is denied is audited as `action`.
   Result<Principal> admit(const grpc::ServerContextBase* context, Right right,
                           std::string_view action = {}) const;
+
+  // Whose calls this one counts with: a tenant's, or "" for administrators' and observers'.
+  // Nothing: its token is wrong. Does not write anything.
+  std::optional<std::string> payer_of(const grpc::ServerContextBase& context) const;
 
   // The outcome of a change, for the caller and for the audit log.
   grpc::Status audited(const Principal& caller, std::string_view action, std::string_view object,
@@ -34,7 +47,11 @@ class Gate {
   void count_refusal(const grpc::ServerContextBase* context, const std::string& what) const;
 
  private:
+  static constexpr double kCallsPerSecond = 50;
+  static constexpr double kBurst = 200;
+
   Tenancy* const tenancy_;
+  const std::unique_ptr<CallRates> rates_ = std::make_unique<CallRates>(kCallsPerSecond, kBurst);
 };
 
 }  // namespace phub::server

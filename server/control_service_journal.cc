@@ -13,17 +13,13 @@ Status StoredJobs::created(const SavedJob& job) {
   fill(job.spec, Keys::kIncluded, message);
   return store_.add_job({.id = job.id,
                          .epoch = job.epoch,
-                         .tenant = job.tenant,
+                         .tenant_id = job.tenant_id,
                          .spec = message.SerializeAsString(),
                          .nonce_hash = job.nonce_hash,
                          .snapshot = job.snapshot});
 }
 
-void StoredJobs::ended(std::uint64_t job_id) {
-  const Status removed = store_.remove_job(job_id);
-  if (removed.ok()) return;
-  spdlog::error("event=job_not_forgotten id={} reason=\"{}\"", job_id, removed.message());
-}
+Status StoredJobs::ended(std::uint64_t job_id) { return store_.remove_job(job_id); }
 
 Result<std::uint64_t> StoredJobs::reserve_ids(std::uint64_t count) {
   return store_.reserve_job_ids(count);
@@ -43,6 +39,7 @@ Result<std::vector<SavedJob>> StoredJobs::take() {
     }
     jobs.push_back({.id = job.id,
                     .epoch = job.epoch,
+                    .tenant_id = job.tenant_id,
                     .tenant = std::move(job.tenant),
                     .spec = std::move(*spec),
                     .nonce_hash = job.nonce_hash,

@@ -15,7 +15,7 @@ class StoredJobs final : public JobJournal {
   explicit StoredJobs(Store& store) : store_(store) {}
 
   Status created(const SavedJob& job) override;
-  void ended(std::uint64_t job_id) override;
+  Status ended(std::uint64_t job_id) override;
   Result<std::uint64_t> reserve_ids(std::uint64_t count) override;
 
   // Those of earlier processes, each in a new epoch. One that cannot be read is logged and left

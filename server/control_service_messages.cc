@@ -47,6 +47,22 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
 }  // namespace
 
 Result<JobSpec> spec_from(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_without_keys(message));
+  append(message.keys(), spec.keys);
+  return spec;
+}
+
+void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
+            std::vector<JobKey>& keys) {
+  for (const control::Key& key : messages) {
+    keys.push_back({.name = key.name(),
+                    .elements = key.elements(),
+                    .weight_decay = key.weight_decay(),
+                    .plain = key.plain()});
+  }
+}
+
+Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   PHUB_ASSIGN_OR_RETURN(const DataType wire_type, data_type_from(message.wire_type()));
   PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
   PHUB_ASSIGN_OR_RETURN(const LossScale loss_scale, loss_scale_from(message));
@@ -54,7 +70,7 @@ Result<JobSpec> spec_from(const control::JobSpec& message) {
       message.order() != control::ORDER_ARRIVAL) {
     return unknown_enumerator("order", message.order());
   }
-  JobSpec spec{
+  return JobSpec{
       .name = message.name(),
       .workers = message.workers(),
       .wire_type = wire_type,
@@ -67,14 +83,6 @@ Result<JobSpec> spec_from(const control::JobSpec& message) {
       .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
       .loss_scale = loss_scale,
       .keys = {}};
-  spec.keys.reserve(static_cast<std::size_t>(message.keys_size()));
-  for (const control::Key& key : message.keys()) {
-    spec.keys.push_back({.name = key.name(),
-                         .elements = key.elements(),
-                         .weight_decay = key.weight_decay(),
-                         .plain = key.plain()});
-  }
-  return spec;
 }
 
 std::string printable(std::string_view text, std::size_t chars_max) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/base/status.h"
 #include "proto/control.pb.h"
@@ -15,6 +16,9 @@
 namespace phub::server {
 
 Result<JobSpec> spec_from(const control::JobSpec& message);
+Result<JobSpec> spec_without_keys(const control::JobSpec& message);
+void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
+            std::vector<JobKey>& keys);
 
 enum class Keys : bool { kLeftOut, kIncluded };
 void fill(const JobSpec& spec, Keys keys, control::JobSpec& message);

@@ -3,13 +3,18 @@
 // Owned by the ControlService; gRPC calls it from its own threads.
 #pragma once
 
+#include <grpcpp/support/server_callback.h>
+
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "proto/control.grpc.pb.h"
 #include "server/control_service_gate.h"
+#include "server/control_service_threads.h"
 #include "server/job_table.h"
+#include "server/key_allowance.h"
 #include "server/snapshot/snapshotter.h"
 #include "server/token_bucket.h"
 
@@ -26,40 +31,58 @@ struct Offer {
   bool encrypts_data = false;  // the tcp streams
 };
 
-class RendezvousService final : public control::Rendezvous::Service {
+// Starts wait without a thread, and heartbeats for nothing: gRPC's few threads only look at the job
+// table. What takes long (joins compare a million keys, ready plans and makes memory) is left to
+// other threads.
+class RendezvousService final : public control::Rendezvous::CallbackService {
  public:
-  // `snapshotter` null: the server has no state folder.
-  RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy)
-      : table_(table), offer_(std::move(offer)), snapshotter_(snapshotter), gate_(tenancy) {}
+  // `snapshotter` null: the server has no state folder. `threads` outlives the calls.
+  RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy,
+                    CallThreads& threads)
+      : table_(table),
+        offer_(std::move(offer)),
+        snapshotter_(snapshotter),
+        gate_(tenancy),
+        threads_(threads) {}
 
-  grpc::Status Join(grpc::ServerContext* context, const control::JoinRequest* request,
-                    control::JoinReply* reply) override;
-  grpc::Status Ready(grpc::ServerContext* context, const control::ReadyRequest* request,
-                     control::ReadyReply* reply) override;
-  grpc::Status Start(grpc::ServerContext* context, const control::StartRequest* request,
-                     control::StartReply* reply) override;
-  grpc::Status Heartbeat(grpc::ServerContext* context, const control::HeartbeatRequest* request,
-                         control::HeartbeatReply* reply) override;
-  grpc::Status Leave(grpc::ServerContext* context, const control::LeaveRequest* request,
-                     control::LeaveReply* reply) override;
-  grpc::Status Snapshot(grpc::ServerContext* context, const control::SnapshotRequest* request,
-                        control::TakeReply* reply) override;
+  // In control_service_join.cc.
+  grpc::ServerReadReactor<control::JoinRequest>* Join(grpc::CallbackServerContext* context,
+                                                      control::JoinReply* reply) override;
+  grpc::ServerUnaryReactor* Ready(grpc::CallbackServerContext* context,
+                                  const control::ReadyRequest* request,
+                                  control::ReadyReply* reply) override;
+  grpc::ServerUnaryReactor* Start(grpc::CallbackServerContext* context,
+                                  const control::StartRequest* request,
+                                  control::StartReply* reply) override;
+  grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
+                                      const control::HeartbeatRequest* request,
+                                      control::HeartbeatReply* reply) override;
+  grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext* context,
+                                  const control::LeaveRequest* request,
+                                  control::LeaveReply* reply) override;
+  grpc::ServerUnaryReactor* Snapshot(grpc::CallbackServerContext* context,
+                                     const control::SnapshotRequest* request,
+                                     control::TakeReply* reply) override;
 
  private:
-  Status join(const grpc::ServerContext* context, const control::JoinRequest& request,
+  // Of one tenant's jobs: seven that have a million keys.
+  static constexpr std::uint64_t kKeyBytesOfTenant = std::uint64_t{1} << 30;
+
+  class JoinCall;
+  class WaitingStart;
+
+  Status join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
               control::JoinReply& reply);
-  // Whose job it is, or the ticket that says so.
-  Status admit(const grpc::ServerContext* context, const control::JoinRequest& request,
-               JoinArguments& arguments);
-  Status ready(const control::ReadyRequest& request);
-  Status start(grpc::ServerContext& context, const control::StartRequest& request,
-               control::StartReply& reply);
+  void fill_offer(control::JoinReply& reply) const;
+  void ready(const Identity& identity, const control::ReadyRequest& request, Answer answer);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   Status leave(const control::LeaveRequest& request);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
   Result<JobView> job_of(const control::SnapshotRequest& request);
-  Status snapshot(const grpc::ServerContext& context, const JobView& job,
-                  const control::SnapshotRequest& request, control::TakeReply& reply);
+  grpc::Status snapshot(const grpc::ServerContextBase& context, const JobView& job,
+                        const control::SnapshotRequest& request, control::TakeReply& reply);
+  Status take(const grpc::ServerContextBase& context, const JobView& job,
+              const control::SnapshotRequest& request, control::TakeReply& reply);
   // Whether a refusal of a member is audited: one a second, after a few at once, so that a worker
   // which asks for ever pushes nobody else's acts out of the log.
   bool audits_refusal();
@@ -68,6 +91,8 @@ class RendezvousService final : public control::Rendezvous::Service {
   const Offer offer_;
   Snapshotter* const snapshotter_;
   const Gate gate_;
+  CallThreads& threads_;
+  KeyAllowance keys_{kKeyBytesOfTenant};
   std::mutex refusals_mutex_;
   TokenBucket refusals_{1.0, 16.0, TokenBucket::Clock::now()};
 };

@@ -4,7 +4,9 @@
 #pragma once
 
 #include "proto/control.grpc.pb.h"
+#include "server/control_service_calls.h"
 #include "server/control_service_gate.h"
+#include "server/control_service_threads.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
 
@@ -15,34 +17,60 @@ struct WantedSnapshot {
   std::uint64_t round = 0;       // when it is over; 0: as soon as possible
   std::uint32_t timeout_ms = 0;  // how long to wait for it; 0: 30 s
   Asker asked_by = Asker::kAdministrator;
-  const grpc::ServerContext* call = nullptr;  // is given up when its caller is not there any more
+  const grpc::ServerContextBase* call =
+      nullptr;  // is given up when its caller is not there any more
 };
 
 // What both Snapshots.Take and a member of the job ask for. `snapshotter` as below.
 Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
                      const WantedSnapshot& wanted, control::TakeReply& reply);
 
-class SnapshotService final : public control::Snapshots::Service {
+// Take waits for a round of its job, on a thread that is none of gRPC's.
+class SnapshotService final : public control::Snapshots::CallbackService {
  public:
-  // `snapshotter` null: the server has no state folder, and says so.
-  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy)
-      : table_(table), snapshotter_(snapshotter), gate_(tenancy) {}
+  // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, CallThreads& threads)
+      : table_(table),
+        snapshotter_(snapshotter),
+        tenancy_(tenancy),
+        gate_(tenancy),
+        threads_(threads),
+        calls_(gate_, threads) {}
 
-  grpc::Status Take(grpc::ServerContext* context, const control::TakeRequest* request,
-                    control::TakeReply* reply) override;
-  grpc::Status List(grpc::ServerContext* context, const control::ListSnapshotsRequest* request,
-                    control::ListSnapshotsReply* reply) override;
-  grpc::Status Restore(grpc::ServerContext* context, const control::RestoreRequest* request,
-                       control::RestoreReply* reply) override;
+  grpc::ServerUnaryReactor* Take(grpc::CallbackServerContext* context,
+                                 const control::TakeRequest* request,
+                                 control::TakeReply* reply) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const control::ListSnapshotsRequest* request,
+                                 control::ListSnapshotsReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::list, request, reply);
+  }
+  grpc::ServerUnaryReactor* Restore(grpc::CallbackServerContext* context,
+                                    const control::RestoreRequest* request,
+                                    control::RestoreReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::restore, request, reply);
+  }
 
  private:
+  grpc::Status list(grpc::ServerContextBase* context, const control::ListSnapshotsRequest* request,
+                    control::ListSnapshotsReply* reply);
+  grpc::Status restore(grpc::ServerContextBase* context, const control::RestoreRequest* request,
+                       control::RestoreReply* reply);
+  void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
+                  control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
   Status take(const JobName& name, const WantedSnapshot& wanted, control::TakeReply& reply);
-  Status restore(const Principal& caller, const control::RestoreRequest& request,
-                 control::RestoreReply& reply);
+  Status restore_for(const Principal& caller, const control::RestoreRequest& request,
+                     control::RestoreReply& reply);
+
+  Result<std::string> tenant_of(const SnapshotHead& head, std::optional<std::uint32_t> owner,
+                                const std::string& file) const;
 
   JobTable& table_;
   Snapshotter* const snapshotter_;
+  Tenancy* const tenancy_;
   const Gate gate_;
+  CallThreads& threads_;
+  const Calls calls_;
 };
 
 }  // namespace phub::server

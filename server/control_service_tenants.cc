@@ -1,5 +1,6 @@
 // Tenants, tokens and the audit log in the gRPC service Admin.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/rpc_status.h"
@@ -16,7 +17,8 @@ Quotas quotas_from(const control::Quotas& message) {
   return {.memory_mib = message.memory_mib(),
           .connections = message.connections(),
           .jobs = message.jobs(),
-          .weight = std::max(1U, message.weight())};
+          .weight = std::max(1U, message.weight()),
+          .disk_mib = message.disk_mib()};
 }
 
 }  // namespace
@@ -27,6 +29,8 @@ void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) cons
   message.mutable_quotas()->set_connections(tenant.quotas.connections);
   message.mutable_quotas()->set_jobs(tenant.quotas.jobs);
   message.mutable_quotas()->set_weight(tenant.quotas.weight);
+  message.mutable_quotas()->set_disk_mib(tenant.quotas.disk_mib);
+  if (snapshots_ != nullptr) message.set_disk_bytes(snapshots_->bytes_of(tenant));
   message.set_created_unix_seconds(tenant.created_unix_s);
   const Usage usage = table_.usage_of(tenant.name);
   message.set_live_jobs(usage.jobs);
@@ -51,13 +55,13 @@ void AdminService::fill(const Token& token, control::TokenInfo& message) const {
   message.set_live(tenancy_->tokens.is_live(token));
 }
 
-Result<Principal> AdminService::admit_administrator(grpc::ServerContext* context,
+Result<Principal> AdminService::admit_administrator(grpc::ServerContextBase* context,
                                                     std::string_view action) {
   if (tenancy_ != nullptr) return gate_.admit(context, Right::kAdminister, action);
   return Status(Code::kFailedPrecondition, "this server has the default tenant only");
 }
 
-grpc::Status AdminService::CreateTenant(grpc::ServerContext* context,
+grpc::Status AdminService::CreateTenant(grpc::ServerContextBase* context,
                                         const control::CreateTenantRequest* request,
                                         control::CreateTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant create"));
@@ -67,7 +71,7 @@ grpc::Status AdminService::CreateTenant(grpc::ServerContext* context,
                        created ? Status() : created.error());
 }
 
-grpc::Status AdminService::ListTenants(grpc::ServerContext* context,
+grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
                                        const control::ListTenantsRequest* /*request*/,
                                        control::ListTenantsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -78,7 +82,7 @@ grpc::Status AdminService::ListTenants(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::InspectTenant(grpc::ServerContext* context,
+grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
                                          const control::InspectTenantRequest* request,
                                          control::InspectTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
@@ -97,7 +101,7 @@ grpc::Status AdminService::InspectTenant(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::SetTenant(grpc::ServerContext* context,
+grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
                                      const control::SetTenantRequest* request,
                                      control::SetTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant set"));
@@ -108,6 +112,7 @@ grpc::Status AdminService::SetTenant(grpc::ServerContext* context,
     if (request->has_connections()) quotas.connections = request->connections();
     if (request->has_jobs()) quotas.jobs = request->jobs();
     if (request->has_weight()) quotas.weight = request->weight();
+    if (request->has_disk_mib()) quotas.disk_mib = request->disk_mib();
     PHUB_ASSIGN_OR_RETURN(const Tenant changed, tenancy_->directory.set(tenant.name, quotas));
     fill(changed, *reply->mutable_tenant());
     return {};
@@ -126,11 +131,11 @@ Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) 
   PHUB_RETURN_IF_ERROR(tenancy_->directory.remove(tenant.name));
   // From here on nobody can join for it; what joined a moment ago ends too.
   tenancy_->tokens.forget_tenant(tenant.name);
-  table_.close_all_of(tenant.name);
+  table_.close_all_of(tenant.id);
   return {};
 }
 
-grpc::Status AdminService::DeleteTenant(grpc::ServerContext* context,
+grpc::Status AdminService::DeleteTenant(grpc::ServerContextBase* context,
                                         const control::DeleteTenantRequest* request,
                                         control::DeleteTenantReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant delete"));
@@ -144,22 +149,22 @@ Status AdminService::create_token(const control::CreateTokenRequest& request,
     return {Code::kInvalidArgument,
             "role: \"" + printable(request.role(), 64) + "\" is none of admin, tenant, observer"};
   }
+  std::optional<Tenant> owner;
   if (*role == Role::kTenant) {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const Tenant owner,
-                          tenancy_->directory.find(request.tenant()));
+    PHUB_ASSIGN_OR_RETURN(owner, tenancy_->directory.find(request.tenant()));
   } else if (!request.tenant().empty()) {
     return {Code::kInvalidArgument,
             "tenant: a token of role " + request.role() + " belongs to no tenant; leave it out"};
   }
-  PHUB_ASSIGN_OR_RETURN(const NewToken created,
-                        tenancy_->tokens.create(*role, request.tenant(), request.label(),
-                                                request.lifetime_seconds()));
+  PHUB_ASSIGN_OR_RETURN(
+      const NewToken created,
+      tenancy_->tokens.create(*role, owner, request.label(), request.lifetime_seconds()));
   fill(created.token, *reply.mutable_info());
   reply.set_token(created.text);
   return {};
 }
 
-grpc::Status AdminService::CreateToken(grpc::ServerContext* context,
+grpc::Status AdminService::CreateToken(grpc::ServerContextBase* context,
                                        const control::CreateTokenRequest* request,
                                        control::CreateTokenReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token create"));
@@ -170,7 +175,7 @@ grpc::Status AdminService::CreateToken(grpc::ServerContext* context,
       (request->tenant().empty() ? request->role() : request->tenant()) + " token " + id, created);
 }
 
-grpc::Status AdminService::ListTokens(grpc::ServerContext* context,
+grpc::Status AdminService::ListTokens(grpc::ServerContextBase* context,
                                       const control::ListTokensRequest* request,
                                       control::ListTokensReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token list"));
@@ -181,7 +186,7 @@ grpc::Status AdminService::ListTokens(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::RevokeToken(grpc::ServerContext* context,
+grpc::Status AdminService::RevokeToken(grpc::ServerContextBase* context,
                                        const control::RevokeTokenRequest* request,
                                        control::RevokeTokenReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token revoke"));
@@ -189,7 +194,7 @@ grpc::Status AdminService::RevokeToken(grpc::ServerContext* context,
                        tenancy_->tokens.revoke(request->token_id()));
 }
 
-grpc::Status AdminService::ListAudit(grpc::ServerContext* context,
+grpc::Status AdminService::ListAudit(grpc::ServerContextBase* context,
                                      const control::ListAuditRequest* request,
                                      control::ListAuditReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "audit"));

@@ -13,8 +13,9 @@ using transport::Completion;
 using transport::CompletionKind;
 
 namespace {
-constexpr std::size_t kReadsInATurn = 16;
 constexpr std::size_t kServedAtOnce = 8;
+// So many bytes are served between two looks at the clock.
+constexpr std::size_t kBytesPerStamp = std::size_t{256} << 10;
 constexpr std::chrono::milliseconds kLongestSleep{500};
 // While answers wait for room: who reads a ring does not wake the one that fills it.
 constexpr std::chrono::milliseconds kLongestSleepWithAnswers{5};
@@ -27,6 +28,7 @@ Drop drop_of(transport::Loss loss) {
     case transport::Loss::kRefused:
       return Drop::kBadLength;
     case transport::Loss::kBadMemory:
+    case transport::Loss::kUnreadable:
       return Drop::kBadMemory;
     case transport::Loss::kBadTag:
       return Drop::kBadTag;
@@ -41,29 +43,39 @@ std::string_view reason_of(transport::Loss loss) {
       return "its connection closed";
     case transport::Loss::kBadTag:
       return "its encrypted stream was changed on the way";
+    case transport::Loss::kUnreadable:
+      return "the memory that it shares could not be read";
     default:
       return "its connection broke the protocol";
   }
 }
+
+// Of a write that nobody will look at: its staging buffer, where it has one.
+void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
+  if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
+  connection.shard->give_buffer(data);
+}
 }  // namespace
 
+// Jobs and connections are as many as the three transports have room for, at most.
 Core::Core(const CoreOptions& options, std::uint32_t max_connections)
     : options_(options),
+      turns_(Clock(options.time)),
       tcp_connections_(max_connections),
       shm_connections_(max_connections),
       verbs_connections_(options.device ? max_connections : 0),
-      events_(4 * static_cast<std::size_t>(max_connections)) {
-  dirty_.reserve(2 * static_cast<std::size_t>(max_connections));
-  held_.reserve(max_connections);
-  releasing_.reserve(3 * static_cast<std::size_t>(max_connections));
-}
+      answers_(3 * std::size_t{max_connections}, turns_),
+      updates_(3 * std::size_t{max_connections}, turns_, answers_),
+      held_(max_connections),
+      events_(4 * std::size_t{max_connections}) {}
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   std::unique_ptr<Core> core(new Core(options, options.max_connections));
   PHUB_ASSIGN_OR_RETURN(
-      core->tcp_, transport::TcpEndpoint::create({.max_peers = options.max_connections}, *core));
-  PHUB_ASSIGN_OR_RETURN(core->shm_, transport::ShmEndpoint::create(options.max_connections));
-  std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), core->tcp_.get()};
+      core->tcp_, TcpReader::create(options.max_connections, core->tcp_connections_, core->turns_));
+  PHUB_ASSIGN_OR_RETURN(
+      core->shm_, transport::ShmEndpoint::create(options.max_connections, &core->shm_places_));
+  std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), &core->tcp_->endpoint()};
   if (options.device) {
     PHUB_ASSIGN_OR_RETURN(core->verbs_,
                           transport::VerbsEndpoint::create(options.device, options.max_connections,
@@ -81,10 +93,11 @@ Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
 }
 
 Core::~Core() {
-  if (!thread_.joinable()) return;
-  thread_.request_stop();
-  waiter_->interrupt();
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    waiter_->interrupt();
+    thread_.join();
+  }
   tcp_.reset();  // gives back half-received payloads, which needs the connections
 }
 
@@ -97,7 +110,7 @@ void Core::run(const std::stop_token& stop) {
     if (run_once()) {
       waiter_->busy();
     } else {
-      waiter_->idle(dirty_.empty() ? kLongestSleep : kLongestSleepWithAnswers);
+      waiter_->idle(answers_.empty() ? kLongestSleep : kLongestSleepWithAnswers);
     }
   }
 }
@@ -115,29 +128,25 @@ void Core::call(std::function<void()> function) {
 
 bool Core::run_once() {
   const bool shm = drain(*shm_, shm_connections_);
-  const bool tcp = drain(*tcp_, tcp_connections_);
+  const bool tcp = drain(tcp_->endpoint(), tcp_connections_);
   const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
   const bool more = serve();
-  if (!releasing_.empty()) release();
-  const bool any = shm || tcp || verbs || more || !releasing_.empty();
+  if (!updates_.empty()) updates_.run();
+  const bool any = shm || tcp || verbs || more || !updates_.empty();
   // While there is work, answers are gathered: a few in one call wake a worker once.
-  answer(!any);
-  if (!held_.empty()) release_held();
-  return any;
+  answers_.send(!any);
+  return (!held_.empty() && held_.release()) || any;
 }
 
-bool Core::drain(transport::Endpoint& endpoint,
-                 std::vector<std::unique_ptr<Connection>>& connections) {
-  const bool reads = &endpoint == tcp_.get();  // the others' payloads are there already
-  if (reads) ++tcp_polls_;
-  const std::uint64_t start = reads ? ticks() : 0;
+// What the endpoint brings of itself: everything, or over tcp losses only, for streams are read in
+// their jobs' turns.
+bool Core::drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections) {
   const std::size_t count = endpoint.poll(completions_);
   if (count == 0) return false;
-  const std::uint64_t now = ticks();
-  if (reads) attribute_reading({completions_.data(), count}, now - start);
+  const std::uint64_t now = turns_.now();
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection* connection = connections[completion.peer].get();
+    Connection* connection = connections[completion.peer];
     if (connection == nullptr || connection->lost) continue;
     if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
@@ -148,16 +157,21 @@ bool Core::drain(transport::Endpoint& endpoint,
   return true;
 }
 
-// What reading cost, to each job by its bytes. What poll sends to sockets that were full is in it.
-void Core::attribute_reading(std::span<const Completion> arrived, std::uint64_t spent) {
-  std::uint64_t bytes = 0;
-  for (const Completion& completion : arrived) bytes += completion.bytes;
-  if (bytes == 0) return;
-  for (const Completion& completion : arrived) {
-    Connection* connection = tcp_connections_[completion.peer].get();
-    if (connection == nullptr || connection->lost) continue;
-    spend(*connection, completion.bytes, spent * completion.bytes / bytes);
+// True if something arrived.
+bool Core::read(Shard& shard) {
+  const std::size_t count = tcp_->read(shard, completions_);
+  if (count == 0) return false;
+  const std::uint64_t now = turns_.now();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    Connection& connection = *tcp_connections_[completion.peer];
+    if (connection.lost) {  // by what came before in the same look
+      give_back(connection, completion.immediate, completion.data);
+    } else {
+      on_arrived(connection, completion, now);
+    }
   }
+  return true;
 }
 
 void Core::on_arrived(Connection& connection, const Completion& arrived, std::uint64_t now) {
@@ -165,12 +179,13 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
   bytes_received_.add(arrived.bytes);
   if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
     drops_.count(Drop::kStaleEpoch);
-    const bool control = wire::is_control(wire::slot_of(arrived.immediate));
-    if (!connection.in_place && !control) shard.give_buffer(arrived.data);
-    shares_.charge(shard, connection.prices->cost(arrived.bytes));  // no sample: nothing is done
+    give_back(connection, arrived.immediate, arrived.data);
+    // No sample: nothing is done.
+    turns_.shares.charge(shard, connection.prices->cost(arrived.bytes));
     return;
   }
   if (connection.queued > shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
+    give_back(connection, arrived.immediate, arrived.data);
     return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
   ++connection.queued;
@@ -179,30 +194,27 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
                         .immediate = arrived.immediate,
                         .bytes = arrived.bytes,
                         .arrived = now});
-  shares_.wake(shard);
-  hold_back(connection);
+  turns_.shares.wake(shard);
+  held_.hold_if_ahead(connection);
 }
 
-// Takes some of what waits; true if there may be more. While several jobs want the core it looks
-// for arrivals again after every few pushes: turns would follow what happened to come in first, and
-// what has been read would be served when it is no longer in the cache. A job whose turn it is and
-// that has nothing here but something to be read, or to be released, comes next.
+// Takes some of what waits; true if it took something, or there may be more. While several jobs
+// want the core it looks for arrivals again after every few pushes: turns would follow what
+// happened to come in first, and what has been read would be served when it is no longer in the
+// cache. A job whose turn it is and that has nothing whole here, but something that it is still to
+// pay for, or to be released, comes next.
 bool Core::serve() {
-  while (FairShare::Flow* flow = shares_.next()) {
+  while (FairShare::Flow* flow = turns_.shares.next()) {
     Shard& shard = static_cast<Shard&>(*flow);
-    if (shares_.awake() == 1) {
-      serve_alone(shard);
-      return false;
+    if (!turns_.are_taken()) return serve_alone(shard);
+    read(shard);
+    const bool serves = !shard.arrivals->empty();
+    if (serves) serve_some(shard);
+    if (shard.arrivals->empty() && shard.ready.empty() && !shard.is_releasing) {
+      turns_.shares.rest(*flow);
+      if (!serves) continue;
     }
-    const bool is_readable = shard.readable_at_poll == tcp_polls_;
-    if (shard.arrivals->empty()) {
-      if (is_readable || shard.is_releasing) return true;  // others wait meanwhile: no sleep
-      shares_.rest(*flow);
-      continue;
-    }
-    serve_some(shard);
-    if (shard.arrivals->empty() && !is_readable && !shard.is_releasing) shares_.rest(*flow);
-    return true;
+    return true;  // others wait meanwhile: no sleep
   }
   return false;
 }
@@ -210,11 +222,11 @@ bool Core::serve() {
 // A few pushes of one kind, while its turn can pay for them, with one stamp for all. REQUIRES: some
 // wait.
 void Core::serve_some(Shard& shard) {
-  const std::uint64_t start = ticks();
+  const std::uint64_t start = turns_.now();
   const ArrivalQueue& waiting = *shard.arrivals;
   Connection& connection = *waiting.front().connection;
   const std::uint32_t bytes = waiting.front().bytes;
-  const std::uint64_t owed = shares_.owed(shard);
+  const std::uint64_t owed = turns_.shares.owed(shard);
   std::uint64_t cost = 0;
   std::size_t served = 0;
   do {
@@ -223,38 +235,45 @@ void Core::serve_some(Shard& shard) {
   } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
            waiting.front().bytes == bytes &&
            waiting.front().connection->prices == connection.prices);
-  spend(connection, bytes, ticks() - start);
+  turns_.spend(connection, bytes, turns_.now() - start);
   // For a job that has stopped nothing is done: no sample of what such pushes take.
   if (!shard.stopped()) connection.prices->served(bytes, served);
-  shares_.charge(shard, cost);
+  turns_.shares.charge(shard, cost);
 }
 
-// Nobody else wants the core: no turns, and one stamp for all that waits.
-void Core::serve_alone(Shard& shard) {
-  const std::uint64_t start = ticks();
-  while (!shard.arrivals->empty()) serve(shard.arrivals->pop());
-  shard.times->worked(ticks() - start);
-  if (shard.readable_at_poll != tcp_polls_) shares_.rest(shard);
+// Nobody else wants the core: nothing is charged. But others may come, and answers are to go, so
+// that it is not for longer than a turn.
+bool Core::serve_alone(Shard& shard) {
+  const bool reads = read(shard);
+  const bool serves = !shard.arrivals->empty();
+  const std::uint64_t start = turns_.now();
+  std::uint64_t spent = 0;
+  std::size_t bytes = 0;
+  while (!shard.arrivals->empty() && spent < turns_.turn_ticks) {
+    const Arrival arrival = shard.arrivals->pop();
+    bytes += arrival.bytes;
+    serve(arrival);
+    if (bytes < kBytesPerStamp) continue;
+    bytes = 0;
+    spent = turns_.now() - start;
+  }
+  shard.times->worked(turns_.now() - start);
+  const bool more = !shard.arrivals->empty() || !shard.ready.empty();
+  if (!more) turns_.shares.rest(shard);
+  return reads || serves || more;
 }
 
 void Core::serve(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   --connection.queued;
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
-  const bool control = wire::is_control(slot);
   if (connection.lost) {  // and its memory with it
-    if (!connection.in_place && !control) connection.shard->give_buffer(arrival.data);
-  } else if (control) {
+    give_back(connection, arrival.immediate, arrival.data);
+  } else if (wire::is_control(slot)) {
     slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
   } else {
     on_chunk(arrival);
   }
-}
-
-// Core time that pushes of about this size took, of whichever of their parts.
-void Core::spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent) {
-  connection.shard->times->worked(spent);
-  if (shares_.awake() > 1) connection.prices->spent(bytes, spent);
 }
 
 void Core::on_hyper(const Arrival& arrival) {
@@ -281,15 +300,15 @@ void Core::on_chunk(const Arrival& arrival) {
       return shard.times->pushed(connection.worker, slot, arrival.arrived);
     case Outcome::kCompleted:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
-      shard.times->gathered(slot, arrival.arrived, rate_);
-      shard.times->completed(slot, ticks());
-      return on_complete(shard, slot);
+      shard.times->gathered(slot, arrival.arrived, turns_.rate());
+      shard.times->completed(slot, turns_.now());
+      return answers_.complete(shard, slot);
     case Outcome::kReleasable:
-      release_soon(shard);
+      updates_.add(shard);
       [[fallthrough]];
     case Outcome::kHeld:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
-      return shard.times->gathered(slot, arrival.arrived, rate_);
+      return shard.times->gathered(slot, arrival.arrived, turns_.rate());
     case Outcome::kStopped:
       return drops_.count(Drop::kLateWrite);
     case Outcome::kUnknownChunk:
@@ -301,30 +320,31 @@ void Core::on_chunk(const Arrival& arrival) {
   }
 }
 
-// Whether what a worker sends is to be left in its buffers: staging beyond the budget means that
-// some workers are far ahead of others. Those wait until the slowest, which never does, has caught
-// up.
-bool Core::is_to_wait(const Connection& connection) const {
-  const Shard& shard = *connection.shard;
-  return shard.staging_is_full() && shard.is_ahead(connection);
-}
-
-void Core::hold_back(Connection& connection) {
-  if (connection.in_place || connection.paused || !is_to_wait(connection)) return;
-  connection.paused = true;
-  connection.endpoint->pause(connection.peer, true);
-  held_.push_back(&connection);
-}
-
-void Core::release_held() {
-  std::erase_if(held_, [this](Connection* connection) {
-    if (!connection->lost) {
-      if (is_to_wait(*connection)) return false;
-      connection->endpoint->pause(connection->peer, false);
-    }
-    connection->paused = false;
-    return true;
-  });
+void Core::on_vote(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  Shard& shard = *connection.shard;
+  if (arrival.bytes != sizeof(Vote)) {
+    return drop_peer(connection, Drop::kBadLength, "it sent a vote of a wrong size");
+  }
+  Vote vote;
+  std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
+  switch (shard.vote(connection.worker, vote)) {
+    case VoteOutcome::kAccepted:
+      return;
+    case VoteOutcome::kReleasable:
+      return updates_.add(shard);
+    case VoteOutcome::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    case VoteOutcome::kUnasked:
+      return drop_peer(connection, Drop::kBadVote, "it voted in a job without votes");
+    case VoteOutcome::kMalformed:
+      return drop_peer(connection, Drop::kBadVote, "its vote makes no sense");
+    case VoteOutcome::kDuplicate:
+      return drop_peer(connection, Drop::kBadVote, "it voted twice in one round");
+    case VoteOutcome::kOtherScale:
+      return drop_peer(connection, Drop::kBadVote,
+                       "its vote has another loss scale than the other workers'");
+  }
 }
 
 // Ends one worker's connection; the job cannot go on without it, other jobs do not notice.
@@ -334,47 +354,11 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
   if (cause != Drop::kCount) drops_.count(cause);
   Shard& shard = *connection.shard;
   shard.stop();
-  shard.connections[connection.worker] = nullptr;
   events_.push({shard.job_id(), connection.worker, reason});
   connections_.fetch_sub(1, std::memory_order_relaxed);
   connection.endpoint->remove(connection.peer);
+  shard.ready.remove(connection);
   if (options_.on_event) options_.on_event();
-}
-
-// Reading is work for the job that is read from: while others want the core, in its turns only, and
-// no more than is served.
-std::size_t Core::reads_now(transport::PeerId peer) {
-  const Connection& connection = *tcp_connections_[peer];
-  Shard& shard = *connection.shard;
-  shard.readable_at_poll = tcp_polls_;
-  shares_.wake(shard);
-  if (shares_.awake() == 1) return SIZE_MAX;
-  const std::uint64_t owed = shares_.owed(shard);
-  if (owed == 0 || shard.arrivals->size() >= kReadsInATurn) return 0;
-  const std::uint64_t cost = connection.prices->cost(shard.push_bytes(0)) * shard.workers();
-  return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
-}
-
-std::byte* Core::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
-  Connection& connection = *tcp_connections_[peer];
-  if (wire::slot_of(immediate) == wire::kHyperSlot) {
-    if (bytes != sizeof(Hyper)) return nullptr;
-    return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
-  }
-  if (wire::slot_of(immediate) == wire::kVoteSlot) {
-    if (bytes != sizeof(Vote)) return nullptr;
-    return reinterpret_cast<std::byte*>(&connection.arriving_vote);
-  }
-  if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
-  return connection.shard->take_push_buffer();
-}
-
-void Core::abandon(transport::PeerId peer, std::byte* data) {
-  Connection& connection = *tcp_connections_[peer];
-  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
-      data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
-    connection.shard->give_buffer(data);
-  }
 }
 
 }  // namespace phub::server

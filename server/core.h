@@ -18,14 +18,13 @@
 #include "common/base/spsc_ring.h"
 #include "common/base/ticks.h"
 #include "common/transport/shm/shm_endpoint.h"
-#include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/waiter.h"
-#include "server/connection.h"
+#include "server/answers.h"
 #include "server/drops.h"
-#include "server/fair_share.h"
-#include "server/price_list.h"
-#include "server/shard.h"
-#include "server/verbs_places.h"
+#include "server/due_updates.h"
+#include "server/held_workers.h"
+#include "server/landing_places.h"
+#include "server/tcp_reader.h"
 
 namespace phub::server {
 
@@ -37,6 +36,7 @@ struct CoreOptions {
   std::shared_ptr<const transport::verbs::OpenDevice> device;  // its NIC; null: no RDMA
   std::function<void()> on_event;  // called by the core's thread after it reports a loss
   bool own_thread = true;          // false: there is none; who calls run_once is the core's thread
+  TickSource* time = nullptr;      // null: the processor's
 };
 
 struct LossEvent {
@@ -45,10 +45,10 @@ struct LossEvent {
   std::string_view reason;  // a literal
 };
 
-class Core final : private transport::Placement {
+class Core final {
  public:
   static Result<std::unique_ptr<Core>> create(const CoreOptions& options);
-  ~Core() override;
+  ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
@@ -56,7 +56,9 @@ class Core final : private transport::Placement {
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
-  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection);
+  // `line` is the worker's for this core, from where `landing` counts (common/landing.h).
+  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
+                     std::byte* line, std::shared_ptr<const Landing> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
                        std::byte* window, std::shared_ptr<const Landing> landing);
@@ -80,64 +82,45 @@ class Core final : private transport::Placement {
     std::binary_semaphore done{0};
   };
 
-  // A tenant's turn at weight 1, when others wait: some ten chunks over tcp, as many as are
-  // answered together while they are in the cache.
-  static constexpr std::chrono::microseconds kTurn{100};
-
   Core(const CoreOptions& options, std::uint32_t max_connections);
   template <typename Add>
   Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
-                std::vector<std::unique_ptr<Connection>>& connections, Add add);
+                std::vector<Connection*>& connections, Add add);
+  void forget(Connection& connection);
   void run(const std::stop_token& stop);
+  void destroy_ended();
 
-  bool drain(transport::Endpoint& endpoint, std::vector<std::unique_ptr<Connection>>& connections);
-  void attribute_reading(std::span<const transport::Completion> arrived, std::uint64_t spent);
+  bool drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections);
+  bool read(Shard& shard);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
-  void serve(const Arrival& arrival);
+  bool serve_alone(Shard& shard);
   void serve_some(Shard& shard);
-  void serve_alone(Shard& shard);
-  void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent);
+  void serve(const Arrival& arrival);
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
   void on_vote(const Arrival& arrival);
-  void release_soon(Shard& shard);
-  void release();
-  void on_complete(Shard& shard, std::uint32_t slot);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
-  void answer(bool all);
-  bool is_to_wait(const Connection& connection) const;
-  void hold_back(Connection& connection);
-  void release_held();
-  bool answer(Connection& connection);
-  void mark_dirty(Connection& connection);
-
-  std::size_t reads_now(transport::PeerId peer) override;
-  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
-  void abandon(transport::PeerId peer, std::byte* data) override;
 
   CoreOptions options_;
   DropCounters drops_;
-  std::unique_ptr<transport::TcpEndpoint> tcp_;
+  Turns turns_;
+  // By peer. They are their shards'; a lost one is there until another takes its place, or its
+  // shard is detached.
+  std::vector<Connection*> tcp_connections_;
+  std::vector<Connection*> shm_connections_;
+  std::vector<Connection*> verbs_connections_;
+  LandingPlaces shm_places_{shm_connections_};
+  LandingPlaces places_{verbs_connections_};
+  std::unique_ptr<TcpReader> tcp_;
   std::unique_ptr<transport::ShmEndpoint> shm_;
-  std::vector<std::unique_ptr<Connection>> tcp_connections_;  // by peer
-  std::vector<std::unique_ptr<Connection>> shm_connections_;
-  std::vector<std::unique_ptr<Connection>> verbs_connections_;
-  VerbsPlaces places_{verbs_connections_};
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
-  std::vector<Connection*> dirty_;                   // with answers to send
-  std::vector<Connection*> held_;                    // paused
-  std::vector<Shard*> releasing_;                    // with held sums whose updates are due
+  Answers answers_;
+  DueUpdates updates_;
+  HeldWorkers held_;
   std::array<transport::Completion, 64> completions_;
-  TickRate rate_ = TickRate::measure();
-  std::uint64_t turn_ticks_ = rate_.ticks_of(kTurn);
-  FairShare shares_{turn_ticks_};
-  PriceList prices_;
-  std::uint64_t tcp_polls_ = 1;
   std::unique_ptr<transport::Waiter> waiter_;
-  Counter chunks_completed_;
   Counter bytes_received_;
-  Counter bytes_sent_;
   std::atomic<std::uint32_t> connections_{0};
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 

@@ -32,6 +32,7 @@ Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
       journal_(*tenancy_->store),
       snapshots_(std::move(snapshots)),
       table_({.heartbeat_deadline = options.heartbeat_deadline,
+              .connections_per_core = options.data_plane.connections_per_core,
               .join_secret_lifetime = options.join_secret_lifetime,
               .tenants = &tenancy_->directory,
               .journal = &journal_,
@@ -43,8 +44,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
   std::unique_ptr<SnapshotStore> snapshots;
   if (!options.tenancy.state_folder.empty()) {
     PHUB_ASSIGN_OR_RETURN(
-        snapshots,
-        SnapshotStore::create(options.tenancy.state_folder + "/snapshots", options.snapshots_kept));
+        snapshots, SnapshotStore::create({.folder = options.tenancy.state_folder + "/snapshots",
+                                          .kept = options.snapshots_kept,
+                                          .limit_bytes = options.snapshots_limit_bytes}));
   }
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
@@ -60,6 +62,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .waiting = describe(options.data_plane.waiting),
       .tls = options.tls,
       .require_client_certificates = options.require_client_certificates,
+      .crl_folder = options.crl_folder,
+      .connection_age = options.connection_age,
       .tenancy = daemon->tenancy_.get(),
       .snapshotter = daemon->snapshotter_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
@@ -70,13 +74,17 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 }
 
 Status Daemon::serve_http() {
-  metrics_ = std::make_unique<MetricsCollector>(table_, *data_plane_);
+  metrics_ = std::make_unique<MetricsCollector>(
+      table_, *data_plane_,
+      MetricsSources{.certificates = [this] { return service_->certificates(); },
+                     .log_lines_dropped = options_.log_lines_dropped});
   readers_ = std::make_unique<TokenReaders>(tenancy_->access);
   site_ = std::make_unique<Site>(
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
-          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); }},
-      *readers_);
+          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); },
+          .not_ready = [this] { return std::string(table_.is_draining() ? "draining" : ""); }},
+      *readers_, options_.http_hosts);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
                           return site_->answer(request);
@@ -97,7 +105,9 @@ void Daemon::reap_until_stopped() {
   const milliseconds interval =
       std::clamp(options_.heartbeat_deadline / (2 * kHeartbeatsPerDeadline), kReapIntervalMin,
                  kReapIntervalMax);
+  bool is_ready = true;
   while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
+    if (is_ready == table_.is_draining()) service_->set_ready(is_ready = !is_ready);
     table_.reap();
     table_.wait_for_work(interval);
   }
@@ -110,10 +120,22 @@ void Daemon::drain() {
 
 void Daemon::snapshot_before_end(const JobView& job) {
   if (!snapshotter_) return;
-  const auto taken = snapshotter_->take(job.id, to_string(name_of(job)), *job.spec,
-                                        {.timeout = kSnapshotBeforeEnd}, Asker::kAdministrator);
-  if (!taken)
-    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.error().message());
+  const auto take = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table_.admit_copy_of(job.id));
+    return snapshotter_
+        ->take({.job_id = job.id,
+                .label = to_string(name_of(job)),
+                .spec = job.spec,
+                .tenant = admitted.tenant,
+                .plan = admitted.plan,
+                .server_index = admitted.server_index,
+                .moment = {.timeout = kSnapshotBeforeEnd}})
+        .error();
+  };
+  const Status taken = take();
+  if (!taken.ok()) {
+    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.message());
+  }
 }
 
 bool Daemon::wait_until_drained(milliseconds timeout) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -25,16 +26,21 @@ struct DaemonOptions {
   DataPlaneOptions data_plane;
   std::string control_address = "127.0.0.1:7077";
   HttpOptions http = {};  // without an address: no page, no metrics
+  SiteHosts http_hosts = {};
   std::chrono::milliseconds heartbeat_deadline{5000};
   std::chrono::milliseconds drain_timeout{10'000};  // what a stop gives running jobs
   std::chrono::milliseconds join_secret_lifetime{60'000};
-  TlsFiles tls = {};  // of the control plane; none: plaintext
+  TlsFiles tls = {};                                    // of the control plane; none: plaintext
+  std::string crl_folder = {};                          // revocations; empty: none
+  std::chrono::milliseconds connection_age{3'600'000};  // of a control connection, the most
   bool require_client_certificates = true;
   TenancyOptions tenancy = {};
   // Of a job, and as many that its workers asked for; 0: all. Without a state folder there are
   // none.
   std::uint32_t snapshots_kept = 3;
-  bool drain_snapshots = false;  // of what still runs when the drain timeout is over
+  std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
+  bool drain_snapshots = false;             // of what still runs when the drain timeout is over
+  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 
 class Daemon {
@@ -51,6 +57,10 @@ class Daemon {
   std::string http_address() const { return http_ ? http_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
+
+  // Takes changed certificates and revocations over now. Error: why they do not fit; what was in
+  // force stays.
+  Status reload() { return service_->reload(); }
 
   // No new jobs from now on; running ones may finish within the drain timeout and then fail.
   void drain();

@@ -21,6 +21,8 @@ OfferVerbs offer_verbs(const ServerConfig& config) {
 }  // namespace
 
 DaemonOptions options_from(const ServerConfig& config) {
+  const bool has_tls = !config.security().certificate().empty();
+  const bool needs_tokens = config.has_security() && config.security().tokens() == "required";
   const bool lists_cpus = config.cores() == 0 && config.cpus_size() > 0;
   const Waiting waiting{.spin_iterations = config.waiting().spin_iterations(),
                         .yield_iterations = config.waiting().yield_iterations(),
@@ -49,17 +51,20 @@ DaemonOptions options_from(const ServerConfig& config) {
                        config.http_allow_plaintext() || config.security().allow_plaintext(),
                    .certificate_file = config.security().certificate(),
                    .key_file = config.security().key()},
+          .http_hosts = {.any = has_tls || needs_tokens,
+                         .names = {config.http_hosts().begin(), config.http_hosts().end()}},
           .heartbeat_deadline = std::chrono::milliseconds(config.heartbeat_deadline_ms()),
           .drain_timeout = std::chrono::milliseconds(config.drain_timeout_ms()),
           .join_secret_lifetime = std::chrono::milliseconds(config.join_secret_lifetime_ms()),
           .tls = {.ca = config.security().ca(),
                   .certificate = config.security().certificate(),
                   .key = config.security().key()},
+          .crl_folder = config.security().crl_folder(),
+          .connection_age = std::chrono::milliseconds(config.security().connection_age_ms()),
           .require_client_certificates = config.security().client_certificates() == "require",
-          .tenancy = {.state_folder = config.state_folder(),
-                      .tokens_required =
-                          config.has_security() && config.security().tokens() == "required"},
+          .tenancy = {.state_folder = config.state_folder(), .tokens_required = needs_tokens},
           .snapshots_kept = config.snapshots_kept(),
+          .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
           .drain_snapshots = config.drain_snapshots()};
 }
 

@@ -7,6 +7,7 @@
 #include "common/transport/tcp/sealed_stream.h"
 #include "kernels/reduce.h"
 #include "server/core_cpus.h"
+#include "server/descriptor_limit.h"
 #include "server/pinned_data_plane.h"
 
 namespace phub::server {
@@ -16,8 +17,9 @@ namespace asio = boost::asio;
 PinnedDataPlane::~PinnedDataPlane() {
   context_.stop();
   if (thread_.joinable()) thread_.join();
+  setups_.join();
   acceptor_.reset();
-  for (auto& [id, job] : jobs_) detach(job);
+  for (auto& [id, job] : jobs_) detach(*job);
   cores_.clear();
 }
 
@@ -49,7 +51,8 @@ Status PinnedDataPlane::open() {
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
                                           .congestion_control = congestion_control,
                                           .encrypt_tcp = options_.encrypt_tcp,
-                                          .shm_socket = shm_socket_},
+                                          .shm_socket = shm_socket_,
+                                          .places = descriptor_shares().handshakes},
                                          context_, *this));
   watch_events();
   thread_ = std::thread([this] { context_.run(); });
@@ -92,35 +95,52 @@ Status PinnedDataPlane::create_job(const JobShape& shape) {
                                         " is not between 1 and " +
                                         std::to_string(kernels::kMaxSources)};
   }
-  const std::lock_guard lock(mutex_);
-  if (jobs_.contains(shape.job_id)) {
-    return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
+  {
+    const std::lock_guard lock(mutex_);
+    if (jobs_.contains(shape.job_id) || creating_.contains(shape.job_id)) {
+      return {Code::kAlreadyExists, "job " + std::to_string(shape.job_id) + " exists"};
+    }
+    const std::uint64_t bytes = bytes_pinned(shape, offered());
+    PHUB_RETURN_IF_ERROR(server::admit(bytes, room()));
+    creating_.emplace(shape.job_id, bytes);
   }
-  PHUB_RETURN_IF_ERROR(server::admit(bytes_pinned(shape, offered()), room()));
-  Job job;
-  job.shape = shape;
-  job.connected.resize(shape.workers * cores_.size());
+  auto job = std::make_shared<Job>(setups_.get_executor());
+  job->shape = shape;
+  const Status made = make(*job);
+  const std::lock_guard lock(mutex_);
+  creating_.erase(shape.job_id);
+  if (made.ok()) jobs_.emplace(shape.job_id, std::move(job));
+  return made;
+}
+
+Status PinnedDataPlane::make(Job& job) const {
+  job.connected.resize(job.shape.workers * cores_.size());
+  job.bookkeeping_bytes = bytes_of_bookkeeping(job.shape);
   const Pages pages = ports_.empty() ? Pages::kTransparent : Pages::kReserved;
-  PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(shape, pages));
+  PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(job.shape, pages));
+  job.shm = std::make_unique<ShmMemory>(job.shape);
   for (std::uint32_t core = 0; core < cores_.size(); ++core) {
-    PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(shape, core, job.memory));
+    PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(job.shape, core, job.memory));
     job.shards.push_back(std::move(shard));
   }
   job.shape.initial = nullptr;  // the shards have it
-  jobs_.emplace(shape.job_id, std::move(job));
   return {};
 }
 
 Room PinnedDataPlane::room() const {
   Room room{.limit_bytes = options_.memory_limit_bytes,
             .available_bytes = available_bytes(!ports_.empty())};
+  for (const auto& [id, bytes] : creating_) {
+    room.admitted_bytes += bytes;
+    room.untouched_bytes += bytes;
+  }
   for (const auto& [id, job] : jobs_) {
-    const std::uint64_t pinned = bytes_pinned(job.shape, offered());
-    std::uint64_t touched = job.memory->resident_bytes();
-    for (const auto& [device, memory] : job.verbs) touched += memory->window_bytes();
-    for (const auto& shard : job.shards) touched += shard->held_bytes();
+    const std::uint64_t pinned = bytes_pinned(job->shape, offered());
+    std::uint64_t touched = touched_bytes(*job);
+    for (const auto& [device, memory] : job->verbs) touched += memory->window_bytes();
+    for (const auto& shard : job->shards) touched += shard->staging_bytes();
     if (offered().sealing) {
-      const auto connected = std::count(job.connected.begin(), job.connected.end(), true);
+      const auto connected = std::count(job->connected.begin(), job->connected.end(), true);
       touched += static_cast<std::uint64_t>(connected) * transport::SealedStream::buffer_bytes();
     }
     room.admitted_bytes += pinned;
@@ -141,12 +161,19 @@ void PinnedDataPlane::detach(Job& job) {
   }
 }
 
+// What the job and its workers had mapped goes here, on the caller's thread.
 void PinnedDataPlane::remove_job(std::uint64_t job_id) {
-  const std::lock_guard lock(mutex_);
-  const auto found = jobs_.find(job_id);
-  if (found == jobs_.end()) return;
-  detach(found->second);
-  jobs_.erase(found);
+  JobPointer job;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = jobs_.find(job_id);
+    if (found == jobs_.end()) return;
+    job = std::move(found->second);
+    jobs_.erase(found);
+  }
+  const std::lock_guard setup(job->setup);  // nobody of it is being connected
+  job->is_removed = true;
+  detach(*job);
 }
 
 Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options,

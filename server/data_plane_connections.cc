@@ -1,6 +1,8 @@
 // How authenticated workers come to their cores.
 #include <fcntl.h>
 
+#include <boost/asio/post.hpp>
+
 #include "common/wire.h"
 #include "server/pinned_data_plane.h"
 
@@ -20,28 +22,43 @@ std::string_view name_of(transport::Kind kind) {
 
 }  // namespace
 
-Result<transport::ShmConnection> PinnedDataPlane::shm_connection(Candidate& candidate,
-                                                                 const JobMemory& memory) {
+Result<Admitted> PinnedDataPlane::connect_shm(Job& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
-  constexpr std::uint64_t kMostMemory = 1ULL << 40;
-  if (candidate.descriptors.size() != 2 || hello.memory_bytes > kMostMemory ||
-      hello.channel_capacity > (1U << wire::kSlotBits)) {
+  if (candidate.descriptors.size() != 2) {
     return Status(Code::kInvalidArgument, "a shm connection brings a channel and its memory");
   }
-  const std::size_t channel_bytes = transport::channel_bytes(hello.channel_capacity);
-  PHUB_RETURN_IF_ERROR(check_sealed(candidate.descriptors[0].get(), channel_bytes));
-  PHUB_RETURN_IF_ERROR(check_sealed(candidate.descriptors[1].get(), hello.memory_bytes));
-  transport::ShmConnection connection;
-  PHUB_ASSIGN_OR_RETURN(connection.channel,
-                        Mapping::of_file(candidate.descriptors[0].get(), channel_bytes, true));
-  PHUB_ASSIGN_OR_RETURN(auto peer_memory, Mapping::of_file(candidate.descriptors[1].get(),
-                                                           hello.memory_bytes, false));
-  connection.peer_memory = std::move(peer_memory);
+  PHUB_ASSIGN_OR_RETURN(auto connection,
+                        job.shm->connect({.worker = hello.worker,
+                                          .core = hello.core,
+                                          .channel_capacity = hello.channel_capacity,
+                                          .memory_bytes = hello.memory_bytes,
+                                          .channel_fd = candidate.descriptors[0].get(),
+                                          .memory_fd = candidate.descriptors[1].get()},
+                                         *job.memory));
   connection.socket = std::move(candidate.socket);
-  connection.capacity = hello.channel_capacity;
-  connection.core_side = true;
-  connection.own_memory = {memory.published->data(), memory.published->size()};
-  return connection;
+  PHUB_RETURN_IF_ERROR(cores_[hello.core]->connect_shm(
+      job.shards[hello.core].get(), hello.worker, std::move(connection),
+      job.shm->line(hello.worker, hello.core), job.shm->landing(hello.core)));
+  Admitted admitted;
+  admitted.memory_bytes = job.memory->published->size();
+  admitted.memory_fd = UniqueFd(::fcntl(job.memory->published_fd.get(), F_DUPFD_CLOEXEC, 0));
+  return admitted;
+}
+
+Result<std::shared_ptr<VerbsMemory>> PinnedDataPlane::verbs_memory_of(Job& job,
+                                                                      std::uint32_t core) {
+  const auto& device = ports_[core].device;
+  if (const auto found = job.verbs.find(device.get()); found != job.verbs.end()) {
+    return found->second;
+  }
+  std::vector<std::uint32_t> cores;
+  for (std::uint32_t i = 0; i < cores_.size(); ++i) {
+    if (ports_[i].device == device) cores.push_back(i);
+  }
+  PHUB_ASSIGN_OR_RETURN(auto memory, VerbsMemory::create(device, job.memory, job.shape, cores));
+  const std::lock_guard lock(mutex_);  // whoever counts looks at the table
+  job.verbs[device.get()] = memory;
+  return memory;
 }
 
 // The queue pair can receive before the worker hears of it, and the core knows it before that.
@@ -50,18 +67,7 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
   const transport::Hello& hello = candidate.hello;
   if (ports_.empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
   Core& core = *cores_[hello.core];
-  const auto& device = ports_[hello.core].device;
-  std::shared_ptr<VerbsMemory> memory;
-  if (const auto found = job.verbs.find(device.get()); found != job.verbs.end()) {
-    memory = found->second;
-  } else {
-    std::vector<std::uint32_t> cores;
-    for (std::uint32_t i = 0; i < cores_.size(); ++i) {
-      if (ports_[i].device == device) cores.push_back(i);
-    }
-    PHUB_ASSIGN_OR_RETURN(memory, VerbsMemory::create(device, job.memory, job.shape, cores));
-    job.verbs[device.get()] = memory;
-  }
+  PHUB_ASSIGN_OR_RETURN(const auto memory, verbs_memory_of(job, hello.core));
   Shard* shard = job.shards[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
@@ -90,13 +96,8 @@ Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
   Shard* shard = job.shards[hello.core].get();
   Admitted admitted;
   switch (hello.kind) {
-    case transport::Kind::kShm: {
-      PHUB_ASSIGN_OR_RETURN(auto connection, shm_connection(candidate, *job.memory));
-      PHUB_RETURN_IF_ERROR(core.connect_shm(shard, hello.worker, std::move(connection)));
-      admitted.memory_bytes = job.memory->published->size();
-      admitted.memory_fd = UniqueFd(::fcntl(job.memory->published_fd.get(), F_DUPFD_CLOEXEC, 0));
-      return admitted;
-    }
+    case transport::Kind::kShm:
+      return connect_shm(job, candidate);
     case transport::Kind::kTcp:
       PHUB_RETURN_IF_ERROR(connect_tcp(core, shard, candidate));
       return admitted;
@@ -108,25 +109,44 @@ Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
   return Status(Code::kInvalidArgument, "no such transport");
 }
 
-Result<Admitted> PinnedDataPlane::admit(Candidate candidate) {
+Result<PinnedDataPlane::JobPointer> PinnedDataPlane::job_of(const transport::Hello& hello) {
+  const std::lock_guard lock(mutex_);
+  const auto found = jobs_.find(hello.job_id);
+  if (found == jobs_.end() || found->second->shape.epoch != hello.epoch) {
+    return Status(Code::kNotFound, "no such job");
+  }
+  Job& job = *found->second;
+  if (hello.core >= cores_.size() || hello.worker >= job.shape.workers) {
+    return Status(Code::kInvalidArgument, "no such core or worker");
+  }
+  const std::size_t index = hello.worker * cores_.size() + hello.core;
+  if (job.connected[index]) return Status(Code::kAlreadyExists, "connected already");
+  job.connected[index] = true;
+  return found->second;
+}
+
+void PinnedDataPlane::admit(Candidate candidate, Done done) {
+  const auto job = job_of(candidate.hello);
+  if (!job) return done(job.error());
+  const auto shared = std::make_shared<Candidate>(std::move(candidate));  // a handler is copied
+  boost::asio::post((*job)->setups, [this, job = *job, shared, done = std::move(done)] {
+    done(admit(*job, *shared));
+  });
+}
+
+Result<Admitted> PinnedDataPlane::admit(Job& job, Candidate& candidate) {
   const transport::Hello hello = candidate.hello;
-  Result<Admitted> admitted = Status(Code::kInternal, "not tried");
+  Result<Admitted> admitted = Status(Code::kNotFound, "no such job");
   {
-    const std::lock_guard lock(mutex_);
-    const auto found = jobs_.find(hello.job_id);
-    if (found == jobs_.end() || found->second.shape.epoch != hello.epoch) {
-      return Status(Code::kNotFound, "no such job");
-    }
-    Job& job = found->second;
-    if (hello.core >= cores_.size() || hello.worker >= job.shape.workers) {
-      return Status(Code::kInvalidArgument, "no such core or worker");
-    }
-    const std::size_t index = hello.worker * cores_.size() + hello.core;
-    if (job.connected[index]) return Status(Code::kAlreadyExists, "connected already");
+    const std::lock_guard setup(job.setup);
+    if (job.is_removed) return admitted;
     admitted = connect(job, candidate);
-    job.connected[index] = admitted.has_value();
   }
   if (!admitted) {  // the job cannot go on without it; its members learn why
+    {
+      const std::lock_guard lock(mutex_);
+      job.connected[hello.worker * cores_.size() + hello.core] = false;
+    }
     membership_.on_lost(hello.job_id, hello.worker,
                         "its connection was refused: " + admitted.error().message());
     return admitted;

@@ -47,18 +47,18 @@ Result<CopiedJob> PinnedDataPlane::copy_alone(std::uint64_t job_id, const CopyMo
       const auto found = jobs_.find(job_id);
       if (found == jobs_.end()) return Status(Code::kNotFound, "it is not running here");
       if (was_cancelled) {
-        if (copying) copying->end(cores_, found->second.shards);
+        if (copying) copying->end(cores_, found->second->shards);
         return nobody_waits();
       }
       if (copying) {
-        PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second.shards));
+        PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second->shards));
         if (done) {
           CopiedJob copied = copying->result();
           copied.counted_bytes = std::move(counted);
           return copied;
         }
       } else {
-        shape = found->second.shape;
+        shape = found->second->shape;
         PHUB_ASSIGN_OR_RETURN(counted, count_copy(*shape));
       }
     }

@@ -35,19 +35,25 @@ std::vector<CorePort> PinnedDataPlane::verbs_ports() const {
   return identities;
 }
 
+std::uint64_t PinnedDataPlane::touched_bytes(const Job& job) {
+  std::uint64_t elements = 0;
+  for (const auto& shard : job.shards) elements += shard->elements_touched.value();
+  return elements * job.memory->element_bytes() + job.bookkeeping_bytes;
+}
+
 std::optional<JobCounters> PinnedDataPlane::job_counters(std::uint64_t job_id) const {
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end()) return std::nullopt;
   JobCounters counters;
-  counters.rounds_before = found->second.shape.rounds_before;
-  for (const auto& shard : found->second.shards) add_counters(*shard, counters);
-  for (const auto& [device, memory] : found->second.verbs) {
+  counters.rounds_before = found->second->shape.rounds_before;
+  for (const auto& shard : found->second->shards) add_counters(*shard, counters);
+  for (const auto& [device, memory] : found->second->verbs) {
     counters.staging_bytes += memory->window_bytes();
     counters.reserved_page_bytes += memory->reserved_page_bytes();
   }
-  counters.memory_bytes = counters.staging_bytes + found->second.memory->resident_bytes();
-  counters.reserved_page_bytes += found->second.memory->reserved_page_bytes();
+  counters.memory_bytes = counters.staging_bytes + touched_bytes(*found->second);
+  counters.reserved_page_bytes += found->second->memory->reserved_page_bytes();
   return counters;
 }
 
@@ -58,7 +64,7 @@ std::vector<CoreRounds> PinnedDataPlane::job_rounds(std::uint64_t job_id,
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end()) return result;
   for (std::uint32_t i = 0; i < cores_.size(); ++i) {
-    const Shard& shard = *found->second.shards[i];
+    const Shard& shard = *found->second->shards[i];
     if (shard.chunks() > 0) result.push_back({i, cores_[i]->rounds(shard, rounds, start_ticks_)});
   }
   return result;
@@ -70,7 +76,7 @@ std::vector<CoreCounters> PinnedDataPlane::core_counters() const {
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     counters.push_back(cores_[i]->counters());
     for (const auto& [id, job] : jobs_) {
-      const Shard& shard = *job.shards[i];
+      const Shard& shard = *job->shards[i];
       if (shard.chunks() > 0) counters.back().jobs.push_back(cores_[i]->job_counters(shard));
     }
   }

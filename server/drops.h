@@ -12,6 +12,7 @@ namespace phub::server {
 enum class Drop : std::size_t {
   kBadHello,           // not our handshake, or another version
   kHandshakeTimeout,   // the handshake took too long or broke off
+  kTurnedOut,          // its place went to another before it had proven who it is
   kWrongSecret,        // wrong proof, or no such member
   kExpiredSecret,      // a member's own secret, too long after its join
   kUnknownJob,         // the job is not here, or not ready
@@ -30,10 +31,11 @@ enum class Drop : std::size_t {
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",   "handshake timeout",  "wrong secret",     "expired secret",
-    "unknown job", "refused connection", "wrong encryption", "bad frame",
-    "bad length",  "unknown chunk",      "duplicate push",   "stale epoch",
-    "bad memory",  "late write",         "bad tag",          "bad vote"};
+    "bad hello",      "handshake timeout", "turned out",         "wrong secret",
+    "expired secret", "unknown job",       "refused connection", "wrong encryption",
+    "bad frame",      "bad length",        "unknown chunk",      "duplicate push",
+    "stale epoch",    "bad memory",        "late write",         "bad tag",
+    "bad vote"};
 
 class DropCounters {
  public:

@@ -39,7 +39,7 @@ void FairShare::add(Flow& flow, std::uint64_t tenant_id, std::uint32_t weight) {
   }
   Tenant& tenant = **found;
   tenant.weight = weight;
-  weigh();
+  weigh();  // it may be awake
   ++tenant.flows;
   tenant.awake.reserve(tenant.flows);
   flow.tenant_ = &tenant;
@@ -52,12 +52,11 @@ void FairShare::remove(Flow& flow) {
   flow = Flow{};
   if (--tenant->flows > 0) return;
   std::erase_if(tenants_, [&](const auto& other) { return other.get() == tenant; });
-  weigh();
 }
 
 void FairShare::weigh() {
   heaviest_ = 1;
-  for (const auto& tenant : tenants_) {
+  for (const Tenant* tenant : turns_) {
     heaviest_ = std::max(heaviest_, std::int64_t{tenant->weight});
   }
 }
@@ -70,7 +69,10 @@ std::int64_t FairShare::turn_of(const Tenant& tenant) const {
 void FairShare::wake(Flow& flow) {
   if (flow.awake_) return;
   Tenant& tenant = *flow.tenant_;
-  if (tenant.awake.empty()) turns_.push_back(&tenant);
+  if (tenant.awake.empty()) {
+    turns_.push_back(&tenant);
+    heaviest_ = std::max(heaviest_, std::int64_t{tenant.weight});
+  }
   flow.awake_ = true;
   tenant.awake.push_back(&flow);
   ++awake_;
@@ -87,6 +89,7 @@ void FairShare::rest(Flow& flow) {
   if (!tenant.awake.empty()) return;
   tenant.credit = std::min<std::int64_t>(tenant.credit, 0);
   leave_circle(turns_, turn_, &tenant);
+  if (std::int64_t{tenant.weight} == heaviest_) weigh();
 }
 
 FairShare::Flow* FairShare::next() {

@@ -73,10 +73,10 @@ class FairShare {
   };
 
   std::int64_t turn_of(const Tenant& tenant) const;
-  void weigh();
+  void weigh();  // after a tenant has come or gone
 
   std::int64_t quantum_;
-  std::int64_t heaviest_ = 1;
+  std::int64_t heaviest_ = 1;  // weight, of the tenants in turns_
   std::vector<std::unique_ptr<Tenant>> tenants_;
   std::vector<Tenant*> turns_;  // tenants with flows that are awake
   std::size_t turn_ = 0;

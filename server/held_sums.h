@@ -70,7 +70,6 @@ struct HeldSums {
   DueGroups due;
   std::uint32_t updated = 0;            // chunks of the first due group that are done
   std::size_t sums = 0;                 // held now
-  std::size_t bytes_most = 0;           // of all of the sums
   std::vector<std::uint32_t> released;  // of the last release
 };
 

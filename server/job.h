@@ -78,12 +78,16 @@ struct Topology {
 // Whether the data plane holds the job.
 enum class Memory : std::uint8_t { kNone, kCreating, kHeld, kToRelease, kReleasing, kReleased };
 
+// Whether the journal has the job, so that it comes back with the next process.
+enum class Saved : std::uint8_t { kNo, kWriting, kYes };
+
 struct Job {
   std::uint64_t id = 0;
   std::uint32_t epoch = 1;
   Tenant tenant;  // as it was when the job was made
   std::shared_ptr<const JobSpec> spec;
-  bool by_admin = false;             // lives without members until it is closed
+  bool by_admin = false;  // lives without members until it is closed
+  Saved saved = Saved::kNo;
   std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
   std::string snapshot;              // that it starts from; empty: none
   JobState state = JobState::kWaiting;

@@ -17,8 +17,8 @@ Result<std::unique_ptr<JobCopying>> JobCopying::create(const JobShape& shape, st
                   "its rule keeps no parameters at the server: there is nothing to copy");
   }
   std::unique_ptr<JobCopying> copying(new JobCopying(shape, round, timeout));
-  PHUB_ASSIGN_OR_RETURN(copying->copy_,
-                        JobCopy::create(shape.plan->arena_elements, state_arrays(shape.rule) > 0));
+  PHUB_ASSIGN_OR_RETURN(copying->copy_, JobCopy::create(*shape.plan, shape.server_index,
+                                                        state_arrays(shape.rule) > 0));
   copying->copy_->touch(*shape.plan, shape.server_index);
   return copying;
 }

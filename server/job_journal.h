@@ -17,6 +17,7 @@ namespace phub::server {
 struct SavedJob {
   std::uint64_t id = 0;
   std::uint32_t epoch = 1;
+  std::uint32_t tenant_id = 0;
   std::string tenant;
   JobSpec spec;
   std::optional<Digest> nonce_hash = {};  // of the nonce that lets a worker join it
@@ -28,8 +29,8 @@ class JobJournal {
   virtual ~JobJournal() = default;
   // An error says why nothing was written; the job must not exist then.
   virtual Status created(const SavedJob& job) = 0;
-  // It ended by itself or was closed: it must not come back.
-  virtual void ended(std::uint64_t job_id) = 0;
+  // It ended by itself or was closed: when this is OK it does not come back. Once more is harmless.
+  virtual Status ended(std::uint64_t job_id) = 0;
   // The first of `count` ids that no job has ever had.
   virtual Result<std::uint64_t> reserve_ids(std::uint64_t count) = 0;
 };

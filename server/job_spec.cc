@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "common/base/visible.h"
 #include "kernels/reduce.h"
 
 namespace phub::server {
@@ -16,7 +17,7 @@ Status invalid(fmt::format_string<Arguments...> format, Arguments&&... arguments
   return {Code::kInvalidArgument, fmt::format(format, std::forward<Arguments>(arguments)...)};
 }
 
-// Names go into logs and tables: printable, without control characters.
+// Names go into logs and tables.
 Status validate_name(std::string_view field, std::string_view name, const JobLimits& limits) {
   if (name.empty()) return invalid("{}: must not be empty", field);
   if (name.size() > limits.name_chars_max) {
@@ -28,6 +29,10 @@ Status validate_name(std::string_view field, std::string_view name, const JobLim
     if (code < 0x20 || code == 0x7F) {
       return invalid("{}: has a control character (code {})", field, code);
     }
+  }
+  if (!is_visible_name(name)) {
+    return invalid("{}: must be UTF-8 without quotes and without invisible control characters",
+                   field);
   }
   return {};
 }
@@ -168,8 +173,11 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   }
   if (spec.chunk_bytes < limits.chunk_bytes_min || spec.chunk_bytes > limits.chunk_bytes_max ||
       spec.chunk_bytes % kChunkAlignment != 0) {
-    return invalid("chunk_bytes: {}, allowed are multiples of {} from {} to {}", spec.chunk_bytes,
-                   std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min, limits.chunk_bytes_max);
+    return invalid(
+        "chunk_bytes: {}, allowed are multiples of {} from {} (smaller ones cost more bookkeeping "
+        "than payload) to {}",
+        spec.chunk_bytes, std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min,
+        limits.chunk_bytes_max);
   }
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));

@@ -41,7 +41,8 @@ struct JobLimits {
   std::size_t name_chars_max = 256;
   std::uint64_t elements_max = std::uint64_t{1} << 38;  // of all keys: 1 TiB of fp32
   std::uint64_t chunks_max = std::uint64_t{1} << 22;
-  std::uint32_t chunk_bytes_min = 256;
+  // Below this the tables of a job (job_footprint.h) are as large as its model.
+  std::uint32_t chunk_bytes_min = 4096;
   std::uint32_t chunk_bytes_max = kMaxChunkBytes;
 };
 

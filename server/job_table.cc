@@ -98,7 +98,7 @@ Result<std::shared_ptr<Job>> JobTable::job_of(const Ticket& ticket) const {
                 "prints them");
 }
 
-// Writes to the journal under the mutex, but only for every 64th job.
+// The reaper keeps ids in stock; only when it is behind the journal is written under the mutex.
 Result<std::uint64_t> JobTable::take_id() {
   if (next_id_ == ids_end_) {
     if (options_.journal != nullptr) {
@@ -109,16 +109,28 @@ Result<std::uint64_t> JobTable::take_id() {
   return next_id_++;
 }
 
+// Ids that do not follow those in stock are left out: somebody was faster.
+void JobTable::stock_ids(Lock& lock) {
+  if (options_.journal == nullptr || ids_end_ - next_id_ > kIdsAtOnce / 2) return;
+  lock.unlock();
+  const Result<std::uint64_t> first = options_.journal->reserve_ids(kIdsAtOnce);
+  lock.lock();
+  if (first && *first == ids_end_) ids_end_ += kIdsAtOnce;
+}
+
+Status JobTable::admit_live_job() const {
+  if (is_draining_) {
+    return {Code::kUnavailable, "the server is draining and takes no new jobs; use another"};
+  }
+  if (live_by_name_.size() < options_.live_jobs_max) return {};
+  return {
+      Code::kResourceExhausted,
+      fmt::format("the server has {} jobs, no more are allowed; close one", live_by_name_.size())};
+}
+
 Result<std::shared_ptr<Job>> JobTable::add_job(const std::string& tenant,
                                                std::shared_ptr<const JobSpec> spec, bool by_admin) {
-  if (is_draining_) {
-    return Status(Code::kUnavailable, "the server is draining and takes no new jobs; use another");
-  }
-  if (live_by_name_.size() >= options_.live_jobs_max) {
-    return Status(Code::kResourceExhausted,
-                  fmt::format("the server has {} jobs, no more are allowed; close one",
-                              live_by_name_.size()));
-  }
+  PHUB_RETURN_IF_ERROR(admit_live_job());
   PHUB_ASSIGN_OR_RETURN(Tenant owner, admit_to_tenant(tenant, spec->workers));
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t id, take_id());
   auto job = std::make_shared<Job>();
@@ -212,12 +224,13 @@ Result<Heartbeat> JobTable::heartbeat(const Identity& identity) {
 }
 
 Status JobTable::leave(const Identity& identity) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
   Job& job = *caller.job;
   Member& member = *caller.member;
   if (member.has_left) return {};
   member.has_left = true;
+  answer_start({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
   changed_.notify_all();
   if (!is_live(job)) return {};
   spdlog::info("event=left job=\"{}\" id={} worker={}", label(job), job.id, member.worker);
@@ -234,6 +247,18 @@ Status JobTable::leave(const Identity& identity) {
     }
   }
   return {};
+}
+
+Result<std::string> JobTable::tenant_of(const Identity& identity) const {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  return caller.job->tenant.name;
+}
+
+Result<std::string> JobTable::tenant_of(const Ticket& ticket) const {
+  const Lock lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_of(ticket));
+  return job->tenant.name;
 }
 
 std::shared_ptr<Job> JobTable::live_job(const JobName& name) const {

@@ -5,9 +5,9 @@
 // jobs stay listed for a while.
 //
 // Owned by the daemon; any control thread may call anything. One mutex guards the table; it is
-// never held while planning, while the data plane works, or while a worker waits. The data plane
-// calls the Membership functions from its own threads; they only mark what the reaper thread
-// (reap) then does.
+// never held while planning, while the data plane works, while a worker waits, or while one is
+// answered. The data plane calls the Membership functions from its own threads; they only mark what
+// the reaper thread (reap) then does.
 #pragma once
 
 #include <chrono>
@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -28,6 +29,7 @@
 #include "server/job_journal.h"
 #include "server/job_spec.h"
 #include "server/snapshot/snapshot_store.h"
+#include "server/start_waits.h"
 #include "server/tenants/directory.h"
 
 namespace phub::server {
@@ -36,6 +38,7 @@ struct JobTableOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost
   std::size_t finished_jobs_max = 64;                  // that stay listed
   std::size_t live_jobs_max = 1024;
+  std::uint64_t connections_per_core = 0;  // that the data plane accepts; 0: no bound
   // How long after join or ready the data plane takes a member's secret.
   std::chrono::milliseconds join_secret_lifetime{60'000};
   const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
@@ -89,6 +92,7 @@ struct MemberView {
 struct JobView {
   std::uint64_t id = 0;
   std::uint32_t epoch = 0;
+  std::uint32_t tenant_id = 0;
   std::string tenant = std::string(kDefaultTenant);
   std::shared_ptr<const JobSpec> spec;
   JobState state = JobState::kWaiting;
@@ -98,6 +102,14 @@ struct JobView {
 };
 
 inline JobName name_of(const JobView& view) { return {view.tenant, view.spec->name}; }
+
+// What a snapshot of a job is made of, and who pays for it.
+struct AdmittedCopy {
+  Tenant tenant;                          // with the quotas that hold now
+  std::shared_ptr<const Plan> plan = {};  // null: the job is not planned
+  std::uint32_t server_index = 0;
+  std::shared_ptr<const void> counted = {};  // its memory, until this is destroyed
+};
 
 struct PlanView {
   std::shared_ptr<const JobSpec> spec;
@@ -110,6 +122,8 @@ struct PlanView {
 // What is said of a job that does not exist, or that the caller may not know of.
 Status unknown_job(const std::string& label);
 Status no_live_job(const JobName& name);
+// What a worker is told when its job has ended.
+Status job_is_over(const Job& job);
 
 class JobTable final : public Membership {
  public:
@@ -127,17 +141,32 @@ class JobTable final : public Membership {
   // What the job's workers plan with: see Topology. Fixed from the first join on.
   std::vector<std::uint64_t> core_load_bytes(std::uint64_t job_id) const;
 
-  // The first call makes the job on the data plane; later ones must agree with it.
-  Status ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash);
+  // The first call makes the job on the data plane, which may take long; later ones must agree with
+  // it. Those that come meanwhile wait without a thread, and are answered by the first one's.
+  void ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash,
+             Answer answer);
 
   // Keeps and logs why the member came over its transport, the first time that it says so.
   // REQUIRES: `reason` is printable.
   Status note_transport(const Identity& identity, const std::string& reason);
 
-  // Waits until the job runs. When `timeout` passes first, the job fails: nobody else could start
-  // either. `is_cancelled` is asked now and then whether the caller is still there.
-  Status start(const Identity& identity, std::chrono::milliseconds timeout,
-               const std::function<bool()>& is_cancelled);
+  // Answers when the job runs or has ended. When `timeout` passes first, the job fails: nobody else
+  // could start either. A member waits once: a later call of it takes the place of an earlier one,
+  // which is told so (kAborted). Returns the wait's number; 0: it is answered.
+  std::uint64_t start(const Identity& identity, std::chrono::milliseconds timeout, Answer answer);
+
+  // Who waited under that number has gone: its job fails. Nothing happens when the wait is over.
+  void stop_waiting(const Identity& identity, std::uint64_t number);
+
+  // Ends the starts whose time is over. Somebody has to call it now and then.
+  void end_late_starts();
+
+  std::size_t waiting_starts() const;
+
+  // Whose job a member is in. Errors: those of a wrong identity.
+  Result<std::string> tenant_of(const Identity& identity) const;
+  // Whose job a ticket is for. Errors: kUnauthenticated.
+  Result<std::string> tenant_of(const Ticket& ticket) const;
 
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
@@ -155,14 +184,21 @@ class JobTable final : public Membership {
                                const std::string& tenant = std::string(kDefaultTenant),
                                const std::optional<Digest>& nonce_hash = std::nullopt,
                                const std::string& snapshot = {});
+  // The journal has forgotten it when this returns OK. Errors: kNotFound, and the journal's, with
+  // which the job lives on.
   Status close(const JobName& name);
-  void close_all_of(const std::string& tenant);
+  // Of a tenant that is deleted. What stays listed of them is under NAME~ID from then on, which is
+  // no tenant's name: who is made under the old name sees none of it.
+  void close_all_of(std::uint32_t tenant_id);
   // Jobs of an earlier process, which wait again. REQUIRES: before any other call but attach.
   void restore(const std::vector<SavedJob>& jobs);
   Usage usage_of(const std::string& tenant) const;
   // Counts what a snapshot of the job takes while it is made, as its tenant's memory, until the
   // result is destroyed; that is before this. Errors: kResourceExhausted with the figures.
-  Result<std::shared_ptr<const void>> admit_copy_of(std::uint64_t job_id);
+  Result<AdmittedCopy> admit_copy_of(std::uint64_t job_id);
+  // Whether a job of this spec that starts from a file of so many bytes may be made, before the
+  // file is read. Errors: those of create, and kResourceExhausted for what it will pin at least.
+  Status admit_restored(const JobSpec& spec, const std::string& tenant, std::uint64_t bytes) const;
   std::vector<JobView> list() const;  // oldest first
   // `job_id` 0: the live job of that name, else the last one that had it.
   Result<JobView> inspect(const JobName& name, std::uint64_t job_id) const;
@@ -199,25 +235,46 @@ class JobTable final : public Membership {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  // Gives the answers that were decided under the mutex, after it has given that up.
+  class AnsweringLock;
   struct Caller {
     std::shared_ptr<Job> job;
     std::shared_ptr<Member> member;
   };
+  struct ReadyCall {
+    Identity identity;
+    Topology topology;
+    std::uint64_t plan_hash = 0;
+    Answer answer;
+    std::shared_ptr<Member> member = nullptr;  // while it waits
+  };
 
   TimePoint now() const { return options_.clock(); }
+
+  // Those with silent workers, and all at the drain's deadline. REQUIRES: the mutex is not held.
+  void fail_the_late();
 
   // All of these REQUIRE the mutex, which those with a Lock may give up for a while.
   Result<Caller> authenticate(const Identity& identity) const;
   Result<std::shared_ptr<Job>> add_job(const std::string& tenant,
                                        std::shared_ptr<const JobSpec> spec, bool by_admin);
   Result<std::uint64_t> take_id();
+  void stock_ids(Lock& lock);
   Result<Tenant> admit_to_tenant(const std::string& tenant, std::uint32_t workers) const;
+  Quotas with_defaults(Quotas quotas) const;
   Result<std::shared_ptr<Job>> job_of(const Ticket& ticket) const;
   Result<std::shared_ptr<Job>> job_to_join(Lock& lock, const JoinArguments& arguments);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  Status make_ready(Lock& lock, const Caller& caller, const ReadyCall& call);
+  void wait_for_memory(const Caller& caller, ReadyCall call);
   Status make_on_data_plane(Lock& lock, Job& job, const Topology& topology,
                             std::uint64_t plan_hash);
-  Status admit_memory_of(Job& job);
+  void answer_start(const StartWaits::Key& key, const Status& status);
+  void answer_starts(const Job& job, const Status& status);
+  // Returns what of it counts only until the job is made: the snapshot that it starts from.
+  Result<std::uint64_t> admit_memory_of(Job& job);
+  Status admit_live_job() const;
+  Status check_free(const JobName& name) const;
   Usage usage_without(const std::string& tenant, const Job* left_out) const;
   void fix_core_load(Job& job) const;
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
@@ -229,6 +286,7 @@ class JobTable final : public Membership {
   void lose(Job& job, Member& member, std::string_view reason);
   void finish(Job& job, JobState state, const std::string& reason);
   void forget_oldest();
+  static void forget_keys(Job& job);
   std::vector<std::shared_ptr<Job>> all_live() const;
   std::shared_ptr<Job> live_job(const JobName& name) const;
   bool has_memory(Memory memory) const;
@@ -242,12 +300,37 @@ class JobTable final : public Membership {
   std::condition_variable changed_;                     // of any job's state, members or memory
   std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;  // by id, live and finished
   std::map<JobName, std::uint64_t> live_by_name_;
+  StartWaits starts_;
+  std::uint64_t starts_made_ = 0;
+  std::map<std::uint64_t, std::vector<ReadyCall>> ready_waits_;  // for memory that is being made
+  std::vector<std::pair<Answer, Status>> answers_;               // that an AnsweringLock gives
   std::uint64_t next_id_ = 1;
   std::uint64_t ids_end_ = 1;                // from next_id_ up to here are this process's to give
   std::vector<std::uint64_t> journal_ends_;  // jobs that the journal has to forget
+  std::vector<std::uint64_t> journal_late_;  // those of them that it could not
   bool is_draining_ = false;
   bool drain_snapshots_ = false;
   std::optional<TimePoint> drain_deadline_;
+};
+
+class JobTable::AnsweringLock : public std::unique_lock<std::mutex> {
+ public:
+  explicit AnsweringLock(JobTable& table)
+      : std::unique_lock<std::mutex>(table.mutex_), table_(table) {}
+  ~AnsweringLock() {
+    if (owns_lock()) unlock();
+  }
+  AnsweringLock(const AnsweringLock&) = delete;
+  AnsweringLock& operator=(const AnsweringLock&) = delete;
+
+  void unlock() {
+    const auto answers = std::exchange(table_.answers_, {});
+    std::unique_lock<std::mutex>::unlock();
+    for (const auto& [answer, status] : answers) answer(status);
+  }
+
+ private:
+  JobTable& table_;
 };
 
 }  // namespace phub::server

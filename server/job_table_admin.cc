@@ -8,6 +8,12 @@
 #include "server/job_table.h"
 
 namespace phub::server {
+namespace {
+
+constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
+
+}  // namespace
+
 Status unknown_job(const std::string& label) {
   return {Code::kNotFound,
           fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", label)};
@@ -18,26 +24,35 @@ Status no_live_job(const JobName& name) {
                                        to_string(name))};
 }
 
+Status job_is_over(const Job& job) {
+  return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
+}
+
+Status JobTable::check_free(const JobName& name) const {
+  if (live_job(name) == nullptr) return {};
+  return {Code::kAlreadyExists,
+          fmt::format("name: job \"{}\" exists; choose another name or close it first",
+                      to_string(name))};
+}
+
 Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& tenant,
                                        const std::optional<Digest>& nonce_hash,
                                        const std::string& snapshot) {
   PHUB_RETURN_IF_ERROR(validate(spec));
   auto shared = std::make_shared<const JobSpec>(spec);
   PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
-  Lock lock(mutex_);
-  if (live_job({tenant, spec.name}) != nullptr) {
-    return Status(Code::kAlreadyExists,
-                  fmt::format("name: job \"{}\" exists; choose another name or close it first",
-                              to_string(JobName{tenant, spec.name})));
-  }
+  AnsweringLock lock(*this);
+  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
   PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
                         add_job(tenant, std::move(shared), /*by_admin=*/true));
   job->nonce_hash = nonce_hash;
   job->snapshot = snapshot;
   job->snapshot_load_bytes = std::move(snapshot_load);
   if (options_.journal == nullptr) return job->id;
+  job->saved = Saved::kWriting;
   const SavedJob saved{.id = job->id,
                        .epoch = job->epoch,
+                       .tenant_id = job->tenant.id,
                        .tenant = tenant,
                        .spec = spec,
                        .nonce_hash = nonce_hash,
@@ -45,9 +60,14 @@ Result<std::uint64_t> JobTable::create(const JobSpec& spec, const std::string& t
   lock.unlock();
   const Status written = options_.journal->created(saved);
   lock.lock();
-  if (written.ok()) return job->id;
-  if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");
-  return written;
+  job->saved = written.ok() ? Saved::kYes : Saved::kNo;
+  changed_.notify_all();
+  if (!written.ok()) {
+    if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");
+    return written;
+  }
+  if (!is_live(*job) && !job->ended_by_daemon) journal_ends_.push_back(job->id);
+  return job->id;
 }
 
 Result<std::vector<std::uint64_t>> JobTable::snapshot_load_bytes(const std::string& file) const {
@@ -72,6 +92,7 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
     job->tenant = std::move(*tenant);
     job->spec = std::make_shared<const JobSpec>(saved.spec);
     job->by_admin = true;
+    job->saved = Saved::kYes;
     job->nonce_hash = saved.nonce_hash;
     job->snapshot = saved.snapshot;
     // Without its snapshot the first worker that is ready is told so.
@@ -83,27 +104,51 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
   }
 }
 
-void JobTable::close_all_of(const std::string& tenant) {
-  const Lock lock(mutex_);
+void JobTable::close_all_of(std::uint32_t tenant_id) {
+  const AnsweringLock lock(*this);
   for (const std::shared_ptr<Job>& job : all_live()) {
-    if (job->tenant.name == tenant) finish(*job, JobState::kFailed, "its tenant was deleted");
+    if (job->tenant.id == tenant_id) finish(*job, JobState::kFailed, "its tenant was deleted");
+  }
+  for (const auto& [id, job] : jobs_) {
+    const bool is_its = job->tenant.id == tenant_id && !is_live(*job);
+    if (is_its) job->tenant.name = name_of_deleted(job->tenant);
   }
 }
 
 Status JobTable::close(const JobName& name) {
-  const Lock lock(mutex_);
-  const std::shared_ptr<Job> job = live_job(name);
+  AnsweringLock lock(*this);
+  std::shared_ptr<Job> job;
+  // The journal can forget only what it has.
+  const bool is_saved = changed_.wait_for(lock, kSaveDeadline, [&] {
+    job = live_job(name);
+    return job == nullptr || job->saved != Saved::kWriting;
+  });
+  if (!is_saved) return {Code::kDeadlineExceeded, "the job is still being saved; try again"};
   if (job == nullptr) return no_live_job(name);
+  if (job->saved == Saved::kYes) {
+    lock.unlock();
+    const Status forgotten = options_.journal->ended(job->id);
+    lock.lock();
+    PHUB_RETURN_IF_ERROR(forgotten);
+    job->saved = Saved::kNo;
+    if (!is_live(*job)) return {};  // it ended by itself meanwhile
+  }
   finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
          "it was closed by an administrator");
   return {};
 }
 
 std::vector<JobView> JobTable::list() const {
-  std::vector<JobView> views;
+  std::vector<std::shared_ptr<const Job>> jobs;
   {
     const Lock lock(mutex_);
-    for (const auto& [id, job] : jobs_) views.push_back(view_of(*job));
+    for (const auto& [id, job] : jobs_) jobs.push_back(job);
+  }
+  std::vector<JobView> views;
+  for (const auto& job : jobs) {
+    // One at a time: workers' calls must not wait for a thousand of them.
+    const Lock lock(mutex_);
+    views.push_back(view_of(*job));
   }
   for (JobView& view : views) fill_counters(view.id, view.counters);
   return views;
@@ -160,6 +205,7 @@ Result<PlanView> JobTable::plan(const JobName& name) const {
 JobView JobTable::view_of(const Job& job) const {
   JobView view{.id = job.id,
                .epoch = job.epoch,
+               .tenant_id = job.tenant.id,
                .tenant = job.tenant.name,
                .spec = job.spec,
                .state = job.state,

@@ -8,6 +8,11 @@
 #include "server/job_table.h"
 
 namespace phub::server {
+namespace {
+
+constexpr std::size_t kKeysShownMax = 4096;  // of an ended job
+
+}  // namespace
 
 std::optional<IssuedSecret> JobTable::secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                                 std::uint32_t worker) {
@@ -24,7 +29,7 @@ std::optional<IssuedSecret> JobTable::secret_of(std::uint64_t job_id, std::uint3
 }
 
 void JobTable::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end() || !is_live(*found->second)) return;
   Job& job = *found->second;
@@ -43,13 +48,23 @@ void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   job.reason = reason;
   live_by_name_.erase(name_of(job));
   // What the daemon ends because it stops comes back with the next one.
-  if (job.by_admin && !job.ended_by_daemon) journal_ends_.push_back(job.id);
+  if (job.saved == Saved::kYes && !job.ended_by_daemon) journal_ends_.push_back(job.id);
   if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
+  if (job.memory == Memory::kNone) forget_keys(job);
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
   spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
               job.id, reason);
+  answer_starts(job, job_is_over(job));
   forget_oldest();
   changed_.notify_all();
+}
+
+// Of an ended job that has many: a list of them is for people, and takes its tenant's allowance.
+void JobTable::forget_keys(Job& job) {
+  if (job.spec->keys.size() <= kKeysShownMax) return;
+  JobSpec spec = *job.spec;
+  spec.keys = std::vector<JobKey>();
+  job.spec = std::make_shared<const JobSpec>(std::move(spec));
 }
 
 void JobTable::forget_oldest() {
@@ -72,7 +87,15 @@ bool JobTable::has_memory(Memory memory) const {
 }
 
 void JobTable::reap() {
+  fail_the_late();
   Lock lock(mutex_);
+  tell_journal(lock);
+  stock_ids(lock);
+  release_finished(lock);
+}
+
+void JobTable::fail_the_late() {
+  AnsweringLock lock(*this);
   const TimePoint time = now();
   for (const std::shared_ptr<Job>& job : all_live()) {
     if (drain_deadline_ && time >= *drain_deadline_) {
@@ -95,20 +118,27 @@ void JobTable::reap() {
       break;
     }
   }
-  tell_journal(lock);
-  release_finished(lock);
 }
 
+// What could not be written, as on a full disk, is tried again at the next reap.
 void JobTable::tell_journal(Lock& lock) {
-  while (!journal_ends_.empty()) {
-    const std::vector<std::uint64_t> ended = std::exchange(journal_ends_, {});
+  std::vector<std::uint64_t> late;
+  std::vector<std::uint64_t> ended = std::exchange(journal_late_, {});
+  while (!ended.empty() || !journal_ends_.empty()) {
+    ended.insert(ended.end(), journal_ends_.begin(), journal_ends_.end());
+    journal_ends_.clear();
     lock.unlock();
     for (const std::uint64_t id : ended) {
-      if (options_.journal != nullptr) options_.journal->ended(id);
+      const Status told = options_.journal->ended(id);
+      if (told.ok()) continue;
+      late.push_back(id);
+      spdlog::error("event=job_not_forgotten id={} reason=\"{}\"", id, told.message());
     }
+    ended.clear();
     lock.lock();
     changed_.notify_all();
   }
+  journal_late_ = std::move(late);
 }
 
 void JobTable::release_finished(Lock& lock) {
@@ -129,6 +159,7 @@ void JobTable::release_finished(Lock& lock) {
     job->plan = nullptr;
     job->memory = Memory::kReleased;
     job->memory_bytes = 0;
+    forget_keys(*job);
     spdlog::info("event=job_released job=\"{}\" id={}", label(*job), job->id);
     forget_oldest();
     changed_.notify_all();
@@ -142,7 +173,7 @@ void JobTable::wait_for_work(std::chrono::milliseconds interval) {
 }
 
 std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   is_draining_ = true;
   drain_snapshots_ = snapshots;
   if (timeout.count() > 0) drain_deadline_ = now() + timeout;
@@ -156,7 +187,7 @@ std::size_t JobTable::drain(std::chrono::milliseconds timeout, bool snapshots) {
 }
 
 void JobTable::fail_all(const std::string& reason) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   for (const std::shared_ptr<Job>& job : all_live()) {
     job->ended_by_daemon = true;
     finish(*job, JobState::kFailed, reason);

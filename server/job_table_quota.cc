@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "server/core_load.h"
-#include "server/job_memory.h"
+#include "server/job_footprint.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -12,8 +12,25 @@ Result<Tenant> JobTable::admit_to_tenant(const std::string& tenant, std::uint32_
   if (options_.tenants == nullptr) return Tenant{};
   PHUB_ASSIGN_OR_RETURN(Tenant owner, options_.tenants->find(tenant));
   const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
-  PHUB_RETURN_IF_ERROR(admit_job(owner, usage_without(tenant, nullptr), workers * cores));
+  Tenant bounded = owner;
+  bounded.quotas = with_defaults(owner.quotas);
+  PHUB_RETURN_IF_ERROR(admit_job(bounded, usage_without(tenant, nullptr), workers * cores));
   return owner;
+}
+
+// Where there are several tenants, one that has no quota takes half of the jobs and of each core's
+// connections at most. A tenant that is alone may take all.
+Quotas JobTable::with_defaults(Quotas quotas) const {
+  if (options_.tenants->list().size() < 2) return quotas;
+  const std::uint64_t cores = data_plane_ == nullptr ? 0 : data_plane_->cores();
+  const auto half = [](std::uint64_t all) {
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(all / 2, 1, UINT32_MAX));
+  };
+  if (quotas.jobs == 0) quotas.jobs = half(options_.live_jobs_max);
+  if (quotas.connections == 0 && options_.connections_per_core != 0) {
+    quotas.connections = half(options_.connections_per_core * cores);
+  }
+  return quotas;
 }
 
 Usage JobTable::usage_without(const std::string& tenant, const Job* left_out) const {
@@ -36,36 +53,49 @@ Usage JobTable::usage_of(const std::string& tenant) const {
 }
 
 // REQUIRES: job.plan. Its bytes count from now on, also for jobs that are made at the same time.
-Status JobTable::admit_memory_of(Job& job) {
-  const std::uint64_t bytes = bytes_pinned(
-      shape_of(job),
-      {.windows = !data_plane_->verbs_ports().empty(), .sealing = data_plane_->encrypts_tcp()});
+Result<std::uint64_t> JobTable::admit_memory_of(Job& job) {
+  const std::uint64_t bytes =
+      bytes_pinned(shape_of(job), {.windows = !data_plane_->verbs_ports().empty(),
+                                   .sealing = data_plane_->encrypts_tcp(),
+                                   .staging = data_plane_->tcp_port() != 0});
   Tenant tenant = job.tenant;
   if (options_.tenants != nullptr) {
     PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));
   }
-  PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes));
+  const std::uint64_t restored = job.snapshot.empty() ? 0 : bytes_copied(shape_of(job)) / 2;
+  PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes + restored));
   job.memory_bytes = bytes;
-  return {};
+  job.copy_bytes += restored;
+  return restored;
 }
 
-Result<std::shared_ptr<const void>> JobTable::admit_copy_of(std::uint64_t job_id) {
+Status JobTable::admit_restored(const JobSpec& spec, const std::string& tenant,
+                                std::uint64_t bytes) const {
+  const Lock lock(mutex_);
+  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
+  PHUB_RETURN_IF_ERROR(admit_live_job());
+  PHUB_ASSIGN_OR_RETURN(const Tenant owner, admit_to_tenant(tenant, spec.workers));
+  return admit_memory(owner, usage_without(tenant, nullptr), bytes, "the restored job");
+}
+
+Result<AdmittedCopy> JobTable::admit_copy_of(std::uint64_t job_id) {
   const Lock lock(mutex_);
   const auto found = jobs_.find(job_id);
-  const bool has_quotas = options_.tenants != nullptr;
-  if (!has_quotas || found == jobs_.end() || !found->second->plan) {
-    return std::shared_ptr<const void>();
-  }
+  if (found == jobs_.end() || !found->second->plan) return AdmittedCopy{};
   const std::shared_ptr<Job> job = found->second;
+  AdmittedCopy copy{
+      .tenant = job->tenant, .plan = job->plan, .server_index = job->topology.server_index};
+  if (options_.tenants == nullptr) return copy;
   const std::uint64_t bytes = bytes_copied(shape_of(*job));
-  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, options_.tenants->find(job->tenant.name));
+  PHUB_ASSIGN_OR_RETURN(copy.tenant, options_.tenants->find(job->tenant.name));
   PHUB_RETURN_IF_ERROR(
-      admit_memory(tenant, usage_without(tenant.name, nullptr), bytes, "the snapshot"));
+      admit_memory(copy.tenant, usage_without(copy.tenant.name, nullptr), bytes, "the snapshot"));
   job->copy_bytes += bytes;
-  return std::shared_ptr<const void>(job.get(), [this, job, bytes](const void* /*job*/) {
+  copy.counted = std::shared_ptr<const void>(job.get(), [this, job, bytes](const void* /*job*/) {
     const Lock ended(mutex_);
     job->copy_bytes -= bytes;
   });
+  return copy;
 }
 
 std::vector<std::uint64_t> JobTable::core_load_without(const Job& job) const {

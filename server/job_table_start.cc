@@ -4,7 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "server/core_load.h"
@@ -15,7 +18,6 @@ namespace {
 
 constexpr std::size_t kServersMax = 1024;
 constexpr std::uint32_t kCoresMax = 4096;
-constexpr std::chrono::milliseconds kCancellationCheck{100};
 constexpr std::chrono::seconds kReleaseDeadline{30};
 
 std::size_t cores_of(const Topology& topology) {
@@ -105,27 +107,65 @@ class CallInProgress {
   const std::function<TimePoint()>& clock_;
 };
 
-Status over(const Job& job) {
-  return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
+Status is_replaced(std::string_view call, const Member& member) {
+  return {Code::kAborted,
+          fmt::format("a later {} of {} has taken this one's place", call, describe(member))};
 }
 
 }  // namespace
 
-Status JobTable::ready(const Identity& identity, const Topology& topology,
-                       std::uint64_t plan_hash) {
+void JobTable::ready(const Identity& identity, const Topology& topology, std::uint64_t plan_hash,
+                     Answer answer) {
   PHUB_CHECK(data_plane_ != nullptr, "attach comes before the first worker");
-  PHUB_RETURN_IF_ERROR(validate(topology, data_plane_->cores()));
-  Lock lock(mutex_);
-  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  const Status valid = validate(topology, data_plane_->cores());
+  if (!valid.ok()) return answer(valid);
+  std::deque<ReadyCall> calls;
+  calls.push_back({identity, topology, plan_hash, std::move(answer)});
+  // Whoever made the job's memory, or failed to, goes on with those that waited for it.
+  for (; !calls.empty(); calls.pop_front()) {
+    ReadyCall& call = calls.front();
+    AnsweringLock lock(*this);
+    if (call.member != nullptr) --call.member->calls;
+    const Result<Caller> caller = authenticate(call.identity);
+    if (caller && caller->job->memory == Memory::kCreating) {
+      wait_for_memory(*caller, std::move(call));
+      continue;
+    }
+    const Status outcome = caller ? make_ready(lock, *caller, call) : caller.error();
+    answers_.emplace_back(std::move(call.answer), outcome);
+    if (!caller) continue;
+    if (auto waiting = ready_waits_.extract(caller->job->id)) {
+      std::move(waiting.mapped().begin(), waiting.mapped().end(), std::back_inserter(calls));
+    }
+  }
+}
+
+// A member that calls again takes the place of its earlier call.
+void JobTable::wait_for_memory(const Caller& caller, ReadyCall call) {
+  call.member = caller.member;
+  ++call.member->calls;
+  std::vector<ReadyCall>& waiting = ready_waits_[caller.job->id];
+  const auto earlier = std::find_if(waiting.begin(), waiting.end(), [&](const ReadyCall& other) {
+    return other.member == call.member;
+  });
+  if (earlier == waiting.end()) {
+    waiting.push_back(std::move(call));
+    return;
+  }
+  --earlier->member->calls;
+  std::swap(*earlier, call);
+  answers_.emplace_back(std::move(call.answer), is_replaced("ready", *caller.member));
+}
+
+Status JobTable::make_ready(Lock& lock, const Caller& caller, const ReadyCall& call) {
   Job& job = *caller.job;
-  const CallInProgress call(*caller.member, options_.clock);
-  changed_.wait(lock, [&job] { return job.memory != Memory::kCreating; });
-  if (!is_live(job)) return over(job);
-  PHUB_RETURN_IF_ERROR(check_load(topology, job.core_load_bytes));
+  const CallInProgress in_progress(*caller.member, options_.clock);
+  if (!is_live(job)) return job_is_over(job);
+  PHUB_RETURN_IF_ERROR(check_load(call.topology, job.core_load_bytes));
   if (job.memory == Memory::kNone) {
-    PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, topology, plan_hash));
+    PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, call.topology, call.plan_hash));
   } else {
-    PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
+    PHUB_RETURN_IF_ERROR(compare(job, call.topology, call.plan_hash));
   }
   caller.member->is_ready = true;
   caller.member->secret_issued = now();
@@ -148,13 +188,14 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     if (!plan) return plan.error();
     job.plan = std::make_shared<const Plan>(std::move(*plan));
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
-    PHUB_RETURN_IF_ERROR(admit_memory_of(job));
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t restored, admit_memory_of(job));
     job.placed_bytes = load_of(*job.plan, spec->wire_type, topology.server_index);
     const JobShape shape = shape_of(job);
     const std::string snapshot = job.snapshot;
     lock.unlock();
     const Result<std::uint64_t> rounds_before = create_job(shape, snapshot);
     lock.lock();
+    job.copy_bytes -= restored;
     if (!rounds_before) return rounds_before.error();
     job.rounds_before = *rounds_before;
     return {};
@@ -168,7 +209,7 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
   if (made.ok() && !is_live(job)) job.memory = Memory::kToRelease;
   changed_.notify_all();
   if (!made.ok()) return made.with_context(fmt::format("job \"{}\"", label(job)));
-  if (!is_live(job)) return over(job);
+  if (!is_live(job)) return job_is_over(job);
   spdlog::info("event=job_planned job=\"{}\" id={} chunks={} plan_hash={:016x}", label(job), job.id,
                job.plan->chunks.size(), job.plan->hash);
   return {};
@@ -217,38 +258,76 @@ Status JobTable::note_transport(const Identity& identity, const std::string& rea
   return {};
 }
 
-Status JobTable::start(const Identity& identity, std::chrono::milliseconds timeout,
-                       const std::function<bool()>& is_cancelled) {
-  Lock lock(mutex_);
-  PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
-  Job& job = *caller.job;
-  const CallInProgress call(*caller.member, options_.clock);
-  const TimePoint deadline = now() + timeout;
-  while (job.state == JobState::kWaiting) {
-    if (caller.member->has_left) {
-      return {Code::kAborted, describe(*caller.member) + " has left the job"};
-    }
-    if (now() >= deadline) {
-      const std::string reason = fmt::format("it did not start within {} ms: {}", timeout.count(),
-                                             describe_missing(job, data_plane_->cores()));
-      finish(job, JobState::kFailed, reason);
-      return {Code::kDeadlineExceeded, over(job).message()};
-    }
-    lock.unlock();
-    const bool was_cancelled = is_cancelled();
-    lock.lock();
-    if (was_cancelled) {
-      if (is_live(job)) lose(job, *caller.member, "it stopped waiting for the start");
-      break;
-    }
-    if (job.state == JobState::kWaiting) changed_.wait_for(lock, kCancellationCheck);
+std::uint64_t JobTable::start(const Identity& identity, std::chrono::milliseconds timeout,
+                              Answer answer) {
+  const AnsweringLock lock(*this);
+  const Result<Caller> caller = authenticate(identity);
+  const auto at_once = [&](Status status) {
+    answers_.emplace_back(std::move(answer), std::move(status));
+    return std::uint64_t{0};
+  };
+  if (!caller) return at_once(caller.error());
+  const Job& job = *caller->job;
+  const Member& member = *caller->member;
+  if (job.state == JobState::kRunning) return at_once({});
+  if (!is_live(job)) return at_once(job_is_over(job));
+  if (member.has_left) {
+    return at_once({Code::kAborted, describe(member) + " has left the job"});
   }
-  return job.state == JobState::kRunning ? Status() : over(job);
+  const StartWaits::Key key{job.id, member.worker};
+  answer_start(key, is_replaced("start", member));
+  ++caller->member->calls;
+  starts_.add(key, {.number = ++starts_made_,
+                    .deadline = now() + timeout,
+                    .timeout = timeout,
+                    .member = caller->member,
+                    .answer = std::move(answer)});
+  return starts_made_;
+}
+
+void JobTable::stop_waiting(const Identity& identity, std::uint64_t number) {
+  const AnsweringLock lock(*this);
+  const StartWait* const wait = starts_.find({identity.job_id, identity.worker});
+  if (wait == nullptr || wait->number != number) return;
+  const std::shared_ptr<Job> job = jobs_.at(identity.job_id);
+  lose(*job, *wait->member, "it stopped waiting for the start");
+}
+
+void JobTable::end_late_starts() {
+  const AnsweringLock lock(*this);
+  const TimePoint time = now();
+  while (const auto key = starts_.first_due(time)) {
+    const StartWait* const late = starts_.find(*key);
+    const std::shared_ptr<Job> job = jobs_.at(key->job_id);
+    const std::string reason =
+        fmt::format("it did not start within {} ms: {}", late->timeout.count(),
+                    describe_missing(*job, data_plane_->cores()));
+    answer_start(*key,
+                 {Code::kDeadlineExceeded, fmt::format("job \"{}\": {}", label(*job), reason)});
+    finish(*job, JobState::kFailed, reason);
+  }
+}
+
+std::size_t JobTable::waiting_starts() const {
+  const Lock lock(mutex_);
+  return starts_.size();
+}
+
+void JobTable::answer_start(const StartWaits::Key& key, const Status& status) {
+  std::optional<StartWait> wait = starts_.take(key);
+  if (!wait) return;
+  --wait->member->calls;
+  wait->member->last_seen = now();
+  answers_.emplace_back(std::move(wait->answer), status);
+}
+
+void JobTable::answer_starts(const Job& job, const Status& status) {
+  for (const StartWaits::Key& key : starts_.of_job(job.id)) answer_start(key, status);
 }
 
 void JobTable::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                             std::string_view transport) {
-  const Lock lock(mutex_);
+  const AnsweringLock lock(*this);
   const auto found = jobs_.find(job_id);
   if (found == jobs_.end() || !is_live(*found->second)) return;
   Job& job = *found->second;
@@ -264,6 +343,7 @@ void JobTable::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uin
     job.state = JobState::kRunning;
     spdlog::info("event=job_running job=\"{}\" id={} workers={}", label(job), job.id,
                  job.spec->workers);
+    answer_starts(job, {});
     changed_.notify_all();
   }
 }

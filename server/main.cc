@@ -2,24 +2,33 @@
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "common/base/fault_guard.h"
+#include "common/base/version.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
+#include "server/descriptor_limit.h"
+#include "server/log.h"
+#include "server/tenants/tenancy.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 namespace {
@@ -36,9 +45,12 @@ struct Overrides {
   std::optional<std::string> state;
   std::optional<std::string> credentials;
   bool allow_plaintext = false;
+  std::optional<std::string> tokens;
   std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
   std::optional<std::string> log_level;
+  bool reset_admin_token = false;
+  bool check_only = false;
   bool print_ready = true;  // accepted for scripts that ask; the line is always printed
 };
 
@@ -55,13 +67,14 @@ void declare(CLI::App& app, Overrides& overrides) {
       "and\n"
       "                                                 tokens (`phubctl pki init pki` makes the "
       "files)\n"
-      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext\n"
+      "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --allow-plaintext --tokens off\n"
       "                                                 the same where everybody may do "
       "everything\n\n"
       "Prints `phub-server ready control=HOST:PORT data=PORT pid=N` once it serves, with\n"
       "` http=HOST:PORT` at the end if it serves the page. Logs go to\n"
       "standard error. SIGTERM or SIGINT drains: no new jobs, running ones may finish within\n"
-      "drain_timeout_ms; a second signal ends at once. Look at it with `phubctl server stats`.\n"
+      "drain_timeout_ms; a second signal ends at once. SIGHUP reads certificates and revocations\n"
+      "again. Look at it with `phubctl server stats`.\n"
       "Exit status: 0 stopped, 1 failed at run time, 2 bad usage or configuration.");
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config.proto")
@@ -82,8 +95,11 @@ void declare(CLI::App& app, Overrides& overrides) {
                      "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
           ->type_name("FOLDER");
   app.add_flag("--allow-plaintext", overrides.allow_plaintext,
-               "Neither TLS nor tokens, also on an address that other hosts reach")
+               "No TLS, also on an address that other hosts reach; tokens stay as they are")
       ->excludes(credentials);
+  app.add_option("--tokens", overrides.tokens,
+                 "required, or off: everybody may do everything; overrides security.tokens")
+      ->type_name("WORD");
   app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
@@ -91,15 +107,19 @@ void declare(CLI::App& app, Overrides& overrides) {
       ->type_name("LIST");
   app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL");
+  app.add_flag("--reset-admin-token", overrides.reset_admin_token,
+               "Write a further admin token to admin.token in the state folder, and end: for who\n"
+               "lost the others. No server may run on that folder meanwhile");
+  app.add_flag("--check", overrides.check_only,
+               "Read the configuration and its certificates, say what is wrong, and end");
+  app.set_version_flag("--version", version_of("phub-server"));
   app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
 }
 
 Status secure(const Overrides& overrides, ServerConfig& config) {
   if (overrides.state) config.set_state_folder(*overrides.state);
-  if (overrides.allow_plaintext) {
-    config.mutable_security()->set_allow_plaintext(true);
-    config.mutable_security()->set_tokens("off");
-  }
+  if (overrides.allow_plaintext) config.mutable_security()->set_allow_plaintext(true);
+  if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
   if (!overrides.credentials) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
   config.mutable_security()->set_ca(files.ca);
@@ -139,23 +159,29 @@ void log_of_grpc(gpr_log_func_args* arguments) {
   spdlog::debug("event=grpc message=\"{}\"", arguments->message);
 }
 
-void set_up_logging(const std::string& level) {
-  auto logger = spdlog::stderr_logger_mt("phub-server");
-  logger->set_pattern("time=%Y-%m-%dT%H:%M:%S.%e level=%l %v");
-  logger->set_level(spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(log_of_grpc);
-}
-
 // Blocked in every thread, so that only main sees them, by sigwait.
 sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signals;
+}
+
+// The outcome is logged where the files are read.
+void reload(Daemon& daemon) {
+  spdlog::info("event=signal name=HUP");
+  static_cast<void>(daemon.reload());
+}
+
+// Returns when a signal asks the process to end.
+int serve_until_signal(Daemon& daemon, const sigset_t& signals) {
+  int number = 0;
+  for (sigwait(&signals, &number); number == SIGHUP; sigwait(&signals, &number)) reload(daemon);
+  return number;
 }
 
 // Returns when all jobs are over, or at a second signal.
@@ -163,17 +189,49 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   daemon.drain();
   const timespec at_once{};
   while (!daemon.wait_until_drained(kDrainSlice)) {
-    if (sigtimedwait(&signals, nullptr, &at_once) <= 0) continue;
+    const int number = sigtimedwait(&signals, nullptr, &at_once);
+    if (number == SIGHUP) reload(daemon);
+    if (number <= 0 || number == SIGHUP) continue;
     spdlog::warn("event=stopped_at_once reason=\"second signal\"");
     daemon.fail_all("the server was stopped");
     return;
   }
 }
 
+// As many files as may be. Says with figures when a full house would need more.
+Status raise_limits(const DataPlaneOptions& data_plane) {
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t limit, raise_descriptor_limit());
+  const std::uint64_t cores =
+      data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency()) : data_plane.cores;
+  const std::uint64_t wanted =
+      descriptors_wanted(shares_of(limit), cores * data_plane.connections_per_core);
+  if (limit < wanted) {
+    spdlog::warn(
+        "event=few_descriptors limit={} wanted={} cores={} connections_per_core={} "
+        "cure=\"raise the hard limit of open files (ulimit -Hn, LimitNOFILE=)\"",
+        limit, wanted, cores, data_plane.connections_per_core);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
+                                            std::function<std::uint64_t()> log_lines_dropped) {
+  DaemonOptions options = options_from(config);
+  options.log_lines_dropped = std::move(log_lines_dropped);
+  PHUB_RETURN_IF_ERROR(raise_limits(options.data_plane));
+  return Daemon::create(options);
+}
+
 int serve(const ServerConfig& config) {
-  set_up_logging(config.log_level());
-  const sigset_t signals = block_signals();
-  Result<std::unique_ptr<Daemon>> daemon = Daemon::create(options_from(config));
+  const sigset_t signals = block_signals();  // before the first thread, which is the log's
+  const Log log(config.log_level(), STDERR_FILENO);
+  gpr_set_log_function(log_of_grpc);
+  if (const Status guarded = install_fault_guard(); !guarded.ok()) {
+    fmt::print(stderr, "phub-server: {}\n", guarded.message());
+    return kExitFailure;
+  }
+  Result<std::unique_ptr<Daemon>> daemon =
+      make_daemon(config, [&log] { return log.lines_dropped(); });
   if (!daemon) {
     fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
     return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
@@ -184,12 +242,37 @@ int serve(const ServerConfig& config) {
   std::fflush(stdout);
   spdlog::info("event=ready control={} data_port={} cores={}", (*daemon)->control_address(),
                (*daemon)->tcp_port(), (*daemon)->cores());
-  int signal_number = 0;
-  sigwait(&signals, &signal_number);
+  const int signal_number = serve_until_signal(**daemon, signals);
   spdlog::info("event=signal name={}", sigabbrev_np(signal_number));
   drain(**daemon, signals);
   daemon->reset();
   spdlog::info("event=stopped");
+  return 0;
+}
+
+int reset_admin_token(const ServerConfig& config) {
+  const Log log(config.log_level(), STDERR_FILENO);
+  const Result<std::string> file = Tenancy::reset_admin_token(config.state_folder());
+  if (!file) {
+    fmt::print(stderr, "phub-server: {}\n", file.error().message());
+    return kExitFailure;
+  }
+  fmt::print("an admin token is in {}; `phubctl tenant token list` shows which others to revoke\n",
+             *file);
+  return 0;
+}
+
+// What a start would refuse of the files that the configuration names.
+int check(const ServerConfig& config) {
+  const DaemonOptions options = options_from(config);
+  if (!options.tls.empty()) {
+    const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
+    if (!tls) {
+      fmt::print(stderr, "phub-server: {}\n", tls.error().message());
+      return kExitUsage;
+    }
+  }
+  fmt::print("phub-server: the configuration is good\n");
   return 0;
 }
 
@@ -207,7 +290,8 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "phub-server: {}\n", config.error().message());
     return kExitUsage;
   }
-  return serve(*config);
+  if (overrides.check_only) return check(*config);
+  return overrides.reset_admin_token ? reset_admin_token(*config) : serve(*config);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,7 +23,9 @@
 #include "server/core_ports.h"
 #include "server/data_plane.h"
 #include "server/host_memory.h"
+#include "server/job_footprint.h"
 #include "server/job_memory.h"
+#include "server/shm_memory.h"
 #include "server/verbs_memory.h"
 
 namespace phub::server {
@@ -56,26 +60,47 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::vector<DropCounter> drops() const override;
 
  private:
+  using Pool = boost::asio::thread_pool;
   struct Job {
+    explicit Job(const Pool::executor_type& pool) : setups(pool) {}
+
     JobShape shape;
     std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs;
     std::shared_ptr<JobMemory> memory;
+    std::unique_ptr<ShmMemory> shm;
     std::vector<std::unique_ptr<Shard>> shards;  // by core
     std::vector<bool> connected;                 // [worker * cores + core]
+    std::uint64_t bookkeeping_bytes = 0;
+    // Where its workers are connected, one after another: their memory may be pinned for seconds.
+    boost::asio::strand<Pool::executor_type> setups;
+    // Held by that, and while the job is removed; taken before the data plane's mutex.
+    std::mutex setup;
+    bool is_removed = false;  // under setup
   };
+  using JobPointer = std::shared_ptr<Job>;
 
   std::optional<IssuedSecret> secret_of(const transport::Hello& hello) override {
     return membership_.secret_of(hello.job_id, hello.epoch, hello.worker);
   }
-  Result<Admitted> admit(Candidate candidate) override;
-  Result<transport::ShmConnection> shm_connection(Candidate& candidate, const JobMemory& memory);
-  Result<transport::verbs::Introduction> connect_verbs(Job& job, Candidate& candidate);
-  Status connect_tcp(Core& core, Shard* shard, Candidate& candidate);
+  void admit(Candidate candidate, Done done) override;
+  Result<Admitted> admit(Job& job, Candidate& candidate);
+  // Takes the worker's place among the job's connections.
+  Result<JobPointer> job_of(const transport::Hello& hello);
+  // These REQUIRE job.setup, and not mutex_.
   Result<Admitted> connect(Job& job, Candidate& candidate);
+  Result<Admitted> connect_shm(Job& job, Candidate& candidate);
+  Status connect_tcp(Core& core, Shard* shard, Candidate& candidate);
+  Result<transport::verbs::Introduction> connect_verbs(Job& job, Candidate& candidate);
+  Result<std::shared_ptr<VerbsMemory>> verbs_memory_of(Job& job, std::uint32_t core);
+  Status make(Job& job) const;
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
   Result<CopiedJob> copy_alone(std::uint64_t job_id, const CopyMoment& moment);
-  Offered offered() const { return {.windows = !ports_.empty(), .sealing = options_.encrypt_tcp}; }
+  Offered offered() const {
+    return {.windows = !ports_.empty(), .sealing = options_.encrypt_tcp, .staging = options_.tcp};
+  }
+  // Of parameters and state: what has come into memory with the job's first rounds; and tables.
+  static std::uint64_t touched_bytes(const Job& job);
   // These two REQUIRE mutex_.
   Room room() const;
   // Counts the memory of a snapshot as long as the result is there.
@@ -93,11 +118,17 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   // An eventfd: a core reported a loss.
   std::optional<boost::asio::posix::stream_descriptor> events_;
   std::unique_ptr<Acceptor> acceptor_;
-  mutable std::mutex mutex_;  // jobs_, copying_, copies_
-  std::map<std::uint64_t, Job> jobs_;
+  // Of the tables below, and of who is connected and which devices a job uses. Held for a look or a
+  // task of a core, never while memory is copied, pinned or unmapped.
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, JobPointer> jobs_;
+  std::map<std::uint64_t, std::uint64_t> creating_;  // bytes of jobs that are being made
   std::set<std::uint64_t> copying_;  // jobs that a copy_job copies: a shard makes one at a time
   std::vector<std::weak_ptr<const std::uint64_t>> copies_;  // bytes that snapshots take
-  std::thread thread_;                                      // runs context_
+  // Sets connections up: not on the thread that shakes hands, which nobody may keep from it.
+  static constexpr std::size_t kSetupThreads = 4;
+  Pool setups_{kSetupThreads};
+  std::thread thread_;  // runs context_
 };
 
 }  // namespace phub::server

@@ -5,15 +5,11 @@
 #include <cstring>
 
 #include "server/connection.h"
+#include "server/job_footprint.h"
 
 namespace phub::server {
 
 using kernels::Source;
-
-namespace {
-// A few times the level 2 cache: workers in step never need it.
-constexpr std::size_t kStagingBudgetBytes = 4U << 20;
-}  // namespace
 
 Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
     : worker_counters(shape.workers),
@@ -28,6 +24,8 @@ Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
       deterministic_(shape.deterministic),
       memory_(std::move(memory)) {}
 
+Shard::~Shard() = default;  // here, where connections are known
+
 Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_t core,
                                              std::shared_ptr<JobMemory> memory) {
   std::unique_ptr<Shard> shard(new Shard(shape, std::move(memory)));
@@ -39,9 +37,8 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   // Worst case: every push of every worker is parked, each connection has a frame on its way, and
   // a sum of 16-bit pushes is being started. A sum that is held takes the place of its pushes.
   const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
-  const std::size_t bytes = shape.plan->max_chunk_elements * sizeof(float);
-  PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, bytes));
-  shard->staging_budget_ = 4 * shape.workers + kStagingBudgetBytes / bytes;
+  PHUB_ASSIGN_OR_RETURN(shard->buffers_, BufferPool::create(count, staging_buffer_bytes(shape)));
+  shard->staging_budget_ = staging_budget(shape);
   shard->connections.resize(shape.workers);
   shard->contributions_.resize(shard->chunks_.size() * shape.workers);
   // Each chunk, a Hyper and a Vote of each worker, at most.
@@ -53,6 +50,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
 void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
   ChunkState state;
   state.arena_offset = chunk.arena_offset;
+  state.home = memory_->arena.at(chunk.arena_offset);
   state.elements = chunk.elements;
   state.first_run = static_cast<std::uint32_t>(runs_.size());
   state.hyper = hyper_;
@@ -70,9 +68,19 @@ void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
 }
 
 bool Shard::is_ahead(const Connection& connection) const {
-  return std::any_of(connections.begin(), connections.end(), [&](const Connection* other) {
-    return other != nullptr && other->pushes + workers_ < connection.pushes;
+  return std::any_of(connections.begin(), connections.end(), [&](const auto& other) {
+    return other && !other->lost && other->pushes + workers_ < connection.pushes;
   });
+}
+
+// A chunk that is whole has one push of each worker, so those of the slowest that are not in one
+// wait for somebody else's.
+bool Shard::is_slowest_waiting() const {
+  std::uint64_t fewest = UINT64_MAX;
+  for (const auto& connection : connections) {
+    fewest = std::min(fewest, connection ? connection->pushes : 0);
+  }
+  return fewest > gathered_;
 }
 
 std::uint32_t Shard::push_bytes(std::uint32_t slot) const {
@@ -81,7 +89,7 @@ std::uint32_t Shard::push_bytes(std::uint32_t slot) const {
 }
 
 std::span<const std::byte> Shard::reply(std::uint32_t slot) const {
-  return {memory_->published->data() + reply_offset(slot), push_bytes(slot)};
+  return {memory_->published->data() + chunks_[slot].home * size_of(wire_type_), push_bytes(slot)};
 }
 
 Outcome Shard::arrive(const Push& push) {
@@ -112,6 +120,7 @@ Outcome Shard::arrive(const Push& push) {
     fold(chunk, contributions);
     return Outcome::kAccepted;
   }
+  ++gathered_;
   if (held_ != nullptr) return hold(push.slot);
   copy_if_due(chunk);
   finish(chunk, contributions);
@@ -122,12 +131,13 @@ Outcome Shard::arrive(const Push& push) {
 // The first round of a rule with parameters: worker 0's push is the initial value.
 Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
   if (push.worker == 0 && !restored_) {
-    kernels::convert(reinterpret_cast<std::byte*>(memory_->parameters() + chunk.arena_offset),
+    kernels::convert(reinterpret_cast<std::byte*>(memory_->parameters() + chunk.home),
                      DataType::kFloat32, push.data, wire_type_, chunk.elements);
   }
   if (push.staged) give_buffer(push.data);
   ++chunk.count;
   if (chunk.count < workers_) return Outcome::kAccepted;
+  ++gathered_;
   publish(chunk);
   if (held_ != nullptr && held_->has_norms) measure_parameters(chunk);
   chunk.initialised = true;
@@ -188,7 +198,7 @@ void Shard::finish(ChunkState& chunk, Contribution* contributions) {
   for (std::uint32_t r = 0; r < chunk.run_count; ++r) {
     const DecayRun& run = runs_[chunk.first_run + r];
     const std::size_t count = sources_of(chunk, contributions, run.offset, sources);
-    const std::size_t offset = chunk.arena_offset + run.offset;
+    const std::size_t offset = chunk.home + run.offset;
     float* state = memory_->optimizer_state();
     kernels::update(
         {.sources = {sources.data(), count},
@@ -207,9 +217,8 @@ void Shard::finish(ChunkState& chunk, Contribution* contributions) {
 
 void Shard::publish(const ChunkState& chunk) {
   if (wire_type_ == DataType::kFloat32) return;  // `published` is the master
-  kernels::convert(memory_->published->data() + chunk.arena_offset * size_of(wire_type_),
-                   wire_type_,
-                   reinterpret_cast<const std::byte*>(memory_->parameters() + chunk.arena_offset),
+  kernels::convert(memory_->published->data() + chunk.home * size_of(wire_type_), wire_type_,
+                   reinterpret_cast<const std::byte*>(memory_->parameters() + chunk.home),
                    DataType::kFloat32, chunk.elements);
 }
 
@@ -218,6 +227,7 @@ void Shard::reset(ChunkState& chunk) {
   chunk.folded = 0;
   chunk.arrived = 0;
   chunk.sum = nullptr;
+  if (chunk.rounds == 0 && !restored_) elements_touched.add(chunk.elements);
   ++chunk.rounds;
   copy_if_due(chunk);
   chunks_completed.add(1);
@@ -227,12 +237,12 @@ void Shard::reset(ChunkState& chunk) {
 // snapshot's again.
 void Shard::restore(ChunkState& chunk, const JobCopy& initial) {
   restored_ = true;
+  elements_touched.add(chunk.elements);
   chunk.rounds = initial.round - 1;
   const std::size_t bytes = chunk.elements * sizeof(float);
-  std::memcpy(memory_->parameters() + chunk.arena_offset, initial.parameters_at(chunk.arena_offset),
-              bytes);
+  std::memcpy(memory_->parameters() + chunk.home, initial.parameters_at(chunk.arena_offset), bytes);
   if (float* state = memory_->optimizer_state(); state != nullptr && initial.state) {
-    std::memcpy(state + chunk.arena_offset, initial.state_at(chunk.arena_offset), bytes);
+    std::memcpy(state + chunk.home, initial.state_at(chunk.arena_offset), bytes);
   }
 }
 
@@ -259,10 +269,9 @@ void Shard::copy_if_due(ChunkState& chunk) {
   if (copy_ == nullptr || chunk.copied || chunk.rounds != copy_->round) return;
   const std::uint64_t start = ticks();
   const std::size_t bytes = chunk.elements * sizeof(float);
-  std::memcpy(copy_->parameters_at(chunk.arena_offset), memory_->parameters() + chunk.arena_offset,
-              bytes);
+  std::memcpy(copy_->parameters_at(chunk.arena_offset), memory_->parameters() + chunk.home, bytes);
   if (const float* state = memory_->optimizer_state(); state != nullptr) {
-    std::memcpy(copy_->state_at(chunk.arena_offset), state + chunk.arena_offset, bytes);
+    std::memcpy(copy_->state_at(chunk.arena_offset), state + chunk.home, bytes);
   }
   chunk.copied = true;
   ++copied_;

@@ -26,6 +26,7 @@
 #include "server/held_sums.h"
 #include "server/job_copy.h"
 #include "server/job_memory.h"
+#include "server/ready_list.h"
 #include "server/round_times.h"
 
 namespace phub::server {
@@ -70,6 +71,7 @@ class Shard : public FairShare::Flow {
  public:
   static Result<std::unique_ptr<Shard>> create(const JobShape& shape, std::uint32_t core,
                                                std::shared_ptr<JobMemory> memory);
+  ~Shard();
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   Outcome arrive(const Push& push);
@@ -89,7 +91,7 @@ class Shard : public FairShare::Flow {
   // What to answer for a chunk.
   std::span<const std::byte> reply(std::uint32_t slot) const;
 
-  // Where a chunk is in the parameters, in bytes of the wire type.
+  // Where a chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t reply_offset(std::uint32_t slot) const {
     return chunks_[slot].arena_offset * size_of(wire_type_);
   }
@@ -107,8 +109,13 @@ class Shard : public FairShare::Flow {
   bool staging_is_full() const {
     return buffers_->in_use() > staging_budget_ + (held_ ? held_->sums : 0);
   }
+  // Of which so many buffers at most are a job in step's. Before anything arrives; by default it
+  // is a few for each worker and a few megabytes.
+  void limit_staging(std::size_t buffers) { staging_budget_ = buffers; }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
+  // Whether the slowest worker has pushed a chunk that another has not.
+  bool is_slowest_waiting() const;
 
   // ---- copying at a round's end, while rounds go on ----
   // From now on each chunk is copied when it has `copy->round` rounds behind it: as it completes
@@ -136,23 +143,22 @@ class Shard : public FairShare::Flow {
   DataType wire_type() const { return wire_type_; }
   RuleKind rule() const { return rule_; }
 
-  // The core's list of this job's connections, by worker; null where there is none.
-  std::vector<Connection*> connections;
+  // The core's: this job's connections, by worker; null where there was none yet. One that is lost
+  // stays until the shard is detached, for pushes of its worker may wait for their turn.
+  std::vector<std::unique_ptr<Connection>> connections;
   // The core's: what waits for a turn, and the job's times.
   std::unique_ptr<ArrivalQueue> arrivals;
   std::unique_ptr<RoundTimes> times;
-  bool is_releasing = false;           // it is in the core's list of those
-  std::uint64_t readable_at_poll = 0;  // the core's last poll that found something to be read
+  ReadyList ready;            // connections that have something to be read
+  bool is_releasing = false;  // it is in the core's list of those
+  bool holds_nobody = false;  // until its staging fits again: holding workers back stopped it
 
+  Counter elements_touched;  // of chunks whose parameters are in memory: it grows with their rounds
   Counter chunks_completed;
   Counter rounds_skipped;                       // by the workers' votes
   Counter updates_skipped;                      // of single chunks: the sum was not finite
   std::vector<WorkerCounters> worker_counters;  // by worker
   std::size_t staging_bytes() const { return buffers_->touched_bytes(); }
-  // Of which sums that are held: at most these were counted when the job was admitted.
-  std::size_t held_bytes() const {
-    return held_ ? std::min<std::size_t>(staging_bytes(), held_->bytes_most) : 0;
-  }
   std::size_t buffers_in_use() const { return buffers_->in_use(); }
 
  private:
@@ -167,7 +173,8 @@ class Shard : public FairShare::Flow {
     float weight_decay;
   };
   struct ChunkState {
-    std::uint64_t arena_offset = 0;
+    std::uint64_t arena_offset = 0;  // the plan's
+    std::uint64_t home = 0;          // in this server's memory
     std::uint32_t elements = 0;
     std::uint32_t first_run = 0;
     std::uint32_t run_count = 0;
@@ -220,6 +227,7 @@ class Shard : public FairShare::Flow {
   std::shared_ptr<JobMemory> memory_;
   std::unique_ptr<BufferPool> buffers_;
   std::size_t staging_budget_ = 0;  // buffers
+  std::uint64_t gathered_ = 0;      // chunks whose last push has come, of all rounds
   std::vector<ChunkState> chunks_;
   std::vector<DecayRun> runs_;
   std::unique_ptr<HeldSums> held_;           // null: updates are made with the last push

@@ -45,9 +45,6 @@ void Shard::create_held(const JobShape& shape, std::uint32_t core) {
     }
   }
   held.squares.resize(held.has_norms ? runs_.size() : 0);
-  if (gathers_sums(shape)) {
-    for (const ChunkState& chunk : chunks_) held.bytes_most += chunk.elements * sizeof(float);
-  }
   held.due.reserve(held.groups.size());
   held.released.reserve(HeldSums::kReleasedMax);
   // The round of initial parameters, which nobody votes on, comes before the first.
@@ -204,7 +201,7 @@ bool Shard::update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& 
   const DecayRun& part = runs_[run];
   const float trust = held.has_norms ? held.keys[held.key_of_run[run]].trust : 1.0F;
   if (!std::isfinite(trust)) return false;
-  const std::size_t offset = chunk.arena_offset + part.offset;
+  const std::size_t offset = chunk.home + part.offset;
   const Source sum = {chunk.sum + part.offset * sizeof(float), DataType::kFloat32};
   float* const parameters = memory_->parameters() + offset;
   float* const state = memory_->optimizer_state();
@@ -228,7 +225,7 @@ bool Shard::update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& 
 }
 
 void Shard::measure_parameters(const ChunkState& chunk) {
-  const float* const parameters = memory_->parameters() + chunk.arena_offset;
+  const float* const parameters = memory_->parameters() + chunk.home;
   for (std::uint32_t run = chunk.first_run; run < chunk.first_run + chunk.run_count; ++run) {
     held_->squares[run].parameters =
         kernels::sum_of_squares(parameters + runs_[run].offset, runs_[run].elements);

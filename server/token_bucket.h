@@ -16,10 +16,10 @@ class TokenBucket {
   TokenBucket(double per_second, double burst, Clock::time_point now)
       : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
 
-  // Takes a token, or goes into debt.
-  void take(Clock::time_point now) {
+  // Takes a token, or so many, or goes into debt.
+  void take(Clock::time_point now, double tokens = 1) {
     fill(now);
-    tokens_ -= 1;
+    tokens_ -= tokens;
   }
 
   // How long until there is a token; zero: there is one.

@@ -1,7 +1,5 @@
 #include "server/verbs_memory.h"
 
-#include <algorithm>
-
 namespace phub::server {
 
 using transport::verbs::Access;
@@ -22,19 +20,6 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
   verbs->device_ = std::move(device);
   verbs->memory_ = std::move(memory);
   return verbs;
-}
-
-std::uint64_t VerbsMemory::window_bytes() const {
-  const auto open = std::count_if(workers_.begin(), workers_.end(),
-                                  [](const Worker& worker) { return worker.windows != nullptr; });
-  return window_bytes_ * static_cast<std::uint64_t>(open);
-}
-
-std::uint64_t VerbsMemory::reserved_page_bytes() const {
-  const auto reserved = std::count_if(workers_.begin(), workers_.end(), [](const Worker& worker) {
-    return worker.windows != nullptr && worker.windows->pages() == Pages::kReserved;
-  });
-  return window_bytes_ * static_cast<std::uint64_t>(reserved);
 }
 
 Status VerbsMemory::open(Worker& worker) const {
@@ -58,6 +43,10 @@ Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_
     Worker fresh;
     PHUB_RETURN_IF_ERROR(open(fresh));
     worker = std::move(fresh);
+    open_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
+    if (worker.windows->pages() == Pages::kReserved) {
+      reserved_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
+    }
   }
   const Section& section = sections_[core];
   return transport::VerbsMemory{
@@ -65,7 +54,7 @@ Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_
       .domain = worker.domain.get(),
       .source_key = worker.parameters->lkey,
       .window_key = worker.window->rkey,
-      .mirrored = memory_->published->data(),
+      .mirrored = memory_->arena.is_whole() ? memory_->published->data() : nullptr,
       .window = {worker.windows->data() + section.offset, section.landing->bytes}};
 }
 

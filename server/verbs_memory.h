@@ -6,6 +6,7 @@
 // that uses it is gone.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -28,9 +29,12 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   // What a connection of this worker to this core, one of `cores`, is made of. A worker's memory is
   // registered, all at once, at its first connection. Control threads only, one at a time.
   Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
-  // Of all windows; registered memory is always resident.
-  std::uint64_t window_bytes() const;
-  std::uint64_t reserved_page_bytes() const;  // of them, in huge pages of the machine's pool
+  // Of all windows; registered memory is always resident. These two: any thread.
+  std::uint64_t window_bytes() const { return open_bytes_.load(std::memory_order_relaxed); }
+  // Of them, in huge pages of the machine's pool.
+  std::uint64_t reserved_page_bytes() const {
+    return reserved_bytes_.load(std::memory_order_relaxed);
+  }
   const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
     return sections_[core].landing;
   }
@@ -52,8 +56,10 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
 
   std::shared_ptr<const transport::verbs::OpenDevice> device_;
   std::shared_ptr<const JobMemory> memory_;
-  std::vector<Section> sections_;  // by core
-  std::uint64_t window_bytes_ = 0;
+  std::vector<Section> sections_;             // by core
+  std::uint64_t window_bytes_ = 0;            // of a worker
+  std::atomic<std::uint64_t> open_bytes_{0};  // of all that are open
+  std::atomic<std::uint64_t> reserved_bytes_{0};
   std::vector<Worker> workers_;  // by index
 };
 

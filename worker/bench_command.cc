@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "worker/exit_status.h"
@@ -62,8 +63,13 @@ std::vector<Row> rows_of(const std::vector<train::StepTimes>& times, bool is_que
           {"step", spread_of(times, [](const Times& t) { return t.total; })}};
 }
 
-void print(const BenchArguments& arguments, const nn::Description& network,
-           const std::vector<train::StepTimes>& times) {
+struct Done {
+  std::vector<train::StepTimes> times;
+  std::vector<nn::KernelChoice> kernels;
+};
+
+void print(const BenchArguments& arguments, const nn::Description& network, const Done& done) {
+  const std::vector<train::StepTimes>& times = done.times;
   const std::vector<Row> rows = rows_of(times, arguments.backend == "cuda");
   const nn::NetworkCost cost = nn::cost_of(network.graph);
   const double step = rows.back().seconds.median;
@@ -83,6 +89,7 @@ void print(const BenchArguments& arguments, const nn::Description& network,
       line[std::string(row.name) + "_seconds"] = {
           {"median", row.seconds.median}, {"min", row.seconds.min}, {"max", row.seconds.max}};
     }
+    if (arguments.kernels.print) line["kernels"] = kernel_json(done.kernels);
     fmt::print("{}\n", line.dump());
     return;
   }
@@ -97,6 +104,7 @@ void print(const BenchArguments& arguments, const nn::Description& network,
                100 * spread.median / step);
   }
   fmt::print("{:.0f} images/s, {:.1f} GFLOP/s\n", images, 1e-9 * flops);
+  if (arguments.kernels.print) fmt::print("{}", kernel_table(done.kernels));
 }
 
 void add_exchange(CLI::App& bench, BenchArguments& arguments) {
@@ -154,6 +162,8 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   if (is_cuda) {
     options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
   }
+  PHUB_RETURN_IF_ERROR(
+      check_kernel_arguments(arguments.kernels, options.backend == train::BackendKind::kOnednn));
   if (options.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
   PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));
   return options;
@@ -187,6 +197,8 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   add_exchange(*bench, arguments);
   add_cuda_options(*bench, arguments.cuda);
+  add_kernel_options(*bench, arguments.kernels);
+  add_kernel_print(*bench, arguments.kernels);
   bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
   return bench;
 }
@@ -201,16 +213,19 @@ int bench_command(BenchArguments arguments) {
   if (arguments.compute_type.empty()) {
     arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
   }
-  const auto options = options_of(arguments);
+  auto options = options_of(arguments);
   if (!options) return fail(options.error());
+  Done done;
+  options->kernels = kernel_options(arguments.kernels, &done.kernels);
   const bool bar = isatty(STDERR_FILENO) == 1;
   const std::uint32_t all = options->warm_up + options->steps;
-  const auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
+  auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
     if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
   });
   if (bar) fmt::print(stderr, "\r      \r");
   if (!times) return fail(times.error());
-  print(arguments, *network, *times);
+  done.times = std::move(*times);
+  print(arguments, *network, done);
   return 0;
 }
 

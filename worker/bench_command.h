@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/cuda_choice.h"
+#include "worker/kernel_arguments.h"
 #include "worker/model_choice.h"
 #include "worker/train/step_bench.h"
 
@@ -16,6 +17,7 @@ struct BenchArguments {
   ModelChoice choice;
   train::StepBenchOptions options;
   CudaChoice cuda;
+  KernelArguments kernels;
   std::string backend = "onednn";
   std::string compute_type;  // empty: the backend's best
   // Through servers: none, in this process.

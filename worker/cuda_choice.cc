@@ -4,33 +4,16 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include "worker/cache_folder.h"
 
 namespace phub {
 namespace {
 
 constexpr const char* kGroup = "GPU (backend cuda)";
-
-// In the user's cache, unless there is none. Its folder is made.
-std::filesystem::path default_engine_cache() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path folder;
-  if (cache != nullptr && *cache != '\0') {
-    folder = cache;
-  } else if (home != nullptr && *home != '\0') {
-    folder = std::filesystem::path(home) / ".cache";
-  } else {
-    return {};
-  }
-  folder /= "phub";
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  return failed ? std::filesystem::path() : folder / "engines.jsonl";
-}
 
 nn::Fusion fusion_of(std::string_view word) {
   if (word == "fused") return nn::Fusion::kFused;
@@ -96,7 +79,7 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.program.fusion = fusion_of(choice.fusion);
   options.program.tune = choice.tune;
   options.program.engine_cache = choice.engine_cache.empty()
-                                     ? default_engine_cache()
+                                     ? cache_file("engines.jsonl")
                                      : std::filesystem::path(choice.engine_cache);
   if (!choice.libraries.empty()) options.program.libraries = {choice.libraries};
   options.program.note = print_note;

@@ -71,6 +71,9 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
   if (options.backend == train::BackendKind::kCuda) {
     options.cuda = cuda_of(config, arguments.run.cuda);
   }
+  KernelArguments kernels = arguments.run.kernels;
+  if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
+  options.kernels = kernel_options(kernels, nullptr);
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
       options, checkpoint, [&](std::span<const float> logits, double done) {

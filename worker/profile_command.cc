@@ -76,6 +76,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
                          .workers = config.workers(),
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
+  std::vector<nn::KernelChoice> kernels;
   const auto profile = train::profile(
       graph,
       {.backend = session.backend,
@@ -85,7 +86,8 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
        .warm_up = arguments.warm_up,
        .steps = arguments.steps,
        .seed = session.seed,
-       .peak_flops = 1e9 * arguments.peak_gflops},
+       .peak_flops = 1e9 * arguments.peak_gflops,
+       .kernels = kernel_options(arguments.run.kernels, &kernels)},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::Exchanger>> {
         auto exchanger = make_exchanger(config, keys);
         if (exchanger) subject.transport = (*exchanger)->transport();
@@ -96,11 +98,17 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
       });
   if (session.bar) fmt::print(stderr, "\r\x1b[K");
   if (!profile) return profile.error();
+  const bool print = arguments.run.kernels.print;
   if (!arguments.trace.empty()) {
     PHUB_RETURN_IF_ERROR(write(arguments.trace, profile_trace(subject, *profile)));
   }
-  fmt::print("{}", arguments.json ? profile_json(subject, *profile).dump() + "\n"
-                                  : profile_table(subject, *profile));
+  if (!arguments.json) {
+    fmt::print("{}{}", profile_table(subject, *profile), print ? kernel_table(kernels) : "");
+    return {};
+  }
+  auto object = profile_json(subject, *profile);
+  if (print) object["kernels"] = kernel_json(kernels);
+  fmt::print("{}\n", object.dump());
   return {};
 }
 
@@ -132,6 +140,7 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   profile->add_flag("--json", arguments.json, "One JSON object instead of a table");
   add_exchange_options(*profile, arguments.run);
   add_compute_options(*profile, arguments.run);
+  add_kernel_print(*profile, arguments.run.kernels);
   return profile;
 }
 

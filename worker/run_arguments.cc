@@ -141,6 +141,7 @@ void add_compute_options(CLI::App& command, RunArguments& o) {
   add_override(command, "--backend", o.backend, "KIND", "onednn, cuda or reference");
   add_override(command, "--threads", o.threads, "N", "Compute threads of this worker");
   add_cuda_options(command, o.cuda);
+  add_kernel_options(command, o.kernels);
 }
 
 void add_training_options(CLI::App& command, RunArguments& o) {
@@ -175,6 +176,8 @@ Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& argum
   const bool is_cuda = config.train().backend() == "cuda";
   PHUB_RETURN_IF_ERROR(validate(config));
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
+  PHUB_RETURN_IF_ERROR(
+      check_kernel_arguments(arguments.kernels, config.train().backend() == "onednn"));
   PHUB_RETURN_IF_ERROR(check_local(config));
   return config;
 }

@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "proto/config.pb.h"
 #include "worker/cuda_choice.h"
+#include "worker/kernel_arguments.h"
 
 namespace phub {
 
@@ -26,6 +27,7 @@ struct RunArguments {
       checkpoint_steps;
   std::optional<std::uint64_t> seed;
   CudaChoice cuda;
+  KernelArguments kernels;
   bool local = false;
   bool restart_momentum = false;
   bool snapshot = false;

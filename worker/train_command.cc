@@ -56,6 +56,7 @@ int train_command(const TrainArguments& arguments) {
   if (options.backend == train::BackendKind::kCuda) {
     options.cuda = cuda_of(*config, arguments.run.cuda);
   }
+  options.kernels = kernel_options(arguments.run.kernels, nullptr);
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
       [&] { return (*stop)->requested(); });

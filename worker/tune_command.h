@@ -1,5 +1,5 @@
-// `phub-worker tune`: measures cuDNN's engines for a network, once for a GPU and a version of
-// cuDNN. Called by main.cc.
+// `phub-worker tune`: measures what runs a network fastest, once for a machine: cuDNN's engines on
+// a GPU, the implementations of convolutions on a CPU. Called by main.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "worker/cuda_choice.h"
+#include "worker/kernel_arguments.h"
 #include "worker/model_choice.h"
 
 namespace phub {
@@ -14,8 +15,12 @@ namespace phub {
 struct TuneArguments {
   ModelChoice choice;
   CudaChoice cuda;
+  KernelArguments kernels;
+  std::string backend = "cuda";
   std::uint32_t batch = 256;
-  std::string compute_type = "fp16";
+  std::uint32_t threads = 1;
+  std::string compute_type;  // empty: the backend's usual one
+  bool json = false;
 };
 
 CLI::App* add_tune_command(CLI::App& app, TuneArguments& arguments);

@@ -66,7 +66,15 @@ Result<std::unique_ptr<Mapping>> Mapping::of_file(int fd, std::size_t bytes, boo
   return std::unique_ptr<Mapping>(new Mapping(data, bytes, whole, pages));
 }
 
-Mapping::~Mapping() { ::munmap(data_, mapped_); }
+Mapping::~Mapping() {
+  guard_ = {};  // what is mapped here later is another's
+  ::munmap(data_, mapped_);
+}
+
+Status Mapping::guard(bool writable) {
+  PHUB_ASSIGN_OR_RETURN(guard_, GuardedRange::create(data_, mapped_, writable));
+  return {};
+}
 
 std::size_t Mapping::resident_bytes() const {
   const std::size_t pages = (size_ + page_bytes() - 1) / page_bytes();
@@ -101,27 +109,32 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(const std::string& na
   return std::unique_ptr<SharedMemory>(new SharedMemory(std::move(fd), std::move(mapping)));
 }
 
+Status SharedMemory::populate() {
+  // Through the mapping, which takes huge pages where they are asked for; the file's own way is for
+  // kernels that do not know the advice.
+  if (::madvise(data(), size(), MADV_POPULATE_WRITE) == 0) return {};
+  if (errno == EINVAL && ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(size())) == 0) return {};
+  return errno_status("filling " + std::to_string(size() >> 20) +
+                          " MiB of shared memory (is there memory left? see `free -m`)",
+                      Code::kResourceExhausted);
+}
+
+Status SharedMemory::commit() {
+  PHUB_RETURN_IF_ERROR(populate());
+  return seal_against_writers();
+}
+
+Status SharedMemory::seal_against_writers() {
+  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) return {};
+  return errno_status("sealing shared memory against writers");
+}
+
 Result<UniqueFd> SharedMemory::share_read_only() {
-  if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) != 0) {
-    return errno_status("sealing shared memory against writers");
-  }
+  PHUB_RETURN_IF_ERROR(seal_against_writers());
   const std::string path = "/proc/self/fd/" + std::to_string(fd_.get());
   UniqueFd shared(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!shared) return errno_status("reopening shared memory read-only (is /proc mounted?)");
   return shared;
-}
-
-Status check_sealed(int fd, std::size_t bytes) {
-  const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return {Code::kInvalidArgument, "shared memory is not sealed against shrinking"};
-  }
-  struct stat status = {};
-  if (::fstat(fd, &status) != 0) return errno_status("fstat of shared memory");
-  if (status.st_size < 0 || static_cast<std::size_t>(status.st_size) < bytes) {
-    return {Code::kInvalidArgument, "shared memory is smaller than announced"};
-  }
-  return {};
 }
 
 }  // namespace phub

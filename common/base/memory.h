@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/fault_guard.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
 
@@ -36,8 +37,11 @@ class Mapping {
   std::size_t size() const { return size_; }
   // What it got.
   Pages pages() const { return pages_; }
-  // Bytes of the range that are in memory now.
+  // Bytes of the range that are in memory now; walks over all of it.
   std::size_t resident_bytes() const;
+  // From now on a page that fails is one of zeros, and has_failed() says so (fault_guard.h).
+  Status guard(bool writable);
+  bool has_failed() const { return guard_.has_failed(); }
 
  private:
   Mapping(void* data, std::size_t size, std::size_t mapped, Pages pages)
@@ -46,6 +50,7 @@ class Mapping {
   std::size_t size_;
   std::size_t mapped_;  // whole pages
   Pages pages_;
+  GuardedRange guard_;
 };
 
 // Memory with a descriptor, for another process to map. Its size is sealed: nobody can shrink it
@@ -61,6 +66,11 @@ class SharedMemory {
   Pages pages() const { return mapping_->pages(); }
   std::size_t resident_bytes() const { return mapping_->resident_bytes(); }
   int fd() const { return fd_.get(); }
+  // Makes every page resident. Error: kResourceExhausted.
+  Status populate();
+  // The same, and no page can be taken away from now on, by nobody; nobody can map it writable any
+  // more. What a reader who does not trust us insists on (peer_memory.h).
+  Status commit();
   // A descriptor through which the memory can only be read; from now on nobody can map it
   // writable, through any descriptor.
   Result<UniqueFd> share_read_only();
@@ -70,12 +80,10 @@ class SharedMemory {
       : fd_(std::move(fd)), mapping_(std::move(mapping)) {}
   static Result<std::unique_ptr<SharedMemory>> create(const std::string& name, std::size_t bytes,
                                                       unsigned flags);
+  Status seal_against_writers();
   UniqueFd fd_;
   std::unique_ptr<Mapping> mapping_;
 };
-
-// OK if `fd` is memory of at least `bytes` that nobody can shrink. For descriptors from a peer.
-Status check_sealed(int fd, std::size_t bytes);
 
 std::size_t page_bytes();
 

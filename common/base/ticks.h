@@ -48,9 +48,10 @@ class TickRate {
   std::uint64_t ticks_of(std::chrono::nanoseconds time) const {
     return static_cast<std::uint64_t>(static_cast<double>(time.count()) * per_nanosecond_);
   }
-  // A multiplication; of at most a day, above that it wraps.
+  // A multiplication, of as many bits as are needed.
   std::uint64_t nanoseconds_of(std::uint64_t tick_count) const {
-    return (tick_count * nanoseconds_) >> kFraction;
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::uint64_t>((Wide{tick_count} * nanoseconds_) >> kFraction);
   }
   double seconds_of(std::uint64_t tick_count) const {
     return static_cast<double>(tick_count) / per_nanosecond_ * 1e-9;
@@ -61,6 +62,28 @@ class TickRate {
 
   double per_nanosecond_;
   std::uint64_t nanoseconds_;  // of a tick, in units of 2^-kFraction
+};
+
+// Where stamps come from if not from the processor: a simulation makes its own time.
+class TickSource {
+ public:
+  virtual ~TickSource() = default;
+  virtual std::uint64_t now() = 0;  // in nanoseconds, never less than before
+};
+
+// Stamps, and what they mean. A value; belongs to one thread where it has a source.
+class Clock {
+ public:
+  // `source` outlives it; null: the processor's counter, whose rate is measured first.
+  explicit Clock(TickSource* source = nullptr)
+      : source_(source), rate_(source == nullptr ? TickRate::measure() : TickRate(1.0)) {}
+
+  std::uint64_t now() const { return source_ == nullptr ? ticks() : source_->now(); }
+  const TickRate& rate() const { return rate_; }
+
+ private:
+  TickSource* source_;
+  TickRate rate_;
 };
 
 }  // namespace phub

@@ -1,6 +1,7 @@
 #include "common/transport/descriptors.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -53,16 +54,21 @@ Status send_with_descriptors(int socket, std::span<const std::byte> bytes,
 }
 
 long receive_with_descriptors(int socket, std::span<std::byte> bytes,
-                              std::vector<UniqueFd>& descriptors) {
+                              std::vector<UniqueFd>& descriptors, std::size_t descriptors_max) {
+  PHUB_CHECK(descriptors_max <= kMaxDescriptors, "number of descriptors");
+  const std::size_t room = descriptors_max - std::min(descriptors.size(), descriptors_max);
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control = {};
   iovec vector = {bytes.data(), bytes.size()};
   msghdr message = {};
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  if (room > 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_LEN(room * sizeof(int));  // CMSG_SPACE may have room for one more
+  }
   const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (got < 0) return -1;
+  const std::size_t before = descriptors.size();
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
@@ -73,7 +79,19 @@ long receive_with_descriptors(int socket, std::span<std::byte> bytes,
       descriptors.emplace_back(fd);
     }
   }
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {  // the system has closed those without room
+    descriptors.erase(descriptors.begin() + static_cast<std::ptrdiff_t>(before), descriptors.end());
+    errno = EPROTO;
+    return -1;
+  }
   return got;
+}
+
+void set_timeout(int socket, std::chrono::milliseconds timeout) {
+  const timeval value = {.tv_sec = timeout.count() / 1000,
+                         .tv_usec = (timeout.count() % 1000) * 1000};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof(value));
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value));
 }
 
 Result<UniqueFd> listen_abstract(const std::string& name) {
@@ -82,15 +100,16 @@ Result<UniqueFd> listen_abstract(const std::string& name) {
   const UnixAddress address = abstract_address(name);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.length) !=
           0 ||
-      ::listen(socket.get(), 128) != 0) {
+      ::listen(socket.get(), SOMAXCONN) != 0) {
     return errno_status("listening on unix socket @" + name, Code::kAlreadyExists);
   }
   return socket;
 }
 
-Result<UniqueFd> connect_abstract(const std::string& name) {
+Result<UniqueFd> connect_abstract(const std::string& name, std::chrono::milliseconds timeout) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return errno_status("unix socket", Code::kResourceExhausted);
+  set_timeout(socket.get(), timeout);  // a full queue of a listener makes connect wait
   const UnixAddress address = abstract_address(name);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address),
                 address.length) != 0) {

@@ -25,13 +25,14 @@ enum class CompletionKind : std::uint8_t { kWritten, kArrived, kPeerLost };
 
 enum class Loss : std::uint8_t {
   kNone,
-  kClosed,     // the peer closed or died
-  kBadFrame,   // not our protocol
-  kBadLength,  // a length that nobody agreed to
-  kBadTag,     // an encrypted stream: changed on the way, repeated, or not the peer's
-  kBadMemory,  // outside the memory that the peer shares
-  kRefused,    // Placement had no place for it
-  kError,      // the operating system's word
+  kClosed,      // the peer closed or died
+  kBadFrame,    // not our protocol
+  kBadLength,   // a length that nobody agreed to
+  kBadTag,      // an encrypted stream: changed on the way, repeated, or not the peer's
+  kBadMemory,   // outside the memory that the peer shares
+  kUnreadable,  // the memory that the peer shares failed when it was read
+  kRefused,     // Placement had no place for it
+  kError,       // the operating system's word
 };
 
 struct Completion {
@@ -50,9 +51,9 @@ class Placement {
   virtual ~Placement() = default;
   // Room for `bytes`, or null to refuse the write (the peer is then lost).
   virtual std::byte* place(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
-  // The peer has sent something: how many of its writes may be read now. 0: they stay where they
-  // are, and poll asks again.
-  virtual std::size_t reads_now(PeerId /*peer*/) { return SIZE_MAX; }
+  // There is something to be read from the peer, and there was not before, or the peer was paused.
+  // False: poll reads it. True: the owner will, when it likes, by TcpEndpoint::read.
+  virtual bool reads_later(PeerId /*peer*/) { return false; }
   // A place that was given and will not be completed: the peer is gone.
   virtual void abandon(PeerId peer, std::byte* data) = 0;
 };

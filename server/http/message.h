@@ -11,6 +11,7 @@ namespace phub::server {
 struct HttpRequest {
   std::string_view target;         // "/api/state?x=1"
   std::string_view authorization;  // the header's value; empty: none
+  std::string_view host = {};      // likewise
 };
 
 struct HttpReply {

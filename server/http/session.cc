@@ -93,13 +93,17 @@ class Session final : public HttpConnection, public std::enable_shared_from_this
     if (!is_head && request.method() != http::verb::get) {
       return write(refusal(405, "GET and HEAD only.\n"), {.is_head = false});
     }
-    if (parser_->chunked() || parser_->content_length().value_or(0) > 0) {
+    // A coding that is not known would leave its body to be taken for the next request.
+    const bool has_coding = request.find(http::field::transfer_encoding) != request.end();
+    if (has_coding || parser_->content_length().value_or(0) > 0) {
       return write(refusal(413, "A request has no body here.\n"), {.is_head = is_head});
     }
     const auto target = request.target();
     const auto authorization = request[http::field::authorization];
+    const auto host = request[http::field::host];
     write(context_.handler({.target = {target.data(), target.size()},
-                            .authorization = {authorization.data(), authorization.size()}}),
+                            .authorization = {authorization.data(), authorization.size()},
+                            .host = {host.data(), host.size()}}),
           {.is_head = is_head, .keep_alive = request.keep_alive()});
   }
 

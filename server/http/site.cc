@@ -1,5 +1,8 @@
 #include "server/http/site.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -17,6 +20,31 @@ std::string_view token_of(std::string_view authorization) {
   return authorization.substr(kBearer.size());
 }
 
+// Of a Host header: without its port and brackets, in small letters. Empty: it is not one.
+std::string name_of(std::string_view host) {
+  std::string_view rest = host;
+  std::string name;
+  if (host.starts_with('[')) {
+    const std::size_t end = std::min(host.find(']'), host.size());
+    name = host.substr(1, end - 1);
+    rest = host.substr(std::min(end + 1, host.size()));
+    if (end == host.size()) return {};
+  } else {
+    name = host.substr(0, host.find(':'));
+    rest = host.substr(name.size());
+  }
+  if (!rest.empty() && rest.front() != ':') return {};
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return name;
+}
+
+bool is_address(const std::string& name) {
+  in6_addr any{};
+  return ::inet_pton(AF_INET, name.c_str(), &any) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), &any) == 1;
+}
+
 HttpReply not_authorized() {
   return {.status = 401,
           .body =
@@ -27,8 +55,27 @@ HttpReply not_authorized() {
 
 }  // namespace
 
+bool Site::is_ours(std::string_view host) const {
+  if (hosts_.any || host.empty()) return true;  // without a name: no browser
+  const std::string name = name_of(host);
+  return is_address(name) || name == "localhost" ||
+         std::find(hosts_.names.begin(), hosts_.names.end(), name) != hosts_.names.end();
+}
+
 HttpReply Site::answer(const HttpRequest& request) {
+  if (!is_ours(request.host)) {
+    return {.status = 421,
+            .body =
+                "This server is not asked by that name: use its address, localhost, or a name "
+                "in its http_hosts.\n"};
+  }
   const std::string_view path = request.target.substr(0, request.target.find('?'));
+  if (path == "/healthz") return {.body = "ok\n"};
+  if (path == "/readyz") {
+    const std::string reason = sources_.not_ready();
+    if (reason.empty()) return {.body = "ready\n"};
+    return {.status = 503, .body = reason + "\n"};
+  }
   const bool is_state = path == "/api/state";
   if (is_state || path == "/metrics") {
     const auto reader = authorizer_.reader_of(token_of(request.authorization));
@@ -43,7 +90,8 @@ HttpReply Site::answer(const HttpRequest& request) {
   if (found != assets.end()) {
     return {.content_type = found->content_type, .body = std::string(found->content)};
   }
-  return {.status = 404, .body = "There is / (the page), /api/state and /metrics.\n"};
+  return {.status = 404,
+          .body = "There is / (the page), /api/state, /metrics, /healthz and /readyz.\n"};
 }
 
 const std::string& Site::state(const std::string& tenant) {

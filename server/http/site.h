@@ -1,4 +1,5 @@
-// What the HTTP server serves: the page and its files, /api/state for it, /metrics for Prometheus.
+// What the HTTP server serves: the page and its files, /api/state for it, /metrics for Prometheus,
+// /healthz (it answers) and /readyz (jobs may come) for supervisors.
 //
 // The files are for everybody: they say nothing of this server. The rest is for readers that the
 // Authorizer lets in. Owned by the daemon; called by the HTTP server's one thread.
@@ -8,25 +9,38 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "server/http/authorizer.h"
 #include "server/http/message.h"
 
 namespace phub::server {
 
-// Each for one tenant's view, or with "" for everything.
+// The first two are each for one tenant's view, or with "" for everything.
 struct SiteSources {
   std::function<std::string(const std::string& tenant)> state_json;    // PageState of page.proto
   std::function<std::string(const std::string& tenant)> metrics_text;  // Prometheus' text format
+  // Why no job should be sent here, in a few words; empty: jobs may come.
+  std::function<std::string()> not_ready = [] { return std::string(); };
+};
+
+// Whom a browser may take this server for.
+struct SiteHosts {
+  // Any name: who shows no token learns nothing, or TLS has proven the name. Otherwise a page of
+  // somebody else's could have its own name resolved to this server and read it.
+  bool any = true;
+  std::vector<std::string> names = {};  // beside addresses and localhost
 };
 
 class Site {
  public:
   // `authorizer` outlives the site.
-  Site(SiteSources sources, Authorizer& authorizer)
-      : sources_(std::move(sources)), authorizer_(authorizer) {}
+  Site(SiteSources sources, Authorizer& authorizer, SiteHosts hosts = {})
+      : sources_(std::move(sources)), authorizer_(authorizer), hosts_(std::move(hosts)) {}
 
-  // 200, 401 (an answer for readers only, and no right token) or 404.
+  // 200, 401 (an answer for readers only, and no right token), 404, 421 (asked by a name that is
+  // not ours), or of /readyz 503.
   HttpReply answer(const HttpRequest& request);
 
  private:
@@ -35,10 +49,12 @@ class Site {
     std::chrono::steady_clock::time_point at;
   };
 
+  bool is_ours(std::string_view host) const;
   const std::string& state(const std::string& tenant);
 
   const SiteSources sources_;
   Authorizer& authorizer_;
+  const SiteHosts hosts_;
   std::map<std::string, Made> states_;  // by tenant, those that are not too old
 };
 

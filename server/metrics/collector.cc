@@ -232,6 +232,11 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
                table_.is_draining() ? 1 : 0);
+  for (const CertificateExpiry& expiry :
+       sources_.certificates ? sources_.certificates() : std::vector<CertificateExpiry>()) {
+    families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
+                 kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
+  }
   std::map<std::uint64_t, JobView> jobs;
   for (JobView& job : table_.list()) {
     const bool is_shown = tenant.empty() || job.tenant == tenant;
@@ -246,7 +251,14 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
     if (tenant.empty()) add_core(labels, cores[i], families);
     add_core_jobs(labels, cores[i], jobs, families);
   }
-  if (tenant.empty()) add_server(table_, data_plane_, families);
+  if (tenant.empty()) {
+    add_server(table_, data_plane_, families);
+    families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
+                 kCounter, {},
+                 number(sources_.log_lines_dropped ? sources_.log_lines_dropped() : 0));
+    families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
+                 number(table_.waiting_starts()));
+  }
   return families.take();
 }
 

@@ -6,19 +6,29 @@
 
 #include <prometheus/collectable.h>
 
+#include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/data_plane.h"
 #include "server/job_table.h"
+#include "server/tls_keeper.h"
 
 namespace phub::server {
 
+// What the rest of the daemon knows; left out: nothing.
+struct MetricsSources {
+  std::function<std::vector<CertificateExpiry>()> certificates = {};  // the server's own
+  std::function<std::uint64_t()> log_lines_dropped = {};              // since the start
+};
+
 class MetricsCollector final : public prometheus::Collectable {
  public:
-  // Both outlive this.
-  MetricsCollector(JobTable& table, const DataPlane& data_plane)
-      : table_(table), data_plane_(data_plane) {}
+  // All outlive this.
+  MetricsCollector(JobTable& table, const DataPlane& data_plane, MetricsSources sources = {})
+      : table_(table), data_plane_(data_plane), sources_(std::move(sources)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -30,6 +40,7 @@ class MetricsCollector final : public prometheus::Collectable {
 
   JobTable& table_;
   const DataPlane& data_plane_;
+  const MetricsSources sources_;
 };
 
 }  // namespace phub::server

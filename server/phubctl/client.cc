@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/address.h"
+#include "common/base/visible.h"
 #include "common/rpc_credentials.h"
 #include "common/rpc_status.h"
 
@@ -61,6 +62,8 @@ Status AdminClient::explain(const grpc::Status& status) const {
   return from_grpc(status);
 }
 
-void print(const std::string& text) { fmt::print("{}{}", text, text.ends_with('\n') ? "" : "\n"); }
+void print(const std::string& text) {
+  fmt::print("{}{}", visible(text), text.ends_with('\n') ? "" : "\n");
+}
 
 }  // namespace phub::phubctl

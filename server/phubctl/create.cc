@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/config.h"
+#include "common/rpc_status.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/json.h"
 
@@ -131,6 +132,12 @@ Status create_job(const Session& session, const JobOptions& options) {
   control::CreateJobRequest request;
   PHUB_RETURN_IF_ERROR(spec_from(options, *request.mutable_spec()));
   request.set_tenant(session.tenant);
+  if (request.ByteSizeLong() > kMaxRequestBytes) {
+    return {Code::kInvalidArgument,
+            fmt::format("keys: with {} of them the request has {} bytes, and a server takes {}; "
+                        "leave them out: the first worker brings its own",
+                        request.spec().keys_size(), request.ByteSizeLong(), kMaxRequestBytes)};
+  }
   control::CreateJobReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateJob, request, reply));
   print(session.as_json

@@ -3,13 +3,19 @@
 #include <grpc/support/log.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "common/base/version.h"
+#include "common/base/visible.h"
 #include "server/phubctl/client.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/main_doctor.h"
@@ -142,7 +148,9 @@ void declare(CLI::App& app, Options& options, Command& command) {
   app.add_option("--tenant", options.tenant,
                  "Whose jobs are meant; left out: the token's, or \"default\"")
       ->type_name("NAME");
-  app.add_flag("--json", options.as_json, "One JSON object on one line instead of tables");
+  app.add_flag("--json", options.as_json,
+               "One JSON object on one line instead of tables, and of errors");
+  app.set_version_flag("--version", version_of("phubctl"));
   app.add_option("--timeout-ms", options.timeout_ms, "Deadline of the call, milliseconds")
       ->check(CLI::Range(1U, 3'600'000U))
       ->capture_default_str();
@@ -180,6 +188,30 @@ Status ask_server(const Options& options, const Command& command) {
                   .connect = connect});
 }
 
+// To standard error: a sentence, or with --json an object on one line.
+void say_error(const Status& status, bool as_json) {
+  if (!as_json) {
+    fmt::print(stderr, "phubctl: {}\n", visible(status.message()));
+    return;
+  }
+  const nlohmann::json error = {
+      {"error",
+       {{"code", std::string(code_name(status.code()))}, {"message", visible(status.message())}}}};
+  fmt::print(stderr, "{}\n", error.dump());
+}
+
+// What was wrong with the command line, before it is known whether --json was understood.
+int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  const bool as_json = std::any_of(words.begin(), words.end(), [](const char* word) {
+    return std::string_view(word) == "--json";
+  });
+  const bool is_refusal = error.get_exit_code() != 0;
+  if (!as_json || !is_refusal) return app.exit(error) == 0 ? 0 : kExitUsage;
+  say_error({Code::kInvalidArgument, error.what()}, true);
+  return kExitUsage;
+}
+
 int run(int argc, char** argv) {
   CLI::App app;
   Options options;
@@ -195,11 +227,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
+    return refuse_usage(app, error, argc, argv);
   }
   const Status status = local_command ? local_command() : ask_server(options, command);
   if (status.ok()) return 0;
-  fmt::print(stderr, "phubctl: {}\n", status.message());
+  say_error(status, options.as_json);
   return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
 }
 

@@ -19,6 +19,8 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
   command.add_option("name", tenant.name, "Name of the tenant")->required();
   command.add_option("--memory-mib", tenant.memory_mib, "That its live jobs may pin; 0: no bound")
       ->type_name("MIB");
+  command.add_option("--disk-mib", tenant.disk_mib, "That its snapshots may take; 0: no bound")
+      ->type_name("MIB");
   command
       .add_option("--connections", tenant.connections, "Workers x cores of live jobs; 0: no bound")
       ->type_name("N");
@@ -59,8 +61,9 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, 
   create.add_option("tenant", token.tenant, "Whose; none for the roles admin and observer");
   create.add_option("--role", token.role, "tenant, admin or observer")->capture_default_str();
   create.add_option("--label", token.label, "For people, in lists and in the audit log");
-  create.add_option("--lifetime-hours", token.lifetime_hours, "0: until it is revoked")
-      ->check(CLI::NonNegativeNumber)
+  create
+      .add_option("--lifetime-hours", token.lifetime_hours,
+                  "A minute (0.0167) to 100 years; 0: until it is revoked")
       ->capture_default_str();
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr double kSecondsPerHour = 3600.0;
+constexpr double kLifetimeHoursMax = 100.0 * 365 * 24;
 
 std::string time_text(std::int64_t unix_seconds) {
   if (unix_seconds == 0) return "never";
@@ -29,10 +30,9 @@ std::string share_text(T used, T quota) {
   return quota == 0 ? fmt::format("{}", used) : fmt::format("{} of {}", used, quota);
 }
 
-std::string memory_text(const control::TenantInfo& tenant) {
-  const std::string used = human_bytes(tenant.memory_bytes());
-  const std::uint64_t quota = tenant.quotas().memory_mib();
-  return quota == 0 ? used : fmt::format("{} of {}", used, human_bytes(quota * kMebibyte));
+std::string bytes_text(std::uint64_t bytes, std::uint64_t quota_mib) {
+  const std::string used = human_bytes(bytes);
+  return quota_mib == 0 ? used : fmt::format("{} of {}", used, human_bytes(quota_mib * kMebibyte));
 }
 
 void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) {
@@ -40,6 +40,7 @@ void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>
                {"JOBS", Align::kRight},
                {"CONNECTIONS", Align::kRight},
                {"MEMORY", Align::kRight},
+               {"DISK", Align::kRight},
                {"WEIGHT", Align::kRight},
                {"TOKENS", Align::kRight},
                {"SINCE"}});
@@ -47,7 +48,8 @@ void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>
     const control::Quotas& quotas = tenant.quotas();
     table.add({tenant.name(), share_text(tenant.live_jobs(), quotas.jobs()),
                share_text(tenant.connections(), std::uint64_t{quotas.connections()}),
-               memory_text(tenant), std::to_string(quotas.weight()),
+               bytes_text(tenant.memory_bytes(), quotas.memory_mib()),
+               bytes_text(tenant.disk_bytes(), quotas.disk_mib()), std::to_string(quotas.weight()),
                std::to_string(tenant.tokens()), time_text(tenant.created_unix_seconds())});
   }
   print(table.to_string());
@@ -92,6 +94,17 @@ Status save_secret(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+// For ever is 0 alone: what is too short for a second must not become it.
+Result<std::uint64_t> lifetime_seconds(double hours) {
+  const double seconds = hours * kSecondsPerHour;
+  if (hours == 0.0) return std::uint64_t{0};
+  if (seconds >= 1.0 && hours <= kLifetimeHoursMax) return static_cast<std::uint64_t>(seconds);
+  return Status(Code::kInvalidArgument,
+                fmt::format("--lifetime-hours: {}, allowed are a second (0.0003) to {} (100 "
+                            "years), or 0 for a token that lives until it is revoked",
+                            hours, kLifetimeHoursMax));
+}
+
 Status create_tenant(const Session& session, const TenantOptions& options) {
   control::CreateTenantRequest request;
   request.set_name(options.name);
@@ -99,6 +112,7 @@ Status create_tenant(const Session& session, const TenantOptions& options) {
   request.mutable_quotas()->set_connections(options.connections.value_or(0));
   request.mutable_quotas()->set_jobs(options.jobs.value_or(0));
   request.mutable_quotas()->set_weight(options.weight.value_or(1));
+  request.mutable_quotas()->set_disk_mib(options.disk_mib.value_or(0));
   control::CreateTenantReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateTenant, request, reply));
   print_one(session, reply);
@@ -144,6 +158,7 @@ Status set_tenant(const Session& session, const TenantOptions& options) {
   if (options.connections) request.set_connections(*options.connections);
   if (options.jobs) request.set_jobs(*options.jobs);
   if (options.weight) request.set_weight(*options.weight);
+  if (options.disk_mib) request.set_disk_mib(*options.disk_mib);
   control::SetTenantReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::SetTenant, request, reply));
   print_one(session, reply);
@@ -166,8 +181,8 @@ Status create_token(const Session& session, const TokenOptions& options) {
   request.set_role(options.role);
   request.set_tenant(options.tenant);
   request.set_label(options.label);
-  request.set_lifetime_seconds(
-      static_cast<std::uint64_t>(options.lifetime_hours * kSecondsPerHour));
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t lifetime_s, lifetime_seconds(options.lifetime_hours));
+  request.set_lifetime_seconds(lifetime_s);
   control::CreateTokenReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
   if (!options.save.empty()) {

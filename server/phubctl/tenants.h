@@ -14,7 +14,7 @@ namespace phub::phubctl {
 
 struct TenantOptions {
   std::string name;
-  std::optional<std::uint64_t> memory_mib;
+  std::optional<std::uint64_t> memory_mib, disk_mib;
   std::optional<std::uint32_t> connections, jobs, weight;
   bool close_jobs = false;
 };
@@ -27,6 +27,9 @@ struct TokenOptions {
   std::string save;             // a file to write the token to, instead of printing it
   std::uint64_t id = 0;         // revoke
 };
+
+// What --lifetime-hours means to the server. Errors: kInvalidArgument, also for what is no number.
+Result<std::uint64_t> lifetime_seconds(double hours);
 
 Status create_tenant(const Session& session, const TenantOptions& options);
 Status list_tenants(const Session& session);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/visible.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/explain.h"
 #include "server/phubctl/top.h"
@@ -38,7 +39,8 @@ Result<Look> look_at(const Session& session) {
 void draw(const std::string& text) {
   winsize size{};
   const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  fmt::print("{}", screen_of(text, is_known ? size.ws_col : 120, is_known ? size.ws_row : 50));
+  fmt::print("{}",
+             screen_of(visible(text), is_known ? size.ws_col : 120, is_known ? size.ws_row : 50));
   std::fflush(stdout);
 }
 

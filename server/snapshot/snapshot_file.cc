@@ -2,20 +2,23 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "server/control_service_spec.h"
+#include "server/snapshot/snapshot_digest.h"
 
 namespace phub::server {
 namespace {
 
 constexpr const char* kFormat = "phub-snapshot";
-constexpr const char* kVersion = "1";
 constexpr const char* kStateSuffix = ".state";
+constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
+constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
 
 // A run of elements of one key, contiguous in the arena.
 struct Run {
@@ -49,32 +52,61 @@ std::string name_of(const Run& run, const JobSpec& spec) {
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }
 
-NamedTensor tensor(std::string name, const float* from, std::uint64_t elements) {
-  return {.name = std::move(name), .shape = {elements}, .values = {from, from + elements}};
-}
-
-std::string digest_of(const TensorFile& file) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
-                                                                        &EVP_MD_CTX_free);
-  EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr);
-  const auto add = [&](const void* data, std::size_t bytes) {
-    EVP_DigestUpdate(context.get(), data, bytes);
-  };
-  for (const NamedTensor& tensor : file.tensors) {
-    const std::string title = fmt::format("{}:{};", tensor.name, tensor.values.size());
-    add(title.data(), title.size());
-    add(tensor.values.data(), tensor.values.size() * sizeof(float));
+// Of tensors of one name a file could hold only one.
+Status check_names(const std::vector<TensorView>& tensors) {
+  std::unordered_set<std::string_view> names{"__metadata__"};
+  for (const TensorView& tensor : tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return {Code::kFailedPrecondition,
+            fmt::format("its keys cannot be told apart in a file: two tensors would have the name "
+                        "\"{}\"; rename a key",
+                        tensor.name)};
   }
-  std::array<unsigned char, 32> digest = {};
-  EVP_DigestFinal_ex(context.get(), digest.data(), nullptr);
-  std::string text;
-  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
+  return {};
 }
 
-Result<std::string> metadata_of(const TensorFile& file, const std::string& key) {
-  const auto found = file.metadata.find(key);
-  if (found != file.metadata.end()) return found->second;
+// `copy` null: as large, but without values and a checksum.
+Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, const Plan& plan,
+                               std::uint32_t server_index) {
+  SnapshotParts parts;
+  const bool has_state = state_arrays(head.spec.rule) > 0;
+  for (const Run& run : runs_of(plan, server_index)) {
+    std::string name = name_of(run, head.spec);
+    const std::uint64_t element = plan.key_offset[run.key] + run.from;
+    const std::uint64_t count = run.to - run.from;
+    const auto add = [&](std::string title, const float* values) {
+      parts.tensors.push_back(
+          {.name = std::move(title), .shape = {count}, .values = values, .elements = count});
+    };
+    add(name, copy == nullptr ? nullptr : copy->parameters_at(element));
+    if (!has_state) continue;
+    add(name + kStateSuffix, copy == nullptr ? nullptr : copy->state_at(element));
+  }
+  PHUB_RETURN_IF_ERROR(check_names(parts.tensors));
+  parts.metadata = {{"format", kFormat},
+                    {"version", std::to_string(kSnapshotVersion)},
+                    {"job", text_of(head.spec)},
+                    {"tenant", head.tenant},
+                    {"round", std::to_string(head.round)},
+                    {"created", head.created}};
+  if (plan.core_chunks.size() > 1) {
+    parts.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
+  }
+  SnapshotDigest digest;
+  if (copy != nullptr) {
+    digest.add(parts.metadata);
+    for (const TensorView& tensor : parts.tensors) {
+      digest.begin(tensor.name, tensor.elements);
+      digest.add({tensor.values, tensor.elements});
+    }
+  }
+  parts.metadata["sha256"] = digest.text();
+  return parts;
+}
+
+Result<std::string> text_in(const TensorMetadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  if (found != metadata.end()) return found->second;
   return Status(Code::kDataLoss, "its metadata has no " + key + ": is it a snapshot?");
 }
 
@@ -91,99 +123,115 @@ Result<std::vector<std::uint64_t>> numbers_of(const std::string& text) {
   return numbers;
 }
 
-using Index = std::unordered_map<std::string, const NamedTensor*>;
+bool is_version_that_is_read(const std::string& version) {
+  return version == "1" || version == std::to_string(kSnapshotVersion);
+}
 
-Status copy_run(const Index& tensors, const std::string& name, std::uint64_t elements, float* to) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end() || found->second->values.size() != elements) {
-    return {Code::kFailedPrecondition,
-            fmt::format("it has no tensor {} of {} elements; a snapshot that several servers wrote "
-                        "is restored on as many, in the same order",
-                        name, elements)};
+// Where the elements of each tensor go.
+using Places = std::unordered_map<std::string_view, float*>;
+
+// Reads every tensor in order, to its place or to nowhere, and compares the checksum.
+Status read_all(const SafetensorsReader& file, const SnapshotHead& head, const Places& places) {
+  SnapshotDigest digest;
+  if (file.metadata().at("version") != "1") digest.add(file.metadata());
+  std::vector<float> passing;
+  for (const TensorEntry& tensor : file.tensors()) {
+    if (tensor.is_counter) return {Code::kDataLoss, "it has integers: is it a snapshot?"};
+    digest.begin(tensor.name, tensor.elements());
+    const auto place = places.find(tensor.name);
+    for (std::uint64_t at = 0; at < tensor.elements(); at += kElementsAtOnce) {
+      const std::size_t count = std::min<std::uint64_t>(kElementsAtOnce, tensor.elements() - at);
+      if (place == places.end()) passing.resize(kElementsAtOnce);
+      const std::span to(place == places.end() ? passing.data() : place->second + at, count);
+      PHUB_RETURN_IF_ERROR(file.read(tensor, at, to));
+      digest.add(to);
+    }
   }
-  std::copy(found->second->values.begin(), found->second->values.end(), to);
-  return {};
+  const std::string found = digest.text();
+  if (found == head.sha256) return {};
+  return {Code::kDataLoss, fmt::format("it has the checksum {} but was written with {}: it is "
+                                       "damaged or was edited, take another",
+                                       found, head.sha256)};
 }
 
 }  // namespace
 
-TensorFile snapshot_file(const SnapshotHead& head, const JobCopy& copy, const Plan& plan,
-                         std::uint32_t server_index) {
-  TensorFile file;
-  for (const Run& run : runs_of(plan, server_index)) {
-    const std::string name = name_of(run, head.spec);
-    const std::uint64_t element = plan.key_offset[run.key] + run.from;
-    const std::uint64_t count = run.to - run.from;
-    file.tensors.push_back(tensor(name, copy.parameters_at(element), count));
-    if (copy.state) {
-      file.tensors.push_back(tensor(name + kStateSuffix, copy.state_at(element), count));
-    }
-  }
-  file.metadata = {{"format", kFormat},
-                   {"version", kVersion},
-                   {"job", text_of(head.spec)},
-                   {"tenant", head.tenant},
-                   {"round", std::to_string(head.round)},
-                   {"created", head.created},
-                   {"sha256", digest_of(file)}};
-  if (plan.core_chunks.size() > 1) {
-    file.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
-  }
-  return file;
+Result<SnapshotParts> snapshot_parts(const SnapshotHead& head, const JobCopy& copy,
+                                     const Plan& plan, std::uint32_t server_index) {
+  return parts_of(head, &copy, plan, server_index);
 }
 
-Result<SnapshotHead> head_of(const TensorFile& file) {
-  PHUB_ASSIGN_OR_RETURN(const std::string format, metadata_of(file, "format"));
-  PHUB_ASSIGN_OR_RETURN(const std::string version, metadata_of(file, "version"));
-  if (format != kFormat || version != kVersion) {
+Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
+                                     std::uint32_t server_index) {
+  SnapshotHead longest = head;
+  longest.round = kNumberMax;
+  longest.core_load_bytes.assign(plan.core_chunks[server_index].size(), kNumberMax);
+  PHUB_ASSIGN_OR_RETURN(const SnapshotParts parts, parts_of(longest, nullptr, plan, server_index));
+  return safetensors_bytes(parts.tensors, parts.metadata);
+}
+
+Result<SnapshotHead> head_of(const TensorMetadata& metadata) {
+  PHUB_ASSIGN_OR_RETURN(const std::string format, text_in(metadata, "format"));
+  PHUB_ASSIGN_OR_RETURN(const std::string version, text_in(metadata, "version"));
+  if (format != kFormat || !is_version_that_is_read(version)) {
     return Status(Code::kDataLoss,
-                  fmt::format("it is a \"{}\" of version {}; this server reads {} of version {}",
-                              format, version, kFormat, kVersion));
+                  fmt::format("it is a \"{}\" of version {}; this server reads {} of versions 1 "
+                              "to {}",
+                              format, version, kFormat, int{kSnapshotVersion}));
   }
   SnapshotHead head;
-  PHUB_ASSIGN_OR_RETURN(const std::string text, metadata_of(file, "job"));
+  PHUB_ASSIGN_OR_RETURN(const std::string text, text_in(metadata, "job"));
   Result<JobSpec> spec = spec_from_text(text);
   if (!spec) return Status(Code::kDataLoss, "its job: " + spec.error().message());
   head.spec = std::move(*spec);
-  PHUB_ASSIGN_OR_RETURN(head.tenant, metadata_of(file, "tenant"));
-  PHUB_ASSIGN_OR_RETURN(head.created, metadata_of(file, "created"));
-  PHUB_ASSIGN_OR_RETURN(head.sha256, metadata_of(file, "sha256"));
-  PHUB_ASSIGN_OR_RETURN(const std::string round, metadata_of(file, "round"));
+  PHUB_ASSIGN_OR_RETURN(head.tenant, text_in(metadata, "tenant"));
+  PHUB_ASSIGN_OR_RETURN(head.created, text_in(metadata, "created"));
+  PHUB_ASSIGN_OR_RETURN(head.sha256, text_in(metadata, "sha256"));
+  PHUB_ASSIGN_OR_RETURN(const std::string round, text_in(metadata, "round"));
   const char* const end = round.data() + round.size();
   const auto parsed = std::from_chars(round.data(), end, head.round);
   if (parsed.ec != std::errc() || parsed.ptr != end || head.round == 0) {
     return Status(Code::kDataLoss, "its round is \"" + round + "\", no number above 0");
   }
-  if (const auto load = file.metadata.find("core_load_bytes"); load != file.metadata.end()) {
+  if (const auto load = metadata.find("core_load_bytes"); load != metadata.end()) {
     PHUB_ASSIGN_OR_RETURN(head.core_load_bytes, numbers_of(load->second));
   }
   return head;
 }
 
-Status verify(const TensorFile& file, const SnapshotHead& head) {
-  const std::string digest = digest_of(file);
-  if (digest == head.sha256) return {};
-  return {Code::kDataLoss, fmt::format("its data has the checksum {} but it was written with {}: "
-                                       "it is damaged, take another",
-                                       digest, head.sha256)};
+Status verify(const SafetensorsReader& file, const SnapshotHead& head) {
+  return read_all(file, head, {});
 }
 
-Result<std::shared_ptr<JobCopy>> job_copy_from(const TensorFile& file, const SnapshotHead& head,
-                                               const Plan& plan, std::uint32_t server_index) {
+Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
+                                               const SnapshotHead& head, const Plan& plan,
+                                               std::uint32_t server_index) {
   const bool has_state = state_arrays(head.spec.rule) > 0;
-  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan.arena_elements, has_state));
+  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, has_state));
   copy->round = head.round;
-  Index tensors;
-  for (const NamedTensor& tensor : file.tensors) tensors[tensor.name] = &tensor;
+  PHUB_ASSIGN_OR_RETURN(const SnapshotParts wanted, parts_of(head, nullptr, plan, server_index));
+  std::unordered_map<std::string_view, const TensorEntry*> there;
+  for (const TensorEntry& tensor : file.tensors()) there[tensor.name] = &tensor;
+  Places places;
+  const TensorView* lacking = nullptr;
+  std::size_t next = 0;
   for (const Run& run : runs_of(plan, server_index)) {
-    const std::string name = name_of(run, head.spec);
     const std::uint64_t element = plan.key_offset[run.key] + run.from;
-    const std::uint64_t count = run.to - run.from;
-    PHUB_RETURN_IF_ERROR(copy_run(tensors, name, count, copy->parameters_at(element)));
-    if (!has_state) continue;
-    PHUB_RETURN_IF_ERROR(copy_run(tensors, name + kStateSuffix, count, copy->state_at(element)));
+    for (float* const to : {copy->parameters_at(element), copy->state_at(element)}) {
+      if (to == nullptr) continue;
+      const TensorView& tensor = wanted.tensors[next++];
+      const auto found = there.find(tensor.name);
+      const bool fits = found != there.end() && found->second->elements() == tensor.elements;
+      if (fits) places[tensor.name] = to;
+      if (!fits && lacking == nullptr) lacking = &tensor;
+    }
   }
-  return copy;
+  PHUB_RETURN_IF_ERROR(read_all(file, head, places));
+  if (lacking == nullptr) return copy;
+  return Status(Code::kFailedPrecondition,
+                fmt::format("it has no tensor {} of {} elements; a snapshot that several servers "
+                            "wrote is restored on as many, in the same order",
+                            lacking->name, lacking->elements));
 }
 
 }  // namespace phub::server

@@ -2,14 +2,17 @@
 // state for each key, fp32, and the job in the metadata.
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
-// metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, sha256 (over
-// names, shapes and data in order), created (UTC), and of several servers core_load_bytes. Pure
-// functions but for reading; any thread.
+// metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, created
+// (UTC), of several servers core_load_bytes, and sha256. Version 2: sha256 is over "NAME=BYTES:"
+// and the text of all other metadata in order of their names, then over "NAME:ELEMENTS;" and the
+// data of each tensor in order. Version 1, which is still read, covered the tensors alone.
+//
+// Pure functions but for reading; any thread.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/safetensors.h"
 #include "server/data_plane.h"
@@ -28,17 +31,31 @@ struct SnapshotHead {
   std::vector<std::uint64_t> core_load_bytes = {};
 };
 
-// `created`: now, as text.
-TensorFile snapshot_file(const SnapshotHead& head, const JobCopy& copy, const Plan& plan,
-                         std::uint32_t server_index);
+// What is written. The tensors' values are the copy's, which outlives this.
+struct SnapshotParts {
+  std::vector<TensorView> tensors;
+  TensorMetadata metadata;
+};
 
-// Errors: kDataLoss, for what is no snapshot, is damaged, or of a later version.
-Result<SnapshotHead> head_of(const TensorFile& file);
-Status verify(const TensorFile& file, const SnapshotHead& head);
+// `created`: now, as text. Errors: kFailedPrecondition for keys that a file cannot tell apart.
+Result<SnapshotParts> snapshot_parts(const SnapshotHead& head, const JobCopy& copy,
+                                     const Plan& plan, std::uint32_t server_index);
 
-// What a job with this plan starts from on server `server_index`. Errors: kFailedPrecondition
-// names the part that the file lacks.
-Result<std::shared_ptr<JobCopy>> job_copy_from(const TensorFile& file, const SnapshotHead& head,
-                                               const Plan& plan, std::uint32_t server_index);
+// What such a file takes, whatever the round. Errors: as snapshot_parts, and kFailedPrecondition if
+// it could not be read back.
+Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
+                                     std::uint32_t server_index);
+
+// Errors: kDataLoss, for what is no snapshot, or of a later version.
+Result<SnapshotHead> head_of(const TensorMetadata& metadata);
+
+// Reads all and compares the checksum; takes a megabyte of memory. Errors: kDataLoss.
+Status verify(const SafetensorsReader& file, const SnapshotHead& head);
+
+// What a job with this plan starts from on server `server_index`; verified. Errors: kDataLoss;
+// kFailedPrecondition names the part that the file lacks.
+Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
+                                               const SnapshotHead& head, const Plan& plan,
+                                               std::uint32_t server_index);
 
 }  // namespace phub::server

@@ -1,15 +1,18 @@
 // The snapshots of a server: files in one folder, TENANT/JOB.ROUND.safetensors, or
-// TENANT/JOB.ROUND.worker.safetensors of what a worker asked for.
+// TENANT/JOB.ROUND.worker.safetensors of what a worker asked for. TENANT is "default" or NAME~ID,
+// so what a deleted tenant had is not its successor's; other folders are administrators'.
 //
 // Owned by the daemon; any control thread. Files are written under another name and renamed, the
 // last few of each job are kept: of those that workers asked for as many as of the others, so that
 // a job's checkpoints do not push out what an administrator kept. What is read is verified before
-// it is used.
+// it is used. Nothing is written that was not admitted: it counts from then on.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +20,14 @@
 #include "server/data_plane.h"
 #include "server/job_spec.h"
 #include "server/snapshot/snapshot_file.h"
+#include "server/tenants/tenant.h"
 
 namespace phub::server {
 
 struct SnapshotInfo {
   std::string file;  // below the folder: what `read` takes
   std::string tenant;
+  std::optional<std::uint32_t> tenant_id = {};  // whose folder it is in; none: administrators'
   std::string job;
   std::uint64_t round = 0;
   std::uint64_t bytes = 0;
@@ -32,26 +37,46 @@ struct SnapshotInfo {
 
 enum class Asker : std::uint8_t { kAdministrator, kWorker };  // a drain is an administrator's
 
+struct SnapshotStoreOptions {
+  std::string folder;
+  std::uint32_t kept = 3;         // of a job and of one kind of asker, the oldest go; 0: all
+  std::uint64_t limit_bytes = 0;  // of all tenants together; 0: none
+};
+
 class SnapshotStore {
  public:
-  // Makes the folder, for its owner only. `kept`: snapshots of a job and of one kind of asker,
-  // above that the oldest go; 0: all.
-  static Result<std::unique_ptr<SnapshotStore>> create(const std::string& folder,
-                                                       std::uint32_t kept);
+  // Room that a snapshot may take; it counts until this is destroyed, which is before the store.
+  using Room = std::shared_ptr<const void>;
 
+  // What stays free on the disk for other things, such as the server's state.
+  static constexpr std::uint64_t kSpareBytes = std::uint64_t{16} << 20;
+
+  // Makes the folder, for its owner only, and removes what a killed process left half written.
+  static Result<std::unique_ptr<SnapshotStore>> create(const SnapshotStoreOptions& options);
+
+  // Whether a file of so many bytes may be written for the tenant. Errors: kResourceExhausted with
+  // what is asked for, what is taken and what is allowed.
+  Result<Room> admit(const Tenant& tenant, std::uint64_t bytes);
+
+  // REQUIRES: it was admitted. Writers do not wait for each other.
   Result<SnapshotInfo> write(const JobSpec& spec, const CopiedJob& copied,
                              Asker asked_by = Asker::kAdministrator);
+
+  // On the disk or admitted.
+  std::uint64_t bytes_of(const Tenant& tenant) const;
 
   // Sorted by tenant, job and round. Files that are no snapshots are left out.
   std::vector<SnapshotInfo> list() const;
 
-  // Whose folder a file is in, whether it is there or not; empty: in none.
-  static std::string tenant_of(const std::string& file);
+  // Whose folder a file is in, whether it is there or not; none: no tenant's.
+  static std::optional<std::uint32_t> tenant_id_of(const std::string& file);
   static Status no_snapshot(const std::string& file);
 
   // What the snapshot says of itself. Errors: kNotFound, kDataLoss.
   Result<SnapshotHead> head(const std::string& file) const;
-  // The same, and its data is verified.
+  // Errors: kNotFound.
+  Result<std::uint64_t> file_bytes(const std::string& file) const;
+  // The head again, and its data is verified.
   Result<SnapshotHead> verify(const std::string& file) const;
 
   // What a job with this plan starts from.
@@ -59,14 +84,17 @@ class SnapshotStore {
                                               std::uint32_t server_index) const;
 
  private:
-  SnapshotStore(std::string folder, std::uint32_t kept) : folder_(std::move(folder)), kept_(kept) {}
+  explicit SnapshotStore(SnapshotStoreOptions options) : options_(std::move(options)) {}
   Result<std::filesystem::path> path_of(const std::string& file) const;
-  Result<TensorFile> read(const std::string& file) const;
-  void remove_oldest(const std::string& tenant, const std::string& job, Asker asked_by) const;
+  void remove_unfinished() const;
+  void remove_oldest(const std::string& folder, const std::string& job, Asker asked_by) const;
+  std::uint64_t written_bytes(const std::string& folder) const;
+  std::uint64_t admitted_bytes() const;
+  Status check_disk(std::uint64_t bytes) const;
 
-  const std::string folder_;
-  const std::uint32_t kept_;
-  std::mutex mutex_;  // one writer at a time
+  const SnapshotStoreOptions options_;
+  mutable std::mutex mutex_;                       // what follows, renaming and removing
+  std::map<std::string, std::uint64_t> admitted_;  // bytes under way, by tenant's folder
 };
 
 }  // namespace phub::server

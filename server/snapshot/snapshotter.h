@@ -3,8 +3,7 @@
 // Owned by the daemon; any control thread, which it blocks until the job's round is over.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "common/base/status.h"
@@ -13,6 +12,18 @@
 #include "server/snapshot/snapshot_store.h"
 
 namespace phub::server {
+
+// Which job is to be copied, and when.
+struct SnapshotOrder {
+  std::uint64_t job_id = 0;
+  std::string label;  // names the job in messages
+  std::shared_ptr<const JobSpec> spec;
+  Tenant tenant;
+  std::shared_ptr<const Plan> plan = {};  // null: the job has none yet, and copying it fails
+  std::uint32_t server_index = 0;
+  CopyMoment moment = {};
+  Asker asked_by = Asker::kAdministrator;
+};
 
 struct TakenSnapshot {
   SnapshotInfo info;
@@ -26,14 +37,16 @@ class Snapshotter {
   Snapshotter(DataPlane& data_plane, SnapshotStore& store)
       : data_plane_(data_plane), store_(store) {}
 
-  // `label` names the job in messages. Errors: those of DataPlane::copy_job and
+  // Room on the disk is admitted, and what could not be read back is refused, before anything is
+  // copied. Errors: those of snapshot_bytes, SnapshotStore::admit, DataPlane::copy_job and
   // SnapshotStore::write.
-  Result<TakenSnapshot> take(std::uint64_t job_id, const std::string& label, const JobSpec& spec,
-                             const CopyMoment& moment, Asker asked_by);
+  Result<TakenSnapshot> take(const SnapshotOrder& order);
 
   const SnapshotStore& store() const { return store_; }
 
  private:
+  Result<SnapshotStore::Room> admit(const SnapshotOrder& order);
+
   DataPlane& data_plane_;
   SnapshotStore& store_;
 };

@@ -2,11 +2,50 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
-#include "common/base/check.h"
+#include <cerrno>
+#include <filesystem>
+
 #include "common/base/unique_fd.h"
+#include "server/state/integrity.h"
+#include "server/state/row_sum.h"
+#include "server/state/whole_file.h"
 
 namespace phub::server {
+namespace {
+
+constexpr std::string_view kNewSuffix = ".new";
+constexpr std::string_view kJournalSuffix = "-journal";
+
+Status error_of(sqlite3* connection) {
+  const char* const message = sqlite3_errmsg(connection);
+  const int code = sqlite3_errcode(connection);
+  const bool is_full = code == SQLITE_FULL || sqlite3_system_errno(connection) == ENOSPC;
+  if (is_full) {
+    return {Code::kResourceExhausted,
+            fmt::format("the server's state cannot be written: {}; make room in state_folder",
+                        message)};
+  }
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB) {
+    return {Code::kDataLoss, fmt::format("the server's state is damaged: {}", message)};
+  }
+  if (code == SQLITE_CONSTRAINT) {
+    return {
+        Code::kFailedPrecondition,
+        fmt::format("what it belongs to is not there any more, or is there already: {}", message)};
+  }
+  return {Code::kInternal, fmt::format("the server's state cannot be written or read: {}; is "
+                                       "there room in state_folder?",
+                                       message)};
+}
+
+}  // namespace
+
+Statement::Statement(sqlite3_stmt* statement, sqlite3* connection)
+    : statement_(statement), connection_(connection) {
+  if (statement == nullptr) unprepared_ = error_of(connection);
+}
 
 Statement& Statement::bind(int index, std::int64_t value) {
   sqlite3_bind_int64(statement_.get(), index, value);
@@ -31,12 +70,11 @@ Statement& Statement::bind_null(int index) {
 }
 
 Result<bool> Statement::step() {
+  PHUB_RETURN_IF_ERROR(unprepared_);
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  return Status(Code::kInternal, fmt::format("the server's state cannot be written or read: {}; "
-                                             "is there room in state_folder?",
-                                             sqlite3_errmsg(connection_)));
+  return error_of(connection_);
 }
 
 Status Statement::run() {
@@ -52,7 +90,10 @@ std::int64_t Statement::integer(int column) const {
 
 std::string Statement::text(int column) const {
   const auto* const text = sqlite3_column_text(statement_.get(), column);
-  return text == nullptr ? "" : reinterpret_cast<const char*>(text);
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return text == nullptr
+             ? std::string()
+             : std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
 }
 
 std::vector<std::uint8_t> Statement::bytes(int column) const {
@@ -66,18 +107,41 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
 }
 
-Result<std::unique_ptr<Database>> Database::open(const std::string& path,
-                                                 std::span<const std::string_view> migrations) {
+Result<std::unique_ptr<Database>> Database::open(const std::string& path, const Schema& schema) {
+  std::error_code error;
+  if (!path.empty() && !std::filesystem::exists(path, error)) {
+    PHUB_RETURN_IF_ERROR(make(path, schema));
+  }
+  if (!path.empty() && std::filesystem::file_size(path, error) == 0) {
+    return damaged_file(path, "it is empty");
+  }
   std::unique_ptr<Database> database(new Database(path));
   PHUB_RETURN_IF_ERROR(database->connect());
-  PHUB_RETURN_IF_ERROR(database->migrate(migrations));
+  PHUB_RETURN_IF_ERROR(database->check_and_migrate(schema));
   return database;
 }
 
-// The lock is the process's own and goes with it, also when it is killed.
+// What an earlier file of that name left beside it would be taken for the new one's.
+Status Database::make(const std::string& path, const Schema& schema) {
+  const std::string unfinished = path + std::string(kNewSuffix);
+  std::error_code error;
+  for (const std::string& name : {path, unfinished}) {
+    std::filesystem::remove(name + std::string(kJournalSuffix), error);
+    std::filesystem::remove(name + "-wal", error);
+  }
+  std::filesystem::remove(unfinished, error);
+  {
+    Database database(unfinished);
+    PHUB_RETURN_IF_ERROR(database.connect());
+    PHUB_RETURN_IF_ERROR(database.migrate(schema.migrations, 0).with_context(unfinished));
+  }
+  std::filesystem::remove(unfinished + std::string(kJournalSuffix), error);
+  return rename_durably(unfinished, path).with_context("state_folder");
+}
+
 Status Database::connect() {
   if (!path_.empty()) {
-    // Tokens' hashes and the audit log are for the server's user only; the journals inherit this.
+    // Tokens' hashes and the audit log are for the server's user only; the journal inherits this.
     const UniqueFd file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!file) return errno_status("state_folder: cannot open " + path_, Code::kPermissionDenied);
   }
@@ -85,12 +149,17 @@ Status Database::connect() {
   const int code = sqlite3_open_v2(path_.empty() ? ":memory:" : path_.c_str(), &connection,
                                    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   connection_.reset(connection);
-  if (code != SQLITE_OK) {
+  if (code != SQLITE_OK || register_row_sums(connection) != SQLITE_OK) {
     return {Code::kInternal, fmt::format("state_folder: {}: {}", path_, sqlite3_errstr(code))};
   }
+  return lock();
+}
+
+// The lock is the process's own and goes with it, also when it is killed.
+Status Database::lock() {
   const Status locked = execute(
-      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; "
-      "PRAGMA synchronous = FULL; BEGIN EXCLUSIVE; COMMIT;");
+      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = PERSIST; PRAGMA synchronous = FULL; "
+      "PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON; BEGIN EXCLUSIVE; COMMIT;");
   if (locked.ok()) return {};
   const int reason = sqlite3_errcode(connection_.get());
   if (reason == SQLITE_BUSY || reason == SQLITE_LOCKED) {
@@ -99,44 +168,64 @@ Status Database::connect() {
                         "this one a folder of its own",
                         path_)};
   }
-  if (reason == SQLITE_NOTADB) {
-    return {Code::kFailedPrecondition,
-            fmt::format("state_folder: {} is no database; move it away, or choose another folder",
-                        path_)};
-  }
+  if (reason == SQLITE_NOTADB) return damaged_file(path_, "it is no database");
+  if (reason == SQLITE_CORRUPT) return damaged_file(path_, locked.message());
   return locked.with_context("state_folder: " + path_);
 }
 
-Status Database::migrate(std::span<const std::string_view> migrations) {
+Status Database::check_and_migrate(const Schema& schema) {
   Statement query = prepare("PRAGMA user_version");
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool has_row, query.step());
+  const Result<bool> has_row = query.step();
+  if (!has_row) return damaged_file(path_, has_row.error().message());
   const auto version = static_cast<std::size_t>(query.integer(0));
-  if (version > migrations.size()) {
+  PHUB_RETURN_IF_ERROR(query.run());
+  if (version > schema.migrations.size()) {
     return {Code::kFailedPrecondition,
             fmt::format("state_folder: {} has schema {}, this phub-server knows up to {}; start a "
                         "newer phub-server, or choose another folder",
-                        path_, version, migrations.size())};
+                        path_, version, schema.migrations.size())};
   }
-  PHUB_RETURN_IF_ERROR(query.run());
-  for (std::size_t from = version; from < migrations.size(); ++from) {
-    PHUB_RETURN_IF_ERROR(execute(
-        fmt::format("BEGIN; {} PRAGMA user_version = {}; COMMIT;", migrations[from], from + 1)));
+  // What a file holds is looked at before it is changed, and again when it is all that it should.
+  if (!path_.empty()) {
+    const Status whole = check_structure(*this, schema.migrations.first(version));
+    if (!whole.ok()) return damaged_file(path_, whole.message());
+  }
+  PHUB_RETURN_IF_ERROR(migrate(schema.migrations, version).with_context("state_folder: " + path_));
+  if (path_.empty()) return {};
+  const Status right = check_contents(*this, schema.checks);
+  return right.ok() ? Status() : damaged_file(path_, right.message());
+}
+
+Status Database::migrate(std::span<const std::string_view> migrations, std::size_t from) {
+  for (; from < migrations.size(); ++from) {
+    PHUB_RETURN_IF_ERROR(transact([&] {
+      return execute(fmt::format("{} PRAGMA user_version = {};", migrations[from], from + 1));
+    }));
   }
   return {};
+}
+
+Status Database::transact(const std::function<Status()>& change) {
+  PHUB_RETURN_IF_ERROR(execute("BEGIN IMMEDIATE"));
+  Status done = change();
+  if (done.ok()) done = execute("COMMIT");
+  if (!done.ok() && sqlite3_get_autocommit(connection_.get()) == 0) {
+    static_cast<void>(execute("ROLLBACK"));  // `done` says why
+  }
+  return done;
 }
 
 Status Database::execute(const std::string& sql) {
   if (sqlite3_exec(connection_.get(), sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK) {
     return {};
   }
-  return {Code::kInternal, sqlite3_errmsg(connection_.get())};
+  return error_of(connection_.get());
 }
 
 Statement Database::prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v2(connection_.get(), sql.data(), static_cast<int>(sql.size()),
-                                      &statement, nullptr);
-  PHUB_CHECK(code == SQLITE_OK, sqlite3_errmsg(connection_.get()));
+  sqlite3_prepare_v2(connection_.get(), sql.data(), static_cast<int>(sql.size()), &statement,
+                     nullptr);
   return {statement, connection_.get()};
 }
 

@@ -1,4 +1,8 @@
-// A SQLite file: opened for this process alone, its schema brought up to date.
+// A SQLite file: opened for this process alone, found whole, its schema brought up to date.
+//
+// A change is on the disk when it is committed (synchronous FULL). The journal is a file beside it
+// that exists at rest but holds nothing then: all that was committed is in the one file, where the
+// checks at the next start see it; of a write-ahead log SQLite would drop a damaged end in silence.
 //
 // One thread at a time. Only server/state includes SQLite.
 #pragma once
@@ -6,6 +10,7 @@
 #include <sqlite3.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,15 +24,16 @@ namespace phub::server {
 // A prepared statement; bound from 1, read from 0, as SQLite counts.
 class Statement {
  public:
-  Statement(sqlite3_stmt* statement, sqlite3* connection)
-      : statement_(statement), connection_(connection) {}
+  // `statement` null: it could not be prepared, which each step then says.
+  Statement(sqlite3_stmt* statement, sqlite3* connection);
 
   Statement& bind(int index, std::int64_t value);
   Statement& bind(int index, std::string_view text);
   Statement& bind(int index, std::span<const std::uint8_t> bytes);
   Statement& bind_null(int index);
 
-  // True: there is a row to read. False: done.
+  // True: there is a row to read. False: done. Errors: kResourceExhausted for want of room,
+  // kDataLoss for a damaged file, kFailedPrecondition for what a constraint refuses, kInternal.
   Result<bool> step();
   Status run();  // to its end
 
@@ -42,28 +48,40 @@ class Statement {
   };
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
   sqlite3* connection_;
+  Status unprepared_;
+};
+
+// How a database comes to be and is checked.
+struct Schema {
+  // The statements that take version v to v + 1.
+  std::span<const std::string_view> migrations;
+  // Queries whose rows each name a fault in what the tables hold.
+  std::span<const std::string_view> checks = {};
 };
 
 class Database {
  public:
-  // `path` empty: in memory. `migrations[v]` takes the schema from version v to v + 1.
-  // Errors: kFailedPrecondition (a newer schema, another process has it), kInternal; each names the
-  // file and the cure.
-  static Result<std::unique_ptr<Database>> open(const std::string& path,
-                                                std::span<const std::string_view> migrations);
+  // `path` empty: in memory. A file that is not there is made whole under another name and renamed,
+  // so an empty one is damage. Errors: kFailedPrecondition (a newer schema, another process has
+  // it), kDataLoss (damaged), kResourceExhausted, kInternal; each names the file and the cure.
+  static Result<std::unique_ptr<Database>> open(const std::string& path, const Schema& schema);
 
+  // Runs `change` in a transaction: all of it is on the disk when this returns OK, or nothing.
+  Status transact(const std::function<Status()>& change);
   Status execute(const std::string& sql);
-  // REQUIRES: `sql` is right: it is ours.
   Statement prepare(std::string_view sql);
-  std::int64_t last_id() const { return sqlite3_last_insert_rowid(connection_.get()); }
+  sqlite3* connection() const { return connection_.get(); }
 
  private:
   struct Close {
     void operator()(sqlite3* connection) const { sqlite3_close(connection); }
   };
   explicit Database(std::string path) : path_(std::move(path)) {}
+  static Status make(const std::string& path, const Schema& schema);
   Status connect();
-  Status migrate(std::span<const std::string_view> migrations);
+  Status lock();
+  Status check_and_migrate(const Schema& schema);
+  Status migrate(std::span<const std::string_view> migrations, std::size_t from);
 
   const std::string path_;
   std::unique_ptr<sqlite3, Close> connection_;

@@ -1,48 +1,98 @@
+// Opening, tenants and tokens.
 #include "server/state/store.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "server/state/schema.h"
+#include "server/state/values.h"
 
 namespace phub::server {
 namespace {
 
-constexpr std::int64_t kAuditsInMemoryMax = 1000;
-constexpr std::int64_t kAuditsMax = 100'000;
+constexpr Schema kSchema = {.migrations = kMigrations, .checks = kChecks};
 
-std::optional<Digest> digest_from(const std::vector<std::uint8_t>& bytes) {
-  Digest digest{};
-  if (bytes.size() != digest.size()) return std::nullopt;
-  std::copy(bytes.begin(), bytes.end(), digest.begin());
-  return digest;
+std::string beside(const std::string& folder, std::string_view name) {
+  return folder.empty() ? std::string() : folder + "/" + std::string(name);
 }
-
-std::uint64_t whole(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-std::int64_t stored(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 }  // namespace
 
+Store::Store(std::unique_ptr<Database> database, std::string folder)
+    : database_(std::move(database)),
+      folder_(std::move(folder)),
+      reserve_(beside(folder_, "reserve")) {}
+
 Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
-  std::string path;
-  if (!folder.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
-    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-      return errno_status("state_folder: cannot make " + folder, Code::kPermissionDenied);
-    }
-    path = folder + "/state.sqlite";
+  if (!folder.empty()) PHUB_RETURN_IF_ERROR(make_folder(folder));
+  const std::string path = beside(folder, "state.sqlite");
+  auto database = Database::open(path, kSchema);
+  if (!database && database.error().code() == Code::kResourceExhausted &&
+      Reserve(beside(folder, "reserve")).give_back()) {
+    database = Database::open(path, kSchema);
   }
-  PHUB_ASSIGN_OR_RETURN(auto database, Database::open(path, kMigrations));
-  return std::unique_ptr<Store>(new Store(std::move(database), folder.empty()));
+  if (!database) return database.error();
+  std::unique_ptr<Store> store(new Store(std::move(*database), folder));
+  PHUB_RETURN_IF_ERROR(store->count_audits());
+  store->remove_unfinished_files();
+  const Status kept = store->reserve_.fill();
+  if (!kept.ok()) spdlog::warn("event=no_reserve reason=\"{}\"", kept.message());
+  return store;
+}
+
+Status Store::make_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(folder).parent_path(), error);
+  if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
+  return errno_status("state_folder: cannot make " + folder, Code::kPermissionDenied);
+}
+
+// Of a process that was killed. REQUIRES: the database is open, so no other process works here.
+void Store::remove_unfinished_files() const {
+  if (is_in_memory()) return;
+  std::error_code error;
+  for (const std::string_view name :
+       {"admin.token.tmp", "state.sqlite.new", "state.sqlite.new-journal"}) {
+    std::filesystem::remove(beside(folder_, name), error);
+  }
+}
+
+bool Store::give_back_reserve() {
+  const std::lock_guard lock(mutex_);
+  return reserve_.give_back();
+}
+
+Status Store::change(Need need, const std::function<Status()>& statements) {
+  const std::lock_guard lock(mutex_);
+  return change_locked(need, statements);
+}
+
+Status Store::change_locked(Need need, const std::function<Status()>& statements) {
+  Status done = database_->transact(statements);
+  const bool may_retry = need == Need::kUrgent && done.code() == Code::kResourceExhausted;
+  if (may_retry && reserve_.give_back()) done = database_->transact(statements);
+  if (done.ok()) static_cast<void>(reserve_.fill());  // without room: at a later change
+  return done;
+}
+
+Result<std::uint64_t> Store::take_ids(std::string_view counter, std::uint64_t count) {
+  Statement query =
+      database_->prepare("UPDATE counters SET value = value + ? WHERE name = ? RETURNING value");
+  query.bind(1, stored(count)).bind(2, counter);
+  PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
+  if (!has_row) return Status(Code::kDataLoss, "state.sqlite lacks a counter");
+  const std::uint64_t end = whole(query.integer(0));
+  PHUB_RETURN_IF_ERROR(query.run());
+  return end - count;
 }
 
 Result<std::vector<Tenant>> Store::tenants() {
   const std::lock_guard lock(mutex_);
   Statement query = database_->prepare(
-      "SELECT id, name, memory_mib, connections, jobs, weight, created FROM tenants");
+      "SELECT id, name, memory_mib, connections, jobs, weight, disk_mib, created FROM tenants");
   std::vector<Tenant> tenants;
   while (true) {
     PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
@@ -52,183 +102,116 @@ Result<std::vector<Tenant>> Store::tenants() {
                        .quotas = {.memory_mib = whole(query.integer(2)),
                                   .connections = static_cast<std::uint32_t>(query.integer(3)),
                                   .jobs = static_cast<std::uint32_t>(query.integer(4)),
-                                  .weight = static_cast<std::uint32_t>(query.integer(5))},
-                       .created_unix_s = query.integer(6)});
+                                  .weight = static_cast<std::uint32_t>(query.integer(5)),
+                                  .disk_mib = whole(query.integer(6))},
+                       .created_unix_s = query.integer(7)});
   }
 }
 
 Result<std::uint32_t> Store::add_tenant(const Tenant& tenant) {
-  const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(database_
-                           ->prepare("INSERT INTO tenants (name, memory_mib, connections, jobs, "
-                                     "weight, created) VALUES (?, ?, ?, ?, ?, ?)")
-                           .bind(1, tenant.name)
-                           .bind(2, stored(tenant.quotas.memory_mib))
-                           .bind(3, std::int64_t{tenant.quotas.connections})
-                           .bind(4, std::int64_t{tenant.quotas.jobs})
-                           .bind(5, std::int64_t{tenant.quotas.weight})
-                           .bind(6, tenant.created_unix_s)
-                           .run());
-  return static_cast<std::uint32_t>(database_->last_id());
+  std::uint64_t id = 0;
+  const Status added = change(Need::kOrdinary, [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(id, take_ids("next_tenant_id", 1));
+    return database_
+        ->prepare(
+            "INSERT INTO tenants (id, name, memory_mib, connections, jobs, weight, disk_mib, "
+            "created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
+        .bind(1, stored(id))
+        .bind(2, tenant.name)
+        .bind(3, stored(tenant.quotas.memory_mib))
+        .bind(4, std::int64_t{tenant.quotas.connections})
+        .bind(5, std::int64_t{tenant.quotas.jobs})
+        .bind(6, std::int64_t{tenant.quotas.weight})
+        .bind(7, stored(tenant.quotas.disk_mib))
+        .bind(8, tenant.created_unix_s)
+        .run();
+  });
+  if (!added.ok()) return added;
+  return static_cast<std::uint32_t>(id);
 }
 
 Status Store::set_quotas(std::uint32_t id, const Quotas& quotas) {
-  const std::lock_guard lock(mutex_);
-  return database_
-      ->prepare(
-          "UPDATE tenants SET memory_mib = ?, connections = ?, jobs = ?, weight = ? "
-          "WHERE id = ?")
-      .bind(1, stored(quotas.memory_mib))
-      .bind(2, std::int64_t{quotas.connections})
-      .bind(3, std::int64_t{quotas.jobs})
-      .bind(4, std::int64_t{quotas.weight})
-      .bind(5, std::int64_t{id})
-      .run();
+  return change(Need::kOrdinary, [&] {
+    return database_
+        ->prepare(
+            "UPDATE tenants SET memory_mib = ?, connections = ?, jobs = ?, weight = ?, "
+            "disk_mib = ? WHERE id = ?")
+        .bind(1, stored(quotas.memory_mib))
+        .bind(2, std::int64_t{quotas.connections})
+        .bind(3, std::int64_t{quotas.jobs})
+        .bind(4, std::int64_t{quotas.weight})
+        .bind(5, stored(quotas.disk_mib))
+        .bind(6, std::int64_t{id})
+        .run();
+  });
 }
 
-Status Store::remove_tenant(const Tenant& tenant) {
-  const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(database_->execute("BEGIN"));
-  const auto remove = [&]() -> Status {
-    for (const std::string_view sql : {"DELETE FROM tenants WHERE name = ?",
-                                       "DELETE FROM tokens WHERE tenant = ? AND role = 'tenant'",
-                                       "DELETE FROM jobs WHERE tenant = ?"}) {
-      PHUB_RETURN_IF_ERROR(database_->prepare(sql).bind(1, tenant.name).run());
+Status Store::remove_tenant(std::uint32_t id) {
+  return change(Need::kUrgent, [&]() -> Status {
+    for (const std::string_view sql :
+         {"DELETE FROM tokens WHERE tenant = ?", "DELETE FROM jobs WHERE tenant = ?",
+          "DELETE FROM tenants WHERE id = ?"}) {
+      PHUB_RETURN_IF_ERROR(database_->prepare(sql).bind(1, std::int64_t{id}).run());
     }
     return {};
-  };
-  const Status removed = remove();
-  const Status ended = database_->execute(removed.ok() ? "COMMIT" : "ROLLBACK");
-  return removed.ok() ? ended : removed;
+  });
 }
 
 Result<std::vector<Token>> Store::tokens() {
   const std::lock_guard lock(mutex_);
   Statement query = database_->prepare(
-      "SELECT id, role, tenant, label, hash, created, expires, revoked FROM tokens");
+      "SELECT k.id, k.role, k.tenant, t.name, k.label, k.hash, k.created, k.expires, k.revoked "
+      "FROM tokens k LEFT JOIN tenants t ON t.id = k.tenant");
   std::vector<Token> tokens;
   while (true) {
     PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
     if (!has_row) return tokens;
     const auto role = parse_role(query.text(1));
-    const auto hash = digest_from(query.bytes(4));
-    if (!role || !hash) continue;
+    const auto hash = digest_from(query.bytes(5));
+    if (!role || !hash) return Status(Code::kDataLoss, "state.sqlite has a token of no known role");
     tokens.push_back({.id = whole(query.integer(0)),
                       .role = *role,
-                      .tenant = query.text(2),
-                      .label = query.text(3),
+                      .tenant_id = static_cast<std::uint32_t>(query.integer(2)),
+                      .tenant = query.text(3),
+                      .label = query.text(4),
                       .hash = *hash,
-                      .created_unix_s = query.integer(5),
-                      .expires_unix_s = query.integer(6),
-                      .is_revoked = query.integer(7) != 0});
+                      .created_unix_s = query.integer(6),
+                      .expires_unix_s = query.integer(7),
+                      .is_revoked = query.integer(8) != 0});
   }
 }
 
-Result<std::uint64_t> Store::add_token(const Token& token) {
-  const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(database_
-                           ->prepare("INSERT INTO tokens (role, tenant, label, hash, created, "
-                                     "expires, revoked) VALUES (?, ?, ?, ?, ?, ?, 0)")
-                           .bind(1, name_of(token.role))
-                           .bind(2, token.tenant)
-                           .bind(3, token.label)
-                           .bind(4, token.hash)
-                           .bind(5, token.created_unix_s)
-                           .bind(6, token.expires_unix_s)
-                           .run());
-  return whole(database_->last_id());
+Result<std::uint64_t> Store::next_token_id() {
+  std::uint64_t id = 0;
+  const Status taken = change(Need::kUrgent, [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(id, take_ids("next_token_id", 1));
+    return {};
+  });
+  if (!taken.ok()) return taken;
+  return id;
+}
+
+Status Store::add_token(const Token& token) {
+  return change(Need::kOrdinary, [&] {
+    Statement insert = database_->prepare(
+        "INSERT INTO tokens (id, role, tenant, label, hash, created, expires, revoked) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, 0)");
+    insert.bind(1, stored(token.id)).bind(2, name_of(token.role)).bind_null(3);
+    if (token.role == Role::kTenant) insert.bind(3, std::int64_t{token.tenant_id});
+    return insert.bind(4, token.label)
+        .bind(5, token.hash)
+        .bind(6, token.created_unix_s)
+        .bind(7, token.expires_unix_s)
+        .run();
+  });
 }
 
 Status Store::revoke_token(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  return database_->prepare("UPDATE tokens SET revoked = 1 WHERE id = ?").bind(1, stored(id)).run();
-}
-
-Result<std::vector<StoredJob>> Store::take_jobs() {
-  const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(database_->execute("UPDATE jobs SET epoch = epoch + 1"));
-  Statement query =
-      database_->prepare("SELECT id, epoch, tenant, spec, nonce_hash, snapshot FROM jobs");
-  std::vector<StoredJob> jobs;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) return jobs;
-    const std::vector<std::uint8_t> spec = query.bytes(3);
-    jobs.push_back({.id = whole(query.integer(0)),
-                    .epoch = static_cast<std::uint32_t>(query.integer(1)),
-                    .tenant = query.text(2),
-                    .spec = {spec.begin(), spec.end()},
-                    .nonce_hash = digest_from(query.bytes(4)),
-                    .snapshot = query.text(5)});
-  }
-}
-
-Status Store::add_job(const StoredJob& job) {
-  const std::lock_guard lock(mutex_);
-  Statement insert = database_->prepare("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?)");
-  insert.bind(1, stored(job.id)).bind(2, std::int64_t{job.epoch}).bind(3, job.tenant);
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(job.spec.data());
-  insert.bind(4, std::span(bytes, job.spec.size()));
-  if (job.nonce_hash) {
-    insert.bind(5, *job.nonce_hash);
-  } else {
-    insert.bind_null(5);
-  }
-  insert.bind(6, job.snapshot);
-  return insert.run();
-}
-
-Status Store::remove_job(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
-  return database_->prepare("DELETE FROM jobs WHERE id = ?").bind(1, stored(id)).run();
-}
-
-Result<std::uint64_t> Store::reserve_job_ids(std::uint64_t count) {
-  const std::lock_guard lock(mutex_);
-  Statement query = database_->prepare(
-      "UPDATE counters SET value = value + ? WHERE name = 'next_job_id' RETURNING value");
-  query.bind(1, stored(count));
-  PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-  if (!has_row) return Status(Code::kInternal, "state.sqlite: counters has no next_job_id");
-  const std::uint64_t end = whole(query.integer(0));
-  PHUB_RETURN_IF_ERROR(query.run());
-  return end - count;
-}
-
-Status Store::add_audit(const AuditRecord& record) {
-  const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(database_
-                           ->prepare("INSERT INTO audit (time_ms, principal, action, object, "
-                                     "outcome) VALUES (?, ?, ?, ?, ?)")
-                           .bind(1, record.unix_ms)
-                           .bind(2, record.principal)
-                           .bind(3, record.action)
-                           .bind(4, record.object)
-                           .bind(5, record.outcome)
-                           .run());
-  const std::int64_t kept = is_in_memory_ ? kAuditsInMemoryMax : kAuditsMax;
-  return database_->prepare("DELETE FROM audit WHERE id <= ?")
-      .bind(1, database_->last_id() - kept)
-      .run();
-}
-
-Result<std::vector<AuditRecord>> Store::last_audits(std::uint32_t count) {
-  const std::lock_guard lock(mutex_);
-  Statement query = database_->prepare(
-      "SELECT time_ms, principal, action, object, outcome FROM audit ORDER BY id DESC LIMIT ?");
-  query.bind(1, std::int64_t{count});
-  std::vector<AuditRecord> records;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) break;
-    records.push_back({.unix_ms = query.integer(0),
-                       .principal = query.text(1),
-                       .action = query.text(2),
-                       .object = query.text(3),
-                       .outcome = query.text(4)});
-  }
-  std::reverse(records.begin(), records.end());
-  return records;
+  return change(Need::kUrgent, [&] {
+    return database_->prepare("UPDATE tokens SET revoked = 1 WHERE id = ?")
+        .bind(1, stored(id))
+        .run();
+  });
 }
 
 }  // namespace phub::server

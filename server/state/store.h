@@ -1,11 +1,18 @@
 // What a server knows that must survive it: tenants, tokens (hashes only), jobs of administrators,
 // ids that were given out, and the audit log. One SQLite file, state.sqlite, in state_folder.
 //
+// Each change is one transaction, on the disk when the function returns OK. Rows belong to tenants
+// by id, so nothing of a deleted tenant comes to one that is made under its name later. What lets
+// the server start, or takes something away, may use the reserve of a full disk; what adds is
+// refused then.
+//
 // Owned by the daemon; any control thread: one mutex, held while SQLite writes and syncs. Nothing
 // of the data path comes here.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +21,7 @@
 
 #include "common/base/status.h"
 #include "server/state/database.h"
+#include "server/state/reserve.h"
 #include "server/tenants/principal.h"
 #include "server/tenants/secret.h"
 #include "server/tenants/tenant.h"
@@ -23,8 +31,9 @@ namespace phub::server {
 struct Token {
   std::uint64_t id = 0;
   Role role = Role::kTenant;
-  std::string tenant = {};  // of role kTenant
-  std::string label = {};   // what people call it
+  std::uint32_t tenant_id = 0;  // of role kTenant
+  std::string tenant = {};      // of role kTenant; read, not written
+  std::string label = {};       // what people call it
   Digest hash = {};
   std::int64_t created_unix_s = 0;
   std::int64_t expires_unix_s = 0;  // 0: never
@@ -34,9 +43,10 @@ struct Token {
 struct StoredJob {
   std::uint64_t id = 0;
   std::uint32_t epoch = 1;
-  std::string tenant;
-  std::string spec;  // as the caller writes it
-  std::optional<Digest> nonce_hash;
+  std::uint32_t tenant_id = 0;
+  std::string tenant = {};  // read, not written
+  std::string spec = {};    // as the caller writes it
+  std::optional<Digest> nonce_hash = {};
   std::string snapshot = {};  // that it starts from; empty: none
 };
 
@@ -45,7 +55,8 @@ struct AuditRecord {
   std::string principal;
   std::string action;
   std::string object;
-  std::string outcome;  // "done", or why not
+  std::string outcome;    // "done", or why not
+  bool by_admin = false;  // an administrator's act: those are kept apart from the others
 };
 
 class Store {
@@ -57,30 +68,47 @@ class Store {
   Result<std::vector<Tenant>> tenants();
   Result<std::uint32_t> add_tenant(const Tenant& tenant);  // its id
   Status set_quotas(std::uint32_t id, const Quotas& quotas);
-  Status remove_tenant(const Tenant& tenant);  // and its tokens and jobs
+  Status remove_tenant(std::uint32_t id);  // and its tokens and jobs
 
   Result<std::vector<Token>> tokens();
-  Result<std::uint64_t> add_token(const Token& token);  // its id
+  // Errors: kFailedPrecondition if its tenant is not there any more.
+  Status add_token(const Token& token);
+  Result<std::uint64_t> next_token_id();  // that a token may be added with
   Status revoke_token(std::uint64_t id);
 
   // Each job's epoch is one more than at the last call.
   Result<std::vector<StoredJob>> take_jobs();
+  // Errors: as add_token.
   Status add_job(const StoredJob& job);
   Status remove_job(std::uint64_t id);
   Result<std::uint64_t> reserve_job_ids(std::uint64_t count);
 
   Status add_audit(const AuditRecord& record);
-  Result<std::vector<AuditRecord>> last_audits(std::uint32_t count);  // oldest first
+  // Of both kinds, oldest first.
+  Result<std::vector<AuditRecord>> last_audits(std::uint32_t count);
 
-  bool is_in_memory() const { return is_in_memory_; }
+  bool is_in_memory() const { return folder_.empty(); }
+  // For files beside the database. False: there is no reserve.
+  bool give_back_reserve();
 
  private:
-  Store(std::unique_ptr<Database> database, bool is_in_memory)
-      : database_(std::move(database)), is_in_memory_(is_in_memory) {}
+  enum class Need : std::uint8_t { kOrdinary, kUrgent };  // urgent: may use the reserve
+  Store(std::unique_ptr<Database> database, std::string folder);
+  static Status make_folder(const std::string& folder);
+  void remove_unfinished_files() const;
+  Status change(Need need, const std::function<Status()>& statements);
+  // REQUIRES: the mutex is held, as it is in the statements of a change.
+  Status change_locked(Need need, const std::function<Status()>& statements);
+  // In a transaction: the counter's value, which it then exceeds by `count`.
+  Result<std::uint64_t> take_ids(std::string_view counter, std::uint64_t count);
+  Status count_audits();
 
   std::mutex mutex_;
   const std::unique_ptr<Database> database_;
-  const bool is_in_memory_;
+  const std::string folder_;
+  Reserve reserve_;
+  std::array<std::int64_t, 2> audits_{};  // so many are stored, by by_admin
+  std::int64_t last_audit_ = 0;           // the id
 };
 
 }  // namespace phub::server

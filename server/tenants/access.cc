@@ -28,17 +28,24 @@ std::optional<Principal> Access::by_certificate(const Credentials& credentials) 
                    .name = fmt::format("certificate {}", credentials.certificate_name)};
 }
 
+std::optional<Principal> Access::identify(const Credentials& credentials) const {
+  if (credentials.token.empty()) return by_certificate(credentials);
+  const auto token = tokens_.find(credentials.token);
+  if (!token) return std::nullopt;
+  return Principal{.role = token->role,
+                   .tenant = token->tenant,
+                   .tenant_id = token->tenant_id,
+                   .name = described(*token)};
+}
+
 Result<Principal> Access::authenticate(const Credentials& credentials) {
+  if (auto principal = identify(credentials)) return std::move(*principal);
   if (!credentials.token.empty()) {
-    if (const auto token = tokens_.find(credentials.token)) {
-      return Principal{.role = token->role, .tenant = token->tenant, .name = described(*token)};
-    }
     count_refusal(credentials.peer, "token");
     return Status(Code::kUnauthenticated,
                   "the token is not accepted: it is wrong, has expired or was revoked; ask an "
                   "administrator for another (`phubctl tenant token create`)");
   }
-  if (auto principal = by_certificate(credentials)) return std::move(*principal);
   count_refusal(credentials.peer, "no credentials");
   if (credentials.has_certificate) {
     return Status(Code::kUnauthenticated,
@@ -63,7 +70,7 @@ void Access::count_refusal(const std::string& peer, const std::string& what) {
     audited_ = count;
   }
   audit_.record(
-      peer, "authenticate", what,
+      {.name = peer}, "authenticate", what,
       {Code::kUnauthenticated, fmt::format("refused; {} since the last record", unaudited)});
 }
 

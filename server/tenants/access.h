@@ -38,6 +38,9 @@ class Access {
   // wrong with a token; counted, and audited at most once a second.
   Result<Principal> authenticate(const Credentials& credentials);
 
+  // The same without a count, a record or a reason; nothing: a stranger.
+  std::optional<Principal> identify(const Credentials& credentials) const;
+
   // For what is refused elsewhere, such as the nonce of a job.
   void count_refusal(const std::string& peer, const std::string& what);
   std::uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }

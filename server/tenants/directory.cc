@@ -83,7 +83,7 @@ Status TenantDirectory::remove(const std::string& name) {
   if (tenant.id == 0) {
     return {Code::kFailedPrecondition, "the default tenant cannot be deleted"};
   }
-  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->remove_tenant(tenant));
+  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->remove_tenant(tenant.id));
   const std::lock_guard lock(mutex_);
   tenants_.erase(name);
   return {};

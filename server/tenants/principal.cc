@@ -76,6 +76,11 @@ bool can_see(const Principal& principal, std::string_view tenant) {
   }
 }
 
+bool can_see(const Principal& principal, std::optional<std::uint32_t> tenant_id) {
+  if (principal.role == Role::kTenant) return tenant_id == principal.tenant_id;
+  return principal.role != Role::kWorker;
+}
+
 std::string namespace_of(const Principal& principal, const std::string& tenant) {
   if (!tenant.empty()) return tenant;
   return principal.role == Role::kTenant ? principal.tenant : std::string(kDefaultTenant);

@@ -30,6 +30,7 @@ enum class Right : std::uint8_t {
 struct Principal {
   Role role = Role::kAdmin;
   std::string tenant = {};       // of role kTenant
+  std::uint32_t tenant_id = 0;   // of role kTenant
   std::string name = "anybody";  // for the audit log: "token 3 (ci)", "certificate alice"
 };
 
@@ -43,6 +44,9 @@ Status require(const Principal& principal, Right right);
 
 // Whether a job of this tenant exists as far as the principal can tell.
 bool can_see(const Principal& principal, std::string_view tenant);
+
+// The same of what belongs to a tenant by id, whatever that one is called; none: to no tenant.
+bool can_see(const Principal& principal, std::optional<std::uint32_t> tenant_id);
 
 // Whose namespace is meant by a request that names `tenant`, or none.
 std::string namespace_of(const Principal& principal, const std::string& tenant);

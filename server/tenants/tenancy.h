@@ -26,6 +26,10 @@ class Tenancy {
   // Errors: those of Store::open; kInvalidArgument where that token would have no place.
   static Result<std::unique_ptr<Tenancy>> open(const TenancyOptions& options);
 
+  // For administrators who are locked out: writes a further admin token to the folder's
+  // admin.token while no server runs there. Returns that file. Errors: as open, and kNotFound.
+  static Result<std::string> reset_admin_token(const std::string& state_folder);
+
   const std::unique_ptr<Store> store;
   TenantDirectory directory;
   Tokens tokens;
@@ -40,6 +44,7 @@ class Tenancy {
         audit(*store),
         access(tokens_required, tokens, audit) {}
   Status make_first_token(const std::string& folder);
+  Status make_admin_token(const std::string& folder, const std::string& label);
 };
 
 }  // namespace phub::server

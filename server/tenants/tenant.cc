@@ -27,6 +27,10 @@ Status validate_tenant_name(std::string_view field, std::string_view name) {
                       std::size_t{kNameCharsMax})};
 }
 
+std::string name_of_deleted(const Tenant& tenant) {
+  return fmt::format("{}~{}", tenant.name, tenant.id);
+}
+
 Status validate(const Quotas& quotas) {
   if (quotas.weight == 0 || quotas.weight > kWeightMax) {
     return {Code::kInvalidArgument, fmt::format("weight: {}, allowed are 1 to {}", quotas.weight,
@@ -35,6 +39,10 @@ Status validate(const Quotas& quotas) {
   if (quotas.memory_mib > kMemoryMibMax) {
     return {Code::kInvalidArgument, fmt::format("memory_mib: {}, at most {} are allowed",
                                                 quotas.memory_mib, std::uint64_t{kMemoryMibMax})};
+  }
+  if (quotas.disk_mib > kMemoryMibMax) {
+    return {Code::kInvalidArgument, fmt::format("disk_mib: {}, at most {} are allowed",
+                                                quotas.disk_mib, std::uint64_t{kMemoryMibMax})};
   }
   return {};
 }

@@ -20,6 +20,7 @@ struct Quotas {
   std::uint32_t connections = 0;  // workers x cores of its live jobs
   std::uint32_t jobs = 0;         // live ones
   std::uint32_t weight = 1;       // of its share of a core; never 0
+  std::uint64_t disk_mib = 0;     // of its snapshots, those being written included
 };
 
 struct Tenant {
@@ -35,6 +36,9 @@ struct Usage {
   std::uint64_t connections = 0;
   std::uint64_t memory_bytes = 0;
 };
+
+// NAME~ID: no tenant's name, and the same only for what one tenant had.
+std::string name_of_deleted(const Tenant& tenant);
 
 // A name of a tenant or a token's label: 1 to 64 of a-z A-Z 0-9 . _ -, so that it needs no quotes
 // anywhere. Errors: kInvalidArgument names `field`.

@@ -28,8 +28,9 @@ Status Tokens::load() {
   return {};
 }
 
-Result<NewToken> Tokens::create(Role role, const std::string& tenant, const std::string& label,
-                                std::uint64_t lifetime_s) {
+Result<NewToken> Tokens::create(Role role, const std::optional<Tenant>& owner,
+                                const std::string& label, std::uint64_t lifetime_s,
+                                const Publish& publish) {
   if (!label.empty()) PHUB_RETURN_IF_ERROR(validate_tenant_name("label", label));
   if (role == Role::kWorker) {
     return Status(Code::kInvalidArgument, "role: tokens are for admin, tenant or observer");
@@ -42,21 +43,28 @@ Result<NewToken> Tokens::create(Role role, const std::string& tenant, const std:
   }
   PHUB_ASSIGN_OR_RETURN(const std::string secret, random_secret());
   const std::int64_t now = clock_();
-  Token token{.role = role,
-              .tenant = role == Role::kTenant ? tenant : "",
-              .label = label,
-              .hash = digest_of(secret),
-              .created_unix_s = now,
-              .expires_unix_s = lifetime_s == 0 ? 0 : now + static_cast<std::int64_t>(lifetime_s)};
-  PHUB_ASSIGN_OR_RETURN(token.id, store_.add_token(token));
-  {
-    const std::lock_guard lock(mutex_);
-    tokens_[token.id] = token;
-  }
-  return NewToken{.token = token, .text = fmt::format("{}{}-{}", kPrefix, token.id, secret)};
+  // Until it is seen nobody forgets its tenant's tokens: it is forgotten with them.
+  const std::lock_guard change(change_mutex_);
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t id, store_.next_token_id());
+  const Token token{
+      .id = id,
+      .role = role,
+      .tenant_id = owner ? owner->id : 0,
+      .tenant = owner ? owner->name : "",
+      .label = label,
+      .hash = digest_of(secret),
+      .created_unix_s = now,
+      .expires_unix_s = lifetime_s == 0 ? 0 : now + static_cast<std::int64_t>(lifetime_s)};
+  NewToken made{.token = token, .text = fmt::format("{}{}-{}", kPrefix, id, secret)};
+  if (publish) PHUB_RETURN_IF_ERROR(publish(made.text));
+  PHUB_RETURN_IF_ERROR(store_.add_token(token));
+  const std::lock_guard lock(mutex_);
+  tokens_[id] = token;
+  return made;
 }
 
 Status Tokens::revoke(std::uint64_t id) {
+  const std::lock_guard change(change_mutex_);
   const auto unknown = [&] {
     return Status(Code::kNotFound, fmt::format("token {} is not known here; `phubctl tenant token "
                                                "list` shows all",
@@ -75,6 +83,7 @@ Status Tokens::revoke(std::uint64_t id) {
 }
 
 void Tokens::forget_tenant(const std::string& tenant) {
+  const std::lock_guard change(change_mutex_);
   const std::lock_guard lock(mutex_);
   std::erase_if(tokens_, [&](const auto& entry) {
     return entry.second.role == Role::kTenant && entry.second.tenant == tenant;

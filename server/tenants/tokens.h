@@ -14,6 +14,7 @@
 
 #include "common/base/status.h"
 #include "server/state/store.h"
+#include "server/tenants/tenant.h"
 
 namespace phub::server {
 
@@ -32,9 +33,13 @@ class Tokens {
   // What the store has. REQUIRES: before any other call.
   Status load();
 
-  // `lifetime_s` 0: for ever. `tenant` is of role kTenant only, and exists.
-  Result<NewToken> create(Role role, const std::string& tenant, const std::string& label,
-                          std::uint64_t lifetime_s);
+  // Called with the text of a token that is not valid yet; it is not made where this fails.
+  using Publish = std::function<Status(const std::string& text)>;
+
+  // `lifetime_s` 0: for ever. `owner` is of role kTenant only. Errors: kFailedPrecondition if the
+  // owner was deleted meanwhile.
+  Result<NewToken> create(Role role, const std::optional<Tenant>& owner, const std::string& label,
+                          std::uint64_t lifetime_s, const Publish& publish = {});
   // Errors: kNotFound.
   Status revoke(std::uint64_t id);
   void forget_tenant(const std::string& tenant);  // whose tokens are gone from the store
@@ -52,6 +57,7 @@ class Tokens {
  private:
   Store& store_;
   const UnixSeconds clock_;
+  std::mutex change_mutex_;  // one change at a time; taken before mutex_
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Token> tokens_;
 };

@@ -258,6 +258,34 @@ TEST_CASE("another tenant's snapshot is not listed and answers as if it did not 
   std::filesystem::resize_file(f.folder() / "state" / "snapshots" / file, 5000);
   is_same_as_missing(restore_as(f.blue, file), restore_as(f.blue, missing), file, missing);
   CHECK(restore_as(f.red, file).error_code() == grpc::StatusCode::DATA_LOSS);
+
+  // What the quotas refuse is refused before its data is read, and so is not found damaged.
+  control::SetTenantRequest quotas;
+  quotas.set_name("red");
+  quotas.set_jobs(1);
+  control::SetTenantReply changed;
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::SetTenant, quotas, changed).ok());
+  CHECK(restore_as(f.red, file).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  quotas.set_jobs(0);
+  quotas.set_disk_mib(1);
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::SetTenant, quotas, changed).ok());
+  CHECK(changed.tenant().quotas().disk_mib() == 1);
+  CHECK(changed.tenant().disk_bytes() == 5000);
+
+  // Who is made again under a deleted name is another tenant.
+  control::DeleteTenantRequest deletion;
+  deletion.set_name("red");
+  deletion.set_close_jobs(true);
+  control::DeleteTenantReply deleted;
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::DeleteTenant, deletion, deleted).ok());
+  const std::string heir = f.token_for("red");
+  CHECK(listed_by(f.admin_token()) == 1);
+  CHECK(listed_by(heir) == 0);
+  is_same_as_missing(restore_as(heir, file), restore_as(heir, missing), file, missing);
+  control::ListJobsReply jobs;
+  REQUIRE(ask(*f.stub, heir, &Admin::Stub::ListJobs, control::ListJobsRequest(), jobs).ok());
+  CHECK(jobs.jobs_size() == 0);
+  CHECK_THAT(restore_as(f.admin_token(), file).error_message(), Contains("was deleted"));
 }
 
 TEST_CASE("a worker joins with its tenant's token, in that tenant's namespace only") {

@@ -73,6 +73,7 @@ struct Worker {
     const std::size_t arena = plan->arena_elements * sizeof(float);
     const std::size_t hyper = wire::hyper_bytes(plane.cores());
     memory = std::move(*SharedMemory::create("worker", hyper + arena));
+    REQUIRE(memory->commit().ok());
     parameters.resize(arena);
     exchange = std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0));
     exchange->use_memory({memory->data(), memory->data() + hyper, parameters.data()});

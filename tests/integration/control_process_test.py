@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.error
 import urllib.request
 
 SERVER, PHUBCTL = "", ""
@@ -94,6 +95,44 @@ class ServerTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("phub-server --config configs/server.textproto", done.stdout)
 
+    def test_check_reads_the_configuration_and_ends(self):
+        done = run(SERVER, "--check", "--control", "127.0.0.1:0")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("the configuration is good", done.stdout)
+        self.assertIn("has no port", self.refused(2, "--check", "--control", "localhost"))
+        with tempfile.TemporaryDirectory() as folder:
+            made = run(PHUBCTL, "pki", "init", f"{folder}/pki", "--host", "localhost")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            os.rename(f"{folder}/pki/admin/key.pem", f"{folder}/pki/server/key.pem")
+            self.assertIn("is not the key of", self.refused(
+                2, "--check", "--credentials", f"{folder}/pki/server", "--state", folder))
+            os.mkfifo(f"{folder}/fifo")
+            self.assertIn("may never end", self.refused(2, "--check", "--config", f"{folder}/fifo"))
+
+    def test_every_program_says_its_version_and_commit(self):
+        for program in (SERVER, PHUBCTL, os.path.join(os.path.dirname(SERVER), "phub-worker")):
+            if not os.path.exists(program):
+                continue
+            done = run(program, "--version")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"^phub\S+ \d+\.\d+\.\d+ \(commit (\w+(-dirty)?)\)\n$")
+
+    def test_supervisors_learn_whether_it_answers_and_takes_jobs(self):
+        with Daemon("127.0.0.1:0", "--http", "127.0.0.1:0") as daemon:
+            def status(path, **headers):
+                request = urllib.request.Request(f"http://{daemon.http}{path}", headers=headers)
+                try:
+                    with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as reply:
+                        return reply.status
+                except urllib.error.HTTPError as error:
+                    with error:
+                        return error.code
+            self.assertEqual((status("/healthz"), status("/readyz")), (200, 200))
+            self.assertEqual(status("/metrics", Host="evil.example"), 421)
+            self.assertEqual(daemon.ctl("job", "create", "stays").returncode, 0)
+            self.assertEqual(daemon.ctl("drain").returncode, 0)
+            self.assertEqual((status("/healthz"), status("/readyz")), (200, 503))
+
     def test_ipv6_control_address(self):
         with Daemon("[::1]:0") as daemon:
             self.assertTrue(daemon.control.startswith("[::1]:"))
@@ -126,7 +165,7 @@ class ServerTest(unittest.TestCase):
             host, port = daemon.http.rsplit(":", 1)
             with socket.create_connection((host, int(port))) as reader, \
                     socket.create_connection((host, int(port))):
-                reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertIn(b"200", reader.recv(64))
                 self.assertEqual(daemon.stop(signal.SIGTERM), 0)
 
@@ -161,6 +200,26 @@ class PhubctlTest(unittest.TestCase):
             self.assertEqual(len(server["cores"]), 1)
             self.assertGreater(server["resident_bytes"], 0)
             self.assertIn("adaptive", daemon.ctl("server", "stats").stdout)
+
+    def test_errors_are_json_where_it_is_asked_for(self):
+        with Daemon() as daemon:
+            unknown = daemon.ctl("--json", "job", "close", "x")
+            self.assertEqual((unknown.returncode, unknown.stdout), (1, ""))
+            error = json.loads(unknown.stderr)["error"]
+            self.assertEqual(error["code"], "NOT_FOUND")
+            self.assertIn("no live job is named \"x\"", error["message"])
+        usage = run(PHUBCTL, "--json", "job", "nonsense")
+        self.assertEqual(usage.returncode, 2)
+        self.assertEqual(json.loads(usage.stderr)["error"]["code"], "INVALID_ARGUMENT")
+
+    def test_names_that_would_turn_a_terminal_or_forge_a_log_are_refused(self):
+        with Daemon() as daemon:
+            for name in ("a\u202eb", "a\u009bb", 'x" outcome="done', "a\u2066b"):
+                refused = daemon.ctl("job", "create", name)
+                self.assertEqual(refused.returncode, 2, name)
+                self.assertIn("name", refused.stderr)
+                self.assertNotIn("\u202e", refused.stderr)
+            self.assertEqual(daemon.ctl("job", "create", "Größe").returncode, 0)
 
     def test_a_draining_server_refuses_jobs_and_says_so(self):
         with Daemon() as daemon:

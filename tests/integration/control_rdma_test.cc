@@ -118,9 +118,8 @@ TEST_CASE("of another server's cores the ports are not known") {
   const JobSpec spec = spec_of(1);
   const Identity member = f.join(spec).value();
   const std::vector<std::uint32_t> cores = {3, kCores};
-  REQUIRE(f.table
-              .ready(member, {.cores_per_server = cores, .server_index = 1},
-                     JobTableFixture::hash_of(spec, cores))
+  REQUIRE(ready_now(f.table, member, {.cores_per_server = cores, .server_index = 1},
+                    JobTableFixture::hash_of(spec, cores))
               .ok());
   const control::PlanReply plan = plan_of(f);
   REQUIRE(plan.loads_size() == 5);

@@ -74,8 +74,10 @@ struct Member {
     spec.set_rule(control::RULE_MOMENTUM);
     spec.add_keys()->set_name("w");
     spec.mutable_keys(0)->set_elements(elements);
-    const grpc::Status status =
-        ask(*place.rendezvous, "", &control::Rendezvous::Stub::Join, join, joined);
+    grpc::ClientContext context;
+    const auto parts = place.rendezvous->Join(&context, &joined);
+    parts->Write(join);
+    const grpc::Status status = parts->Finish();
     INFO(status.error_message());
     REQUIRE(status.ok());
     make_ready(elements);

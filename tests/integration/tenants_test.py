@@ -99,6 +99,14 @@ class TenantsTest(SecuredTest):
             self.assertIn("of 5", self.admin("tenant", "list"))
         self.assertIn("tenant create", self.admin("audit"))
 
+    def test_the_audit_log_is_read_whatever_callers_write_into_it(self):
+        red = self.tenant("red")
+        for before in ("", "x"):
+            self.assertEqual(self.ctl(red, "job", "close", before + "\u00e4" * 600).returncode, 1)
+        audit = self.admin("audit")
+        self.assertEqual(audit.count("job close"), 2)
+        self.assertIn("tenant create", audit)
+
     def test_a_second_server_on_the_same_state_is_refused(self):
         done = run(processes.BIN / "phub-server", "--control", "127.0.0.1:0", "--data",
                    "127.0.0.1:0", "--cores", "1", "--state", self.folder / "state")
@@ -111,7 +119,21 @@ class TenantsTest(SecuredTest):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("allow_plaintext", refused.stderr)
         self.assertIn("pki init", refused.stderr)
-        Server("--allow-plaintext", control="0.0.0.0:0").close()  # it was ready
+        Server("--allow-plaintext", "--tokens", "off", control="0.0.0.0:0").close()  # it was ready
+
+    def test_plaintext_leaves_tokens_as_they_are(self):
+        unsaid = run(processes.BIN / "phub-server", "--control", "0.0.0.0:0", "--allow-plaintext")
+        self.assertEqual(unsaid.returncode, 2)
+        self.assertIn("security.tokens: \"required\" needs state_folder", unsaid.stderr)
+        self.assertIn("--tokens off", unsaid.stderr)
+        config = self.folder / "plain.textproto"
+        config.write_text(f'state_folder: "{self.folder}/plain" security {{ tokens: "required" }}',
+                          encoding="utf-8")
+        server = Server("--config", config, "--allow-plaintext")
+        self.addCleanup(server.close)
+        stranger = run(processes.BIN / "phubctl", "--server", server.control, "job", "create", "x")
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn("this server wants a token", stranger.stderr)
 
 
 if __name__ == "__main__":

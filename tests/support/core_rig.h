@@ -21,8 +21,11 @@ struct RigWorker final : Placement, Layout {
   static constexpr std::uint32_t kChunks = 64;
   static constexpr std::uint32_t kChunkBytes = 4096;
 
+  static constexpr std::size_t kLines = wire::hyper_bytes(1);
+
+  // A line for the core, with a Hyper and a Vote, then the chunks.
   std::unique_ptr<SharedMemory> gradients =
-      std::move(*SharedMemory::create("gradients", kChunks* kChunkBytes));
+      std::move(*SharedMemory::create("gradients", kLines + std::size_t{kChunks} * kChunkBytes));
   std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
   std::shared_ptr<verbs::Registered> registered;
   std::shared_ptr<const Landing> landing;
@@ -85,16 +88,27 @@ class CoreRig {
   void push_chunk(std::uint32_t slot) {
     for (auto& worker : workers_) push_one(*worker, slot, shape_.epoch);
   }
-  // One worker sends the first bytes of its gradients, which are `vote`, as a vote; the core takes
-  // what there is.
+  // One worker sends `vote`, and what follows it in its memory, as a vote; the core takes what
+  // there is.
   void send_vote(std::uint32_t worker, const Vote& vote, std::uint32_t bytes = sizeof(Vote),
                  std::uint32_t epochs_ahead = 0) {
     RigWorker& from = *workers_[worker];
-    std::memcpy(from.gradients->data(), &vote, sizeof(vote));
-    const Write write{.data = from.gradients->data(),
+    std::byte* const place = from.gradients->data() + wire::kVoteOffset;
+    std::memcpy(place, &vote, sizeof(vote));
+    const Write write{.data = place,
                       .bytes = bytes,
                       .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)};
     PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a vote");
+    while (core_->run_once()) {
+    }
+  }
+  // One worker pushes a chunk from where another is in its memory; the core takes it.
+  void push_from_elsewhere(std::uint32_t worker, std::uint32_t slot, std::uint32_t place) {
+    RigWorker& from = *workers_[worker];
+    const Write write{.data = from.gradients->data() + RigWorker::kLines + place * kChunkBytes,
+                      .bytes = kChunkBytes,
+                      .immediate = wire::immediate(slot, shape_.epoch)};
+    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a write");
     while (core_->run_once()) {
     }
   }
@@ -142,7 +156,12 @@ class CoreRig {
     auto endpoint = std::move(*ShmEndpoint::create(1));
     worker.peer = *endpoint->add(side(std::move(own), false));
     worker.endpoint = std::move(endpoint);
-    PHUB_CHECK(core_->connect_shm(shard_.get(), index, side(std::move(cores), true)).ok(), "shm");
+    auto connection = side(std::move(cores), true);
+    std::byte* const line = connection.peer_memory->data();
+    auto landing =
+        std::make_shared<const Landing>(make_shared_landing(*shape_.plan, 0, 0, sizeof(float)));
+    PHUB_CHECK(core_->connect_shm(shard_.get(), index, std::move(connection), line, landing).ok(),
+               "shm");
   }
 
   void connect_verbs(std::uint32_t index) {
@@ -170,7 +189,7 @@ class CoreRig {
   }
 
   static void push_one(RigWorker& worker, std::uint32_t slot, std::uint32_t epoch) {
-    const Write write{.data = worker.gradients->data() + slot * kChunkBytes,
+    const Write write{.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
                       .bytes = kChunkBytes,
                       .immediate = wire::immediate(slot, epoch)};
     PHUB_CHECK(worker.endpoint->post(worker.peer, {&write, 1}) == 1, "room for a write");
@@ -179,7 +198,7 @@ class CoreRig {
   static void push(RigWorker& worker, std::uint32_t epoch) {
     std::vector<Write> writes;
     for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
-      writes.push_back({.data = worker.gradients->data() + slot * kChunkBytes,
+      writes.push_back({.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
                         .bytes = kChunkBytes,
                         .immediate = wire::immediate(slot, epoch)});
       if (writes.size() < kBatch) continue;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace phub::fake_verbs {
@@ -17,6 +18,7 @@ struct Counters {
   std::uint64_t receives = 0;
   std::uint64_t receive_doorbells = 0;
   std::uint64_t signaled = 0;
+  std::uint64_t polls = 0;
   std::uint64_t not_ready = 0;  // writes that found no receive, each time that they were tried
 };
 
@@ -30,9 +32,10 @@ struct Behaviour {
   std::span<std::byte> peer_memory{};
   std::byte* peer_memory_place = nullptr;
   bool refuse_resize = false;
-  bool hold = false;      // writes wait in the send queue until `release`
-  int poll_limit = 1024;  // completions that one poll returns at most
-  unsigned shuffle = 0;   // not 0: polls mix the completions of different queue pairs, by this seed
+  bool hold = false;                  // writes wait in the send queue until `release`
+  int poll_limit = 1024;              // completions that one poll returns at most
+  std::function<void()> on_register;  // called by each registration, which waits for it
+  unsigned shuffle = 0;  // not 0: polls mix the completions of different queue pairs, by this seed
 };
 
 // Restores the defaults and the counters. REQUIRES: no object is left.

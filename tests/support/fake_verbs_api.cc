@@ -199,6 +199,7 @@ int ibv_dealloc_pd(struct ibv_pd* domain) {
 
 #undef ibv_reg_mr
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* domain, void* address, size_t bytes, int access) {
+  if (const auto on_register = world().behaviour.on_register) on_register();
   const std::lock_guard lock(world().mutex);
   auto* place = fake::place_of(static_cast<std::byte*>(address), bytes);
   if (place == nullptr) {

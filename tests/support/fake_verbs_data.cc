@@ -178,6 +178,7 @@ int poll(ibv_cq* cq, int entries, ibv_wc* done) {
   const InDevice in_device;
   World& all = world();
   const std::lock_guard lock(all.mutex);
+  ++all.counters.polls;
   auto& queue = *static_cast<Queue*>(cq);
   const int most = std::min(entries, all.behaviour.poll_limit);
   int count = 0;

@@ -7,12 +7,14 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "server/job_table.h"
 #include "tests/support/fake_data_plane.h"
+#include "tests/support/job_answers.h"
 
 namespace phub::testing {
 
@@ -21,8 +23,6 @@ using std::chrono::milliseconds;
 
 inline constexpr milliseconds kLong{20'000};
 inline constexpr std::uint32_t kCores = 2;
-
-inline bool never() { return false; }
 
 inline JobSpec spec_of(std::uint32_t workers, const std::string& name = "demo") {
   return {.name = name,
@@ -59,8 +59,11 @@ struct JobTableFixture {
   }
   Status ready(const Identity& identity, const JobSpec& spec) {
     const auto load = table.core_load_bytes(identity.job_id);
-    return table.ready(identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
-                       hash_of(spec, {kCores}, load));
+    return ready_now(table, identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
+                     hash_of(spec, {kCores}, load));
+  }
+  std::future<Status> start(const Identity& identity, milliseconds timeout = kLong) {
+    return start_later(table, identity, timeout);
   }
   void connect(const Identity& identity) {
     for (std::uint32_t core = 0; core < kCores; ++core) {

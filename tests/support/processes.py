@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import signal
+import ssl
 import subprocess
 import time
 import unittest
@@ -38,11 +39,12 @@ def until(condition, what):
 
 
 class Server:
-    def __init__(self, *more, control="127.0.0.1:0"):
+    def __init__(self, *more, control="127.0.0.1:0", within=(), log=subprocess.DEVNULL, level="warn"):
+        """`within`: a command that runs the server's. `log`: where its log goes."""
         self.process = subprocess.Popen(
-            [BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
-             "--cores", "2", "--log-level", "warn", *more],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            [*within, BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
+             "--cores", "2", "--log-level", level, *more],
+            stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
         match = re.match(r"phub-server ready control=(\S+) data=(\d+) pid=\d+(?: http=(\S+))?", line)
         assert match, line
@@ -80,6 +82,14 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
+
+
+def unverified():
+    """For a server whose certificate is not what is tested."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def find(tree, name):

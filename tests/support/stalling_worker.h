@@ -92,6 +92,7 @@ class StallingWorker {
     gradients_offset_ = wire::hyper_bytes(joined.cores);
     const std::size_t arena = plan_->arena_elements * sizeof(float);
     PHUB_ASSIGN_OR_RETURN(memory_, SharedMemory::create("phub-test", gradients_offset_ + arena));
+    PHUB_RETURN_IF_ERROR(memory_->commit());
     PHUB_ASSIGN_OR_RETURN(own_parameters_, Mapping::anonymous(arena));
     parameters_ = reinterpret_cast<const float*>(own_parameters_->data());
     PHUB_ASSIGN_OR_RETURN(exchange_,

@@ -1,6 +1,8 @@
 // Two connected verbs endpoints in one process, on any libibverbs.
 #pragma once
 
+#include <thread>
+
 #include "common/transport/verbs/registered.h"
 #include "tests/support/endpoint_pair.h"
 
@@ -49,7 +51,11 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
   };
   connect(pair->a, std::move(a));
   connect(pair->b, std::move(b));
-  pair->kill_b = [raw = pair.get()] { raw->b.endpoint->remove(raw->b.peer); };
+  pair->kill_b = [raw = pair.get()] {
+    auto& endpoint = static_cast<VerbsEndpoint&>(*raw->b.endpoint);
+    endpoint.remove(raw->b.peer);
+    while (endpoint.leaving() > 0) std::this_thread::yield();
+  };
   return pair;
 }
 

@@ -1,10 +1,13 @@
 // Peers that break the protocol end their own connection, with the right cause, and nothing else.
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "common/base/fault_guard.h"
+#include "common/base/peer_memory.h"
 #include "tests/support/endpoint_pair.h"
 
 namespace phub::transport {
@@ -140,13 +143,111 @@ TEST_CASE("a notice that points outside the shared memory loses the peer") {
   }
 }
 
-TEST_CASE("memory that a peer could shrink is not accepted") {
+TEST_CASE("a peer's memory has the size that was agreed on, and no page of it can go") {
+  const auto refused = [](int fd, std::size_t bytes) {
+    const auto mapped = map_peer_memory(fd, bytes, PeerAccess::kRead);
+    return mapped ? std::string("taken") : mapped.error().message();
+  };
+  using Catch::Matchers::Contains;
+  constexpr std::size_t kBytes = 5 * 4096 + 100;
   const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  REQUIRE(::ftruncate(unsealed.get(), 4096) == 0);
-  CHECK_FALSE(check_sealed(unsealed.get(), 4096).ok());
-  const auto sealed = std::move(*SharedMemory::create("sealed", 4096));
-  CHECK(check_sealed(sealed->fd(), 4096).ok());
-  CHECK_FALSE(check_sealed(sealed->fd(), 8192).ok());
+  REQUIRE(::ftruncate(unsealed.get(), kBytes) == 0);
+  CHECK_THAT(refused(unsealed.get(), kBytes), Contains("not sealed against another size"));
+  const auto memory = std::move(*SharedMemory::create("sealed", kBytes));
+  memory->data()[0] = std::byte{1};
+  CHECK_THAT(refused(memory->fd(), kBytes), Contains("not sealed against holes"));
+  const auto sparse = std::move(*SharedMemory::create("sparse", kBytes));
+  sparse->data()[0] = std::byte{1};
+  REQUIRE(sparse->share_read_only());
+  CHECK_THAT(refused(sparse->fd(), kBytes), Contains("must fill it"));
+  REQUIRE(memory->commit().ok());
+  CHECK_THAT(refused(memory->fd(), kBytes + 1), Contains("agreed are"));
+  CHECK_THAT(refused(memory->fd(), kBytes - 1), Contains("agreed are"));
+  CHECK(refused(memory->fd(), kBytes) == "taken");
+  CHECK(::fallocate(memory->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
+  CHECK(::madvise(memory->data(), 4096, MADV_REMOVE) != 0);
+}
+
+TEST_CASE("memory of the machine's huge pages is not accepted from a peer") {
+  const UniqueFd huge(::memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  REQUIRE(huge);
+  constexpr std::size_t kHugePage = 2U << 20U;
+  REQUIRE(::ftruncate(huge.get(), kHugePage) == 0);  // the pool need not have the page
+  REQUIRE(::fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  const auto mapped = map_peer_memory(huge.get(), kHugePage, PeerAccess::kRead);
+  REQUIRE_FALSE(mapped);
+  CHECK_THAT(mapped.error().message(), Catch::Matchers::Contains("huge pages"));
+}
+
+TEST_CASE("a channel that both sides write to is sealed by who maps it from its peer") {
+  constexpr std::size_t kBytes = channel_bytes(64);
+  const auto channel = std::move(*SharedMemory::create("channel", kBytes));
+  CHECK_FALSE(map_peer_memory(channel->fd(), kBytes, PeerAccess::kReadWrite));  // it has holes
+  const auto full = std::move(*SharedMemory::create("channel", kBytes));
+  REQUIRE(full->populate().ok());
+  const auto mapped = std::move(*map_peer_memory(full->fd(), kBytes, PeerAccess::kReadWrite));
+  full->data()[1] = std::byte{7};
+  CHECK(mapped->data()[1] == std::byte{7});
+  CHECK(::fallocate(full->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096) != 0);
+}
+
+namespace {
+
+// A worker with memory that becomes shorter under its reader, which a sealed one cannot.
+struct Shrinking {
+  static constexpr std::uint32_t kCapacity = 64;
+  static constexpr std::size_t kBytes = 8192;
+  std::unique_ptr<SharedMemory> channel =
+      std::move(*SharedMemory::create("channel", channel_bytes(kCapacity)));
+  UniqueFd memory{::memfd_create("shrinking", MFD_CLOEXEC)};
+  UniqueFd own_end;
+  PeerId peer = 0;
+
+  explicit Shrinking(ShmEndpoint& endpoint, const Mapping& parameters) {
+    REQUIRE(::ftruncate(memory.get(), kBytes) == 0);
+    auto [ours, theirs] = stream_pair();
+    ShmConnection connection;
+    connection.socket = std::move(ours);
+    connection.channel = std::move(*Mapping::of_file(channel->fd(), channel->size(), true));
+    connection.capacity = kCapacity;
+    connection.core_side = true;
+    connection.own_memory = {parameters.data(), parameters.size()};
+    connection.peer_memory = std::move(*Mapping::of_file(memory.get(), kBytes, false));
+    REQUIRE(connection.peer_memory->guard(false).ok());
+    peer = *endpoint.add(std::move(connection));
+    own_end = std::move(theirs);
+  }
+  void push() const {
+    auto* const ring = reinterpret_cast<RingIndexes*>(channel->data());
+    *reinterpret_cast<Notice*>(channel->data() + 2 * sizeof(RingIndexes)) = {1, 16, 4096};
+    ring->tail.store(1);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a worker whose memory cannot be read is lost, and its neighbour is not") {
+  REQUIRE(install_fault_guard().ok());
+  const auto parameters = std::move(*Mapping::anonymous(4096));
+  const auto endpoint = std::move(*ShmEndpoint::create(2));
+  const Shrinking broken(*endpoint, *parameters);
+  const Shrinking honest(*endpoint, *parameters);
+  broken.push();
+  honest.push();
+  const auto arrived = collect(*endpoint, 2);
+  REQUIRE(arrived.size() == 2);
+  REQUIRE(::ftruncate(broken.memory.get(), 0) == 0);
+  for (const Completion& push : arrived) {
+    CHECK(static_cast<const volatile std::byte&>(*push.data) == std::byte{0});
+  }
+  const auto lost = collect(*endpoint, 1);
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].kind == CompletionKind::kPeerLost);
+  CHECK(lost[0].loss == Loss::kUnreadable);
+  CHECK(lost[0].peer == broken.peer);
+  endpoint->remove(broken.peer);
+  std::vector<Completion> batch(4);
+  CHECK(endpoint->poll(batch) == 0);
 }
 
 TEST_CASE("parameters that are shared read-only cannot be mapped writable") {

@@ -73,9 +73,8 @@ struct Fixture {
     const Identity identity =
         table.join({.spec = std::make_shared<const JobSpec>(spec), .host = "host"}).value();
     const auto load = table.core_load_bytes(identity.job_id);
-    REQUIRE(table
-                .ready(identity, {.cores_per_server = {1}, .core_load_bytes = load},
-                       make_plan(plan_input(spec, {1}, load))->hash)
+    REQUIRE(ready_now(table, identity, {.cores_per_server = {1}, .core_load_bytes = load},
+                      make_plan(plan_input(spec, {1}, load))->hash)
                 .ok());
     return identity;
   }

@@ -112,7 +112,7 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
     rig.push_all(random, noise(round));
     rig.release_all();
   }
-  auto copy = std::move(*server::JobCopy::create(rig.shape.plan->arena_elements, true));
+  auto copy = std::move(*server::JobCopy::create(*rig.shape.plan, 0, true));
   copy->round = 4;
   REQUIRE(rig.shard->begin_copy(copy));
   for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));

@@ -21,6 +21,14 @@ TEST_CASE("pushes of another epoch are dropped and counted, and the round goes o
   }
 }
 
+TEST_CASE("a push over shm that points at another chunk's place ends its connection") {
+  CoreRig rig("shm");
+  rig.push_from_elsewhere(1, 3, 3);
+  CHECK(rig.drops(server::Drop::kBadMemory) == 0);
+  rig.push_from_elsewhere(1, 4, 5);
+  CHECK(rig.drops(server::Drop::kBadMemory) == 1);
+}
+
 TEST_CASE("a few answers do not wait for ever while the core has other work") {
   constexpr int kTurns = 16;
   for (const std::string transport : {"shm", "verbs"}) {

@@ -269,6 +269,33 @@ TEST_CASE("a forged write is refused by the device and ends only the forger") {
   CHECK(seen[0].kind == CompletionKind::kArrived);
 }
 
+TEST_CASE("queues follow the window: a peer that is far ahead waits, and all of it arrives") {
+  const Clean clean;
+  constexpr std::uint32_t kChunks = 1U << 22;  // 128 GiB of a core
+  constexpr std::uint32_t kAhead = 10'000;
+  const auto pair = fresh_pair(kChunks);
+  std::uint32_t posted = 0;
+  std::uint32_t arrived = 0;
+  std::vector<Completion> batch(64);
+  // The receiver looks only when nothing more can be posted.
+  while (arrived < kAhead) {
+    const Write write = room_write(pair->a, posted % RoomPlacement::kRooms, 64);
+    pair->a.endpoint->poll(batch);
+    if (posted < kAhead && pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1) {
+      ++posted;
+      continue;
+    }
+    const std::size_t count = pair->b.endpoint->poll(batch);
+    for (std::size_t i = 0; i < count; ++i) {
+      REQUIRE(batch[i].kind == CompletionKind::kArrived);
+      REQUIRE(batch[i].immediate == (arrived + i) % RoomPlacement::kRooms);
+    }
+    arrived += static_cast<std::uint32_t>(count);
+  }
+  CHECK(posted == kAhead);
+  CHECK(fake_verbs::counters().not_ready > 0);
+}
+
 TEST_CASE("a port that goes down under writes loses the peer, and nothing is left behind") {
   const Clean clean;
   {
@@ -284,17 +311,93 @@ TEST_CASE("a port that goes down under writes loses the peer, and nothing is lef
   CHECK(fake_verbs::live_objects() == 0);
 }
 
-TEST_CASE("removing a peer whose writes cannot leave ends, and connects again") {
+TEST_CASE("removing a peer whose writes cannot leave waits for nothing, and connects again") {
   const Clean clean;
   for (int i = 0; i < 3; ++i) {
     const auto pair = fresh_pair();
     fake_verbs::behaviour().hold = true;
     const Write write = room_write(pair->a, 1);
     REQUIRE(pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1);
-    pair->a.endpoint->remove(pair->a.peer);  // the write is held for good
+    const std::uint64_t polls = fake_verbs::counters().polls;
+    pair->a.endpoint->remove(pair->a.peer);
+    CHECK(fake_verbs::counters().polls == polls);  // what is in the queue is not taken
     fake_verbs::behaviour().hold = false;
   }
   CHECK(fake_verbs::live_objects() == 0);
+}
+
+TEST_CASE("a removed peer's last writes leave while its endpoint goes on") {
+  const Clean clean;
+  {
+    const auto pair = fresh_pair();
+    auto& endpoint = static_cast<VerbsEndpoint&>(*pair->a.endpoint);
+    fake_verbs::behaviour().hold = true;
+    const std::vector<Write> writes(3, room_write(pair->a, 1));
+    REQUIRE(endpoint.post(pair->a.peer, writes) == 3);
+    endpoint.remove(pair->a.peer);
+    fake_verbs::release();
+    while (endpoint.leaving() > 0) {
+    }
+    const auto seen = collect(*pair->b.endpoint, 4);
+    REQUIRE(seen.size() == 4);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(seen[i].kind == CompletionKind::kArrived);
+    CHECK(seen[3].loss == Loss::kClosed);
+  }
+  CHECK(fake_verbs::live_objects() == 0);
+}
+
+TEST_CASE("while a stuck peer is removed another's writes all arrive, in order") {
+  const Clean clean;
+  Station target;
+  Station stuck;
+  Station flooding;
+  const PeerId stuck_at_target = [&] {
+    VerbsConnection a = target.prepare();
+    VerbsConnection b = stuck.prepare();
+    std::tie(a.socket, b.socket) = stream_pair();
+    a.peer = b.own;
+    b.peer = a.own;
+    REQUIRE(target.endpoint->connect(a).ok());
+    REQUIRE(stuck.endpoint->connect(b).ok());
+    REQUIRE(stuck.endpoint->add(std::move(b)));
+    return *target.endpoint->add(std::move(a));
+  }();
+  const PeerId peer = join(flooding, target);
+  std::vector<Write> writes;
+  for (std::uint32_t i = 0; i < 48; ++i) writes.push_back(room_write(flooding.side, i, 64));
+  REQUIRE(flooding.endpoint->post(peer, writes) == writes.size());
+  fake_verbs::behaviour().hold = true;
+  const Write write = room_write(target.side, 1);
+  REQUIRE(target.endpoint->post(stuck_at_target, {&write, 1}) == 1);
+  target.endpoint->remove(stuck_at_target);
+  const auto seen = collect(*target.endpoint, writes.size());
+  REQUIRE(seen.size() == writes.size());
+  for (std::uint32_t i = 0; i < seen.size(); ++i) CHECK(seen[i].immediate == i);
+  fake_verbs::behaviour().hold = false;
+  std::vector<VerbsConnection> ended;
+  ended.reserve(4);
+  while (target.endpoint->leaving() > 0) {  // given up after its bound
+  }
+  target.endpoint->take_ended(ended);
+  CHECK(ended.size() == 1);
+}
+
+TEST_CASE("what is left of removed peers is for another thread to destroy") {
+  const Clean clean;
+  const auto pair = fresh_pair();
+  auto& endpoint = static_cast<VerbsEndpoint&>(*pair->a.endpoint);
+  const int objects = fake_verbs::live_objects();
+  endpoint.remove(pair->a.peer);
+  while (endpoint.leaving() > 0) {
+  }
+  CHECK(fake_verbs::live_objects() == objects);
+  {
+    std::vector<VerbsConnection> ended;
+    ended.reserve(4);
+    endpoint.take_ended(ended);
+    CHECK(ended.size() == 1);
+  }
+  CHECK(fake_verbs::live_objects() == objects - 1);  // the queue pair
 }
 
 }  // namespace phub::transport

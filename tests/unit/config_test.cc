@@ -125,7 +125,7 @@ TEST_CASE("a worker configuration that makes no sense names the place, the field
       {"transport: \"rdma\"", "w.textproto:1:1: transport:", "auto, shm, tcp"},
       {"wire_type: \"fp1\"", "w.textproto:1:1: wire_type:", "did you mean \"fp16\"?"},
       {"order: \"any\"", "w.textproto:1:1: order:", "deterministic, arrival"},
-      {"chunk_kib: 0", "w.textproto:1:1: chunk_kib: 0", "1 to 4096"},
+      {"chunk_kib: 0", "w.textproto:1:1: chunk_kib: 0", "4 to 4096"},
       {"timeout_ms: 0", "w.textproto:1:1: timeout_ms: 0", "1 to"},
       {"log_level: \"loud\"", "w.textproto:1:1: log_level:", "trace, debug"},
       {"model { name: \"vgg12\" }", "w.textproto:1:9: model.name:", "did you mean \"vgg11\"?"},

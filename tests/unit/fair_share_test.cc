@@ -76,6 +76,31 @@ TEST_CASE("The turns of heavy tenants are no longer than the longest turn") {
   }
 }
 
+TEST_CASE("A heavy tenant that rests does not shrink the turns of others") {
+  FairShare share(kQuantum);
+  std::array<FairShare::Flow, 2> light;
+  FairShare::Flow heavy;
+  for (std::size_t i = 0; i < light.size(); ++i) enter(share, light[i], i, 1);
+  const auto longest_turn = [&] {
+    std::uint64_t longest = 0;
+    for (int i = 0; i < 100; ++i) {
+      FairShare::Flow* const flow = share.next();
+      std::uint64_t turn = 0;
+      for (; share.next() == flow; turn += 10) share.charge(*flow, 10);
+      if (flow != &heavy) longest = std::max(longest, turn);
+    }
+    return longest;
+  };
+  CHECK(longest_turn() >= kQuantum);
+  share.add(heavy, 7, 1000);
+  CHECK(longest_turn() >= kQuantum);
+  share.wake(heavy);
+  longest_turn();  // what was left of their turns
+  CHECK(longest_turn() < kQuantum / 10);
+  share.rest(heavy);
+  CHECK(longest_turn() >= kQuantum);
+}
+
 TEST_CASE("A tenant's share does not grow with its jobs, which share it equally") {
   FairShare share(kQuantum);
   FairShare::Flow alone;

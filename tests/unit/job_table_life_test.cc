@@ -28,19 +28,24 @@ TEST_CASE("a start that times out names every missing worker and what it has not
   REQUIRE(f.ready(second, spec).ok());
   f.connect(first);
   f.table.on_connected(second.job_id, 1, 0, "tcp");
-  auto started = std::async(std::launch::async, [&] { return f.table.start(first, kLong, never); });
-  auto other =
-      std::async(std::launch::async, [&] { return f.table.start(second, 2 * kLong, never); });
-  // The barrier reads the clock at its own start: keep moving it until both have given up.
-  while (started.wait_for(milliseconds(1)) != std::future_status::ready) f.time_ms += 1000;
+  auto started = f.start(first);
+  auto other = f.start(second, 2 * kLong);
+  f.time_ms += kLong.count() - 1;
+  f.table.end_late_starts();
+  CHECK_FALSE(is_answered(started));
+  f.time_ms += 1;
+  f.table.end_late_starts();
   const Status late = started.get();
   CHECK_THAT(late.message(),
              Contains("worker 1 (host host1, pid 77) is connected to 1 of 2 cores") &&
                  Contains("worker 2 (host host2, pid 77) has joined but is not ready") &&
                  Contains("worker 3 has not joined") && !Contains("worker 0"));
-  CHECK((late.code() == Code::kDeadlineExceeded || late.code() == Code::kAborted));
-  CHECK_FALSE(other.get().ok());
+  CHECK(late.code() == Code::kDeadlineExceeded);
+  const Status told = other.get();
+  CHECK(told.code() == Code::kAborted);
+  CHECK(told.message() == late.message());
   CHECK(f.state() == JobState::kFailed);
+  CHECK(f.table.waiting_starts() == 0);
 }
 
 TEST_CASE("a worker that stops waiting for the start is lost") {
@@ -48,9 +53,84 @@ TEST_CASE("a worker that stops waiting for the start is lost") {
   const JobSpec spec = spec_of(2);
   const Identity member = f.join(spec).value();
   REQUIRE(f.ready(member, spec).ok());
-  const Status status = f.table.start(member, kLong, [] { return true; });
-  CHECK(status.code() == Code::kAborted);
+  std::future<Status> started;
+  const std::uint64_t wait = f.table.start(member, kLong, answer_of(started));
+  f.table.stop_waiting(member, wait);
+  CHECK(started.get().code() == Code::kAborted);
   CHECK_THAT(f.reason(), Contains("worker 0 (host host-1, pid 77) was lost"));
+}
+
+TEST_CASE("a member that starts again takes the place of its earlier call") {
+  JobTableFixture f;
+  const JobSpec spec = spec_of(2);
+  const Identity member = f.join(spec).value();
+  REQUIRE(f.ready(member, spec).ok());
+  std::future<Status> first;
+  const std::uint64_t wait = f.table.start(member, kLong, answer_of(first));
+  auto second = f.start(member);
+  CHECK(f.table.waiting_starts() == 1);
+  const Status replaced = first.get();
+  CHECK(replaced.code() == Code::kAborted);
+  CHECK_THAT(replaced.message(), Contains("a later start of worker 0 (host host-1, pid 77)"));
+  // The earlier call's end is no longer its member's.
+  f.table.stop_waiting(member, wait);
+  CHECK(f.state() == JobState::kWaiting);
+  CHECK_FALSE(is_answered(second));
+  const Identity other = f.join(spec).value();
+  REQUIRE(f.ready(other, spec).ok());
+  f.connect(member);
+  f.connect(other);
+  CHECK(second.get().ok());
+}
+
+TEST_CASE("a member that leaves while it waits for the start is told so") {
+  JobTableFixture f;
+  const JobSpec spec = spec_of(2);
+  const Identity member = f.join(spec).value();
+  auto started = f.start(member);
+  REQUIRE(f.table.leave(member).ok());
+  CHECK_THAT(started.get().message(), Contains("worker 0") && Contains("has left the job"));
+}
+
+TEST_CASE("members that are ready while the job is made wait without a thread") {
+  JobTableFixture f;
+  const JobSpec spec = spec_of(4);
+  std::vector<Identity> members;
+  for (int i = 0; i < 4; ++i) members.push_back(f.join(spec).value());
+  const Topology topology{.cores_per_server = {kCores}};
+  const std::uint64_t hash = JobTableFixture::hash_of(spec, {kCores});
+  std::vector<std::future<Status>> meanwhile;
+  f.data_plane.on_create = [&] {
+    for (const std::size_t i : {1U, 2U, 3U}) {
+      meanwhile.push_back(ready_later(f.table, members[i], topology, i == 2 ? hash + 1 : hash));
+      CHECK_FALSE(is_answered(meanwhile.back()));
+    }
+    meanwhile.push_back(ready_later(f.table, members[3], topology, hash));
+    f.time_ms += 6000;
+    f.table.reap();  // who waits lives
+  };
+  CHECK(ready_now(f.table, members[0], topology, hash).ok());
+  REQUIRE(meanwhile.size() == 4);
+  CHECK(meanwhile[0].get().ok());
+  CHECK(meanwhile[1].get().code() == Code::kFailedPrecondition);
+  CHECK_THAT(meanwhile[2].get().message(), Contains("a later ready of worker 3"));
+  CHECK(meanwhile[3].get().ok());
+}
+
+TEST_CASE("when a job cannot be made the next member that is ready tries it") {
+  JobTableFixture f;
+  const JobSpec spec = spec_of(2);
+  const Identity first = f.join(spec).value();
+  const Identity second = f.join(spec).value();
+  const Topology topology{.cores_per_server = {kCores}};
+  const std::uint64_t hash = JobTableFixture::hash_of(spec, {kCores});
+  std::future<Status> other;
+  f.data_plane.refuse_next({Code::kResourceExhausted, "needs 3 GiB of 2 GiB"});
+  f.data_plane.on_create = [&] {
+    if (!other.valid()) other = ready_later(f.table, second, topology, hash);
+  };
+  CHECK(ready_now(f.table, first, topology, hash).code() == Code::kResourceExhausted);
+  CHECK(other.get().ok());
 }
 
 TEST_CASE("a lost connection fails the job, names the worker and frees name and memory") {
@@ -120,15 +200,7 @@ TEST_CASE("a worker that waits for the start needs no heartbeats") {
   const JobSpec spec = spec_of(2);
   const Identity first = f.join(spec).value();
   REQUIRE(f.ready(first, spec).ok());
-  std::promise<void> entered;
-  bool is_first = true;
-  auto started = std::async(std::launch::async, [&] {
-    return f.table.start(first, kLong, [&] {
-      if (std::exchange(is_first, false)) entered.set_value();
-      return false;
-    });
-  });
-  entered.get_future().wait();
+  auto started = f.start(first);
   f.time_ms += 6000;
   f.table.reap();
   CHECK(f.state() == JobState::kWaiting);
@@ -149,7 +221,7 @@ TEST_CASE("a wrong secret, epoch, worker or job is refused everywhere") {
     CHECK(f.table.heartbeat(wrong).error().code() == Code::kPermissionDenied);
     CHECK(f.table.leave(wrong).code() == Code::kPermissionDenied);
     CHECK(f.ready(wrong, spec_of(2)).code() == Code::kPermissionDenied);
-    CHECK(f.table.start(wrong, kLong, never).code() == Code::kPermissionDenied);
+    CHECK(f.start(wrong).get().code() == Code::kPermissionDenied);
   }
   Identity job = right;
   job.job_id = 99;
@@ -284,7 +356,7 @@ TEST_CASE("many threads join, start, lose and list jobs without losing count of 
         const auto member = f.join(spec);
         if (!member || !f.ready(*member, spec).ok()) continue;
         f.connect(*member);
-        if (!f.table.start(*member, kLong, never).ok()) continue;
+        if (!f.start(*member).get().ok()) continue;
         if (i % 2 == 0) {
           f.table.on_lost(member->job_id, 0, "its connection closed");
         } else if (!f.table.leave(*member).ok()) {

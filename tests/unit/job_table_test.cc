@@ -95,7 +95,7 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"workers:", [](JobSpec& s) { s.workers = 0; }},
       {"workers:", [](JobSpec& s) { s.workers = 65; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 1000; }},
-      {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 64; }},
+      {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 2048; }},
       {"chunk_bytes:", [](JobSpec& s) { s.chunk_bytes = 8 << 20; }},
       {"momentum:", [](JobSpec& s) { s.hyper.momentum = 1.0F; }},
       {"learning_rate:", [](JobSpec& s) { s.hyper.learning_rate = 1.0F / 0.0F; }},
@@ -106,7 +106,7 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"keys[0].weight_decay", [](JobSpec& s) { s.keys[0].weight_decay = -1.0F; }},
       {"chunk_bytes:",
        [](JobSpec& s) {
-         s.chunk_bytes = 256;
+         s.chunk_bytes = 4096;
          s.keys[0].elements = std::uint64_t{1} << 37;
        }},
       {"keys", [](JobSpec& s) { s.keys.assign(1'000'001, {.name = "k", .elements = 1}); }},
@@ -156,14 +156,14 @@ TEST_CASE("a different plan hash is refused with both hashes and the next worker
   const JobSpec spec = spec_of(2);
   const Identity first = f.join(spec).value();
   const Identity second = f.join(spec).value();
-  const Status refused = f.table.ready(first, {.cores_per_server = {kCores}}, 0xabc);
+  const Status refused = ready_now(f.table, first, {.cores_per_server = {kCores}}, 0xabc);
   CHECK(refused.code() == Code::kFailedPrecondition);
   CHECK_THAT(refused.message(),
              Contains("0000000000000abc") &&
                  Contains(fmt::format("{:016x}", JobTableFixture::hash_of(spec, {2}))));
   CHECK_FALSE(f.data_plane.shape(first.job_id));
   REQUIRE(f.ready(second, spec).ok());
-  CHECK(f.table.ready(first, {.cores_per_server = {kCores}}, 0xabc).code() ==
+  CHECK(ready_now(f.table, first, {.cores_per_server = {kCores}}, 0xabc).code() ==
         Code::kFailedPrecondition);
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a different topology is refused with both topologies") {
   const Identity second = f.join(spec).value();
   REQUIRE(f.ready(first, spec).ok());
   const Status refused =
-      f.table.ready(second, {.cores_per_server = {1, kCores}, .server_index = 1}, 1);
+      ready_now(f.table, second, {.cores_per_server = {1, kCores}, .server_index = 1}, 1);
   CHECK(refused.code() == Code::kFailedPrecondition);
   CHECK_THAT(refused.message(),
              Contains("[2], server_index 0") && Contains("[1, 2], server_index 1"));
@@ -183,12 +183,13 @@ TEST_CASE("a different topology is refused with both topologies") {
 TEST_CASE("a topology that is wrong about this server, or impossible, is refused") {
   JobTableFixture f;
   const Identity member = f.join(spec_of(1)).value();
-  CHECK(f.table.ready(member, {.cores_per_server = {3}}, 1).code() == Code::kFailedPrecondition);
-  CHECK(f.table.ready(member, {.cores_per_server = {}}, 1).code() == Code::kInvalidArgument);
-  CHECK(f.table.ready(member, {.cores_per_server = {0}}, 1).code() == Code::kInvalidArgument);
-  CHECK(f.table.ready(member, {.cores_per_server = {1u << 30}}, 1).code() ==
+  CHECK(ready_now(f.table, member, {.cores_per_server = {3}}, 1).code() ==
+        Code::kFailedPrecondition);
+  CHECK(ready_now(f.table, member, {.cores_per_server = {}}, 1).code() == Code::kInvalidArgument);
+  CHECK(ready_now(f.table, member, {.cores_per_server = {0}}, 1).code() == Code::kInvalidArgument);
+  CHECK(ready_now(f.table, member, {.cores_per_server = {1u << 30}}, 1).code() ==
         Code::kInvalidArgument);
-  CHECK(f.table.ready(member, {.cores_per_server = {2}, .server_index = 1}, 1).code() ==
+  CHECK(ready_now(f.table, member, {.cores_per_server = {2}, .server_index = 1}, 1).code() ==
         Code::kInvalidArgument);
 }
 
@@ -214,11 +215,12 @@ TEST_CASE("a job runs once every worker is connected to every core") {
   f.table.on_connected(second.job_id, second.worker, 0, "tcp");
   f.table.on_connected(second.job_id, second.worker, 0, "tcp");
   CHECK(f.state() == JobState::kWaiting);
-  auto started = std::async(std::launch::async, [&] { return f.table.start(first, kLong, never); });
+  auto started = f.start(first);
+  CHECK_FALSE(is_answered(started));
   f.table.on_connected(second.job_id, second.worker, 1, "tcp");
   CHECK(f.state() == JobState::kRunning);
   CHECK(started.get().ok());
-  CHECK(f.table.start(second, kLong, never).ok());
+  CHECK(f.start(second).get().ok());
   const JobView view = f.table.inspect("demo", 0).value();
   CHECK(view.members[0].transport == "shm");
   CHECK(view.members[1].transport == "tcp");

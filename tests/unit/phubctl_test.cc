@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "proto/control.pb.h"
@@ -8,6 +9,7 @@
 #include "server/phubctl/plan.h"
 #include "server/phubctl/ports.h"
 #include "server/phubctl/table.h"
+#include "server/phubctl/tenants.h"
 
 namespace phub::phubctl {
 namespace {
@@ -24,6 +26,23 @@ TEST_CASE("a table aligns its columns to the widest cell and ends no line with b
         "a           1\n"
         "longer  1,000  x\n"
         "\xC3\xA9t\xC3\xA9        10\n");
+}
+
+TEST_CASE(
+    "a token's lifetime is what was said: for ever is 0 alone, and what is too long is refused") {
+  CHECK(lifetime_seconds(0.0).value() == 0);
+  CHECK(lifetime_seconds(1.0 / 3600).value() == 1);
+  CHECK(lifetime_seconds(0.5).value() == 1800);
+  CHECK(lifetime_seconds(720).value() == 720 * 3600);
+  CHECK(lifetime_seconds(876'000).value() == 876'000ULL * 3600);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double hours : {0.0002, 1e-300, -1.0, 876'001.0, 1e18, 1e300, kInfinity, -kInfinity,
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    INFO(hours);
+    const auto refused = lifetime_seconds(hours);
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message(), Contains("--lifetime-hours"));
+  }
 }
 
 TEST_CASE("bytes are shown in the unit that keeps them short") {

@@ -77,3 +77,13 @@ TEST_CASE("A latency falls into the bucket whose bound is the next power of two 
   CHECK(LatencyCounts::bound_seconds(0) == Approx(1e-6));
   CHECK(LatencyCounts::bound_seconds(2) == Approx(4e-6));
 }
+
+TEST_CASE("Ticks of years are converted as exactly as those of microseconds") {
+  constexpr std::uint64_t kTicksPerMicrosecond = 2500;
+  const phub::TickRate rate(2.5);
+  for (const std::uint64_t microseconds : {1ULL, 300'000'000'000ULL, 3'000'000'000'000ULL}) {
+    const double converted =
+        static_cast<double>(rate.nanoseconds_of(microseconds * kTicksPerMicrosecond));
+    CHECK(converted == Approx(static_cast<double>(microseconds) * 1e3).epsilon(1e-4).margin(1.0));
+  }
+}

@@ -4,64 +4,32 @@
 #include <fstream>
 #include <limits>
 
-#include "server/snapshot/snapshot_file.h"
-#include "server/snapshot/snapshot_store.h"
+#include "server/snapshot/snapshot_digest.h"
+#include "tests/support/snapshot_example.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace phub::testing {
 namespace {
 
-using namespace server;  // NOLINT(google-build-using-namespace): what the test is about
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-// A job whose parameters are the arena's element numbers, plus a part that 16 bits cannot hold.
-struct Example {
-  explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32) {
-    spec.name = "demo";
-    spec.wire_type = wire;
-    spec.rule = RuleKind::kMomentum;
-    spec.keys = {{"a", 50'000}, {"b", 7}, {"c", 20'001}};
-    auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
-    copied.shape.plan = made;
-    copied.shape.rule = spec.rule;
-    auto filled = std::move(*JobCopy::create(made->arena_elements, true));
-    filled->round = 7;
-    for (std::uint64_t i = 0; i < made->arena_elements; ++i) {
-      *filled->parameters_at(i) = static_cast<float>(i) + 0.25F;
-      *filled->state_at(i) = -static_cast<float>(i) - 0.0625F;
-    }
-    copied.copy = filled;
-  }
-  const Plan& plan() const { return *copied.shape.plan; }
-  TensorFile file(std::uint32_t server = 0) const {
-    return snapshot_file(
-        {.spec = spec, .tenant = "red", .round = 7, .created = "now", .sha256 = {}}, *copied.copy,
-        plan(), server);
-  }
-  JobSpec spec;
-  CopiedJob copied;
-};
-
-bool has_all(const JobCopy& copy, const Plan& plan, std::uint32_t server) {
-  for (const Chunk& chunk : plan.chunks) {
-    if (chunk.server != server) continue;
-    for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
-      const Segment& segment = plan.segments[chunk.first_segment + i];
-      for (std::uint64_t e = 0; e < segment.elements; ++e) {
-        const std::uint64_t at = plan.key_offset[segment.key] + segment.key_offset + e;
-        if (*copy.parameters_at(at) != static_cast<float>(at) + 0.25F) return false;
-        if (*copy.state_at(at) != -static_cast<float>(at) - 0.0625F) return false;
-      }
-    }
-  }
-  return true;
+std::unique_ptr<SafetensorsReader> reader_of(const TensorFile& file) {
+  const TemporaryDirectory folder;
+  REQUIRE(write_safetensors(folder.path / "x", file).ok());
+  return std::move(*SafetensorsReader::open(folder.path / "x"));
 }
 
 Result<SnapshotHead> checked(const TensorFile& file) {
-  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, head_of(file));
-  PHUB_RETURN_IF_ERROR(verify(file, head));
+  const auto reader = reader_of(file);
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, head_of(reader->metadata()));
+  PHUB_RETURN_IF_ERROR(verify(*reader, head));
   return head;
+}
+
+Result<std::shared_ptr<JobCopy>> copy_from(const TensorFile& file, const SnapshotHead& head,
+                                           const Plan& plan, std::uint32_t server) {
+  return job_copy_from(*reader_of(file), head, plan, server);
 }
 
 }  // namespace
@@ -77,7 +45,7 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
     CHECK(head->tenant == "red");
     CHECK(head->round == 7);
     CHECK(compare(example.spec, head->spec).ok());
-    const auto copy = job_copy_from(file, *head, example.plan(), 0);
+    const auto copy = copy_from(file, *head, example.plan(), 0);
     REQUIRE(copy);
     CHECK((*copy)->round == 7);
     CHECK(has_all(**copy, example.plan(), 0));
@@ -89,18 +57,18 @@ TEST_CASE("two servers write their runs of a key, and one server says which tens
   for (const std::uint32_t server : {0U, 1U}) {
     const TensorFile file = example.file(server);
     const auto head = std::move(*checked(file));
-    const auto copy = job_copy_from(file, head, example.plan(), server);
+    const auto copy = copy_from(file, head, example.plan(), server);
     REQUIRE(copy);
     CHECK(has_all(**copy, example.plan(), server));
     const bool has_run = std::any_of(
         file.tensors.begin(), file.tensors.end(),
         [](const NamedTensor& tensor) { return tensor.name.find("[") != std::string::npos; });
     CHECK(has_run);
-    const auto alone = job_copy_from(file, head, Example().plan(), 0);
+    const auto alone = copy_from(file, head, Example().plan(), 0);
     REQUIRE_FALSE(alone);
     CHECK(alone.error().code() == Code::kFailedPrecondition);
     CHECK_THAT(alone.error().message(), Contains("it has no tensor a of 50000 elements"));
-    CHECK_FALSE(job_copy_from(file, head, example.plan(), 1 - server));
+    CHECK_FALSE(copy_from(file, head, example.plan(), 1 - server));
   }
 }
 
@@ -113,12 +81,12 @@ TEST_CASE(
                     .sha256 = {},
                     .core_load_bytes = {70'000, 0}};
   const Example parts({1, 2});
-  TensorFile file = snapshot_file(head, *parts.copied.copy, parts.plan(), 1);
+  TensorFile file = whole(*snapshot_parts(head, *parts.copied.copy, parts.plan(), 1));
   CHECK(checked(file)->core_load_bytes == head.core_load_bytes);
   file.metadata["core_load_bytes"] = "70000,x";
   CHECK_THAT(checked(file).error().message(), Contains("core_load_bytes are \"70000,x\""));
-  const Example whole({2});
-  const TensorFile alone = snapshot_file(head, *whole.copied.copy, whole.plan(), 0);
+  const Example one({2});
+  const TensorFile alone = whole(*snapshot_parts(head, *one.copied.copy, one.plan(), 0));
   CHECK(checked(alone)->core_load_bytes.empty());
 }
 
@@ -138,19 +106,25 @@ TEST_CASE("what is damaged, of another version, or no snapshot is refused with t
   file.tensors[0].name = "other";
   refused(file, "it is damaged");
   const std::vector<std::array<std::string, 3>> changes = {
-      {"version", "2", "reads phub-snapshot of version 1"},
+      {"version", "3", "reads phub-snapshot of versions 1 to 2"},
+      {"version", "1", "it is damaged"},
+      {"round", "8", "it is damaged"},
+      {"tenant", "blue", "it is damaged"},
+      {"created", "then", "it is damaged"},
       {"format", "pt", "it is a \"pt\""},
       {"round", "0", "no number above 0"},
       {"round", "7x", "no number above 0"},
       {"round", "99999999999999999999", "no number above 0"},
       {"job", "{", "no JobSpec"},
       {"job", "{}", ""},
-      {"sha256", "", "it is damaged"}};
+      {"sha256", "", "it is damaged"},
+      {"core_load_bytes", "1", "it is damaged"}};
   for (const auto& [key, value, reason] : changes) {
     INFO(key << " " << value);
     file = good;
     file.metadata[key] = value;
     refused(file, reason);
+    if (key == "core_load_bytes") continue;  // one server's has none
     file.metadata.erase(key);
     refused(file, "its metadata has no " + key);
   }
@@ -158,7 +132,7 @@ TEST_CASE("what is damaged, of another version, or no snapshot is refused with t
 
 TEST_CASE("a byte that flips in the file is found before the snapshot is used") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 3));
+  const auto store = store_in(folder.path / "s", 3);
   const Example example;
   const SnapshotInfo info = std::move(*store->write(example.spec, example.copied));
   CHECK(store->verify(info.file));
@@ -175,11 +149,11 @@ TEST_CASE("a byte that flips in the file is found before the snapshot is used") 
 
 TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 2));
+  const auto store = store_in(folder.path / "s", 2);
   const auto write = [&](const std::string& job, std::uint64_t round) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan().arena_elements, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied).value().file;
@@ -199,11 +173,11 @@ TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
 
 TEST_CASE("snapshots that workers asked for are counted apart from the others") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 2));
+  const auto store = store_in(folder.path / "s", 2);
   const auto write = [&](const std::string& job, std::uint64_t round, Asker asked_by) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan().arena_elements, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied, asked_by).value().file;
@@ -224,7 +198,7 @@ TEST_CASE("snapshots that workers asked for are counted apart from the others") 
 
 TEST_CASE("whatever a job and its tenant are called, their files are below the folder") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 1));
+  const auto store = store_in(folder.path / "s", 1);
   const std::vector<std::string> names = {"../../etc",
                                           ".",
                                           "..",
@@ -240,9 +214,10 @@ TEST_CASE("whatever a job and its tenant are called, their files are below the f
       Example example;
       example.spec.name = name;
       example.copied.shape.tenant = tenant;
+      example.copied.shape.tenant_id = tenant == "default" ? 0 : 7;
       const auto info = store->write(example.spec, example.copied);
       REQUIRE(info);
-      CHECK(SnapshotStore::tenant_of(info->file) == tenant);
+      CHECK(SnapshotStore::tenant_id_of(info->file) == example.copied.shape.tenant_id);
       const auto head = store->verify(info->file);
       REQUIRE(head);
       CHECK(head->spec.name == name);
@@ -255,7 +230,7 @@ TEST_CASE("whatever a job and its tenant are called, their files are below the f
 
 TEST_CASE("keys whose tensors would have one name are refused instead of lost") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 1));
+  const auto store = store_in(folder.path / "s", 1);
   for (const char* const name : {"a.state", "__metadata__"}) {
     Example example;
     example.spec.keys[1].name = name;
@@ -269,7 +244,7 @@ TEST_CASE("keys whose tensors would have one name are refused instead of lost") 
 
 TEST_CASE("no name leads to a file that the folder does not list") {
   const TemporaryDirectory folder;
-  const auto store = std::move(*SnapshotStore::create(folder.path / "s", 1));
+  const auto store = store_in(folder.path / "s", 1);
   const Example example;
   const SnapshotInfo info = std::move(*store->write(example.spec, example.copied));
   fs::copy_file(folder.path / "s" / info.file, folder.path / "x");
@@ -328,6 +303,22 @@ TEST_CASE("metadata of a hostile file is refused without reading outside of it")
   CHECK(read(header(R"({"__metadata__":{"a":"b"}})"))->at("a") == "b");
   CHECK_FALSE(read_safetensors_metadata(folder.path));
   CHECK(read_safetensors_metadata(folder.path / "none").error().code() == Code::kNotFound);
+}
+
+TEST_CASE("a snapshot of version 1 is read, and its data is verified") {
+  TensorFile file = Example().file();
+  file.metadata["version"] = "1";
+  SnapshotDigest digest;
+  for (const NamedTensor& tensor : file.tensors) {
+    digest.begin(tensor.name, tensor.values.size());
+    digest.add(tensor.values);
+  }
+  file.metadata["sha256"] = digest.text();
+  const auto head = checked(file);
+  REQUIRE(head);
+  CHECK(has_all(**copy_from(file, *head, Example().plan(), 0), Example().plan(), 0));
+  file.tensors[0].values[0] += 1.0F;
+  CHECK(checked(file).error().code() == Code::kDataLoss);
 }
 
 }  // namespace phub::testing

@@ -31,13 +31,17 @@ TEST_CASE("tenants, tokens, jobs, ids and the audit log are there again after a 
     REQUIRE(tenants.load().ok());
     REQUIRE(tenants.create("red", {.memory_mib = 7, .connections = 6, .jobs = 5, .weight = 4}));
     REQUIRE(tenants.set("default", {.jobs = 9}));
-    REQUIRE(store->add_token({.tenant = "red", .label = "ci", .hash = digest}));
-    REQUIRE(
-        store
-            ->add_job(
-                {.id = 3, .tenant = "red", .spec = std::string("a\0b", 3), .nonce_hash = digest})
-            .ok());
-    REQUIRE(store->add_job({.id = 4, .tenant = "default", .spec = "c", .nonce_hash = {}}).ok());
+    REQUIRE(store
+                ->add_token({.id = store->next_token_id().value(),
+                             .tenant_id = 1,
+                             .label = "ci",
+                             .hash = digest})
+                .ok());
+    REQUIRE(store
+                ->add_job(
+                    {.id = 3, .tenant_id = 1, .spec = std::string("a\0b", 3), .nonce_hash = digest})
+                .ok());
+    REQUIRE(store->add_job({.id = 4, .tenant_id = 0, .spec = "c", .nonce_hash = {}}).ok());
     CHECK(store->reserve_job_ids(10).value() == 1);
     REQUIRE(
         store
@@ -107,9 +111,9 @@ TEST_CASE("migrations run once each, in order, from any version") {
   const std::string path = folder.path / "x.sqlite";
   const std::array<std::string_view, 2> migrations = {
       "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1);", "INSERT INTO t VALUES (2);"};
-  REQUIRE(Database::open(path, std::span(migrations).first(1)));
+  REQUIRE(Database::open(path, {.migrations = std::span(migrations).first(1)}));
   for (int i = 0; i < 2; ++i) {
-    const auto database = std::move(*Database::open(path, migrations));
+    const auto database = std::move(*Database::open(path, {.migrations = migrations}));
     Statement query = database->prepare("SELECT count(*), max(a) FROM t");
     REQUIRE(query.step().value());
     CHECK(query.integer(0) == 2);

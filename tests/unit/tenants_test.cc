@@ -1,5 +1,7 @@
 // Jobs of several tenants in one table: names, tickets, secrets that expire, places.
 #include <algorithm>
+#include <functional>
+#include <future>
 
 #include "tests/support/job_table_fixture.h"
 
@@ -86,7 +88,7 @@ TEST_CASE("all workers of a job plan with the same load, whatever came between")
 
   const Identity third = f.join(one_chunk("third")).value();
   const Status made_up =
-      f.table.ready(third, {.cores_per_server = {kCores}, .core_load_bytes = {7, 7}}, 0x1);
+      ready_now(f.table, third, {.cores_per_server = {kCores}, .core_load_bytes = {7, 7}}, 0x1);
   CHECK(made_up.code() == Code::kFailedPrecondition);
   CHECK_THAT(made_up.message(), Contains("core_load_bytes"));
 }
@@ -133,17 +135,21 @@ TEST_CASE("the data plane takes a secret for its lifetime after join or ready, b
 
 struct Journal final : JobJournal {
   Status created(const SavedJob& job) override {
+    if (while_saving) while_saving();
     if (is_full) return {Code::kInternal, "no space"};
     jobs.push_back(job);
     return {};
   }
-  void ended(std::uint64_t job_id) override {
+  Status ended(std::uint64_t job_id) override {
+    if (is_full) return {Code::kResourceExhausted, "no space"};
     std::erase_if(jobs, [&](const SavedJob& job) { return job.id == job_id; });
+    return {};
   }
   Result<std::uint64_t> reserve_ids(std::uint64_t count) override {
     next_id += count;
     return next_id - count;
   }
+  std::function<void()> while_saving = {};
   bool is_full = false;
   std::vector<SavedJob> jobs;
   std::uint64_t next_id = 100;
@@ -181,6 +187,67 @@ TEST_CASE("jobs of administrators come back after a restart, ended and closed on
   old.epoch = 1;
   CHECK_THAT(f.table.heartbeat(old).error().message(), Contains("was the server restarted?"));
   CHECK(f.join(spec_of(1, "new"))->job_id >= 164);
+}
+
+TEST_CASE("a close that is answered is written, and one that cannot be written is not done") {
+  Journal journal;
+  JobTableFixture f(nullptr, &journal);
+  REQUIRE(f.table.create(spec_of(2, "closed")));
+  REQUIRE(f.table.create(spec_of(2, "kept")));
+  REQUIRE(f.table.close("closed").ok());
+  REQUIRE(journal.jobs.size() == 1);  // no reaper has run
+  journal.is_full = true;
+  CHECK(f.table.close("kept").code() == Code::kResourceExhausted);
+  CHECK(f.state("kept") == JobState::kWaiting);
+  journal.is_full = false;
+  REQUIRE(f.table.close("kept").ok());
+  CHECK(journal.jobs.empty());
+}
+
+TEST_CASE("what ended by itself while nothing could be written is forgotten when it can") {
+  Journal journal;
+  JobTableFixture f(nullptr, &journal);
+  REQUIRE(f.table.create(spec_of(1, "ended")));
+  const Identity member = f.join(spec_of(1, "ended")).value();
+  REQUIRE(f.ready(member, spec_of(1, "ended")).ok());
+  f.table.on_lost(member.job_id, 0, "test");
+  journal.is_full = true;
+  f.table.reap();
+  CHECK(journal.jobs.size() == 1);
+  CHECK(f.table.wait_until_idle(milliseconds(0)));
+  journal.is_full = false;
+  f.table.reap();
+  CHECK(journal.jobs.empty());
+}
+
+TEST_CASE("a job that is closed while it is being saved does not come back") {
+  Journal journal;
+  JobTableFixture f(nullptr, &journal);
+  std::future<Status> closed;
+  journal.while_saving = [&] {
+    closed = std::async(std::launch::async, [&] { return f.table.close("brief"); });
+  };
+  REQUIRE(f.table.create(spec_of(1, "brief")));
+  CHECK(closed.get().ok());
+  CHECK(journal.jobs.empty());
+}
+
+TEST_CASE("a tenant made again under a deleted name sees nothing of the old one's jobs") {
+  TenantDirectory tenants;
+  const Tenant old = tenants.create("red", {}).value();
+  JobTableFixture f(&tenants);
+  REQUIRE(f.table.create(spec_of(1, "secret"), "red"));
+  REQUIRE(f.table.create(spec_of(1, "ended"), "red"));
+  REQUIRE(f.table.close({"red", "ended"}).ok());
+  REQUIRE(tenants.remove("red").ok());
+  REQUIRE(tenants.create("red", {}));
+  REQUIRE(f.table.create(spec_of(1, "new"), "red"));
+  f.table.close_all_of(old.id);
+  CHECK(f.table.inspect({"red", "secret"}, 0).error().code() == Code::kNotFound);
+  CHECK(f.table.inspect({"red", "ended"}, 0).error().code() == Code::kNotFound);
+  CHECK(f.table.inspect({"red", "new"}, 0)->state == JobState::kWaiting);
+  CHECK(f.table.inspect({name_of_deleted(old), "secret"}, 0)->reason == "its tenant was deleted");
+  CHECK_FALSE(validate_tenant_name("name", name_of_deleted(old)).ok());
 }
 
 }  // namespace

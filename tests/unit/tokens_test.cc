@@ -21,12 +21,14 @@ struct Fixture {
   std::unique_ptr<Store> store = std::move(*Store::open(""));
   Tokens tokens{*store, [this] { return now; }};
   AuditLog audit{*store};
+  TenantDirectory tenants{store.get()};
+  Tenant red = tenants.create("red", {}).value();
   Fixture() { spdlog::set_level(spdlog::level::off); }
 };
 
 TEST_CASE("a token is found by its text and by nothing that is almost its text") {
   Fixture f;
-  const NewToken made = f.tokens.create(Role::kTenant, "red", "ci", 0).value();
+  const NewToken made = f.tokens.create(Role::kTenant, f.red, "ci", 0).value();
   CHECK_THAT(made.text, StartsWith("phub-1-"));
   CHECK(made.text.size() == 7 + 43);
   REQUIRE(f.tokens.find(made.text));
@@ -87,7 +89,7 @@ TEST_CASE("a token that was revoked stays so after a restart, and no other ends"
 
 TEST_CASE("the store has no secret, only a hash") {
   Fixture f;
-  const NewToken made = f.tokens.create(Role::kAdmin, "", "", 0).value();
+  const NewToken made = f.tokens.create(Role::kAdmin, {}, "", 0).value();
   const Token stored = f.store->tokens()->at(0);
   CHECK(stored.hash == digest_of(made.text.substr(7)));
   std::set<std::string> secrets;
@@ -97,9 +99,9 @@ TEST_CASE("the store has no secret, only a hash") {
 
 TEST_CASE("tokens end when they expire, are revoked, or their tenant goes") {
   Fixture f;
-  const NewToken brief = f.tokens.create(Role::kTenant, "red", "", 60).value();
-  const NewToken second = f.tokens.create(Role::kTenant, "red", "", 0).value();
-  const NewToken other = f.tokens.create(Role::kObserver, "", "", 0).value();
+  const NewToken brief = f.tokens.create(Role::kTenant, f.red, "", 60).value();
+  const NewToken second = f.tokens.create(Role::kTenant, f.red, "", 0).value();
+  const NewToken other = f.tokens.create(Role::kObserver, {}, "", 0).value();
   f.now += 59;
   CHECK(f.tokens.find(brief.text));
   f.now += 1;
@@ -140,7 +142,7 @@ TEST_CASE("a token decides, else the certificate, else nobody") {
   Fixture f;
   Access strict(true, f.tokens, f.audit);
   Access open(false, f.tokens, f.audit);
-  const std::string token = f.tokens.create(Role::kTenant, "red", "ci", 0)->text;
+  const std::string token = f.tokens.create(Role::kTenant, f.red, "ci", 0)->text;
   const auto certificate = [](const std::string& unit) {
     return Credentials{.has_certificate = true, .certificate_unit = unit, .certificate_name = "al"};
   };
@@ -167,8 +169,8 @@ TEST_CASE("a token decides, else the certificate, else nobody") {
 TEST_CASE("what is wrong with a token is not told") {
   Fixture f;
   Access access(true, f.tokens, f.audit);
-  const NewToken expired = f.tokens.create(Role::kAdmin, "", "", 1).value();
-  const NewToken revoked = f.tokens.create(Role::kAdmin, "", "", 0).value();
+  const NewToken expired = f.tokens.create(Role::kAdmin, {}, "", 1).value();
+  const NewToken revoked = f.tokens.create(Role::kAdmin, {}, "", 0).value();
   f.now += 1;
   REQUIRE(f.tokens.revoke(revoked.token.id).ok());
   std::set<std::string> answers;

@@ -82,12 +82,13 @@ Status ClientImpl::allocate() {
   for (const std::uint32_t cores : cores_) connections += cores;
   gradients_offset_ = wire::hyper_bytes(connections);
   const std::size_t arena = plan_->arena_elements * size_of(options_.wire_type);
-  const bool has_verbs = std::any_of(choices_.begin(), choices_.end(), [](const auto& choice) {
-    return choice.transport == "verbs";
-  });
-  const Pages pages = has_verbs ? Pages::kReserved : Pages::kTransparent;
-  PHUB_ASSIGN_OR_RETURN(memory_,
-                        SharedMemory::create("phub-gradients", gradients_offset_ + arena, pages));
+  const Pages pages = any_uses("verbs") ? Pages::kReserved : Pages::kTransparent;
+  const bool shares = any_uses("shm");  // a server takes no memory of huge pages from a worker
+  PHUB_ASSIGN_OR_RETURN(
+      memory_, SharedMemory::create("phub-gradients",
+                                    shared_memory_bytes(*plan_, size_of(options_.wire_type)),
+                                    shares ? Pages::kTransparent : pages));
+  if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
   const bool in_place = transport_ == "shm" && membership_.joined.size() == 1;
   if (!in_place) {
     PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena, pages));

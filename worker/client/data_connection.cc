@@ -6,7 +6,11 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "common/transport/descriptors.h"
@@ -25,13 +29,6 @@ using transport::verbs::Introduction;
 
 namespace {
 
-void set_timeout(int socket, std::chrono::milliseconds timeout) {
-  const timeval value = {.tv_sec = timeout.count() / 1000,
-                         .tv_usec = (timeout.count() % 1000) * 1000};
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof(value));
-  ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value));
-}
-
 Status set_nonblocking(int socket) {
   const int flags = ::fcntl(socket, F_GETFL);
   if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
@@ -40,12 +37,23 @@ Status set_nonblocking(int socket) {
   return {};
 }
 
+// Between tries of a connection.
+constexpr std::chrono::milliseconds kFirstPause{10};
+constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::chrono::milliseconds kLeastTimeout{1};
+
+// What a server sends along with its welcome: shm, its parameters.
+constexpr std::size_t kDescriptorsMax = 1;
+
 template <typename T>
 Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors) {
   auto bytes = std::as_writable_bytes(std::span(&message, 1));
   while (!bytes.empty()) {
-    const long got = transport::receive_with_descriptors(socket, bytes, descriptors);
-    if (got == 0) return {Code::kUnavailable, "the server closed the connection"};
+    const long got =
+        transport::receive_with_descriptors(socket, bytes, descriptors, kDescriptorsMax);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) {
+      return {Code::kUnavailable, "the server closed the connection"};
+    }
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       return errno_status("waiting for the server's handshake", Code::kDeadlineExceeded);
@@ -110,11 +118,10 @@ Hello hello_of(const DataTarget& target, Kind kind) {
   hello.epoch = target.joined->epoch;
   hello.worker = target.joined->worker_index;
   hello.core = target.core;
-  hello.nonce = transport::random_nonce();
   return hello;
 }
 
-Result<UniqueFd> connect_tcp(const DataTarget& target) {
+Result<UniqueFd> connect_tcp(const DataTarget& target, std::chrono::milliseconds timeout) {
   const std::string port = std::to_string(target.joined->tcp_port);
   const std::string where = target.joined->host + " port " + port;
   addrinfo hints = {};
@@ -128,7 +135,7 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!socket) continue;
-    set_timeout(socket.get(), target.timeout);  // also bounds connect
+    transport::set_timeout(socket.get(), timeout);  // also bounds connect
     target.congestion_control.prepare(socket.get());
     const int on = 1;  // the messages of the handshake are small
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -143,30 +150,76 @@ Result<UniqueFd> connect_tcp(const DataTarget& target) {
   return status;
 }
 
+// A connection whose handshake the server has welcomed.
+struct Shaken {
+  UniqueFd socket;
+  Hello hello;
+  Welcome welcome;
+};
+
+// What to connect to, and what to say there.
+struct Call {
+  std::function<Result<UniqueFd>(std::chrono::milliseconds timeout)> connect;
+  Hello hello;
+  std::span<const int> descriptors = {};
+  const Introduction* introduction = nullptr;
+};
+
+// A server that is crowded gives a connection's place to another until the handshake is over. That
+// is worth another try, with a nonce of its own, as long as there is time; a server that nobody can
+// connect to, or that has answered, is not.
+Result<Shaken> call_until_welcome(const DataTarget& target, const Call& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + target.timeout;
+  std::chrono::milliseconds pause = kFirstPause;
+  Shaken shaken{.socket = {}, .hello = call.hello, .welcome = {}};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    PHUB_ASSIGN_OR_RETURN(shaken.socket, call.connect(std::max(left, kLeastTimeout)));
+    shaken.hello.nonce = transport::random_nonce();
+    Result<Welcome> welcome = shake_hands(shaken.socket.get(), shaken.hello, target.joined->secret,
+                                          call.descriptors, call.introduction);
+    if (welcome) {
+      shaken.welcome = std::move(*welcome);
+      return shaken;
+    }
+    const bool is_turned_out = welcome.error().code() == Code::kUnavailable;
+    if (!is_turned_out || Clock::now() + pause >= end) return welcome.error();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+Result<Shaken> call_data_port(const DataTarget& target, Hello hello,
+                              const Introduction* introduction = nullptr) {
+  return call_until_welcome(
+      target, {.connect = [&target](auto timeout) { return connect_tcp(target, timeout); },
+               .hello = hello,
+               .introduction = introduction});
+}
+
 }  // namespace
 
 Result<transport::TcpStream> open_tcp(const DataTarget& target) {
-  PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_tcp(target));
-  const Secret& secret = target.joined->secret;
   Hello hello = hello_of(target, Kind::kTcp);
   hello.encrypted = target.joined->encrypts_data ? 1 : 0;
-  PHUB_ASSIGN_OR_RETURN(const Welcome welcome, shake_hands(socket.get(), hello, secret, {}));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
-  transport::TcpStream stream(std::move(socket));
+  PHUB_ASSIGN_OR_RETURN(Shaken shaken, call_data_port(target, hello));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  transport::TcpStream stream(std::move(shaken.socket));
   if (hello.encrypted != 0) {
-    const auto keys = transport::stream_keys(secret, hello, welcome.challenge);
+    const auto keys =
+        transport::stream_keys(target.joined->secret, shaken.hello, shaken.welcome.challenge);
     PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(keys, Role::kWorker));
   }
   return stream;
 }
 
 Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection) {
-  PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_tcp(target));
-  PHUB_ASSIGN_OR_RETURN(Welcome welcome, shake_hands(socket.get(), hello_of(target, Kind::kVerbs),
-                                                     target.joined->secret, {}, &connection.own));
-  PHUB_RETURN_IF_ERROR(receive(socket.get(), connection.peer, welcome.descriptors));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
-  connection.socket = std::move(socket);
+  PHUB_ASSIGN_OR_RETURN(Shaken shaken,
+                        call_data_port(target, hello_of(target, Kind::kVerbs), &connection.own));
+  PHUB_RETURN_IF_ERROR(receive(shaken.socket.get(), connection.peer, shaken.welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  connection.socket = std::move(shaken.socket);
   return {};
 }
 
@@ -174,24 +227,31 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
                                           std::uint32_t capacity) {
   const std::size_t bytes = transport::channel_bytes(capacity);
   PHUB_ASSIGN_OR_RETURN(const auto channel, SharedMemory::create("phub-channel", bytes));
-  PHUB_ASSIGN_OR_RETURN(UniqueFd socket, transport::connect_abstract(target.joined->shm_socket));
-  set_timeout(socket.get(), target.timeout);
+  PHUB_RETURN_IF_ERROR(channel->populate());
+  transport::ShmConnection connection;
+  // Before the server seals it against further writers.
+  PHUB_ASSIGN_OR_RETURN(connection.channel, Mapping::of_file(channel->fd(), bytes, true));
   Hello hello = hello_of(target, Kind::kShm);
   hello.channel_capacity = capacity;
   hello.memory_bytes = memory.size();
   const std::array<int, 2> descriptors = {channel->fd(), memory.fd()};
-  PHUB_ASSIGN_OR_RETURN(Welcome welcome,
-                        shake_hands(socket.get(), hello, target.joined->secret, descriptors));
+  const std::string& name = target.joined->shm_socket;
+  PHUB_ASSIGN_OR_RETURN(
+      Shaken shaken,
+      call_until_welcome(
+          target,
+          {.connect = [&name](auto timeout) { return transport::connect_abstract(name, timeout); },
+           .hello = hello,
+           .descriptors = descriptors}));
+  const Welcome& welcome = shaken.welcome;
   if (welcome.descriptors.size() != 1) {
     return Status(Code::kInternal, "the server did not share its parameters");
   }
-  transport::ShmConnection connection;
-  PHUB_ASSIGN_OR_RETURN(connection.channel, Mapping::of_file(channel->fd(), bytes, true));
   PHUB_ASSIGN_OR_RETURN(auto parameters, Mapping::of_file(welcome.descriptors[0].get(),
                                                           welcome.verdict.memory_bytes, false));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get()));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
   connection.peer_memory = std::move(parameters);
-  connection.socket = std::move(socket);
+  connection.socket = std::move(shaken.socket);
   connection.capacity = capacity;
   connection.own_memory = {memory.data(), memory.size()};
   return connection;

@@ -30,8 +30,9 @@ Result<transport::TcpStream> open_tcp(const DataTarget& target);
 // then it can be connected.
 Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection);
 
-// A channel of `capacity` notices, ready for a ShmEndpoint: writes come from `memory`; the
-// connection's peer_memory is the server's parameters.
+// A channel of `capacity` notices, ready for a ShmEndpoint: writes come from `memory`, which has
+// the plan's size (common/landing.h) and is committed; the connection's peer_memory is the server's
+// parameters.
 Result<transport::ShmConnection> open_shm(const DataTarget& target, const SharedMemory& memory,
                                           std::uint32_t capacity);
 

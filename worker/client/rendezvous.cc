@@ -10,6 +10,8 @@
 #include <charconv>
 #include <fstream>
 #include <future>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "common/address.h"
@@ -47,7 +49,27 @@ struct Proof {
   std::string token;
   std::uint64_t job_id = 0;
   std::string nonce;
+
+  // Empty: nothing.
+  std::string metadata() const {
+    if (!token.empty()) return "Bearer " + token;
+    return nonce.empty() ? "" : fmt::format("Ticket {}:{}", job_id, nonce);
+  }
 };
+
+// When to try again, if the server has said so.
+std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
+                                        const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return std::nullopt;
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find(kRetryAfterMs);
+  if (found == metadata.end()) return std::nullopt;
+  std::int64_t pause_ms = 0;
+  const char* const end = found->second.data() + found->second.size();
+  const auto parsed = std::from_chars(found->second.data(), end, pause_ms);
+  if (parsed.ec != std::errc() || pause_ms <= 0) return std::nullopt;
+  return milliseconds(pause_ms);
+}
 
 Status read_nonce(const std::string& path, std::size_t server, Proof& proof) {
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(path));
@@ -96,10 +118,10 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_host(host_name());
     request.set_process_id(static_cast<std::uint32_t>(getpid()));
     request.set_tenant(proof_.tenant);
-    request.set_job_id(proof_.job_id);
-    request.set_nonce(proof_.nonce);
     control::JoinReply reply;
-    PHUB_RETURN_IF_ERROR(call(&control::Rendezvous::Stub::Join, request, reply, timeout));
+    PHUB_RETURN_IF_ERROR(call_until(timeout, [&](grpc::ClientContext& context) {
+      return send_join(context, request, job.keys, reply);
+    }));
     JoinInfo info{
         .job_id = reply.job_id(),
         .epoch = reply.epoch(),
@@ -201,13 +223,50 @@ class GrpcRendezvous final : public Rendezvous {
     return request;
   }
 
+  // In parts that a server takes. One that has refused takes no more, and its answer says why.
+  grpc::Status send_join(grpc::ClientContext& context, const control::JoinRequest& head,
+                         const std::vector<KeySpec>& keys, control::JoinReply& reply) {
+    const auto parts = stub_->Join(&context, &reply);
+    control::JoinRequest part = head;
+    std::size_t sent = 0;
+    bool is_taken = true;
+    do {
+      sent = add_keys(keys, sent, *part.mutable_spec());
+      part.set_more(sent < keys.size());
+      is_taken = parts->Write(part);
+      part.Clear();
+    } while (is_taken && sent < keys.size());
+    parts->WritesDone();
+    return parts->Finish();
+  }
+
   template <typename Method, typename Request, typename Reply>
   Status call(Method method, const Request& request, Reply& reply, milliseconds timeout) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout);
-    context.set_wait_for_ready(true);  // the server may still be starting
-    if (!proof_.token.empty()) context.AddMetadata("authorization", "Bearer " + proof_.token);
-    const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
+    return call_until(timeout, [&](grpc::ClientContext& context) {
+      return (stub_.get()->*method)(&context, request, &reply);
+    });
+  }
+
+  // Tries again while the server says that this may help.
+  template <typename Attempt>
+  Status call_until(milliseconds timeout, const Attempt& attempt) {
+    const auto deadline = std::chrono::system_clock::now() + timeout;
+    while (true) {
+      grpc::ClientContext context;
+      context.set_deadline(deadline);
+      context.set_wait_for_ready(true);  // the server may still be starting
+      const std::string proof = proof_.metadata();
+      if (!proof.empty()) context.AddMetadata("authorization", proof);
+      const grpc::Status status = attempt(context);
+      const auto pause = retry_after(context, status);
+      if (!pause || std::chrono::system_clock::now() + *pause >= deadline) {
+        return outcome_of(status, timeout);
+      }
+      std::this_thread::sleep_for(*pause);
+    }
+  }
+
+  Status outcome_of(const grpc::Status& status, milliseconds timeout) const {
     if (status.ok()) return {};
     const bool no_answer = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
                            channel_->GetState(false) != GRPC_CHANNEL_READY;

@@ -5,6 +5,12 @@
 #include "common/job_enums.h"
 
 namespace phub::client {
+namespace {
+
+// Far below what a request may have, so that what is counted roughly does not matter.
+constexpr std::size_t kPartBytes = 32 * 1024;
+
+}  // namespace
 
 void fill(const JobDescription& job, control::JobSpec& message) {
   message.set_name(job.name);
@@ -22,13 +28,22 @@ void fill(const JobDescription& job, control::JobSpec& message) {
     message.set_trust_coefficient(job.lars.coefficient);
     message.set_trust_epsilon(job.lars.epsilon);
   }
-  for (const KeySpec& key : job.keys) {
+}
+
+std::size_t add_keys(const std::vector<KeySpec>& keys, std::size_t first,
+                     control::JobSpec& message) {
+  std::size_t bytes = 0;
+  std::size_t next = first;
+  for (; next < keys.size() && bytes < kPartBytes; ++next) {
+    const KeySpec& key = keys[next];
     control::Key* const entry = message.add_keys();
     entry->set_name(key.name);
     entry->set_elements(key.elements);
     entry->set_weight_decay(key.weight_decay);
     entry->set_plain(key.plain);
+    bytes += entry->ByteSizeLong();
   }
+  return next;
 }
 
 std::optional<RdmaPort> port_from(const control::RdmaPort& message) {

@@ -1,5 +1,7 @@
 #include "worker/client/transport_choice.h"
 
+#include "common/transport/shm/namespace.h"
+
 namespace phub::client {
 
 namespace {
@@ -18,7 +20,9 @@ std::string verbs_obstacle(const JoinInfo& joined, VerbsPorts* ports, const std:
 
 std::string shm_obstacle(const JoinInfo& joined) {
   if (!joined.same_host) return "the server is on another host";
-  return joined.shm_socket.empty() ? "the server does not offer it (its `transports`)" : "";
+  if (joined.shm_socket.empty()) return "the server does not offer it (its `transports`)";
+  if (transport::is_in_this_namespace(joined.shm_socket)) return {};
+  return "its socket is not in this network namespace (another container?)";
 }
 
 }  // namespace
@@ -38,13 +42,15 @@ Result<TransportChoice> choose_transport(const std::string& wanted, const JoinIn
   if (wanted == "tcp") return unless(no_tcp, how);
   const std::string no_verbs = verbs_obstacle(joined, ports, obstacle);
   if (wanted == "verbs") return unless(no_verbs);
-  if (shm_obstacle(joined).empty()) return TransportChoice{"shm", "on the same host"};
+  const std::string no_shm = shm_obstacle(joined);
+  if (no_shm.empty()) return TransportChoice{"shm", "on the same host"};
+  const std::string why = joined.same_host ? "no shm: " + no_shm + "; " : "";
   if (no_verbs.empty()) {
-    return TransportChoice{"verbs", "through its " + joined.rdma[0].device};
+    return TransportChoice{"verbs", why + "through its " + joined.rdma[0].device};
   }
-  if (no_tcp.empty()) return TransportChoice{"tcp", "no verbs: " + no_verbs + how};
-  return Status(Code::kFailedPrecondition, "no transport is left: tcp: " + no_tcp + "; verbs: " +
-                                               no_verbs + "; shm: " + shm_obstacle(joined));
+  if (no_tcp.empty()) return TransportChoice{"tcp", why + "no verbs: " + no_verbs + how};
+  return Status(Code::kFailedPrecondition, "no transport is left: tcp: " + no_tcp +
+                                               "; verbs: " + no_verbs + "; shm: " + no_shm);
 }
 
 Status check_encryption(const TransportChoice& choice, const JoinInfo& joined) {

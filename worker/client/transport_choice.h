@@ -14,9 +14,10 @@ struct TransportChoice {
   std::string reason;
 };
 
-// `wanted`: auto, shm, tcp or verbs. auto: shm on the same host, verbs if the server has RDMA ports
-// that `ports` reaches, else tcp. `ports` is null without usable ports; `obstacle` then says why.
-// Error: kFailedPrecondition when what is wanted cannot be had, with the reason.
+// `wanted`: auto, shm, tcp or verbs. auto: shm on the same host and in the server's network
+// namespace (not from another container), verbs if the server has RDMA ports that `ports` reaches,
+// else tcp. `ports` is null without usable ports; `obstacle` then says why. Error:
+// kFailedPrecondition when what is wanted cannot be had, with the reason.
 Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
                                          VerbsPorts* ports, const std::string& obstacle);
 

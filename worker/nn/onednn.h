@@ -4,6 +4,7 @@
 // kernels like best and are reordered (and rounded to bf16) from the exchange's plain fp32 arrays,
 // their gradients in fp32 to those, each step, unless both agree and nothing moves. Sums,
 // statistics, scales and what an inner product at the network's end writes are fp32 in either type.
+// Which implementation computes a convolution's pass is BackendOptions::kernels' choice.
 #pragma once
 
 #include <memory>

@@ -17,6 +17,7 @@
 #include "common/base/dtype.h"
 #include "common/base/status.h"
 #include "worker/nn/graph.h"
+#include "worker/nn/kernel_choice.h"
 
 namespace phub::nn {
 
@@ -122,6 +123,7 @@ class Backend {
 struct BackendOptions {
   DataType compute_type = DataType::kFloat32;
   std::uint32_t threads = 1;  // compute threads, the calling one included
+  KernelOptions kernels = {};
 };
 
 }  // namespace phub::nn

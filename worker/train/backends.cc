@@ -29,8 +29,8 @@ Status no_memory(const ProgramOptions& options) {
 
 Result<std::unique_ptr<nn::Program>> make_network(const nn::Graph& graph,
                                                   const ProgramOptions& options) {
-  const nn::BackendOptions backend_options{.compute_type = options.compute_type,
-                                           .threads = options.threads};
+  const nn::BackendOptions backend_options{
+      .compute_type = options.compute_type, .threads = options.threads, .kernels = options.kernels};
   PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
                                           ? nn::make_reference_backend(backend_options)
                                           : nn::make_onednn_backend(backend_options));

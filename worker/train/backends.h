@@ -28,6 +28,7 @@ struct ProgramOptions {
   std::uint32_t batch = 1;
   std::uint32_t threads = 1;  // compute threads, the calling one included; CPUs only
   CudaOptions cuda{};
+  nn::KernelOptions kernels{};  // of kOnednn
 };
 
 // The graph, runnable. The calling thread becomes the program's. Errors name the option.

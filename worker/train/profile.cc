@@ -259,7 +259,8 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
                         make_program(graph, {.backend = options.backend,
                                              .compute_type = options.compute_type,
                                              .batch = options.batch,
-                                             .threads = options.threads}));
+                                             .threads = options.threads,
+                                             .kernels = options.kernels}));
   const std::uint64_t after = allocated_bytes();
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument, "the model has no parameters: there is nothing to train");

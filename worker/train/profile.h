@@ -26,6 +26,7 @@ struct ProfileOptions {
   std::uint32_t steps = 10;
   std::uint64_t seed = 1;
   double peak_flops = 0.0;  // operations a second that the machine could do; 0: measured
+  nn::KernelOptions kernels{};
 };
 
 // Medians over the steps, in seconds.

@@ -30,6 +30,7 @@ struct SessionOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   CudaOptions cuda{};
+  nn::KernelOptions kernels{};              // of backend onednn
   GpuDirect gpu_direct = GpuDirect::kAuto;  // of backend cuda
 
   DataFormat format = DataFormat::kIdx;

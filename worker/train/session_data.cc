@@ -61,7 +61,8 @@ Result<std::unique_ptr<nn::Program>> make_program(const SessionOptions& options,
                               .compute_type = options.compute_type,
                               .batch = options.batch,
                               .threads = options.threads,
-                              .cuda = options.cuda});
+                              .cuda = options.cuda,
+                              .kernels = options.kernels});
 }
 
 }  // namespace phub::train

@@ -175,7 +175,8 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
                                                         .compute_type = options.compute_type,
                                                         .batch = options.batch,
                                                         .threads = options.threads,
-                                                        .cuda = options.cuda}));
+                                                        .cuda = options.cuda,
+                                                        .kernels = options.kernels}));
   std::unique_ptr<Exchanger> exchanger;
   if (options.backend != BackendKind::kCuda || options.exchanger) {
     PHUB_ASSIGN_OR_RETURN(exchanger, make_exchanger(*made, options));

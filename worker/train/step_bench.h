@@ -18,6 +18,7 @@ struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   CudaOptions cuda{};
+  nn::KernelOptions kernels{};
   // Nothing: in this process. On a GPU that is the program's own.
   ExchangerFactory exchanger{};
   RuleKind rule = RuleKind::kNesterov;

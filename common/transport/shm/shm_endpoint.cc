@@ -20,17 +20,18 @@ Notice read_once(const volatile Notice& shared) {
 }
 }  // namespace
 
-ShmEndpoint::ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll)
-    : epoll_(std::move(epoll)), peers_(max_peers) {
+ShmEndpoint::ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, Placement* placement)
+    : epoll_(std::move(epoll)), placement_(placement), peers_(max_peers) {
   for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
   active_.reserve(max_peers);
   reports_.reserve((max_peers + 1) * kReportsPerPeer);
 }
 
-Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::create(std::uint32_t max_peers) {
+Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::create(std::uint32_t max_peers,
+                                                         Placement* placement) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return errno_status("epoll_create1", Code::kResourceExhausted);
-  return std::unique_ptr<ShmEndpoint>(new ShmEndpoint(max_peers, std::move(epoll)));
+  return std::unique_ptr<ShmEndpoint>(new ShmEndpoint(max_peers, std::move(epoll), placement));
 }
 
 Result<PeerId> ShmEndpoint::add(ShmConnection connection) {
@@ -165,12 +166,20 @@ std::size_t ShmEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> co
       lose(id, Loss::kBadMemory);
       return i;
     }
+    std::byte* const data = memory.data() + notice.offset;
+    if (placement_ != nullptr) {
+      const std::byte* place = placement_->place(id, notice.immediate, notice.bytes);
+      if (place != data) {
+        lose(id, place == nullptr ? Loss::kRefused : Loss::kBadMemory);
+        return i;
+      }
+    }
     ++peer.head;
     completions[i] = {.kind = CompletionKind::kArrived,
                       .peer = id,
                       .immediate = notice.immediate,
                       .bytes = notice.bytes,
-                      .data = memory.data() + notice.offset};
+                      .data = data};
   }
   if (count > 0) peer.in.indexes->head.store(peer.head, std::memory_order_release);
   return count;
@@ -178,6 +187,7 @@ std::size_t ShmEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> co
 
 std::size_t ShmEndpoint::poll(std::span<Completion> completions) {
   if (++polls_ % kPollsPerSocketCheck == 0) drain_sockets();
+  if (guarded_faults() != faults_) lose_failed();
   std::size_t count = 0;
   // Everyone gets a fair part of the room; the turn moves on.
   const std::size_t share =
@@ -224,6 +234,17 @@ void ShmEndpoint::disarm() {
     if (!peers_[id].lost) peers_[id].in.indexes->wake.store(0, std::memory_order_relaxed);
   }
   drain_sockets();
+}
+
+// Some page of somebody's memory could not be read.
+void ShmEndpoint::lose_failed() {
+  faults_ = guarded_faults();
+  for (const PeerId id : active_) {
+    const ShmConnection& connection = peers_[id].connection;
+    if (connection.channel->has_failed() || connection.peer_memory->has_failed()) {
+      lose(id, Loss::kUnreadable);
+    }
+  }
 }
 
 void ShmEndpoint::drain_sockets() {

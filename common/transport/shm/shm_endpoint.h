@@ -4,6 +4,9 @@
 // and an arrival points into the peer's memory. A sleeping reader is woken by one byte on the
 // peers' unix socket, which also tells when the other process is gone. Nothing that a peer does to
 // its memory, rings or socket can harm more than its own connection.
+//
+// Unmapping takes milliseconds a gigabyte: whoever must not wait for it keeps mappings of its own
+// beside the connection's, and lets them go elsewhere.
 #pragma once
 
 #include <memory>
@@ -21,7 +24,7 @@ namespace phub::transport {
 // What a connection consists of once both sides have exchanged descriptors.
 struct ShmConnection {
   UniqueFd socket;                        // unix stream socket: wake-ups and liveness
-  std::unique_ptr<Mapping> channel;       // channel_bytes(capacity)
+  std::shared_ptr<Mapping> channel;       // channel_bytes(capacity)
   std::uint32_t capacity = 0;             // a power of two
   bool core_side = false;                 // reads to_core, writes to_worker
   std::span<const std::byte> own_memory;  // where our writes come from; outlives the peer
@@ -30,7 +33,10 @@ struct ShmConnection {
 
 class ShmEndpoint final : public Endpoint {
  public:
-  static Result<std::unique_ptr<ShmEndpoint>> create(std::uint32_t max_peers);
+  // `placement` says where in its peer's memory a write must be, and outlives the endpoint; null:
+  // it may be anywhere there.
+  static Result<std::unique_ptr<ShmEndpoint>> create(std::uint32_t max_peers,
+                                                     Placement* placement = nullptr);
 
   Result<PeerId> add(ShmConnection connection);
 
@@ -63,7 +69,7 @@ class ShmEndpoint final : public Endpoint {
     bool lost = false;
   };
 
-  ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll);
+  ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, Placement* placement);
 
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
   // Arrivals that are waiting, or nothing if the peer broke its ring.
@@ -71,15 +77,18 @@ class ShmEndpoint final : public Endpoint {
   void wake(Peer& peer);
   void close(PeerId id);
   void lose(PeerId id, Loss loss);
+  void lose_failed();
   void drain_sockets();
 
   UniqueFd epoll_;
+  Placement* placement_;
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> active_;
   std::vector<PeerId> free_;
   std::vector<Completion> reports_;  // written and peer_lost, not reported yet
   std::size_t next_ = 0;             // whose turn it is to be polled first
   std::uint32_t polls_ = 0;
+  std::uint32_t faults_ = guarded_faults();  // of the process, that were looked at
 };
 
 }  // namespace phub::transport

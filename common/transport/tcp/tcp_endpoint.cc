@@ -17,6 +17,8 @@ namespace {
 // cache before it is read.
 constexpr std::uint64_t kLeastAwaited = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostAwaited = std::uint64_t{512} << 10;
+
+constexpr std::uint32_t kReading = EPOLLIN | EPOLLRDHUP | EPOLLET;
 }  // namespace
 
 TcpEndpoint::TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll)
@@ -25,6 +27,7 @@ TcpEndpoint::TcpEndpoint(const TcpOptions& options, Placement& placement, Unique
       epoll_(std::move(epoll)),
       peers_(options.max_peers) {
   for (PeerId id = options.max_peers; id-- > 0;) free_.push_back(id);
+  ready_.reserve(options.max_peers);
   lost_.reserve(options.max_peers);
   written_.reserve((options.max_peers + 1) * kSendDepth);
 }
@@ -58,7 +61,7 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
   }
   const PeerId id = free_.back();
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = kReading;
   event.data.u32 = id;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
@@ -75,6 +78,7 @@ void TcpEndpoint::remove(PeerId id) {
   if (!peer.socket) return;
   if (peer.payload != nullptr) placement_.abandon(id, peer.payload);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  std::erase(ready_, id);
   std::erase(lost_, id);
   std::erase_if(written_, [id](const Completion& done) { return done.peer == id; });
   peer = Peer{};
@@ -88,6 +92,8 @@ void TcpEndpoint::lose(Peer& peer, Loss loss) {
   const auto id = static_cast<PeerId>(&peer - peers_.data());
   // The descriptor stays open, but says nothing any more until the owner removes the peer.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
+  peer.readable = false;
+  std::erase(ready_, id);
   lost_.push_back(id);
 }
 
@@ -191,14 +197,23 @@ void TcpEndpoint::frame_sent(PeerId id, Peer& peer) {
 
 void TcpEndpoint::pause(PeerId id, bool paused) {
   Peer& peer = peers_[id];
-  if (std::exchange(peer.paused, paused) != paused && !peer.lost) watch(id, peer);
+  if (peer.lost || std::exchange(peer.paused, paused) == paused || !peer.readable) return;
+  paused ? static_cast<void>(std::erase(ready_, id)) : announce(id);
 }
 
 void TcpEndpoint::watch(PeerId id, const Peer& peer) {
   epoll_event event = {};
-  event.events = (peer.paused ? 0U : EPOLLIN) | (peer.wants_write ? EPOLLOUT : 0U);
+  event.events = kReading | (peer.wants_write ? EPOLLOUT : 0U);
   event.data.u32 = id;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
+}
+
+void TcpEndpoint::became_readable(PeerId id, Peer& peer) {
+  if (!std::exchange(peer.readable, true) && !peer.paused) announce(id);
+}
+
+void TcpEndpoint::announce(PeerId id) {
+  if (!placement_.reads_later(id)) ready_.push_back(id);
 }
 
 void TcpEndpoint::expect(PeerId id, std::uint32_t, std::uint64_t bytes) {
@@ -206,11 +221,12 @@ void TcpEndpoint::expect(PeerId id, std::uint32_t, std::uint64_t bytes) {
   expects_ = true;
 }
 
-// epoll is level-triggered, so nothing can be missed; but a sleeper that needs many bytes is not to
-// be woken by the first of them. What is waited for never exceeds what is still to come: headers
-// and all of a payload that has been begun are left out of it. How much of a sealed record has been
-// read already only its stream knows, so there each byte wakes.
+// A sleeper that needs many bytes is not to be woken by the first of them. What is waited for never
+// exceeds what is still to come: headers and all of a payload that has been begun are left out of
+// it. How much of a sealed record has been read already only its stream knows, so there each byte
+// wakes.
 bool TcpEndpoint::arm() {
+  if (!ready_.empty() || !lost_.empty() || !written_.empty()) return false;
   if (!expects_) return true;
   for (Peer& peer : peers_) {
     if (!peer.socket || peer.lost || peer.sealed) continue;
@@ -221,6 +237,8 @@ bool TcpEndpoint::arm() {
   return true;
 }
 
+// What came meanwhile and was less than a socket waited for is told now: the kernel looks when the
+// bound is lowered.
 void TcpEndpoint::disarm() {
   if (!expects_) return;
   for (Peer& peer : peers_) {
@@ -238,21 +256,46 @@ void TcpEndpoint::await(Peer& peer, int bytes) {
 
 std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
   std::size_t count = drain_reports(completions);
+  look();
+  count += read_ready(completions.subspan(count));
+  return count + drain_reports(completions.subspan(count));
+}
+
+// What has changed since the last look.
+void TcpEndpoint::look() {
   std::array<epoll_event, 64> events;  // NOLINT(*-member-init): epoll_wait fills it
   const int ready = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < ready; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
-    Peer& peer = peers_[event.data.u32];
-    if ((event.events & EPOLLOUT) != 0U) send(event.data.u32, peer);
-    if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0U || peer.lost) continue;
-    const std::size_t room = std::min(completions.size() - count, kReadsPerPoll);
-    const std::size_t reads = std::min(room, placement_.reads_now(event.data.u32));
-    if (reads == 0) continue;
-    const auto into = completions.subspan(count, reads);
-    count += peer.sealed ? receive_sealed(event.data.u32, peer, into)
-                         : receive(event.data.u32, peer, into);
+    const PeerId id = event.data.u32;
+    Peer& peer = peers_[id];
+    if ((event.events & EPOLLOUT) != 0U && peer.wants_write) send(id, peer);
+    if (peer.lost) continue;
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) peer.ended = true;
+    // A connection that is broken is not worth holding back.
+    if ((event.events & (EPOLLHUP | EPOLLERR)) != 0U) pause(id, false);
+    if (peer.ended || (event.events & EPOLLIN) != 0U) became_readable(id, peer);
   }
-  return count + drain_reports(completions.subspan(count));
+}
+
+std::size_t TcpEndpoint::read_ready(std::span<Completion> completions) {
+  std::size_t count = 0;
+  for (std::size_t turns = ready_.size(); turns > 0 && count < completions.size(); --turns) {
+    const PeerId id = ready_.front();
+    ready_.erase(ready_.begin());
+    const std::size_t most = std::min(completions.size() - count, kReadsPerPoll);
+    const Taken taken = read(id, completions.subspan(count, most));
+    count += taken.writes;
+    if (taken.more) ready_.push_back(id);
+  }
+  return count;
+}
+
+TcpEndpoint::Taken TcpEndpoint::read(PeerId id, std::span<Completion> completions) {
+  Peer& peer = peers_[id];
+  const std::size_t count =
+      peer.sealed ? receive_sealed(id, peer, completions) : receive(id, peer, completions);
+  return {.writes = count, .more = peer.readable};
 }
 
 std::size_t TcpEndpoint::drain_reports(std::span<Completion> completions) {
@@ -285,21 +328,25 @@ bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
   return peer.payload != nullptr;
 }
 
-std::size_t TcpEndpoint::read(Peer& peer, std::span<const iovec> vectors) {
-  while (true) {
-    const ssize_t bytes =
-        ::readv(peer.socket.get(), vectors.data(), static_cast<int>(vectors.size()));
-    if (bytes > 0) return static_cast<std::size_t>(bytes);
-    if (bytes == 0) {
-      lose(peer, Loss::kClosed);
-      return 0;
-    }
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) {
-      lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
-    }
-    return 0;
+std::size_t TcpEndpoint::read_some(Peer& peer, std::span<const iovec> vectors) {
+  ssize_t bytes = 0;
+  do {
+    bytes = ::readv(peer.socket.get(), vectors.data(), static_cast<int>(vectors.size()));
+  } while (bytes < 0 && errno == EINTR);
+  if (bytes > 0) {
+    std::size_t wanted = 0;
+    for (const iovec& vector : vectors) wanted += vector.iov_len;
+    // The socket is empty now, and says when it no longer is, unless its end comes next.
+    if (static_cast<std::size_t>(bytes) < wanted && !peer.ended) peer.readable = false;
+    return static_cast<std::size_t>(bytes);
   }
+  peer.readable = false;
+  if (bytes == 0) {
+    lose(peer, Loss::kClosed);
+  } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
+  }
+  return 0;
 }
 
 Completion TcpEndpoint::arrived(PeerId id, const Peer& peer) {
@@ -312,22 +359,20 @@ Completion TcpEndpoint::arrived(PeerId id, const Peer& peer) {
 
 std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> completions) {
   std::size_t count = 0;
-  while (!peer.lost && count < completions.size()) {
+  while (peer.readable && count < completions.size()) {
     FrameHeader next = {};
     std::array<iovec, 2> vectors = {};
     std::size_t parts = 1;
-    std::size_t wanted = 0;
     if (peer.payload == nullptr) {
-      wanted = sizeof(FrameHeader) - peer.header_bytes;
-      vectors[0] = {reinterpret_cast<std::byte*>(&peer.header) + peer.header_bytes, wanted};
+      vectors[0] = {reinterpret_cast<std::byte*>(&peer.header) + peer.header_bytes,
+                    sizeof(FrameHeader) - peer.header_bytes};
     } else {
       const std::size_t rest = peer.header.bytes - peer.payload_bytes;
       vectors[0] = {peer.payload + peer.payload_bytes, rest};
       vectors[1] = {&next, sizeof(next)};
       parts = 2;
-      wanted = rest + sizeof(next);
     }
-    const std::size_t bytes = read(peer, {vectors.data(), parts});
+    const std::size_t bytes = read_some(peer, {vectors.data(), parts});
     if (bytes == 0) break;
     if (peer.payload == nullptr) {
       peer.header_bytes += static_cast<std::uint32_t>(bytes);
@@ -345,7 +390,6 @@ std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> co
       peer.header_bytes = 0;
       if (!open_frame(id, peer)) break;
     }
-    if (bytes < wanted) break;  // the socket is drained
   }
   return count;
 }

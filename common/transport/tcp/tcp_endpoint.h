@@ -4,6 +4,10 @@
 // header in one call; frames are written in batches with one writev. An encrypted stream is read to
 // the same places and decrypted there, and written from a buffer of its own (sealed_stream.h). A
 // stream that breaks the protocol is lost, nothing else.
+//
+// epoll is edge-triggered: it says once that a socket has something, and a list keeps it until the
+// socket has been read to its end. So a look costs what has changed, not what is waiting, and none
+// of the waiting is forgotten however many they are.
 #pragma once
 
 #include <sys/socket.h>
@@ -51,6 +55,17 @@ class TcpEndpoint final : public Endpoint {
   std::size_t post(PeerId peer, std::span<const Write> writes) override;
   std::size_t room(PeerId peer) const override;
   std::size_t poll(std::span<Completion> completions) override;
+
+  struct Taken {
+    std::size_t writes = 0;  // that are whole
+    bool more = false;       // there may be more to be read now
+  };
+  // Reads writes of one peer, for an owner who reads later (Placement). REQUIRES: the peer is not
+  // paused, and has not been lost; room for one completion.
+  Taken read(PeerId peer, std::span<Completion> completions);
+
+  // False also while something is known to be read that poll reads. Who reads later has to know by
+  // itself that it must not sleep.
   bool arm() override;
   void disarm() override;
   int wait_fd() const override { return epoll_.get(); }
@@ -85,8 +100,10 @@ class TcpEndpoint final : public Endpoint {
     std::uint32_t sent = 0;
     std::uint32_t queued = 0;
     std::size_t offset = 0;
-    bool wants_write = false;
+    bool wants_write = false;  // the socket was full, and will say when it is not
     bool paused = false;
+    bool readable = false;  // there may be something in the socket
+    bool ended = false;     // it ends with what is in it: nothing will say so once more
     // Sleeping: payload that is worth a wake-up, and the bytes that the socket now waits for.
     std::uint64_t expected = 0;
     int awaited = 1;
@@ -103,12 +120,16 @@ class TcpEndpoint final : public Endpoint {
   void sent_bytes(PeerId id, Peer& peer, std::size_t bytes);
   void frame_sent(PeerId id, Peer& peer);
   void watch(PeerId id, const Peer& peer);
+  void look();
+  void became_readable(PeerId id, Peer& peer);
+  void announce(PeerId id);
+  std::size_t read_ready(std::span<Completion> completions);
   static void await(Peer& peer, int bytes);
   // Reads frames of one peer into `completions`; how many were completed.
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
   std::size_t receive_sealed(PeerId id, Peer& peer, std::span<Completion> completions);
   // 0: there is nothing now, or the peer is lost.
-  std::size_t read(Peer& peer, std::span<const struct iovec> vectors);
+  std::size_t read_some(Peer& peer, std::span<const struct iovec> vectors);
   static Completion arrived(PeerId id, const Peer& peer);
   bool open_frame(PeerId id, Peer& peer);
   void lose(Peer& peer, Loss loss);
@@ -120,6 +141,7 @@ class TcpEndpoint final : public Endpoint {
   std::vector<Peer> peers_;  // fixed size
   bool expects_ = false;     // something, of some peer
   std::vector<PeerId> free_;
+  std::vector<PeerId> ready_;        // to be read by poll, in the order of their turns
   std::vector<PeerId> lost_;         // lost, not reported yet
   std::vector<Completion> written_;  // signaled writes that are out, not reported yet
 };

@@ -25,10 +25,10 @@ std::size_t TcpEndpoint::gather_sealed(PeerId id, Peer& peer, std::span<iovec> v
 std::size_t TcpEndpoint::receive_sealed(PeerId id, Peer& peer, std::span<Completion> completions) {
   SealedStream& sealed = *peer.sealed;
   std::size_t count = 0;
-  while (!peer.lost && count < completions.size()) {
+  while (peer.readable && count < completions.size()) {
     const SealedStream::Target target{peer.payload, peer.payload ? peer.header.bytes : 0};
     const auto vectors = sealed.room(target);
-    const std::size_t bytes = read(peer, vectors);
+    const std::size_t bytes = read_some(peer, vectors);
     if (bytes == 0) break;
     auto event = sealed.arrived(bytes, target);
     if (event == SealedStream::Event::kPayload) {
@@ -41,7 +41,6 @@ std::size_t TcpEndpoint::receive_sealed(PeerId id, Peer& peer, std::span<Complet
       peer.header = sealed.header();
       open_frame(id, peer);
     }
-    if (bytes < vectors[0].iov_len + vectors[1].iov_len) break;  // the socket is drained
   }
   return count;
 }

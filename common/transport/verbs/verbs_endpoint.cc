@@ -104,6 +104,7 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
 
 std::size_t VerbsEndpoint::poll(std::span<Completion> completions) {
   if (++polls_ >= kPollsPerStreamCheck) look_at_streams();
+  if (departures_.leaving() > 0) departures_.look(std::chrono::steady_clock::now());
   if (!reports_.empty()) return reports_.take(completions);
   const Taken taken = take(completions);
   if (taken.from_queue == 0 && closing_ > 0) report_closed();
@@ -129,8 +130,10 @@ std::size_t VerbsEndpoint::poll(std::span<Completion> completions) {
   return false;
 }
 
-// Arrivals go straight to `completions`; everything else is a report.
+// Arrivals go straight to `completions`; everything else is a report. REQUIRES: no report waits, or
+// the ring's room, which is for all that one taking can make of every connection, could run out.
 VerbsEndpoint::Taken VerbsEndpoint::take(std::span<Completion> completions) {
+  PHUB_DCHECK(reports_.empty(), "reports go first");
   std::array<ibv_wc, kCompletionsPerTake> done;  // NOLINT(*-member-init): ibv_poll_cq fills it
   const std::size_t most = std::min(completions.size(), done.size());
   const int polled = ibv_poll_cq(queue_.get(), static_cast<int>(most), done.data());
@@ -149,6 +152,9 @@ VerbsEndpoint::Taken VerbsEndpoint::take(std::span<Completion> completions) {
       on_sent(id, peer, static_cast<std::uint32_t>(wc.wr_id));
     } else if ((tag & ~verbs::kReceiveTag) == peer.tag) {
       lose(id, loss_of(wc, tag != peer.tag));
+    } else if (departures_.leaving() > 0 && tag < verbs::kReceiveTag) {
+      is_success ? departures_.on_sent(tag, static_cast<std::uint32_t>(wc.wr_id))
+                 : departures_.on_broken(tag);
     }  // else of a connection that is gone
   }
   return {.from_queue = count, .arrived = static_cast<std::size_t>(arrived - completions.data())};

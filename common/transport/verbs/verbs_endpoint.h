@@ -14,9 +14,11 @@
 
 #include "common/base/unique_fd.h"
 #include "common/transport/transport.h"
+#include "common/transport/verbs/departures.h"
 #include "common/transport/verbs/open_device.h"
 #include "common/transport/verbs/report_ring.h"
 #include "common/transport/verbs/request_tag.h"
+#include "common/transport/verbs/verbs_connection.h"
 
 namespace phub::transport {
 
@@ -25,29 +27,6 @@ class Layout {
  public:
   virtual ~Layout() = default;
   virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
-};
-
-// A registration beside the connection's own that writes may come from.
-struct VerbsSource {
-  std::span<const std::byte> bytes;  // addresses only: it may be a device's memory
-  std::uint32_t key = 0;             // lkey, of the connection's domain
-};
-
-// A connection that is being made. What it holds outlives its queue pair.
-struct VerbsConnection {
-  UniqueFd socket;               // the stream of the set-up: liveness
-  std::shared_ptr<void> memory;  // keeps domain and registrations alive
-  // Its entries of the completion queue; given back when the connection is destroyed, also when it
-  // never came about.
-  std::shared_ptr<void> reservation;
-  verbs::QueuePair pair;
-  verbs::Depths depths;
-  std::uint32_t refill = 1;  // receives that may be missing before they are posted again
-  verbs::Introduction own;
-  std::uint32_t source_key = 0;         // of the registration that our writes come from
-  VerbsSource second;                   // those from here are another's; may be empty
-  const std::byte* mirrored = nullptr;  // VerbsMemory's
-  verbs::Introduction peer;             // filled in when the peer has told it
 };
 
 // What a connection is made of; the registrations are on the endpoint's device.
@@ -72,8 +51,8 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
 
   // ---- set-up, any thread ----
-  // A queue pair that takes up to `outstanding` writes in each direction; `own` is for the peer.
-  // Errors name the device's limit.
+  // A queue pair for up to `outstanding` writes in each direction, of which a window is on its way
+  // at a time; `own` is for the peer. Errors name the device's limit.
   Result<VerbsConnection> prepare(const VerbsMemory& memory, std::uint32_t outstanding);
   // Connects it to `connection.peer`.
   Status connect(VerbsConnection& connection) const;
@@ -96,8 +75,15 @@ class VerbsEndpoint final : public Endpoint {
   int wait_fd() const override { return epoll_.get(); }
   void expect(PeerId, std::uint32_t, std::uint64_t) override {}
   void pause(PeerId peer, bool paused) override;
-  // Lets writes that were accepted get out first, for a few milliseconds at most.
+  // Writes that were accepted get out first, in the polls that follow; the peer is forgotten at
+  // once.
   void remove(PeerId peer) override;
+
+  // Removed peers whose writes are not out yet: a few milliseconds at most, if somebody asks.
+  std::size_t leaving();
+  // What is left of removed peers, for a thread that may wait for the device to destroy it; `into`
+  // is empty and has room for max_peers.
+  void take_ended(std::vector<VerbsConnection>& into) { departures_.take_ended(into); }
 
   const verbs::OpenDevice& device() const { return *device_; }
 
@@ -146,7 +132,6 @@ class VerbsEndpoint final : public Endpoint {
   void on_sent(PeerId id, Peer& peer, std::uint32_t upto);
   bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
-  void drain(PeerId id, Peer& peer);
   void lose(PeerId id, Loss loss);
   void look_at_streams();
   void report_closed();
@@ -164,6 +149,7 @@ class VerbsEndpoint final : public Endpoint {
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> free_;
   verbs::ReportRing reports_;
+  verbs::Departures departures_;
   std::uint32_t closing_ = 0;  // peers that are closed and not reported lost
   std::uint32_t polls_ = 0;
   std::uint32_t connections_ = 0;  // so far: the generations of tags

@@ -1,5 +1,6 @@
 // Making and unmaking connections of a VerbsEndpoint.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -17,9 +18,12 @@ constexpr std::uint32_t kFirstEntries = 256;
 // More sends than this on their way bring no throughput: 512 x 32 KiB is 16 MiB, beyond what
 // 400 Gb/s times a rack's round trip holds.
 constexpr std::uint32_t kMostSends = 512;
-// A fence, see drain.
+// Writes that a peer may be ahead of us, whatever it may have outstanding: 128 MiB in chunks of
+// 32 KiB. One that is further ahead finds no receive, and its device tries again until there is
+// one.
+constexpr std::uint32_t kMostReceives = 4096;
+// A fence, see Departures.
 constexpr std::uint32_t kSpareSends = 1;
-constexpr std::chrono::milliseconds kDrainTime{10};
 // A send is signaled, a completion asked for, once in a quarter of the queue's length: three
 // quarters are always usable.
 constexpr std::uint32_t kSignalsPerQueue = 4;
@@ -35,6 +39,7 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
       placement_(placement),
       layout_(layout),
       peers_(max_peers),
+      departures_(max_peers),
       sends_(kChain),
       sources_(kChain),
       receives_(kChain) {
@@ -94,6 +99,7 @@ VerbsEndpoint::~VerbsEndpoint() {
   for (PeerId id = 0; id < peers_.size(); ++id) {
     if (peers_[id].connection.pair) remove(id);
   }
+  while (leaving() > 0) ::sched_yield();
 }
 
 // Completions that find the queue full are an error that ends every connection: it is grown before
@@ -119,10 +125,11 @@ Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
                                                std::uint32_t outstanding) {
   VerbsConnection connection;
   connection.memory = memory.owner;
-  // Whatever is on its way finds a receive, also when the refill is not yet due.
-  connection.refill = std::min<std::uint32_t>(kChain, (outstanding + 1) / 2);
+  // Whatever is on its way within the window finds a receive, also when the refill is not yet due.
+  const std::uint32_t window = std::min(outstanding, kMostReceives);
+  connection.refill = std::min<std::uint32_t>(kChain, (window + 1) / 2);
   connection.depths = {.send = std::min(outstanding, kMostSends) + kSpareSends,
-                       .receive = outstanding + connection.refill - 1};
+                       .receive = window + connection.refill - 1};
   PHUB_ASSIGN_OR_RETURN(connection.reservation, reserve(entries_of(connection.depths)));
   PHUB_ASSIGN_OR_RETURN(connection.pair,
                         verbs::create_queue_pair(*memory.domain, *queue_, connection.depths));
@@ -132,7 +139,7 @@ Result<VerbsConnection> VerbsEndpoint::prepare(const VerbsMemory& memory,
   connection.own = {.queue_pair = connection.pair->qp_num,
                     .packet_sequence = verbs::random_packet_sequence(),
                     .window_key = memory.window_key,
-                    .receive_depth = outstanding,
+                    .receive_depth = window,
                     .window_address = reinterpret_cast<std::uint64_t>(memory.window.data()),
                     .window_bytes = memory.window.size(),
                     .gid = device_->address.gid,
@@ -182,31 +189,24 @@ Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
 void VerbsEndpoint::remove(PeerId id) {
   Peer& peer = peers_[id];
   if (!peer.connection.pair) return;
-  if (!peer.lost && peer.posted != peer.retired) drain(id, peer);
   if (peer.closed && !peer.lost) --closing_;
-  peer.connection.pair.reset();  // from here on nothing of the peer can arrive
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
   reports_.erase(id);
+  if (peer.lost || peer.closed) {
+    departures_.end(std::move(peer.connection));
+  } else {
+    departures_.begin(std::move(peer.connection), {peer.tag, peer.posted, peer.retired},
+                      std::chrono::steady_clock::now());
+  }
   peer = Peer{};
   free_.push_back(id);
 }
 
-// Destroying a queue pair drops what it has not sent yet. Writes complete in order, so a signaled
-// one of no bytes behind them tells when they are out.
-void VerbsEndpoint::drain(PeerId id, Peer& peer) {
-  ibv_send_wr fence = {};
-  fence.wr_id = verbs::request_id(peer.tag, peer.posted);
-  fence.opcode = IBV_WR_RDMA_WRITE;
-  fence.send_flags = IBV_SEND_SIGNALED;
-  fence.wr.rdma.remote_addr = peer.connection.peer.window_address;
-  fence.wr.rdma.rkey = peer.connection.peer.window_key;
-  ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(peer.connection.pair.get(), &fence, &bad) != 0) return;
-  const auto deadline = std::chrono::steady_clock::now() + kDrainTime;
-  while (peer.retired != peer.posted && !peer.lost && !peers_[id].closed &&
-         std::chrono::steady_clock::now() < deadline) {
-    if (take_aside() == 0) ::sched_yield();
-  }
+std::size_t VerbsEndpoint::leaving() {
+  if (departures_.leaving() == 0) return 0;
+  if (reports_.empty()) take_aside();
+  departures_.look(std::chrono::steady_clock::now());
+  return departures_.leaving();
 }
 
 }  // namespace phub::transport

@@ -51,7 +51,7 @@ class PoolOp : public Op {
                      {DNNL_ARG_DST, output.value()},
                      {DNNL_ARG_WORKSPACE, workspace},
                      {DNNL_ARG_SCRATCHPAD,
-                      context.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
+                      context.room.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
     const Memory::desc stored = output.value().get_desc();
     if (stored != output_desc) forward_ = mean_of(input, output, stored);
     if (!input.has_gradient()) return;
@@ -63,7 +63,7 @@ class PoolOp : public Op {
                       {DNNL_ARG_DIFF_SRC, input.gradient()},
                       {DNNL_ARG_WORKSPACE, workspace},
                       {DNNL_ARG_SCRATCHPAD,
-                       context.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
+                       context.room.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
   }
 
   Status bind(std::span<const Binding> bindings) override {
@@ -81,11 +81,11 @@ class PoolOp : public Op {
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::reduction::primitive_desc mean(
         {dnnl::algorithm::reduction_mean, input.desc(), stored, 0.0F, 0.0F}, attr, context_.engine);
-    return Call(
-        dnnl::reduction(mean),
-        {{DNNL_ARG_SRC, input.value()},
-         {DNNL_ARG_DST, output.value()},
-         {DNNL_ARG_SCRATCHPAD, context_.scratchpad.view(mean.scratchpad_desc(), context_.engine)}});
+    return Call(dnnl::reduction(mean),
+                {{DNNL_ARG_SRC, input.value()},
+                 {DNNL_ARG_DST, output.value()},
+                 {DNNL_ARG_SCRATCHPAD,
+                  context_.room.scratchpad.view(mean.scratchpad_desc(), context_.engine)}});
   }
 
   Context& context_;

@@ -38,10 +38,6 @@ Memory without_storage(const Memory::desc& desc, const Context& context) {
   return Memory(desc, context.engine, DNNL_MEMORY_NONE);
 }
 
-Call reorder(const Memory& from, const Memory& to) {
-  return Call(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-}
-
 }  // namespace
 
 Memory Scratchpad::view(const Memory::desc& desc, const dnnl::engine& engine) {
@@ -139,6 +135,10 @@ Status Call::run(const Context& context) const {
                                std::to_string(static_cast<int>(status)) + ")"};
 }
 
+Call reorder(const Memory& from, const Memory& to) {
+  return Call(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
 ParameterSource::ParameterSource(const Memory::desc& plain, const Memory::desc& wanted,
                                  const Context& context)
     : same_layout_(plain == wanted),
@@ -147,11 +147,21 @@ ParameterSource::ParameterSource(const Memory::desc& plain, const Memory::desc& 
       reorder_(reorder(plain_, memory_)) {}
 
 void ParameterSource::bind(std::span<const float> parameter) {
+  if (leader_ != nullptr) {
+    copy_ = false;
+    memory_.set_data_handle(leader_->memory_.get_data_handle());
+    return;
+  }
   // oneDNN takes a mutable pointer also for what it only reads.
   float* address = const_cast<float*>(parameter.data());
   copy_ = !same_layout_ || !aligned(address);
   plain_.set_data_handle(address);
   if (!copy_) memory_.set_data_handle(address);
+}
+
+void ParameterSource::follow(const ParameterSource& leader) {
+  leader_ = &leader;
+  memory_.set_data_handle(leader.memory_.get_data_handle());  // which frees what it had
 }
 
 GradientSink::GradientSink(const Memory::desc& plain, const Memory::desc& wanted,

@@ -5,6 +5,7 @@
 // the backend's thread only.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -15,6 +16,7 @@
 #include "common/base/dtype.h"
 #include "common/base/memory.h"
 #include "common/base/status.h"
+#include "worker/nn/onednn/kernel_book.h"
 #include "worker/nn/onednn/team.h"
 #include "worker/nn/ops.h"
 
@@ -29,6 +31,12 @@ class Scratchpad {
  private:
   dnnl::memory storage_;
   std::vector<dnnl::memory> views_;
+};
+
+// What ops need for a moment only.
+struct Room {
+  Scratchpad scratchpad;
+  std::array<Scratchpad, 2> copies;  // of images, in other layouts
 };
 
 // Where images are kept: one after the other in huge pages, where the machine has them. Passes over
@@ -49,14 +57,17 @@ dnnl::memory::data_type dnnl_type(DataType type);
 
 struct Context {
   explicit Context(const BackendOptions& options)
-      : type(options.compute_type), team(options.threads) {}
+      : type(options.compute_type),
+        team(options.threads),
+        kernels(options.kernels, options.threads) {}
 
   DataType type;  // of activations, their gradients, and copies of weights
   Team team;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  Scratchpad scratchpad;
+  Room room;
   ImageMemory images;
+  KernelBook kernels;
 };
 
 // [batch][channels][height][width] stored as NHWC.
@@ -117,6 +128,9 @@ class Call {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
+// Copies elements to where, and in the type that, `to` has them.
+Call reorder(const dnnl::memory& from, const dnnl::memory& to);
+
 // Alignment in bytes from which oneDNN's kernels may work in place on memory of others.
 inline constexpr std::size_t kInPlaceAlignment = 64;
 
@@ -130,9 +144,13 @@ class ParameterSource {
 
   const dnnl::memory& memory() const { return memory_; }
   void bind(std::span<const float> parameter);
+  // Reads another source's copy of the same parameter, in the same layout, instead of its own. That
+  // one outlives it, and is bound and refreshed before it.
+  void follow(const ParameterSource& leader);
   Status refresh(const Context& context) const { return copy_ ? reorder_.run(context) : Status(); }
 
  private:
+  const ParameterSource* leader_ = nullptr;
   bool copy_ = true;
   bool same_layout_ = false;
   dnnl::memory plain_;

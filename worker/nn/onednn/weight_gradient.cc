@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "worker/nn/onednn/processor.h"
+
 namespace phub::nn::onednn {
 namespace {
 
@@ -13,27 +15,36 @@ bool is_square(const Extent& extent, std::uint32_t length) {
   return extent.height == length && extent.width == length;
 }
 
+kernels::Convolution3x3 shape_of(const Convolution& layer, const OnednnTensor& input,
+                                 const OnednnTensor& output) {
+  return {.input = image_of(input),
+          .output = image_of(output),
+          .stride = layer.window.stride.height,
+          .padding = layer.window.padding.height};
+}
+
 const std::uint16_t* bfloat16(const dnnl::memory& memory) {
   return static_cast<const std::uint16_t*>(memory.get_data_handle());
 }
 
 }  // namespace
 
+bool WeightGradient::exists(const Convolution& layer, const OnednnTensor& input,
+                            const OnednnTensor& output, const Context& context) {
+  const Window& window = layer.window;
+  if (context.type != DataType::kBfloat16 || layer.groups != 1 || layer.bias) return false;
+  if (!is_square(window.kernel, kernels::Convolution3x3::kWidth)) return false;
+  if (!is_square(window.stride, window.stride.height)) return false;
+  if (!is_square(window.padding, window.padding.height)) return false;
+  return may_use_avx512_bf16() && kernels::has_weight_gradient(shape_of(layer, input, output));
+}
+
 std::unique_ptr<WeightGradient> WeightGradient::create(const Convolution& layer,
                                                        const OnednnTensor& input,
                                                        const OnednnTensor& output,
                                                        const Context& context) {
-  const Window& window = layer.window;
-  if (context.type != DataType::kBfloat16 || layer.groups != 1 || layer.bias) return nullptr;
-  if (!is_square(window.kernel, kernels::Convolution3x3::kWidth)) return nullptr;
-  if (!is_square(window.stride, window.stride.height)) return nullptr;
-  if (!is_square(window.padding, window.padding.height)) return nullptr;
-  const kernels::Convolution3x3 shape{.input = image_of(input),
-                                      .output = image_of(output),
-                                      .stride = window.stride.height,
-                                      .padding = window.padding.height};
-  if (!kernels::has_weight_gradient(shape)) return nullptr;
-  return std::unique_ptr<WeightGradient>(new WeightGradient(shape, input, output, context));
+  return std::unique_ptr<WeightGradient>(
+      new WeightGradient(shape_of(layer, input, output), input, output, context));
 }
 
 WeightGradient::WeightGradient(const kernels::Convolution3x3& shape, const OnednnTensor& input,

@@ -1,4 +1,4 @@
-// A convolution's gradient by its weights from this project's kernel, where that is the faster one
+// A convolution's gradient by its weights from this project's kernel
 // (kernels/weight_gradient.h).
 #pragma once
 
@@ -13,7 +13,11 @@ namespace phub::nn::onednn {
 
 class WeightGradient {
  public:
-  // Null where oneDNN is to compute it. The tensors and the context outlive it.
+  // Whether the machine, as oneDNN is allowed to use it, and the kernel do this layer.
+  static bool exists(const Convolution& layer, const OnednnTensor& input,
+                     const OnednnTensor& output, const Context& context);
+
+  // REQUIRES: it exists. The tensors and the context outlive it.
   static std::unique_ptr<WeightGradient> create(const Convolution& layer, const OnednnTensor& input,
                                                 const OnednnTensor& output, const Context& context);
 

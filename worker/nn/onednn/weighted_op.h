@@ -1,4 +1,4 @@
-// An op with a weight and maybe a bias: what convolution and inner product have in common.
+// An op with a weight and maybe a bias, of one implementation: an inner product's.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ class WeightedOp : public Op {
     PHUB_CHECK(bindings.size() == (has_bias_ ? 2U : 1U), "weights and, if there is one, bias");
     weights_.bind(bindings[0].parameter);
     if (backward_weights_source_) backward_weights_source_->bind(bindings[0].parameter);
-    if (!backward_weights_.empty()) weights_gradient_.bind(bindings[0].gradient);
+    weights_gradient_.bind(bindings[0].gradient);
     if (has_bias_) {
       bias_.bind(bindings[1].parameter);
       bias_gradient_.bind(bindings[1].gradient);
@@ -43,18 +43,14 @@ class WeightedOp : public Op {
       }
       PHUB_RETURN_IF_ERROR(backward_data_.run(context_));
     }
-    return backward_weights();
+    PHUB_RETURN_IF_ERROR(backward_weights_.run(context_));
+    if (has_bias_) PHUB_RETURN_IF_ERROR(bias_gradient_.publish(context_));
+    return weights_gradient_.publish(context_);
   }
 
  protected:
   WeightedOp(const WeightDescs& plain, Context& context)
       : context_(context), plain_(plain), has_bias_(!plain.bias.is_zero()) {}
-
-  virtual Status backward_weights() {
-    PHUB_RETURN_IF_ERROR(backward_weights_.run(context_));
-    if (has_bias_) PHUB_RETURN_IF_ERROR(bias_gradient_.publish(context_));
-    return weights_gradient_.publish(context_);
-  }
 
   static dnnl::primitive_attr attributes() {
     dnnl::primitive_attr attr;
@@ -64,7 +60,7 @@ class WeightedOp : public Op {
 
   template <typename PrimitiveDesc>
   dnnl::memory scratchpad(const PrimitiveDesc& desc) {
-    return context_.scratchpad.view(desc.scratchpad_desc(), context_.engine);
+    return context_.room.scratchpad.view(desc.scratchpad_desc(), context_.engine);
   }
 
   template <typename Primitive>

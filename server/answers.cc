@@ -1,9 +1,9 @@
-// A Core's answers: what is complete is gathered for each worker and sent.
+#include "server/answers.h"
+
 #include <algorithm>
 #include <array>
 
 #include "common/wire.h"
-#include "server/core.h"
 
 namespace phub::server {
 
@@ -24,37 +24,39 @@ constexpr Gathering kUsual{8, 4};  // into a socket they are to be copied while 
 constexpr Gathering kInPlace{32, 16};
 }  // namespace
 
-void Core::on_complete(Shard& shard, std::uint32_t slot) {
-  chunks_completed_.add(1);
-  for (std::uint32_t worker = 0; worker < shard.workers(); ++worker) {
-    Connection* connection = shard.connections[worker];
-    if (connection == nullptr || connection->lost) continue;
+void Answers::complete(Shard& shard, std::uint32_t slot) {
+  chunks_completed.add(1);
+  for (const auto& connection : shard.connections) {
+    if (!connection || connection->lost) continue;
     connection->answers.insert(slot);
-    mark_dirty(*connection);
+    mark(*connection);
   }
 }
 
-void Core::mark_dirty(Connection& connection) {
+void Answers::mark(Connection& connection) {
   if (connection.dirty) return;
   connection.dirty = true;
   dirty_.push_back(&connection);
 }
 
-void Core::answer(bool all) {
+bool Answers::is_gathering(Connection& connection) const {
+  const bool is_turn_by_turn = connection.in_place && turns_.are_taken();
+  const Gathering& gathering = is_turn_by_turn ? kInPlace : kUsual;
+  // Where turns are taken, nothing would join them soon without more pushes of their job here.
+  const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
+  return is_worth && connection.answers.size() < gathering.answers &&
+         connection.gathered++ < gathering.rounds && !connection.lost;
+}
+
+void Answers::send(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    const bool is_turn_by_turn = connection.in_place && shares_.awake() > 1;
-    const Gathering& gathering = is_turn_by_turn ? kInPlace : kUsual;
-    // Where turns are taken, nothing would join them soon without more pushes of their job here.
-    const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
-    const bool gathers = !all && is_worth && connection.answers.size() < gathering.answers &&
-                         connection.gathered++ < gathering.rounds && !connection.lost;
-    if (gathers) {
+    if (!all && is_gathering(connection)) {
       ++i;
       continue;
     }
     connection.gathered = 0;
-    if (answer(connection)) {
+    if (send(connection)) {
       connection.dirty = false;
       dirty_[i] = dirty_.back();
       dirty_.pop_back();
@@ -65,10 +67,10 @@ void Core::answer(bool all) {
 }
 
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
-bool Core::answer(Connection& connection) {
+bool Answers::send(Connection& connection) {
   Shard& shard = *connection.shard;
   WorkerCounters& counters = shard.worker_counters[connection.worker];
-  std::uint64_t now = ticks();
+  std::uint64_t now = turns_.now();
   std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.answers.empty() && !connection.lost) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
@@ -79,18 +81,18 @@ bool Core::answer(Connection& connection) {
       const std::uint32_t slot = connection.answers.pop_min();
       const auto payload = shard.reply(slot);
       bytes += payload.size();
-      shard.times->answering(slot, now, rate_);
+      shard.times->answering(slot, now, turns_.rate());
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
                          .immediate = wire::answer(slot, shard.epoch(), shard.was_skipped(slot))};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
-    bytes_sent_.add(bytes);
+    bytes_sent.add(bytes);
     counters.bytes_sent.add(bytes);
-    const std::uint64_t then = ticks();
+    const std::uint64_t then = turns_.now();
     shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
     for (const Write& write : std::span(writes.data(), count)) {
-      spend(connection, write.bytes, (then - now) * write.bytes / bytes);
+      turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
     }
     now = then;
   }

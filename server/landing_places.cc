@@ -1,11 +1,11 @@
-#include "server/verbs_places.h"
+#include "server/landing_places.h"
 
 #include "common/wire.h"
 
 namespace phub::server {
 
-std::byte* VerbsPlaces::place(transport::PeerId peer, std::uint32_t immediate,
-                              std::uint32_t bytes) {
+std::byte* LandingPlaces::place(transport::PeerId peer, std::uint32_t immediate,
+                                std::uint32_t bytes) {
   const Connection& connection = *connections_[peer];
   const Landing& landing = *connection.landing;
   const std::uint32_t slot = wire::slot_of(immediate);
@@ -15,14 +15,16 @@ std::byte* VerbsPlaces::place(transport::PeerId peer, std::uint32_t immediate,
   if (slot == wire::kVoteSlot) {
     return bytes == sizeof(Vote) ? connection.window + Landing::kVote : nullptr;
   }
-  // The device says how much was written, not where: what a worker puts beside its place is in its
-  // own window, and harms its own gradients only. The shard looks at the length.
+  // A device says how much was written, not where: what a worker puts beside its place is in its
+  // own window, and harms its own gradients only. A notice says where, and the endpoint compares.
+  // The shard looks at the length.
   if (slot >= landing.slots.size()) return nullptr;
   return connection.window + landing.slots[slot];
 }
 
-// Answers are mirrored: parameters are at the plan's offsets everywhere.
-std::uint64_t VerbsPlaces::offset(transport::PeerId peer, std::uint32_t immediate) const {
+// Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
+// not.
+std::uint64_t LandingPlaces::offset(transport::PeerId peer, std::uint32_t immediate) const {
   return connections_[peer]->shard->reply_offset(wire::answered_slot_of(immediate));
 }
 

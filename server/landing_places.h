@@ -1,5 +1,6 @@
-// Where one-sided writes go, on a core: those that arrive, into the worker's window; those that
-// leave, into the worker's parameters. Belongs to the core's thread.
+// Where the writes of one-sided transports are, on a core: those that arrive, in the worker's
+// window (verbs) or in the memory that it shares (shm); those that leave over verbs, in the
+// worker's parameters. Belongs to the core's thread.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,17 @@
 
 namespace phub::server {
 
-class VerbsPlaces final : public transport::Placement, public transport::Layout {
+class LandingPlaces final : public transport::Placement, public transport::Layout {
  public:
   // By peer; outlives this.
-  explicit VerbsPlaces(const std::vector<std::unique_ptr<Connection>>& connections)
-      : connections_(connections) {}
+  explicit LandingPlaces(const std::vector<Connection*>& connections) : connections_(connections) {}
 
   std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void abandon(transport::PeerId, std::byte*) override {}
   std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
 
  private:
-  const std::vector<std::unique_ptr<Connection>>& connections_;
+  const std::vector<Connection*>& connections_;
 };
 
 }  // namespace phub::server

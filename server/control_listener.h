@@ -1,0 +1,62 @@
+// The listener of the control port, in front of gRPC: takes connections in, waits for their first
+// byte, and hands them to the server, which does TLS and HTTP/2 on them.
+//
+// gRPC's own listener (1.51) ends for good at the first error of accept, such as a lack of
+// descriptors or a connection that was reset in the queue, and bounds nothing. Here there are
+// places for those who have said nothing, and places for strangers whom gRPC has and of whom no
+// call has succeeded; lobby.h says who gives way. Callers that are known leave those places.
+//
+// Has a thread of its own. Made and destroyed by a control thread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/unique_fd.h"
+
+namespace phub::server {
+
+struct ControlListenerOptions {
+  std::string address = {};         // "host:port"; port 0: a free one
+  std::size_t silent_max = 512;     // connections that have said nothing
+  std::size_t strangers_max = 512;  // connections of which no call has succeeded
+  std::size_t known_max = 4096;     // the others
+  std::chrono::milliseconds first_byte{3000};
+};
+
+struct ControlDoorCounters {
+  std::uint64_t handed_over = 0;  // to gRPC
+  std::uint64_t turned_out = 0;   // whose place another got, or who said nothing in time
+  std::uint64_t shortages = 0;    // times that there was no descriptor for another connection
+};
+
+class ControlListener {
+ public:
+  using Serve = std::function<void(UniqueFd socket)>;  // on the listener's thread
+
+  // Listens when it returns; connections wait in the system's queue until start. Errors:
+  // kInvalidArgument, kAlreadyExists (the port is in use), kUnavailable (no such host or address
+  // here), kPermissionDenied; each names the field control_address and the cure.
+  static Result<std::unique_ptr<ControlListener>> create(const ControlListenerOptions& options);
+
+  virtual ~ControlListener() = default;  // stops
+  ControlListener() = default;
+  ControlListener(const ControlListener&) = delete;
+  ControlListener& operator=(const ControlListener&) = delete;
+
+  // Once.
+  virtual void start(Serve serve) = 0;
+  // Nobody is served any more when it returns; know() may still be called, and does nothing.
+  virtual void stop() = 0;
+  // A call from `peer`, in gRPC's words ("ipv4:127.0.0.1:40000"), has succeeded. Any thread.
+  virtual void know(const std::string& peer) = 0;
+  virtual ControlDoorCounters counters() const = 0;  // any thread
+  virtual const std::string& address() const = 0;    // with the port that was picked
+};
+
+}  // namespace phub::server

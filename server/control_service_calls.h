@@ -1,0 +1,41 @@
+// Runs the calls of people and tools on threads that are counted by who calls.
+//
+// Owned by the services; gRPC's threads call it.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+
+#include "server/control_service_gate.h"
+#include "server/control_service_threads.h"
+
+namespace phub::server {
+
+class Calls {
+ public:
+  // Both outlive the calls.
+  Calls(const Gate& gate, CallThreads& threads) : gate_(gate), threads_(threads) {}
+
+  // The call is answered with what `method` of `service` returns, which may block.
+  template <typename Service, typename Request, typename Reply>
+  grpc::ServerUnaryReactor* run(grpc::CallbackServerContext* context, Service& service,
+                                grpc::Status (Service::*method)(grpc::ServerContextBase*,
+                                                                const Request*, Reply*),
+                                const Request* request, Reply* reply) const {
+    auto* const reactor = context->DefaultReactor();
+    start(*context, *reactor, [context, reactor, &service, method, request, reply] {
+      reactor->Finish((service.*method)(context, request, reply));
+    });
+    return reactor;
+  }
+
+ private:
+  void start(grpc::CallbackServerContext& context, grpc::ServerUnaryReactor& reactor,
+             std::function<void()> call) const;
+
+  const Gate& gate_;
+  CallThreads& threads_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,42 @@
+// A socket that somebody else owns now: whether it is still open, and how to end it.
+//
+// Its number may be another file's by the time that we ask, so it is known by its inode, and what
+// is done to it is done through a duplicate that was checked. A duplicate kept for the socket's
+// life would double the descriptors, and keep it in its owner's epoll set after a close.
+//
+// A value; any thread.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "common/base/unique_fd.h"
+
+namespace phub::server {
+
+class HandedSocket {
+ public:
+  // REQUIRES: the socket is open and still the caller's.
+  explicit HandedSocket(int fd) : fd_(fd), inode_(inode_of(fd)) {}
+
+  bool is_open() const { return inode_of(fd_) == inode_; }
+
+  // Its owner then reads the end of the stream.
+  void end() const {
+    const UniqueFd same(::fcntl(fd_, F_DUPFD_CLOEXEC, 0));
+    if (same && inode_of(same.get()) == inode_) ::shutdown(same.get(), SHUT_RDWR);
+  }
+
+ private:
+  static ino_t inode_of(int fd) {
+    struct stat found {};
+    const bool is_socket = ::fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode);
+    return is_socket ? found.st_ino : 0;
+  }
+
+  int fd_;
+  ino_t inode_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,125 @@
+// Jobs, their ids, and the audit log.
+#include <algorithm>
+
+#include "server/state/store.h"
+#include "server/state/values.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::int64_t kAuditsInMemoryMax = 1000;
+constexpr std::int64_t kAuditsMax = 100'000;  // of each kind
+
+}  // namespace
+
+Result<std::vector<StoredJob>> Store::take_jobs() {
+  PHUB_RETURN_IF_ERROR(change(
+      Need::kUrgent, [&] { return database_->execute("UPDATE jobs SET epoch = epoch + 1"); }));
+  const std::lock_guard lock(mutex_);
+  Statement query = database_->prepare(
+      "SELECT j.id, j.epoch, j.tenant, t.name, j.spec, j.nonce_hash, j.snapshot "
+      "FROM jobs j JOIN tenants t ON t.id = j.tenant");
+  std::vector<StoredJob> jobs;
+  while (true) {
+    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
+    if (!has_row) return jobs;
+    const std::vector<std::uint8_t> spec = query.bytes(4);
+    jobs.push_back({.id = whole(query.integer(0)),
+                    .epoch = static_cast<std::uint32_t>(query.integer(1)),
+                    .tenant_id = static_cast<std::uint32_t>(query.integer(2)),
+                    .tenant = query.text(3),
+                    .spec = {spec.begin(), spec.end()},
+                    .nonce_hash = digest_from(query.bytes(5)),
+                    .snapshot = query.text(6)});
+  }
+}
+
+Status Store::add_job(const StoredJob& job) {
+  return change(Need::kOrdinary, [&] {
+    Statement insert = database_->prepare(
+        "INSERT INTO jobs (id, epoch, tenant, spec, nonce_hash, snapshot) "
+        "VALUES (?, ?, ?, ?, ?, ?)");
+    insert.bind(1, stored(job.id)).bind(2, std::int64_t{job.epoch});
+    insert.bind(3, std::int64_t{job.tenant_id});
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(job.spec.data());
+    insert.bind(4, std::span(bytes, job.spec.size())).bind_null(5);
+    if (job.nonce_hash) insert.bind(5, *job.nonce_hash);
+    return insert.bind(6, job.snapshot).run();
+  });
+}
+
+Status Store::remove_job(std::uint64_t id) {
+  return change(Need::kUrgent, [&] {
+    return database_->prepare("DELETE FROM jobs WHERE id = ?").bind(1, stored(id)).run();
+  });
+}
+
+Result<std::uint64_t> Store::reserve_job_ids(std::uint64_t count) {
+  std::uint64_t first = 0;
+  const Status taken = change(Need::kOrdinary, [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(first, take_ids("next_job_id", count));
+    return {};
+  });
+  if (!taken.ok()) return taken;
+  return first;
+}
+
+Status Store::count_audits() {
+  Statement query = database_->prepare(
+      "SELECT coalesce(sum(by_admin), 0), count(*), coalesce(max(id), 0) FROM audit");
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool has_row, query.step());
+  audits_ = {query.integer(1) - query.integer(0), query.integer(0)};
+  last_audit_ = query.integer(2);
+  return {};
+}
+
+Status Store::add_audit(const AuditRecord& record) {
+  const std::size_t kind = record.by_admin ? 1 : 0;
+  const std::int64_t kept = is_in_memory() ? kAuditsInMemoryMax : kAuditsMax;
+  const auto add = [&]() -> Status {
+    PHUB_RETURN_IF_ERROR(database_
+                             ->prepare("INSERT INTO audit (id, time_ms, by_admin, principal, "
+                                       "action, object, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)")
+                             .bind(1, last_audit_ + 1)
+                             .bind(2, record.unix_ms)
+                             .bind(3, std::int64_t{record.by_admin})
+                             .bind(4, record.principal)
+                             .bind(5, record.action)
+                             .bind(6, record.object)
+                             .bind(7, record.outcome)
+                             .run());
+    if (audits_[kind] < kept) return {};
+    return database_
+        ->prepare("DELETE FROM audit WHERE id = (SELECT min(id) FROM audit WHERE by_admin = ?)")
+        .bind(1, std::int64_t{record.by_admin})
+        .run();
+  };
+  const std::lock_guard lock(mutex_);
+  PHUB_RETURN_IF_ERROR(change_locked(Need::kOrdinary, add));
+  ++last_audit_;
+  audits_[kind] = std::min(audits_[kind] + 1, kept);
+  return {};
+}
+
+Result<std::vector<AuditRecord>> Store::last_audits(std::uint32_t count) {
+  const std::lock_guard lock(mutex_);
+  Statement query = database_->prepare(
+      "SELECT time_ms, principal, action, object, outcome, by_admin FROM audit "
+      "ORDER BY id DESC LIMIT ?");
+  query.bind(1, std::int64_t{count});
+  std::vector<AuditRecord> records;
+  while (true) {
+    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
+    if (!has_row) break;
+    records.push_back({.unix_ms = query.integer(0),
+                       .principal = query.text(1),
+                       .action = query.text(2),
+                       .object = query.text(3),
+                       .outcome = query.text(4),
+                       .by_admin = query.integer(5) != 0});
+  }
+  std::reverse(records.begin(), records.end());
+  return records;
+}
+
+}  // namespace phub::server

@@ -1,0 +1,177 @@
+// Joins in several messages, and joins that are refused before the first is read.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/control.grpc.pb.h"
+#include "server/call_rates.h"
+#include "server/key_allowance.h"
+#include "tests/support/async_calls.h"
+#include "tests/support/control_plane.h"
+#include "worker/client/rendezvous.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+using client::JobDescription;
+using client::Rendezvous;
+
+constexpr std::chrono::milliseconds kLong{60'000};
+
+JobDescription job_of(std::size_t keys) {
+  JobDescription job{.name = "demo", .workers = 2};
+  for (std::size_t i = 0; i < keys; ++i) {
+    job.keys.push_back(
+        {.name = fmt::format("a.layer.with.a.long.name.{:06}", i), .elements = i + 1});
+  }
+  return job;
+}
+
+// A worker with a token or a nonce.
+Result<client::JoinInfo> join(SecuredControlPlane& plane, const std::string& file,
+                              const std::string& proof, const JobDescription& job) {
+  plane.folder.write(file, proof + "\n");
+  ClientSecurity security;
+  (file == "nonce" ? security.nonce_file : security.token_file) = plane.folder.path / file;
+  return Rendezvous::create(plane.service->address(), security).value()->join(job, kLong);
+}
+
+TEST_CASE("keys that fill many messages arrive in order, at each worker's join") {
+  SecuredControlPlane plane;
+  const std::string token = plane.token_of("red");
+  const JobDescription job = job_of(20'000);
+  REQUIRE(join(plane, "token", token, job));
+  const auto view = plane.table->inspect({"red", "demo"}, 0).value();
+  REQUIRE(view.spec->keys.size() == job.keys.size());
+  for (std::size_t i = 0; i < job.keys.size(); ++i) {
+    REQUIRE(view.spec->keys[i].name == job.keys[i].name);
+    REQUIRE(view.spec->keys[i].elements == job.keys[i].elements);
+  }
+  JobDescription other = job;
+  other.keys.back().elements += 1;
+  CHECK_THAT(join(plane, "token", token, other).error().message(),
+             Contains("keys[19999]") && Contains("elements is 20000"));
+  CHECK(join(plane, "token", token, job));
+}
+
+TEST_CASE("a join that breaks off between two messages makes no job") {
+  SecuredControlPlane plane;
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + plane.token_of("red"));
+  control::JoinRequest part;
+  part.set_host("here");
+  part.set_more(true);
+  part.mutable_spec()->set_name("demo");
+  part.mutable_spec()->set_workers(1);
+  part.mutable_spec()->add_keys()->set_name("a");
+  part.mutable_spec()->mutable_keys(0)->set_elements(1);
+  control::JoinReply reply;
+  const auto parts = stub->Join(&context, &reply);
+  REQUIRE(parts->Write(part));
+  REQUIRE(parts->WritesDone());
+  CHECK(parts->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(plane.table->list().empty());
+}
+
+TEST_CASE("a ticket in the metadata joins its job, a wrong one nothing") {
+  SecuredControlPlane plane;
+  REQUIRE(plane.tenancy->directory.create("red", {}));
+  server::JobSpec spec;
+  spec.name = "demo";
+  spec.workers = 2;
+  const std::uint64_t id =
+      plane.table->create(spec, "red", server::digest_of("a secret word")).value();
+  for (const std::string& wrong :
+       {fmt::format("{}:another word", id), fmt::format("{}:", id + 1), std::string("0:")}) {
+    const auto refused = join(plane, "nonce", wrong, job_of(3));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code() == Code::kUnauthenticated);
+  }
+  const auto joined = join(plane, "nonce", fmt::format("{}:a secret word", id), job_of(3));
+  REQUIRE(joined);
+  CHECK(joined->job_id == id);
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  for (const char* const odd :
+       {"Ticket", "Ticket ", "Ticket x:y", "Ticket 99999999999999999999:y"}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", odd);
+    control::JoinReply reply;
+    CHECK(stub->Join(&context, &reply)->Finish().error_code() == grpc::StatusCode::UNAUTHENTICATED);
+  }
+}
+
+TEST_CASE("a tenant's keys are bounded together and given back with their jobs") {
+  server::KeyAllowance allowance(100);
+  {
+    server::KeyAllowance::Share first;
+    CHECK(allowance.take("red", 60, first).ok());
+    CHECK(allowance.take("red", 40, first).ok());
+    server::KeyAllowance::Share second;
+    const Status refused = allowance.take("red", 1, second);
+    CHECK(refused.code() == Code::kResourceExhausted);
+    CHECK_THAT(refused.message(), Contains("tenant \"red\""));
+    server::KeyAllowance::Share blue;
+    CHECK(allowance.take("blue", 100, blue).ok());
+    const server::KeyAllowance::Share moved = std::move(first);
+    CHECK_FALSE(allowance.take("red", 1, second).ok());
+  }
+  server::KeyAllowance::Share again;
+  CHECK(allowance.take("red", 100, again).ok());
+}
+
+TEST_CASE("an ended job of many keys takes nothing of its tenant's allowance") {
+  SecuredControlPlane plane;
+  const std::string token = plane.token_of("red");
+  REQUIRE(join(plane, "token", token, job_of(5000)));
+  REQUIRE(plane.table->close({"red", "demo"}).ok());
+  CHECK(plane.table->inspect({"red", "demo"}, 0)->spec->keys.empty());
+  CHECK(plane.table->inspect({"red", "demo"}, 0)->spec->name == "demo");
+}
+
+TEST_CASE("a tenant that floods the server is refused with figures, and nobody else") {
+  SecuredControlPlane plane;
+  const std::string red = "Bearer " + plane.token_of("red");
+  const std::string blue = "Bearer " + plane.token_of("blue");
+  const auto stub = control::Admin::NewStub(plane.channel());
+  Calls<control::Admin::Stub, control::ListJobsRequest, control::ListJobsReply> calls(
+      &control::Admin::Stub::AsyncListJobs);
+  for (int i = 0; i < 6000; ++i) calls.send(*stub, {}, red);
+  std::size_t refused = 0;
+  while (calls.left() > 0) {
+    const grpc::Status status = calls.wait_for_one();
+    if (status.ok()) continue;
+    ++refused;
+    REQUIRE(status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+    const bool is_queued = status.error_message().find("32 calls of tenant \"red\"") == 0;
+    const bool is_rated = status.error_message().find("may make 50 a second") != std::string::npos;
+    INFO(status.error_message());
+    REQUIRE((is_queued || is_rated));
+  }
+  CHECK(refused > 0);
+  calls.send(*stub, {}, blue);
+  CHECK(calls.wait_for_one().ok());
+}
+
+TEST_CASE("a tenant's calls are limited by a rate, other tenants' by their own") {
+  using Clock = server::TokenBucket::Clock;
+  server::CallRates rates(10, 3);
+  Clock::time_point now = Clock::now();
+  for (int i = 0; i < 3; ++i) CHECK(rates.admit("red", now).ok());
+  const Status refused = rates.admit("red", now);
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(),
+             Contains("\"red\" has made 3 calls") && Contains("may make 10 a second"));
+  CHECK(rates.admit("blue", now).ok());
+  now += std::chrono::milliseconds(101);
+  CHECK(rates.admit("red", now).ok());
+  CHECK_FALSE(rates.admit("red", now).ok());
+}
+
+}  // namespace
+}  // namespace phub::testing

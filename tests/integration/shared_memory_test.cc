@@ -1,0 +1,231 @@
+// What local workers share with a data plane: no more than the plan says, mapped once, and unmapped
+// by nobody who is in a hurry. Memory of other servers' chunks takes no addresses here.
+#include <sys/mman.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "common/landing.h"
+#include "server/data_plane.h"
+#include "worker/client/data_connection.h"
+#include "worker/client/exchange.h"
+
+namespace phub {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::uint32_t kCores = 3;
+
+class Members final : public server::Membership {
+ public:
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{};
+  }
+  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
+  void on_lost(std::uint64_t, std::uint32_t, std::string_view reason) override {
+    const std::lock_guard lock(mutex_);
+    reasons_ += std::string(reason) + "; ";
+  }
+  std::string reasons() {
+    const std::lock_guard lock(mutex_);
+    return reasons_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string reasons_;
+};
+
+struct Plane {
+  Members members;
+  std::unique_ptr<server::DataPlane> plane;
+  std::shared_ptr<const Plan> plan;
+
+  Plane() {
+    server::DataPlaneOptions options;
+    options.cores = kCores;
+    options.allow_oversubscription = true;
+    options.verbs = server::OfferVerbs::kNo;
+    plane = std::move(*server::DataPlane::create(options, members));
+    plan = std::make_shared<const Plan>(
+        std::move(*make_plan({.key_elements = {300'000}, .cores_per_server = {kCores}})));
+  }
+  void create(std::uint64_t job, std::uint32_t workers) const {
+    server::JobShape shape;
+    shape.job_id = job;
+    shape.workers = workers;
+    shape.weight_decay = {0};
+    shape.plan = plan;
+    const Status created = plane->create_job(shape);
+    INFO(created.message());
+    REQUIRE(created.ok());
+  }
+};
+
+// A local worker that shares what it likes.
+struct Worker {
+  client::JoinInfo joined;
+  std::shared_ptr<const Plan> plan;
+  std::unique_ptr<SharedMemory> memory;
+  std::unique_ptr<client::Exchange> exchange;
+
+  Worker(const Plane& plane, std::uint64_t job, std::uint32_t index) : plan(plane.plan) {
+    joined.job_id = job;
+    joined.epoch = 1;
+    joined.worker_index = index;
+    joined.shm_socket = plane.plane->shm_socket();
+    exchange = std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0));
+  }
+  std::size_t planned_bytes() const { return shared_memory_bytes(*plan, sizeof(float)); }
+  void share(std::size_t bytes, const std::string& name = "phub-shared") {
+    memory = std::move(*SharedMemory::create(name, bytes));
+    REQUIRE(memory->commit().ok());
+  }
+  Status connect(std::uint32_t core) {
+    const client::DataTarget target{
+        .joined = &joined, .core = core, .timeout = std::chrono::seconds(60)};
+    const auto chunks = static_cast<std::uint32_t>(plan->core_chunks[0][core].size());
+    auto connection = client::open_shm(target, *memory, transport::channel_capacity(chunks));
+    if (!connection) return connection.error();
+    return exchange->connect_shm(0, core, 1, std::move(*connection));
+  }
+  bool round() {
+    exchange->use_memory(
+        {memory->data(), memory->data() + planned_bytes() - plan->arena_elements * 4, nullptr});
+    exchange->start(0);
+    while (!exchange->idle() && !exchange->loss()) {
+      if (!exchange->run_once()) std::this_thread::yield();
+    }
+    return exchange->idle();
+  }
+};
+
+// How often memory of this name is mapped in this process, which is server and worker.
+std::size_t mappings_of(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:" + name + " ") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+std::uint64_t address_space_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmSize:")) return std::stoull(line.substr(7)) >> 10U;
+  }
+  return 0;
+}
+
+template <typename Condition>
+bool until(Condition condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a worker that shares more or less than the plan is refused by name, and no other") {
+  Plane plane;
+  plane.create(1, 2);
+  plane.create(2, 1);
+  for (const std::ptrdiff_t beside : {-4096, 4096, 1 << 30}) {
+    Worker worker(plane, 1, 0);
+    // Sparse where it is large: what is not the plan's size is refused before it is looked at.
+    worker.memory = std::move(*SharedMemory::create(
+        "phub-shared", worker.planned_bytes() + static_cast<std::size_t>(beside)));
+    CHECK_FALSE(worker.connect(0).ok());
+  }
+  CHECK_THAT(plane.members.reasons(), Contains("bytes, the plan has"));
+  Worker honest(plane, 2, 0);
+  honest.share(honest.planned_bytes());
+  for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(honest.connect(core).ok());
+  CHECK(honest.round());
+}
+
+TEST_CASE("memory with holes, and another memory for another core, are refused") {
+  Plane plane;
+  plane.create(1, 2);
+  Worker sparse(plane, 1, 0);
+  sparse.memory = std::move(*SharedMemory::create("phub-shared", sparse.planned_bytes()));
+  REQUIRE(sparse.memory->share_read_only());
+  CHECK_FALSE(sparse.connect(0).ok());
+  CHECK_THAT(plane.members.reasons(), Contains("must fill it"));
+  Worker worker(plane, 1, 1);
+  worker.share(worker.planned_bytes());
+  REQUIRE(worker.connect(0).ok());
+  const auto first = std::move(worker.memory);
+  worker.share(worker.planned_bytes());
+  CHECK_FALSE(worker.connect(1).ok());
+  CHECK_THAT(plane.members.reasons(), Contains("another memory"));
+}
+
+TEST_CASE("a worker's memory is mapped once, and unmapped by who removes the job") {
+  Plane plane;
+  plane.create(1, 1);
+  const std::string name = "phub-once";
+  {
+    Worker worker(plane, 1, 0);
+    worker.share(worker.planned_bytes(), name);
+    for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(worker.connect(core).ok());
+    CHECK(mappings_of(name) == 2);  // the worker's and the server's
+    CHECK(worker.round());
+  }
+  // The worker is gone, all of its connections are lost, and the cores have let go of it.
+  REQUIRE(until([&] {
+    std::uint32_t connections = 0;
+    for (const auto& core : plane.plane->core_counters()) connections += core.connections;
+    return connections == 0;
+  }));
+  CHECK(mappings_of(name) == 1);
+  plane.plane->remove_job(1);
+  CHECK(mappings_of(name) == 0);
+}
+
+TEST_CASE("chunks that lie on another server take no addresses here") {
+  Plane plane;
+  const std::uint64_t before = address_space_mib();
+  server::JobShape shape;
+  shape.job_id = 1;
+  shape.rule = RuleKind::kMomentum;
+  shape.weight_decay = {0, 0};
+  // All of a terabyte goes to the second server, as the cores of the first one are said to be full.
+  PlanInput input{.key_elements = {std::uint64_t{1} << 38},
+                  .chunk_bytes = kMaxChunkBytes,
+                  .cores_per_server = {kCores, 1},
+                  .core_load_bytes = {1ULL << 50, 1ULL << 50, 1ULL << 50, 0}};
+  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  REQUIRE(shape.plan->core_chunks[1][0].size() == shape.plan->chunks.size());
+  REQUIRE(plane.plane->create_job(shape).ok());
+  CHECK(address_space_mib() < before + 1024);
+  REQUIRE(plane.plane->job_counters(1));
+  CHECK(plane.plane->job_counters(1)->memory_bytes < 64U << 20U);
+  plane.plane->remove_job(1);
+}
+
+TEST_CASE("parameters count as they come into memory, chunk by chunk") {
+  Plane plane;
+  plane.create(1, 1);
+  const std::uint64_t empty = plane.plane->job_counters(1)->memory_bytes;
+  Worker worker(plane, 1, 0);
+  worker.share(worker.planned_bytes());
+  for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(worker.connect(core).ok());
+  REQUIRE(worker.round());
+  const std::uint64_t used = plane.plane->job_counters(1)->memory_bytes;
+  CHECK(used - empty == 300'000 * sizeof(float));
+  REQUIRE(worker.round());
+  CHECK(plane.plane->job_counters(1)->memory_bytes == used);
+}
+
+}  // namespace phub

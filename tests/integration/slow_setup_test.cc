@@ -1,0 +1,117 @@
+// A connection that takes long to set up, since a device pins its memory, keeps nobody else
+// waiting: neither other jobs' workers nor who asks for counters.
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "server/data_plane.h"
+#include "tests/support/fake_verbs.h"
+#include "worker/client/data_connection.h"
+#include "worker/client/verbs_ports.h"
+
+namespace phub {
+namespace {
+
+constexpr std::uint64_t kSlowJob = 1;
+constexpr std::uint64_t kOtherJob = 2;
+
+class AnyMember final : public server::Membership {
+ public:
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{};
+  }
+  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
+  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
+};
+
+client::JoinInfo join(const server::DataPlane& plane, std::uint64_t job, std::uint32_t worker) {
+  client::JoinInfo joined;
+  joined.job_id = job;
+  joined.epoch = 1;
+  joined.worker_index = worker;
+  joined.host = "127.0.0.1";
+  joined.tcp_port = plane.tcp_port();
+  for (const server::CorePort& port : plane.verbs_ports()) {
+    joined.rdma.push_back({port.device, port.link_layer, port.gid});
+  }
+  return joined;
+}
+
+client::DataTarget target_of(const client::JoinInfo& joined) {
+  return {.joined = &joined, .timeout = std::chrono::seconds(60)};
+}
+
+}  // namespace
+
+TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are looked at") {
+  fake_verbs::reset();
+  {
+    AnyMember membership;
+    server::DataPlaneOptions options;
+    options.cores = 1;
+    const auto plane = std::move(*server::DataPlane::create(options, membership));
+    const auto plan = std::make_shared<const Plan>(
+        std::move(*make_plan({.key_elements = {100'000}, .cores_per_server = {1}})));
+    const auto shape_of = [&](std::uint64_t job) {
+      server::JobShape shape;
+      shape.job_id = job;
+      shape.workers = 8;
+      shape.weight_decay = {0};
+      shape.plan = plan;
+      return shape;
+    };
+    REQUIRE(plane->create_job(shape_of(kSlowJob)).ok());
+
+    // All of a job's workers come over verbs; the first registration at the server stays.
+    std::promise<void> pinned;
+    const std::shared_future<void> is_pinned = pinned.get_future().share();
+    std::promise<void> began;
+    std::once_flag once;
+    std::vector<std::thread> workers;
+    std::atomic<int> welcomed{0};
+    std::vector<std::unique_ptr<SharedMemory>> memories;
+    const auto ports = std::move(*client::VerbsPorts::create({}, std::nullopt));
+    const client::JoinInfo first = join(*plane, kSlowJob, 0);
+    const auto device = *ports->towards(first.rdma[0], 0);
+    const auto memory = std::move(*SharedMemory::create("slow", 1 << 20));
+    const auto parts =
+        *ports->memory_on(device, {memory->data(), memory->size()}, {memory->data(), 4096});
+    fake_verbs::behaviour().on_register = [&] {
+      std::call_once(once, [&] { began.set_value(); });
+      is_pinned.wait();
+    };
+    struct NoPlace final : transport::Placement, transport::Layout {
+      std::byte* place(transport::PeerId, std::uint32_t, std::uint32_t) override { return nullptr; }
+      void abandon(transport::PeerId, std::byte*) override {}
+      std::uint64_t offset(transport::PeerId, std::uint32_t) const override { return 0; }
+    } nowhere;
+    const auto endpoint = std::move(*transport::VerbsEndpoint::create(device, 8, nowhere, nowhere));
+    for (std::uint32_t index = 0; index < 8; ++index) {
+      workers.emplace_back([&, index] {
+        const client::JoinInfo joined = join(*plane, kSlowJob, index);
+        auto connection = endpoint->prepare(parts, 16);
+        if (connection && client::open_verbs(target_of(joined), *connection).ok()) ++welcomed;
+      });
+    }
+    began.get_future().wait();
+
+    CHECK(plane->create_job(shape_of(kOtherJob)).ok());
+    const client::JoinInfo other = join(*plane, kOtherJob, 0);
+    CHECK(client::open_tcp(target_of(other)));
+    CHECK(plane->job_counters(kSlowJob));
+    CHECK(plane->job_counters(kOtherJob));
+    CHECK(plane->core_counters().size() == 1);
+    plane->remove_job(kOtherJob);
+    CHECK(welcomed == 0);
+
+    pinned.set_value();
+    for (std::thread& worker : workers) worker.join();
+    CHECK(welcomed == 8);
+    plane->remove_job(kSlowJob);
+    fake_verbs::behaviour().on_register = nullptr;
+  }
+  fake_verbs::reset();
+}
+
+}  // namespace phub

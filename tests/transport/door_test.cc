@@ -1,0 +1,280 @@
+// Strangers at the door of the data plane: those who say nothing, those who bring descriptors, and
+// more of them than there are places or descriptors.
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/transport/descriptors.h"
+#include "server/acceptor.h"
+
+namespace phub::server {
+namespace {
+
+using namespace std::chrono_literals;
+using transport::Challenge;
+using transport::Hello;
+using transport::Kind;
+using transport::Proof;
+using transport::Verdict;
+using transport::VerdictCode;
+
+constexpr std::chrono::milliseconds kHang = 60s;
+constexpr Secret kSecret = {1, 2, 3};
+
+// Knows one secret, and has no room.
+struct FullHouse final : Admission {
+  std::optional<IssuedSecret> secret_of(const Hello& /*hello*/) override {
+    return IssuedSecret{.secret = kSecret};
+  }
+  Result<Admitted> admit(Candidate candidate) override {
+    descriptors = candidate.descriptors.size();
+    return Status(Code::kResourceExhausted, "full");
+  }
+  std::atomic<std::size_t> descriptors{0};
+};
+
+struct Rig {
+  boost::asio::io_context context{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{
+      context.get_executor()};
+  FullHouse house;
+  std::unique_ptr<Acceptor> acceptor;
+  std::string shm_socket = "phub-door-test-" + std::to_string(::getpid());
+  std::thread thread;
+
+  explicit Rig(AcceptorOptions options = {}) {
+    options.tcp_address = "127.0.0.1:0";
+    options.shm_socket = shm_socket;
+    acceptor = std::move(*Acceptor::create(options, context, house));
+    thread = std::thread([this] { context.run(); });
+  }
+  ~Rig() {
+    context.stop();
+    thread.join();
+  }
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  UniqueFd reach(Kind kind) const {
+    if (kind == Kind::kShm) return std::move(*transport::connect_abstract(shm_socket, kHang));
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    transport::set_timeout(socket.get(), kHang);
+    REQUIRE(try_reach(socket));
+    return socket;
+  }
+  bool try_reach(const UniqueFd& socket) const {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(acceptor->tcp_port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+           0;
+  }
+  bool has_counted(Drop cause, std::uint64_t count) const {
+    const auto end = std::chrono::steady_clock::now() + kHang;
+    while (acceptor->drops().value(cause) < count && std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    return acceptor->drops().value(cause) == count;
+  }
+};
+
+// Nobody is late in these tests but where it is what they are about.
+AcceptorOptions patient(std::chrono::milliseconds first_word = 10min) {
+  AcceptorOptions options;
+  options.first_word = first_word;
+  options.deadline = 10min;
+  options.places = 8;
+  return options;
+}
+
+template <typename Message>
+Status send(const UniqueFd& socket, const Message& message, std::span<const int> descriptors = {}) {
+  return transport::send_with_descriptors(socket.get(), std::as_bytes(std::span(&message, 1)),
+                                          descriptors);
+}
+
+template <typename Message>
+std::optional<Message> receive(const UniqueFd& socket) {
+  Message message;
+  const ssize_t got = ::recv(socket.get(), &message, sizeof(message), MSG_WAITALL);
+  return got == sizeof(message) ? std::optional(message) : std::nullopt;
+}
+
+Hello hello_of(Kind kind) {
+  Hello hello;
+  hello.kind = kind;
+  hello.nonce = transport::random_nonce();
+  return hello;
+}
+
+// A handshake up to its verdict.
+std::optional<VerdictCode> knock(const UniqueFd& socket, Kind kind,
+                                 std::span<const int> descriptors = {}) {
+  const Hello hello = hello_of(kind);
+  if (!send(socket, hello).ok()) return std::nullopt;
+  const auto challenge = receive<Challenge>(socket);
+  if (!challenge) return std::nullopt;
+  const Proof proof{transport::proof_of(transport::Role::kWorker, kSecret, hello, *challenge)};
+  if (!send(socket, proof, descriptors).ok()) return std::nullopt;
+  const auto verdict = receive<Verdict>(socket);
+  return verdict ? std::optional(verdict->code) : std::nullopt;
+}
+
+// Descriptors to send along, of which the test learns when nobody has any of them any more.
+class Tracked {
+ public:
+  explicit Tracked(std::size_t count) {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    read_end_.reset(ends[0]);
+    write_end_.reset(ends[1]);
+    fds_.assign(count, write_end_.get());
+  }
+  std::span<const int> fds() const { return fds_; }
+  bool are_all_closed() {
+    write_end_.reset();
+    pollfd end{.fd = read_end_.get(), .events = 0, .revents = 0};
+    return ::poll(&end, 1, static_cast<int>(kHang.count())) == 1 && (end.revents & POLLHUP) != 0;
+  }
+
+ private:
+  UniqueFd read_end_;
+  UniqueFd write_end_;
+  std::vector<int> fds_;
+};
+
+}  // namespace
+
+TEST_CASE("descriptors that come with a hello are closed at once, and end the handshake") {
+  const Rig rig(patient());
+  const UniqueFd stranger = rig.reach(Kind::kShm);
+  Tracked sent(4);
+  Hello hello = hello_of(Kind::kShm);
+  // Half of it: the server waits for more, and keeps nothing meanwhile.
+  const auto half = std::as_bytes(std::span(&hello, 1)).first(sizeof(hello) / 2);
+  REQUIRE(transport::send_with_descriptors(stranger.get(), half, sent.fds()).ok());
+  CHECK(sent.are_all_closed());
+  CHECK(rig.has_counted(Drop::kBadHello, 1));
+}
+
+TEST_CASE("a proof brings two descriptors, and no third") {
+  const Rig rig(patient());
+  const Tracked two(2);
+  CHECK(knock(rig.reach(Kind::kShm), Kind::kShm, two.fds()) == VerdictCode::kFull);
+  CHECK(rig.house.descriptors == 2);
+  Tracked three(3);
+  CHECK_FALSE(knock(rig.reach(Kind::kShm), Kind::kShm, three.fds()));
+  CHECK(three.are_all_closed());
+  CHECK(rig.has_counted(Drop::kBadHello, 1));
+}
+
+TEST_CASE("who says nothing keeps no worker out, the oldest gives way") {
+  const Rig rig(patient());
+  std::vector<UniqueFd> silent;
+  for (const Kind kind : {Kind::kTcp, Kind::kShm}) {
+    for (int i = 0; i < 300; ++i) silent.push_back(rig.reach(kind));
+  }
+  for (const Kind kind : {Kind::kTcp, Kind::kShm}) {
+    CHECK(knock(rig.reach(kind), kind) == VerdictCode::kFull);
+  }
+  // Six of eight places are one address's share; the two that knocked took one more each.
+  CHECK(rig.has_counted(Drop::kTurnedOut, std::uint64_t{2} * (300 + 1 - 6)));
+}
+
+TEST_CASE("strangers at the data port leave shm's places alone") {
+  const Rig rig(patient());
+  const UniqueFd first = rig.reach(Kind::kShm);
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(rig.reach(Kind::kTcp));
+  CHECK(knock(first, Kind::kShm) == VerdictCode::kFull);
+}
+
+TEST_CASE("who has not said a word in time is let go, who has may take longer") {
+  const Rig rig(patient(50ms));
+  const UniqueFd silent = rig.reach(Kind::kTcp);
+  const UniqueFd slow = rig.reach(Kind::kTcp);
+  const Hello hello = hello_of(Kind::kTcp);
+  REQUIRE(::send(slow.get(), &hello, 1, MSG_NOSIGNAL) == 1);
+  char byte = 0;
+  CHECK(::recv(silent.get(), &byte, 1, 0) == 0);
+  if (rig.acceptor->drops().value(Drop::kHandshakeTimeout) == 1) {  // it spoke in time
+    const auto rest = std::as_bytes(std::span(&hello, 1)).subspan(1);
+    REQUIRE(transport::send_with_descriptors(slow.get(), rest, {}).ok());
+    CHECK(receive<Challenge>(slow));
+  }
+}
+
+TEST_CASE("a door without descriptors opens again when there are some") {
+  const Rig rig(patient());
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 3; ++i) strangers.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few{.rlim_cur = 128, .rlim_max = before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  std::vector<UniqueFd> taken;
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.emplace_back(fd);
+  for (const UniqueFd& stranger : strangers) {
+    transport::set_timeout(stranger.get(), kHang);
+    CHECK(rig.try_reach(stranger));  // the system's queue has it
+  }
+  const auto end = std::chrono::steady_clock::now() + kHang;
+  while (rig.acceptor->shortages() == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::yield();
+  }
+  CHECK(rig.acceptor->shortages() > 0);
+  taken.clear();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (const UniqueFd& stranger : strangers) {
+    CHECK(knock(stranger, Kind::kTcp) == VerdictCode::kFull);
+  }
+}
+
+namespace {
+
+struct Guest final : Lobby::Guest {
+  void turn_out() override { is_out = true; }
+  bool is_out = false;
+};
+
+}  // namespace
+
+TEST_CASE("a lobby's newcomer takes the oldest place of the address that has most") {
+  Lobby lobby(8);  // an address has six of them at most
+  std::array<Guest, 5> crowd;
+  std::array<Guest, 3> rack;
+  for (Guest& guest : crowd) lobby.enter("a", guest);
+  for (Guest& guest : rack) lobby.enter("b", guest);
+  CHECK(lobby.size() == 8);
+  std::array<Guest, 2> late;
+  lobby.enter("c", late[0]);
+  CHECK(crowd[0].is_out);
+  lobby.leave(crowd[1]);
+  lobby.enter("c", late[1]);
+  CHECK(std::none_of(crowd.begin() + 1, crowd.end(), [](const Guest& g) { return g.is_out; }));
+  CHECK(std::none_of(rack.begin(), rack.end(), [](const Guest& g) { return g.is_out; }));
+  CHECK(lobby.size() == 8);
+}
+
+TEST_CASE("a lobby's address has three quarters at most, and turns out its own beyond them") {
+  Lobby lobby(8);
+  std::array<Guest, 7> crowd;
+  for (Guest& guest : crowd) lobby.enter("a", guest);
+  CHECK(crowd[0].is_out);
+  CHECK_FALSE(crowd[1].is_out);
+  CHECK(lobby.size() == 6);
+}
+
+}  // namespace phub::server

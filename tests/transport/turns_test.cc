@@ -1,0 +1,128 @@
+// Who gets the core when, over tcp: nobody is kept from it by how many others there are, by how
+// little they send at a time, or by what has been held back.
+#include <catch2/catch.hpp>
+
+#include "tests/support/streams_rig.h"
+
+namespace phub::testing {
+namespace {
+
+constexpr std::uint32_t kLarge = 32 * 1024;
+
+}  // namespace
+
+TEST_CASE("every stream that has something is read, however many they are") {
+  struct Crowd {
+    std::uint32_t jobs;
+    std::uint32_t workers;
+  };
+  for (const auto& [jobs, workers] :
+       {Crowd{2, 64}, Crowd{3, 32}, Crowd{4, 32}, Crowd{8, 16}, Crowd{16, 8}}) {
+    INFO(jobs << " jobs of " << workers << " workers");
+    constexpr std::uint32_t kChunks = 16;
+    StreamsRig rig;
+    std::vector<StreamsJob*> all;
+    for (std::uint32_t tenant = 0; tenant < jobs; ++tenant) {
+      all.push_back(&rig.add({.workers = workers, .chunks = kChunks, .tenant = tenant}));
+    }
+    for (StreamsJob* job : all) {
+      for (std::uint32_t worker = 0; worker < workers; ++worker) {
+        for (std::uint32_t slot = 0; slot < kChunks; ++slot) job->push(worker, slot);
+      }
+    }
+    CHECK(rig.run());
+    std::size_t complete = 0;
+    for (StreamsJob* job : all) complete += job->answers(workers - 1);
+    CHECK(complete == std::size_t{jobs} * kChunks);
+  }
+}
+
+TEST_CASE("a worker that sends a byte at a time takes nobody's turn") {
+  constexpr std::uint32_t kChunks = 256;
+  StreamsRig rig;
+  StreamsJob& trickle =
+      rig.add({.workers = 1, .chunks = 1, .chunk_bytes = kMaxChunkBytes, .tenant = 1});
+  StreamsJob& other =
+      rig.add({.workers = 1, .chunks = kChunks, .chunk_bytes = kLarge, .tenant = 2});
+  trickle.push_later(0, 0);
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) other.push_later(0, slot);
+  std::size_t answers = 0;
+  int rounds = 0;
+  for (; answers < kChunks && rounds < 4000; ++rounds) {
+    trickle.pump(0, 1);
+    other.pump(0);
+    rig.core->run_once();
+    answers += other.answers(0);
+  }
+  CHECK(answers == kChunks);
+  // As many at a time as fit into its stream, while the other's byte is read in between.
+  CHECK(rounds < 2000);
+}
+
+TEST_CASE("a worker that is ahead is held back until the slowest has caught up") {
+  constexpr std::uint32_t kChunks = 400;
+  StreamsRig rig;
+  StreamsJob& job = rig.add({.workers = 2, .chunks = kChunks, .chunk_bytes = kLarge});
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
+    job.push_later(0, slot, 1.0F);
+    job.push_later(1, slot, 2.0F);
+  }
+  std::size_t left = 0;
+  for (int rounds = 0; rounds < 1000; ++rounds) {
+    left = job.pump(0);
+    rig.core->run_once();
+  }
+  CHECK(left > kChunks / 2 * std::size_t{kLarge});  // it was not read
+  CHECK(job.shard->buffers_in_use() < kChunks / 2);
+  std::vector<StreamsJob::Answer> answers;
+  for (int rounds = 0; rounds < 100'000 && answers.size() < kChunks; ++rounds) {
+    job.pump(0);
+    job.pump(1);
+    rig.core->run_once();
+    job.take_answers(0);
+    for (const auto& answer : job.take_answers(1)) answers.push_back(answer);
+    CHECK(job.shard->buffers_in_use() < kChunks / 2);
+  }
+  REQUIRE(answers.size() == kChunks);
+  for (const auto& answer : answers) CHECK((answer.is_even && answer.value == 3.0F));
+  CHECK(job.shard->buffers_in_use() == 0);
+}
+
+// The first pushes everything and waits; the other pulls from the last key down, and what it waits
+// for is behind the rest in a stream that is not read.
+TEST_CASE("a worker that is ahead is not held back while the slowest waits for it") {
+  constexpr std::uint32_t kChunks = 400;
+  for (const bool is_beside_another : {false, true}) {
+    StreamsRig rig;
+    StreamsJob& job = rig.add({.workers = 2, .chunks = kChunks, .chunk_bytes = kLarge});
+    StreamsJob& busy = rig.add({.workers = 1, .chunks = 1, .tenant = 1});
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
+    std::uint32_t pulled = 0;
+    bool is_waiting = false;
+    for (int rounds = 0; rounds < 100'000 && pulled < kChunks; ++rounds) {
+      if (!is_waiting) job.push_later(1, kChunks - 1 - pulled);
+      is_waiting = true;
+      job.pump(0);
+      job.pump(1);
+      if (is_beside_another && busy.pump(0) == 0) busy.push_later(0, 0);
+      rig.core->run_once();
+      job.take_answers(0);
+      busy.take_answers(0);
+      for (const auto& answer : job.take_answers(1)) {
+        CHECK(answer.slot == kChunks - 1 - pulled);
+        ++pulled;
+        is_waiting = false;
+      }
+    }
+    CHECK(pulled == kChunks);
+    // Later it is held back again.
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
+    for (int rounds = 0; rounds < 1000; ++rounds) {
+      job.pump(0);
+      rig.core->run_once();
+    }
+    CHECK(job.shard->buffers_in_use() < kChunks / 2);
+  }
+}
+
+}  // namespace phub::testing

@@ -1,0 +1,75 @@
+// What admission counts for a job's tables covers what is allocated for them, and is not far above.
+#include "server/job_footprint.h"
+
+#include <malloc.h>
+
+#include <catch2/catch.hpp>
+
+#include "server/connection.h"
+#include "server/job_memory.h"
+#include "server/shard.h"
+
+namespace phub::server {
+namespace {
+
+JobShape shape_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
+                  RuleKind rule) {
+  JobShape shape;
+  shape.workers = workers;
+  shape.rule = rule;
+  shape.weight_decay = {0.0F};
+  PlanInput input{.key_elements = {elements}, .chunk_bytes = chunk_bytes, .cores_per_server = {1}};
+  input.whole_keys = needs_whole_keys(rule);
+  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  return shape;
+}
+
+// Of the heap, small blocks and large ones.
+std::size_t allocated() {
+  const struct mallinfo2 info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace
+
+TEST_CASE("tables by chunk, by push and by connection are counted") {
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kLars}) {
+    for (const std::uint32_t workers : {1U, 8U, 64U}) {
+      for (const std::uint32_t chunk_bytes : {4096U, 32768U}) {
+        INFO("workers " << workers << ", chunks of " << chunk_bytes << ", " << name_of(rule));
+        const std::size_t before = allocated();
+        const JobShape shape = shape_of(4 << 20, chunk_bytes, workers, rule);
+        const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
+        const auto shard = std::move(*Shard::create(shape, 0, memory));
+        std::vector<std::unique_ptr<Connection>> connections;
+        for (std::uint32_t worker = 0; worker < workers; ++worker) {
+          connections.push_back(std::make_unique<Connection>(shard.get(), worker, false));
+        }
+        const std::size_t used = allocated() - before;
+        CHECK(bytes_of_bookkeeping(shape) >= used);
+        CHECK(bytes_of_bookkeeping(shape) <= 3 * used);
+      }
+    }
+  }
+}
+
+TEST_CASE("small chunks and many workers count as what they cost") {
+  const JobShape few = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
+  const JobShape many = shape_of(64 << 18, 4096, 64, RuleKind::kSum);
+  const std::uint64_t model = std::uint64_t{64} << 20U;
+  CHECK(bytes_needed(few) == model);
+  CHECK(bytes_needed(many) == model);
+  CHECK(bytes_pinned(few, {}) < model + model / 20);
+  CHECK(bytes_pinned(many, {}) > model + model);
+}
+
+TEST_CASE("staging counts where tcp is offered, up to where workers are held back") {
+  const JobShape small = shape_of(1 << 10, 4096, 2, RuleKind::kSum);
+  CHECK(bytes_of_staging(small) == 2 * 4096);
+  const JobShape large = shape_of(64 << 18, 32768, 4, RuleKind::kSum);
+  CHECK(bytes_of_staging(large) == (4U << 20U) + 16 * 32768);
+  CHECK(bytes_pinned(large, {.staging = true}) ==
+        bytes_pinned(large, {}) + bytes_of_staging(large));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,88 @@
+// Work of several tenants on few threads.
+#include "server/work_queue.h"
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+using server::WorkQueue;
+
+// Work that stands still until the test opens the gate.
+class Gate {
+ public:
+  void pass(const std::string& who) {
+    std::unique_lock lock(mutex_);
+    at_gate_.push_back(who);
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return is_open_; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  std::vector<std::string> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::minutes(2), [&] { return at_gate_.size() >= count; });
+    return at_gate_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> at_gate_;
+  bool is_open_ = false;
+};
+
+TEST_CASE("a tenant's work that stands still holds up its own only") {
+  Gate gate;
+  WorkQueue queue("plans", {.threads = 3, .running_of_tenant = 2, .waiting_of_tenant = 9});
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
+  }
+  CHECK(gate.wait_for(2) == std::vector<std::string>{"red", "red"});
+  for (int i = 0; i < 20; ++i) {
+    std::promise<void> done;
+    REQUIRE(queue.post("blue", [&done] { done.set_value(); }).ok());
+    REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+  }
+  CHECK(gate.wait_for(2).size() == 2);
+  gate.open();
+}
+
+TEST_CASE("more than a tenant may queue is refused with the figures") {
+  Gate gate;
+  WorkQueue queue("plans", {.threads = 1, .running_of_tenant = 1, .waiting_of_tenant = 2});
+  for (int i = 0; i < 3; ++i) REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
+  const Status refused = queue.post("red", [] {});
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(),
+             Contains("3 plans of tenant \"red\" are under way, and 3 are allowed"));
+  CHECK(queue.post("blue", [] {}).ok());
+  gate.open();
+}
+
+TEST_CASE("all that was posted is done when the queue is gone, tenants in turn") {
+  std::vector<std::string> order;
+  Gate gate;
+  {
+    WorkQueue queue("plans", {.threads = 1, .running_of_tenant = 1, .waiting_of_tenant = 9});
+    REQUIRE(queue.post("z", [&gate] { gate.pass("z"); }).ok());
+    gate.wait_for(1);
+    for (const char* const tenant : {"a", "a", "b", "b", "c"}) {
+      REQUIRE(queue.post(tenant, [&order, tenant] { order.emplace_back(tenant); }).ok());
+    }
+    gate.open();
+  }
+  CHECK(order == std::vector<std::string>{"a", "b", "c", "a", "b"});
+}
+
+}  // namespace
+}  // namespace phub::testing

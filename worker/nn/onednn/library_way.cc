@@ -1,0 +1,78 @@
+#include "worker/nn/onednn/library_way.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace phub::nn::onednn {
+
+using Memory = dnnl::memory;
+
+bool same_bytes(const Memory::desc& nhwc, const Memory::desc& other) {
+  if (nhwc == other) return true;
+  const auto& layout = other.data.format_desc.blocking;
+  const auto& plain = nhwc.data.format_desc.blocking;
+  const bool one_block = other.data.format_kind == dnnl_blocked && layout.inner_nblks == 1 &&
+                         layout.inner_idxs[0] == 1 && layout.inner_blks[0] == nhwc.data.dims[1];
+  if (!one_block || nhwc.get_size() != other.get_size()) return false;
+  for (const int axis : {0, 2, 3}) {
+    if (layout.strides[axis] != plain.strides[axis]) return false;
+  }
+  return true;
+}
+
+LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments, Room& room,
+                       const Context& context) {
+  PHUB_CHECK(arguments.read.size() + (arguments.written ? 1U : 0U) <= room.copies.size(),
+             "there is room for a copy of each image");
+  Call::Arguments all = {
+      {DNNL_ARG_SCRATCHPAD, room.scratchpad.view(arguments.scratchpad, context.engine)}};
+  for (const Parameter& parameter : arguments.sources) {
+    sources_.emplace_back(parameter.plain, parameter.wanted, context);
+    all.emplace_back(parameter.argument, sources_.back().memory());
+  }
+  for (const Parameter& parameter : arguments.sinks) {
+    sinks_.emplace_back(parameter.plain, parameter.wanted, context);
+    all.emplace_back(parameter.argument, sinks_.back().memory());
+  }
+  std::size_t copy = 0;
+  for (const Image& image : arguments.read) {
+    const Memory memory = wanted(image, room.copies[copy++], context);
+    if (memory.get_data_handle() != image.memory.get_data_handle()) {
+      calls_.push_back(reorder(image.memory, memory));
+    }
+    all.emplace_back(image.argument, memory);
+  }
+  std::optional<Call> back;
+  if (arguments.written) {
+    const Image& image = *arguments.written;
+    const Memory memory = wanted(image, room.copies[copy], context);
+    if (memory.get_data_handle() != image.memory.get_data_handle()) {
+      back = reorder(memory, image.memory);
+    }
+    all.emplace_back(image.argument, memory);
+  }
+  calls_.emplace_back(primitive, all);
+  if (back) calls_.push_back(*back);
+}
+
+Memory LibraryWay::wanted(const Image& image, Scratchpad& copy, const Context& context) {
+  if (!same_bytes(image.memory.get_desc(), image.wanted)) {
+    return copy.view(image.wanted, context.engine);
+  }
+  return Memory(image.wanted, context.engine, image.memory.get_data_handle());
+}
+
+void LibraryWay::bind(std::span<const Binding> bindings) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].bind(bindings[i].parameter);
+  for (std::size_t i = 0; i < sinks_.size(); ++i) sinks_[i].bind(bindings[i].gradient);
+}
+
+Status LibraryWay::run(const Context& context) {
+  for (const ParameterSource& source : sources_) PHUB_RETURN_IF_ERROR(source.refresh(context));
+  for (const Call& call : calls_) PHUB_RETURN_IF_ERROR(call.run(context));
+  for (const GradientSink& sink : sinks_) PHUB_RETURN_IF_ERROR(sink.publish(context));
+  return {};
+}
+
+}  // namespace phub::nn::onednn
