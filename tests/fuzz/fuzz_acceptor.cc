@@ -27,10 +27,10 @@ struct Lists final : Admission {
     if (hello.worker != kMember) return std::nullopt;
     return issued;
   }
-  Result<Admitted> admit(Candidate candidate) override {
+  void admit(Candidate candidate, Done done) override {
     if (!is_proven || candidate.hello.worker != kMember) std::abort();
     is_admitted = true;
-    return Status(Code::kResourceExhausted, "no room");
+    done(Status(Code::kResourceExhausted, "no room"));
   }
 };
 
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!acceptor) std::abort();
   UniqueFd peer;
   if (shm) {
-    peer = std::move(*transport::connect_abstract(name));
+    peer = std::move(*transport::connect_abstract(name, std::chrono::seconds(60)));
   } else {
     peer = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in to = {};

@@ -5,15 +5,15 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phub;  // NOLINT(google-build-using-namespace)
   const fuzz::File input(data, size);
-  const auto file = read_safetensors(input.path());
+  const auto file = SafetensorsReader::open(input.path());
   if (!file) return 0;
-  const auto head = server::head_of(*file);
+  const auto head = server::head_of((*file)->metadata());
   if (!head) {
     if (head.error().message().empty()) std::abort();
     return 0;
   }
   if (head->round == 0 || head->spec.keys.empty()) std::abort();
-  static_cast<void>(server::verify(*file, *head));
+  static_cast<void>(server::verify(**file, *head));
   PlanInput keys{
       .key_elements = {}, .chunk_bytes = head->spec.chunk_bytes, .cores_per_server = {2}};
   std::uint64_t elements = 0;
@@ -24,6 +24,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (elements > size) return 0;
   const auto plan = make_plan(keys);
-  if (plan) static_cast<void>(server::job_copy_from(*file, *head, *plan, 0));
+  if (plan) static_cast<void>(server::job_copy_from(**file, *head, *plan, 0));
   return 0;
 }

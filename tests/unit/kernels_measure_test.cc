@@ -1,6 +1,8 @@
 // Norms and the finite check against their specification, and the trust of rule lars.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/lars.h"
 #include "kernels/reduce.h"
@@ -20,6 +22,23 @@ TEST_CASE("a sum of squares has the bits of the specification on every target, a
       const auto* floats = reinterpret_cast<const float*>(values.data());
       REQUIRE(std::bit_cast<std::uint64_t>(sum_of_squares(floats, elements)) ==
               std::bit_cast<std::uint64_t>(reference::sum_of_squares(floats, elements)));
+    }
+  });
+}
+
+// Of numbers so far apart that each order of adding them rounds another way.
+TEST_CASE("a sum of squares is added in the order of the specification") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(21);
+    for (const std::size_t elements : kLengths) {
+      CAPTURE(target, elements);
+      std::vector<float> values(elements);
+      for (float& value : values) {
+        value = std::ldexp(1.0F + static_cast<float>(random() % 8'388'608) / 8'388'608.0F,
+                           static_cast<int>(random() % 40));
+      }
+      REQUIRE(std::bit_cast<std::uint64_t>(sum_of_squares(values.data(), elements)) ==
+              std::bit_cast<std::uint64_t>(reference::sum_of_squares(values.data(), elements)));
     }
   });
 }

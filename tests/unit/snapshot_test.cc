@@ -134,15 +134,19 @@ TEST_CASE("a byte that flips in the file is found before the snapshot is used") 
   const TemporaryDirectory folder;
   const auto store = store_in(folder.path / "s", 3);
   const Example example;
-  const SnapshotInfo info = std::move(*store->write(example.spec, example.copied));
-  CHECK(store->verify(info.file));
-  const fs::path path = folder.path / "s" / info.file;
-  std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
-  stream.seekp(static_cast<std::streamoff>(info.bytes) - 100'000);
-  stream.put('\x55');
-  stream.close();
-  CHECK_THAT(store->verify(info.file).error().message(), Contains("it is damaged"));
-  CHECK(store->load(info.file, example.plan(), 0).error().code() == Code::kDataLoss);
+  SnapshotInfo info;
+  fs::path path;
+  for (const std::streamoff from_the_end : {100'000, 4, 1}) {  // the last value's, too
+    info = std::move(*store->write(example.spec, example.copied));
+    CHECK(store->verify(info.file));
+    path = folder.path / "s" / info.file;
+    std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(info.bytes) - from_the_end);
+    stream.put('\x55');
+    stream.close();
+    CHECK_THAT(store->verify(info.file).error().message(), Contains("it is damaged"));
+    CHECK(store->load(info.file, example.plan(), 0).error().code() == Code::kDataLoss);
+  }
   fs::resize_file(path, info.bytes - 1);
   CHECK(store->verify(info.file).error().code() == Code::kDataLoss);
 }
