@@ -124,17 +124,21 @@ void JobTable::fail_the_late() {
 void JobTable::tell_journal(Lock& lock) {
   std::vector<std::uint64_t> late;
   std::vector<std::uint64_t> ended = std::exchange(journal_late_, {});
+  std::size_t logged = ended.size();  // the first so many, when they failed before
   while (!ended.empty() || !journal_ends_.empty()) {
     ended.insert(ended.end(), journal_ends_.begin(), journal_ends_.end());
     journal_ends_.clear();
     lock.unlock();
-    for (const std::uint64_t id : ended) {
+    for (std::size_t i = 0; i < ended.size(); ++i) {
+      const std::uint64_t id = ended[i];
       const Status told = options_.journal->ended(id);
       if (told.ok()) continue;
       late.push_back(id);
+      if (i < logged) continue;
       spdlog::error("event=job_not_forgotten id={} reason=\"{}\"", id, told.message());
     }
     ended.clear();
+    logged = 0;
     lock.lock();
     changed_.notify_all();
   }
