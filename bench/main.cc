@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "bench/cli.h"
+#include "common/base/version.h"
 
 namespace {
 
@@ -18,6 +19,7 @@ int run_command_line(int argc, char** argv) {
       "element by element. Exit code: 0; 1 after a wrong sum or a failure; 2 for bad input.",
       "phub-bench");
   app.require_subcommand(1);
+  app.set_version_flag("--version", phub::version_of("phub-bench"));
   app.footer(
       "Start with:\n"
       "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"

@@ -6,10 +6,12 @@
 
 #include <cstdio>
 
+#include "common/base/visible.h"
+
 namespace phub {
 
 int fail(const Status& status, int exit_code) {
-  fmt::print(stderr, "phub-worker: {}\n", status.message());
+  fmt::print(stderr, "phub-worker: {}\n", visible(status.message()));
   return exit_code;
 }
 

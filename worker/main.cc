@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
+#include "common/base/version.h"
 #include "worker/bench_command.h"
 #include "worker/eval_command.h"
 #include "worker/exit_status.h"
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
                "phub-worker");
   app.require_subcommand(1);
+  app.set_version_flag("--version", phub::version_of("phub-worker"));
   app.footer(phub::kTrainExamples);
   phub::TrainArguments train_arguments;
   phub::EvalArguments eval_arguments;

@@ -40,6 +40,8 @@ CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments) {
   add_exchange_options(*train, arguments.run);
   add_compute_options(*train, arguments.run);
   add_training_options(*train, arguments.run);
+  train->add_flag("--check", arguments.check_only,
+                  "Read the configuration and the model, say what is wrong, and end");
   train->add_flag("--verbose", arguments.verbose, "Print progress also if this is not worker 0");
   return train;
 }
@@ -50,6 +52,10 @@ int train_command(const TrainArguments& arguments) {
   set_up_logging(config->log_level());
   auto network = network_of(config->model());
   if (!network) return fail(network.error().with_context("model"), kExitUsage);
+  if (arguments.check_only) {
+    fmt::print("phub-worker: the configuration is good\n");
+    return 0;
+  }
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);

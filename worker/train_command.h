@@ -9,6 +9,7 @@ namespace phub {
 
 struct TrainArguments {
   RunArguments run;
+  bool check_only = false;
   bool verbose = false;
 };
 

@@ -42,6 +42,45 @@ TEST_CASE("the page, the state and the metrics each have their place and type") 
   }
 }
 
+TEST_CASE("supervisors learn without a token whether the server answers and takes jobs") {
+  Tokens nobody;
+  std::string reason;
+  SiteSources ready = sources();
+  ready.not_ready = [&reason] { return reason; };
+  Site site(ready, nobody);
+  const auto ask = [&site](const char* target) {
+    return site.answer({.target = target, .authorization = ""});
+  };
+  CHECK(ask("/healthz").status == 200);
+  CHECK(ask("/readyz").status == 200);
+  reason = "draining";
+  CHECK(ask("/healthz").status == 200);
+  CHECK(ask("/readyz").status == 503);
+  CHECK_THAT(ask("/readyz").body, Contains("draining"));
+}
+
+TEST_CASE("where everybody may read, the server is asked by names of its own only") {
+  AllowAll everybody;
+  Site site(sources(), everybody, {.any = false, .names = {"rack1.example"}});
+  const auto status = [&site](const char* host) {
+    return site.answer({.target = "/metrics", .authorization = "", .host = host}).status;
+  };
+  for (const char* ours : {"127.0.0.1:7079", "10.0.0.7", "[::1]:7079", "localhost", "LOCALHOST:1",
+                           "rack1.example:7079", ""}) {
+    INFO(ours);
+    CHECK(status(ours) == 200);
+  }
+  for (const char* other :
+       {"evil.example", "rack1.example.evil.example", "127.0.0.1.evil.example",
+        "localhost.evil.example:7079", "[::1", "[::1]evil.example", "x", ":7079"}) {
+    INFO(other);
+    CHECK(status(other) == 421);
+  }
+  Site with_tokens(sources(), everybody);
+  CHECK(with_tokens.answer({.target = "/metrics", .authorization = "", .host = "any.example"})
+            .status == 200);
+}
+
 TEST_CASE("without the right token there are the page's files and nothing else") {
   Tokens authorizer;
   Site site(sources(), authorizer);

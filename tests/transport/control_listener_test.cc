@@ -1,0 +1,120 @@
+// The control port's listener, with an echo in gRPC's place.
+#include "server/control_listener.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/address.h"
+#include "common/transport/descriptors.h"
+
+namespace phub::server {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Keeps what it is given, and answers the first byte with "k".
+struct Echo {
+  std::mutex mutex;
+  std::vector<UniqueFd> served;
+  void operator()(UniqueFd socket) {
+    const std::lock_guard lock(mutex);
+    CHECK(::send(socket.get(), "k", 1, MSG_NOSIGNAL) == 1);
+    served.push_back(std::move(socket));
+  }
+};
+
+struct Rig {
+  Echo echo;
+  std::unique_ptr<ControlListener> listener;
+
+  explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0") {
+    listener = std::move(*ControlListener::create({.address = address,
+                                                   .silent_max = 8,
+                                                   .strangers_max = 8,
+                                                   .known_max = 100,
+                                                   .first_byte = first_byte}));
+    listener->start([this](UniqueFd socket) { echo(std::move(socket)); });
+  }
+  UniqueFd reach() const {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    transport::set_timeout(socket.get(), 60s);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(parse_address(listener->address())->port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+    return socket;
+  }
+};
+
+// As gRPC names the other end of what `socket` is connected to.
+std::string peer_name(const UniqueFd& socket) {
+  sockaddr_in own{};
+  socklen_t length = sizeof(own);
+  ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &length);
+  return "ipv4:127.0.0.1:" + std::to_string(ntohs(own.sin_port));
+}
+
+bool speak(const UniqueFd& socket) { return ::send(socket.get(), "x", 1, MSG_NOSIGNAL) == 1; }
+
+// The answer, or 0 at the end of the stream.
+char answer(const UniqueFd& socket) {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, 0) == 1 ? byte : '\0';
+}
+
+}  // namespace
+
+TEST_CASE("who says nothing at the control port gives way, and who speaks is served") {
+  const Rig rig;
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 50; ++i) silent.push_back(rig.reach());
+  const UniqueFd caller = rig.reach();
+  REQUIRE(speak(caller));
+  CHECK(answer(caller) == 'k');
+  CHECK(answer(silent.front()) == '\0');
+  CHECK(rig.listener->counters().handed_over == 1);
+}
+
+TEST_CASE("who says nothing in time is let go") {
+  const Rig rig(20ms);
+  CHECK(answer(rig.reach()) == '\0');
+}
+
+TEST_CASE("strangers give way to each other and leave known callers alone") {
+  const Rig rig;
+  const UniqueFd caller = rig.reach();
+  REQUIRE(speak(caller));
+  REQUIRE(answer(caller) == 'k');
+  rig.listener->know(peer_name(caller));
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 20; ++i) {
+    strangers.push_back(rig.reach());
+    REQUIRE(speak(strangers.back()));
+    CHECK(answer(strangers.back()) == 'k');
+  }
+  CHECK(answer(strangers.front()) == '\0');  // six of its address stay
+  CHECK(::send(strangers.back().get(), "y", 1, MSG_NOSIGNAL) == 1);
+  char byte = 0;
+  CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
+  CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+TEST_CASE("a name is listened on at all its addresses, IPv4 reaches the IPv6 wildcard") {
+  for (const char* address : {"localhost:0", "[::]:0", "0.0.0.0:0"}) {
+    INFO(address);
+    const Rig rig(10min, address);
+    const UniqueFd caller = rig.reach();
+    REQUIRE(speak(caller));
+    CHECK(answer(caller) == 'k');
+  }
+}
+
+}  // namespace phub::server
