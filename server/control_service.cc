@@ -42,10 +42,10 @@ std::string boot_id() {
 
 void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
-  // Callers connect again by themselves, and prove anew who they are. Calls in progress may end.
+  // Callers connect again by themselves, and prove anew who they are. Calls in progress may end
+  // first, however long that takes: a worker that waits for its job's start must not lose it.
   const auto age = static_cast<int>(options.connection_age.count());
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, age);
 }
 
 class GrpcControlService final : public ControlService {
