@@ -15,9 +15,11 @@ using namespace server;  // NOLINT(google-build-using-namespace): what the test 
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
-// A job whose parameters are the arena's element numbers, plus a part that 16 bits cannot hold.
+// A job whose parameters are the arena's element numbers, plus a part that 16 bits cannot hold;
+// what one of its servers has of it.
 struct Example {
-  explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32) {
+  explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32,
+                   std::uint32_t server = 0) {
     spec.name = "demo";
     spec.wire_type = wire;
     spec.rule = RuleKind::kMomentum;
@@ -25,13 +27,18 @@ struct Example {
     auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
     copied.shape.plan = made;
     copied.shape.rule = spec.rule;
-    auto filled = std::move(*JobCopy::create(*made, 0, true));
+    auto filled = std::move(*JobCopy::create(*made, server, true));
     filled->round = 7;
-    for (std::uint64_t i = 0; i < made->arena_elements; ++i) {
-      *filled->parameters_at(i) = static_cast<float>(i) + 0.25F;
-      *filled->state_at(i) = -static_cast<float>(i) - 0.0625F;
+    for (const Chunk& chunk : made->chunks) {
+      if (chunk.server == server) fill(*filled, chunk);
     }
     copied.copy = filled;
+  }
+  static void fill(const JobCopy& copy, const Chunk& chunk) {
+    for (std::uint64_t i = chunk.arena_offset; i < chunk.arena_offset + chunk.elements; ++i) {
+      *copy.parameters_at(i) = static_cast<float>(i) + 0.25F;
+      *copy.state_at(i) = -static_cast<float>(i) - 0.0625F;
+    }
   }
   const Plan& plan() const { return *copied.shape.plan; }
   TensorFile file(std::uint32_t server = 0) const {
@@ -85,8 +92,8 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
 }
 
 TEST_CASE("two servers write their runs of a key, and one server says which tensor it lacks") {
-  const Example example({1, 2});
   for (const std::uint32_t server : {0U, 1U}) {
+    const Example example({1, 2}, DataType::kFloat32, server);
     const TensorFile file = example.file(server);
     const auto head = std::move(*checked(file));
     const auto copy = job_copy_from(file, head, example.plan(), server);
