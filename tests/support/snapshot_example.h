@@ -24,9 +24,11 @@ inline TensorFile whole(const SnapshotParts& parts) {
   return file;
 }
 
-// A job whose parameters are the arena's element numbers, plus a part that 16 bits cannot hold.
+// A job whose parameters are the arena's element numbers, plus a part that 16 bits cannot hold;
+// what one of its servers has of it.
 struct Example {
-  explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32) {
+  explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32,
+                   std::uint32_t server = 0) {
     spec.name = "demo";
     spec.wire_type = wire;
     spec.rule = RuleKind::kMomentum;
@@ -34,13 +36,18 @@ struct Example {
     auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
     copied.shape.plan = made;
     copied.shape.rule = spec.rule;
-    auto filled = std::move(*JobCopy::create(*made, 0, true));
+    auto filled = std::move(*JobCopy::create(*made, server, true));
     filled->round = 7;
-    for (std::uint64_t i = 0; i < made->arena_elements; ++i) {
-      *filled->parameters_at(i) = static_cast<float>(i) + 0.25F;
-      *filled->state_at(i) = -static_cast<float>(i) - 0.0625F;
+    for (const Chunk& chunk : made->chunks) {
+      if (chunk.server == server) fill(*filled, chunk);
     }
     copied.copy = filled;
+  }
+  static void fill(const JobCopy& copy, const Chunk& chunk) {
+    for (std::uint64_t i = chunk.arena_offset; i < chunk.arena_offset + chunk.elements; ++i) {
+      *copy.parameters_at(i) = static_cast<float>(i) + 0.25F;
+      *copy.state_at(i) = -static_cast<float>(i) - 0.0625F;
+    }
   }
   const Plan& plan() const { return *copied.shape.plan; }
   SnapshotHead head() const {

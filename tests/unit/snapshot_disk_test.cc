@@ -8,6 +8,7 @@
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/principal.h"
 #include "tests/support/fake_data_plane.h"
+#include "tests/support/job_answers.h"
 #include "tests/support/snapshot_example.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -29,10 +30,7 @@ TEST_CASE("a job of 100,000 keys is written, listed and restored in one go") {
   example.copied.shape.plan = plan;
   auto copy = std::move(*JobCopy::create(*plan, 0, true));
   copy->round = 7;
-  for (std::uint64_t i = 0; i < plan->arena_elements; ++i) {
-    *copy->parameters_at(i) = static_cast<float>(i) + 0.25F;
-    *copy->state_at(i) = -static_cast<float>(i) - 0.0625F;
-  }
+  for (const Chunk& chunk : plan->chunks) Example::fill(*copy, chunk);
   example.copied.copy = copy;
   const TemporaryDirectory folder;
   const auto store = store_in(folder.path / "s", 1);
@@ -191,11 +189,11 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
                                   .host = "host"});
   REQUIRE(member);
   const Topology topology{.cores_per_server = {1}};
-  const Status refused = table.ready(*member, topology, example.plan().hash);
+  const Status refused = ready_now(table, *member, topology, example.plan().hash);
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(), Contains("needs 2 MiB"));
   REQUIRE(tenants.set("red", {.memory_mib = 2}));
-  REQUIRE(table.ready(*member, topology, example.plan().hash).ok());
+  REQUIRE(ready_now(table, *member, topology, example.plan().hash).ok());
   const std::uint64_t values = 2 * 70'008 * sizeof(float);  // parameters and momentum
   CHECK(table.usage_of("red").memory_bytes == values);
   CHECK(data_plane.shape(member->job_id)->rounds_before == 6);

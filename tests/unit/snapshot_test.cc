@@ -53,8 +53,8 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
 }
 
 TEST_CASE("two servers write their runs of a key, and one server says which tensor it lacks") {
-  const Example example({1, 2});
   for (const std::uint32_t server : {0U, 1U}) {
+    const Example example({1, 2}, DataType::kFloat32, server);
     const TensorFile file = example.file(server);
     const auto head = std::move(*checked(file));
     const auto copy = copy_from(file, head, example.plan(), server);
