@@ -67,6 +67,13 @@ TEST_CASE("what is not a GET without a body is refused by its own status") {
   check_refused(*server,
                 "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
                 "413");
+  // What follows a coding that is not known is no second request.
+  for (const std::string coding : {"xchunked", "identity", "chunked, gzip", "\tchunked"}) {
+    check_refused(*server,
+                  "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: " + coding +
+                      "\r\n\r\nGET /hidden HTTP/1.1\r\nHost: x\r\n\r\n",
+                  "413");
+  }
   check_serves(*server);
 }
 

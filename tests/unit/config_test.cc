@@ -1,5 +1,6 @@
 #include "common/config.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -8,6 +9,8 @@
 #include <string>
 
 #include "common/address.h"
+#include "common/base/visible.h"
+#include "common/credentials_folder.h"
 
 namespace phub {
 namespace {
@@ -256,6 +259,39 @@ TEST_CASE("a file that is not there or is a directory is named") {
   CHECK(missing.error().code() == Code::kNotFound);
   CHECK_THAT(missing.error().message(), StartsWith("no/such/file.textproto: cannot be read"));
   CHECK_THAT(load_worker_config("/").error().message(), Contains("is a directory"));
+}
+
+TEST_CASE("a FIFO is refused, not waited for") {
+  const std::string path = "config_test-fifo-" + std::to_string(::getpid());
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THAT(load_server_config(path).error().message(), Contains("may never end"));
+  CHECK_THAT(secret_lines(path).error().message(), Contains("may never end"));
+  ::unlink(path.c_str());
+}
+
+TEST_CASE("loopback are its addresses and localhost, not names that begin like one") {
+  for (const char* host : {"127.0.0.1", "127.8.9.10", "::1", "0:0:0:0:0:0:0:1", "localhost"}) {
+    INFO(host);
+    CHECK(is_loopback(host));
+  }
+  for (const char* host : {"127.attacker.example", "127.0.0.1.attacker.example", "127.1", "", "::2",
+                           "localhost.attacker.example", "128.0.0.1", "0.0.0.0", "::"}) {
+    INFO(host);
+    CHECK_FALSE(is_loopback(host));
+  }
+}
+
+TEST_CASE("text from elsewhere is made visible") {
+  CHECK(visible("a\tb\nGr\u00f6\u00dfe \u4e2d \U0001f600") ==
+        "a\tb\nGr\u00f6\u00dfe \u4e2d \U0001f600");
+  CHECK(visible("\x1b[31m\r\x7f") == "?[31m??");
+  CHECK(visible("a\u202eb\u2066c\u009bd\u200fe") == "a?b?c?d?e");
+  CHECK(visible("\xff\xc0\xaf\xed\xa0\x80\xe4\xb8") == "????????");  // no UTF-8, each byte
+  CHECK(is_visible_name("Gr\u00f6\u00dfe.1"));
+  for (const char* name : {"a\u202eb", "a\u0085", "a\"b", "\xff", "a\nb", "\xf4\x90\x80\x80"}) {
+    INFO(name);
+    CHECK_FALSE(is_visible_name(name));
+  }
 }
 
 TEST_CASE("a relative data path is relative to the configuration file") {
