@@ -164,6 +164,7 @@ TEST_CASE("a token decides, else the certificate, else nobody") {
   CHECK(strict.authenticate(both).error().code() == Code::kUnauthenticated);
   CHECK(open.authenticate(both).error().code() == Code::kUnauthenticated);
   CHECK(strict.authenticate({}).error().code() == Code::kUnauthenticated);
+  CHECK(strict.authenticate({.peer = "somebody"}).error().code() == Code::kUnauthenticated);
 }
 
 TEST_CASE("what is wrong with a token is not told") {
