@@ -50,6 +50,13 @@ std::string_view reason_of(transport::Loss loss) {
   }
 }
 
+// As of a job that is made: see validate in job_spec.cc.
+bool makes_sense(const Hyper& hyper) {
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
+         hyper.momentum >= 0.0F && hyper.momentum < 1.0F;
+}
+
 // Of a write that nobody will look at: its staging buffer, where it has one.
 void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
   if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
@@ -282,7 +289,13 @@ void Core::on_hyper(const Arrival& arrival) {
     drop_peer(connection, Drop::kBadLength, "it sent hyper-parameters of a wrong size");
     return;
   }
-  std::memcpy(&connection.hyper, arrival.data, sizeof(Hyper));
+  Hyper hyper;
+  std::memcpy(&hyper, arrival.data, sizeof(hyper));  // once: the worker may still write to it
+  if (!makes_sense(hyper)) {
+    return drop_peer(connection, Drop::kBadHyper,
+                     "its hyper-parameters are no numbers, or out of range");
+  }
+  connection.hyper = hyper;
 }
 
 void Core::on_chunk(const Arrival& arrival) {

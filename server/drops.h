@@ -27,15 +27,15 @@ enum class Drop : std::size_t {
   kLateWrite,  // for a job that has stopped
   kBadTag,     // an encrypted stream that was changed on the way, or repeated
   kBadVote,    // a vote that the job does not take
+  kBadHyper,   // hyper-parameters that are no numbers, or out of range
   kCount,
 };
 
 inline constexpr std::array<std::string_view, static_cast<std::size_t>(Drop::kCount)> kDropNames = {
-    "bad hello",      "handshake timeout", "turned out",         "wrong secret",
-    "expired secret", "unknown job",       "refused connection", "wrong encryption",
-    "bad frame",      "bad length",        "unknown chunk",      "duplicate push",
-    "stale epoch",    "bad memory",        "late write",         "bad tag",
-    "bad vote"};
+    "bad hello",     "handshake timeout",  "turned out",       "wrong secret", "expired secret",
+    "unknown job",   "refused connection", "wrong encryption", "bad frame",    "bad length",
+    "unknown chunk", "duplicate push",     "stale epoch",      "bad memory",   "late write",
+    "bad tag",       "bad vote",           "bad hyper"};
 
 class DropCounters {
  public:

@@ -83,8 +83,8 @@ float default_scale(const JobSpec& spec) {
 
 Status validate_hyper(const JobSpec& spec) {
   const Hyper& hyper = spec.hyper;
-  if (!std::isfinite(hyper.learning_rate)) {
-    return invalid("learning_rate: {} is not finite", hyper.learning_rate);
+  if (!std::isfinite(hyper.learning_rate) || hyper.learning_rate < 0.0F) {
+    return invalid("learning_rate: {} must be finite and not negative", hyper.learning_rate);
   }
   if (!(hyper.momentum >= 0.0F && hyper.momentum < 1.0F)) {
     return invalid("momentum: {} is outside [0, 1)", hyper.momentum);

@@ -264,7 +264,7 @@ int reset_admin_token(const ServerConfig& config) {
 
 // What a start would refuse of the files that the configuration names.
 int check(const ServerConfig& config) {
-  set_up_logging(config.log_level());
+  const Log log(config.log_level(), STDERR_FILENO);
   const DaemonOptions options = options_from(config);
   if (!options.tls.empty()) {
     const auto tls = TlsKeeper::create(options.tls, options.crl_folder);

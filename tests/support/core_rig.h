@@ -92,25 +92,25 @@ class CoreRig {
   // there is.
   void send_vote(std::uint32_t worker, const Vote& vote, std::uint32_t bytes = sizeof(Vote),
                  std::uint32_t epochs_ahead = 0) {
-    RigWorker& from = *workers_[worker];
-    std::byte* const place = from.gradients->data() + wire::kVoteOffset;
+    std::byte* const place = workers_[worker]->gradients->data() + wire::kVoteOffset;
     std::memcpy(place, &vote, sizeof(vote));
-    const Write write{.data = place,
-                      .bytes = bytes,
-                      .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)};
-    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a vote");
-    while (core_->run_once()) {
-    }
+    send(worker, {.data = place,
+                  .bytes = bytes,
+                  .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)});
+  }
+  void send_hyper(std::uint32_t worker, const Hyper& hyper) {
+    std::byte* const place = workers_[worker]->gradients->data();
+    std::memcpy(place, &hyper, sizeof(hyper));
+    send(worker, {.data = place,
+                  .bytes = sizeof(hyper),
+                  .immediate = wire::immediate(wire::kHyperSlot, shape_.epoch)});
   }
   // One worker pushes a chunk from where another is in its memory; the core takes it.
   void push_from_elsewhere(std::uint32_t worker, std::uint32_t slot, std::uint32_t place) {
-    RigWorker& from = *workers_[worker];
-    const Write write{.data = from.gradients->data() + RigWorker::kLines + place * kChunkBytes,
-                      .bytes = kChunkBytes,
-                      .immediate = wire::immediate(slot, shape_.epoch)};
-    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a write");
-    while (core_->run_once()) {
-    }
+    const std::byte* const memory = workers_[worker]->gradients->data();
+    send(worker, {.data = memory + RigWorker::kLines + place * kChunkBytes,
+                  .bytes = kChunkBytes,
+                  .immediate = wire::immediate(slot, shape_.epoch)});
   }
   // The core's loop once, with something else to do: a write of another epoch has come.
   void busy_turn() {
@@ -129,6 +129,13 @@ class CoreRig {
  private:
   static constexpr std::size_t kBatch = 16;
   static constexpr std::uint32_t kChunkBytes = RigWorker::kChunkBytes;
+
+  void send(std::uint32_t worker, const Write& write) {
+    RigWorker& from = *workers_[worker];
+    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a write");
+    while (core_->run_once()) {
+    }
+  }
 
   void push_all(std::uint32_t epoch) {
     for (auto& worker : workers_) push(*worker, epoch);

@@ -59,6 +59,24 @@ TEST_CASE("a vote that is no vote ends its connection, and what comes later chan
   }
 }
 
+TEST_CASE("hyper-parameters that are no numbers, or out of range, end their connection") {
+  const float nan = std::nanf("");
+  for (const std::string transport : {"shm", "verbs"}) {
+    for (const Hyper& hyper :
+         {Hyper{.learning_rate = nan}, Hyper{.learning_rate = -0.1F}, Hyper{.momentum = nan},
+          Hyper{.momentum = 1.0F}, Hyper{.momentum = -0.1F}, Hyper{.gradient_scale = nan},
+          Hyper{.gradient_scale = -1.0F}}) {
+      INFO(transport << " " << hyper.learning_rate << " " << hyper.momentum << " "
+                     << hyper.gradient_scale);
+      CoreRig rig(transport);
+      rig.send_hyper(0, {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.25F});
+      CHECK(rig.drops(server::Drop::kBadHyper) == 0);
+      rig.send_hyper(0, hyper);
+      CHECK(rig.drops(server::Drop::kBadHyper) == 1);
+    }
+  }
+}
+
 TEST_CASE("a vote of another epoch is dropped and counted, and the round goes on") {
   for (const std::string transport : {"shm", "verbs"}) {
     INFO(transport);

@@ -1,4 +1,6 @@
 // Client: pushes, waits, votes and snapshots, once it is connected.
+#include <cmath>
+
 #include "worker/client/client.h"
 #include "worker/client/client_options.h"
 #include "worker/client/timeout.h"
@@ -159,6 +161,13 @@ Status ClientImpl::set_hyper(const Hyper& hyper) {
   PHUB_RETURN_IF_ERROR(check_key(0));
   if (!progress_->idle()) {
     return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
+  }
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  if (!is_finite || hyper.learning_rate < 0.0F || hyper.gradient_scale < 0.0F ||
+      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F)) {
+    return {Code::kInvalidArgument,
+            "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
+            "in [0, 1)"};
   }
   Hyper complete = hyper;
   if (complete.gradient_scale == 0.0F) {
