@@ -140,7 +140,7 @@ TEST_CASE("a tenant that floods the server is refused with figures only, and nob
   SecuredControlPlane plane;
   const std::string red = "Bearer " + plane.token_of("red");
   const std::string blue = "Bearer " + plane.token_of("blue");
-  const auto admin = plane.tenancy->tokens.create(server::Role::kAdmin, "", "", 0);
+  const auto admin = plane.tenancy->tokens.create(server::Role::kAdmin, {}, "", 0);
   const auto stub = control::Admin::NewStub(plane.channel());
   const auto others = control::Admin::NewStub(plane.channel());
   ListCalls flood(&control::Admin::Stub::AsyncListJobs);
@@ -163,7 +163,7 @@ TEST_CASE("a tenant that floods the server is refused with figures only, and nob
 
 TEST_CASE("strangers who flood the server are refused, and nobody else") {
   SecuredControlPlane plane;
-  const auto admin = plane.tenancy->tokens.create(server::Role::kAdmin, "", "", 0);
+  const auto admin = plane.tenancy->tokens.create(server::Role::kAdmin, {}, "", 0);
   const auto stub = control::Admin::NewStub(plane.channel());
   const auto others = control::Admin::NewStub(plane.channel());
   ListCalls flood(&control::Admin::Stub::AsyncListJobs);

@@ -68,7 +68,7 @@ struct Server {
   StandingDataPlane data_plane{kCores};
   server::JobTable table{{}};
   std::unique_ptr<server::SnapshotStore> store =
-      std::move(*server::SnapshotStore::create(folder.path, 1));
+      std::move(*server::SnapshotStore::create({.folder = folder.path, .kept = 1}));
   server::Snapshotter snapshotter{data_plane, *store};
   std::unique_ptr<server::ControlService> service;
 

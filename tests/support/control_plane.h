@@ -39,8 +39,9 @@ struct SecuredControlPlane {
 
   // The metadata of a tenant that is made for it.
   std::string token_of(const std::string& tenant) {
-    REQUIRE(tenancy->directory.create(tenant, {}));
-    return tenancy->tokens.create(server::Role::kTenant, tenant, "", 0)->text;
+    const auto owner = tenancy->directory.create(tenant, {});
+    REQUIRE(owner);
+    return tenancy->tokens.create(server::Role::kTenant, *owner, "", 0)->text;
   }
   std::shared_ptr<grpc::Channel> channel() const {
     grpc::ChannelArguments arguments;

@@ -36,6 +36,7 @@ struct RigWorker final : Placement, Layout {
   void abandon(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
     const std::uint32_t slot = wire::slot_of(immediate);
+    if (slot == wire::kHyperSlot) return Landing::kHyper;
     return slot == wire::kVoteSlot ? Landing::kVote : landing->slots[slot];
   }
 };

@@ -37,9 +37,9 @@ struct FullHouse final : Admission {
   std::optional<IssuedSecret> secret_of(const Hello& /*hello*/) override {
     return IssuedSecret{.secret = kSecret};
   }
-  Result<Admitted> admit(Candidate candidate) override {
+  void admit(Candidate candidate, Done done) override {
     descriptors = candidate.descriptors.size();
-    return Status(Code::kResourceExhausted, "full");
+    done(Status(Code::kResourceExhausted, "full"));
   }
   std::atomic<std::size_t> descriptors{0};
 };

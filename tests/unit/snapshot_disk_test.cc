@@ -194,8 +194,10 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   CHECK_THAT(refused.message(), Contains("needs 2 MiB"));
   REQUIRE(tenants.set("red", {.memory_mib = 2}));
   REQUIRE(ready_now(table, *member, topology, example.plan().hash).ok());
-  const std::uint64_t values = 2 * 70'008 * sizeof(float);  // parameters and momentum
-  CHECK(table.usage_of("red").memory_bytes == values);
+  // Parameters and momentum, with the job's tables, and not what was read once more.
+  const std::uint64_t values = 2 * 70'008 * sizeof(float);
+  CHECK(table.usage_of("red").memory_bytes > values);
+  CHECK(table.usage_of("red").memory_bytes < 2 * values);
   CHECK(data_plane.shape(member->job_id)->rounds_before == 6);
 }
 
