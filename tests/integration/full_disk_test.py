@@ -68,11 +68,12 @@ class FullDiskTest(unittest.TestCase):
     def test_a_full_disk_keeps_neither_the_server_nor_administrators_out(self):
         server = self.start()
         server.ctl("tenant", "create", "red")
+        server.ctl("tenant", "set", "default", "--connections", "2000", "--jobs", "600")
         for name in ("kept", "closed", "later"):
             server.ctl("job", "create", name)
         self.disk.fill()
         refused = None
-        for i in range(200):  # until what SQLite still had room for is used
+        for i in range(490):  # until what SQLite still had room for is used
             refused = self.ctl(server, "job", "create", f"more{i}")
             if refused.returncode != 0:
                 break
