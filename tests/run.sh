@@ -42,7 +42,7 @@ build() {  # build PRESET [target...]
 run() {  # run PRESET [ctest options]
   local preset=$1; shift
   echo "[$SECONDS s] testing $preset"
-  ctest --preset "$preset" "$@"
+  ctest --preset "$preset" --parallel 2 "$@"  # those that want the machine alone say so
 }
 
 build dev
