@@ -80,7 +80,7 @@ TEST_CASE(
                     .created = "now",
                     .sha256 = {},
                     .core_load_bytes = {70'000, 0}};
-  const Example parts({1, 2});
+  const Example parts({1, 2}, DataType::kFloat32, 1);
   TensorFile file = whole(*snapshot_parts(head, *parts.copied.copy, parts.plan(), 1));
   CHECK(checked(file)->core_load_bytes == head.core_load_bytes);
   file.metadata["core_load_bytes"] = "70000,x";
