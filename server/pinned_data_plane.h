@@ -118,8 +118,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   // An eventfd: a core reported a loss.
   std::optional<boost::asio::posix::stream_descriptor> events_;
   std::unique_ptr<Acceptor> acceptor_;
-  // Sets connections up: not on the thread that shakes hands, which nobody may keep from it. Outlives
-  // the jobs, whose strands are its.
+  // Sets connections up: not on the thread that shakes hands, which nobody may keep from it.
+  // Outlives the jobs, whose strands are its.
   static constexpr std::size_t kSetupThreads = 4;
   Pool setups_{kSetupThreads};
   // Of the tables below, and of who is connected and which devices a job uses. Held for a look or a
@@ -129,7 +129,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::map<std::uint64_t, std::uint64_t> creating_;  // bytes of jobs that are being made
   std::set<std::uint64_t> copying_;  // jobs that a copy_job copies: a shard makes one at a time
   std::vector<std::weak_ptr<const std::uint64_t>> copies_;  // bytes that snapshots take
-  std::thread thread_;  // runs context_
+  std::thread thread_;                                      // runs context_
 };
 
 }  // namespace phub::server
