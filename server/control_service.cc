@@ -96,6 +96,7 @@ class GrpcControlService final : public ControlService {
     builder.RegisterService(&snapshots_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
+    threads_.publish();
     listener_->start([this](UniqueFd socket) {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
       connection.fd = socket.release();

@@ -21,6 +21,13 @@ struct CallThreads {
   WorkQueue tenants{"calls", {.threads = 16, .running_of_tenant = 2, .waiting_of_tenant = 30}};
   // A snapshot holds its thread until the round that it is taken at.
   WorkQueue takes{"snapshots", {.threads = 64, .running_of_tenant = 4, .waiting_of_tenant = 12}};
+
+  // Before the first call.
+  void publish() {
+    for (WorkQueue* queue : {&door, &strangers, &work, &administrators, &tenants, &takes}) {
+      queue->publish();
+    }
+  }
 };
 
 // Whose calls are at the door.

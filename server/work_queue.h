@@ -35,6 +35,10 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
+  // What the caller has made so far is there for work that others post. A library may pass calls
+  // between threads in ways that the thread sanitizer does not see.
+  void publish() { const std::lock_guard lock(mutex_); }
+
   // Errors: kResourceExhausted with the figures; `work` is then not run.
   Status post(const std::string& tenant, std::function<void()> work);
 
