@@ -40,9 +40,10 @@ std::size_t TcpReader::read(Shard& shard, std::span<Completion> completions) {
 }
 
 std::size_t TcpReader::writes_of_each(const Shard& shard) const {
+  if (shard.arrivals->size() >= kReadsInATurn) return 0;  // in order, and from the cache
   if (!turns_.are_taken()) return kReadsInATurn;
   const std::uint64_t owed = turns_.shares.owed(shard);
-  if (owed == 0 || shard.arrivals->size() >= kReadsInATurn) return 0;
+  if (owed == 0) return 0;
   const Prices& prices = *shard.ready.front().prices;
   const std::uint64_t cost = prices.cost(shard.push_bytes(0)) * shard.workers();
   return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);

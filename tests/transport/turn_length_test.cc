@@ -6,9 +6,10 @@
 namespace phub::testing {
 namespace {
 
-// Every look at it takes ten microseconds.
 struct SlowClock final : TickSource {
-  std::uint64_t now() override { return time += 10'000; }
+  explicit SlowClock(std::uint64_t nanoseconds) : of_a_look(nanoseconds) {}
+  std::uint64_t now() override { return time += of_a_look; }
+  std::uint64_t of_a_look;
   std::uint64_t time = 0;
 };
 
@@ -16,7 +17,7 @@ struct SlowClock final : TickSource {
 
 TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") {
   constexpr std::uint32_t kChunks = 1000;
-  SlowClock clock;
+  SlowClock clock(10'000);
   StreamsRig rig(8, &clock);
   StreamsJob& job = rig.add({.workers = 1, .chunks = kChunks, .chunk_bytes = 32 * 1024});
   server::Shard& shard = *job.shard;
@@ -41,6 +42,28 @@ TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") 
   }
   CHECK(shard.chunks_completed.value() == kChunks);
   CHECK(most <= 128);  // ten looks at the clock
+}
+
+// Both in step, so that nobody is ahead and held back.
+TEST_CASE("a job that is alone is not read far ahead of what its core serves") {
+  constexpr std::uint32_t kChunks = 1000;
+  SlowClock clock(1'000'000);  // a turn is over at the first look
+  StreamsRig rig(8, &clock);
+  StreamsJob& job = rig.add({.workers = 2, .chunks = kChunks, .chunk_bytes = 32 * 1024});
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
+    for (const std::uint32_t worker : {0U, 1U}) job.push_later(worker, slot);
+  }
+  std::size_t most = 0;
+  std::size_t answers = 0;
+  for (int rounds = 0; rounds < 100'000 && answers < kChunks; ++rounds) {
+    for (const std::uint32_t worker : {0U, 1U}) job.pump(worker);
+    rig.core->run_once();
+    most = std::max(most, job.shard->buffers_in_use());
+    answers += job.answers(0);
+    job.answers(1);
+  }
+  CHECK(answers == kChunks);
+  CHECK(most <= 64);  // twice what is read at once
 }
 
 }  // namespace phub::testing
