@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
@@ -33,8 +34,8 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How often it is looked which connections gRPC has closed.
-constexpr std::chrono::seconds kLook{1};
+// How often it is looked which connections gRPC has closed, and how much strangers have sent.
+constexpr std::chrono::milliseconds kLook{100};
 
 Status listen_error(const Address& address, int error) {
   const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
@@ -271,10 +272,19 @@ class AsioControlListener final : public ControlListener {
     timer_.async_wait([this](const Error& error) {
       if (error) return;
       for (auto one = served_.begin(); one != served_.end();) {
+        end_if_too_long(one->second);
         one = one->second.socket.is_open() ? std::next(one) : forget(one);
       }
       look_later();
     });
+  }
+
+  // What a stranger sends lies in memory that all callers share until its calls are whole.
+  void end_if_too_long(Served& served) {
+    if (served.is_known || served.was_turned_out) return;
+    if (served.socket.received() <= options_.stranger_bytes_max) return;
+    strangers_.leave(served);
+    served.turn_out();
   }
 
   void say_full() {
@@ -337,6 +347,9 @@ void Silent::turn_out() {
 void Silent::on_readable() {
   char byte = 0;
   if (::recv(stream_.native_handle(), &byte, 1, MSG_PEEK) != 1) return turn_out();
+  // Who has left while it waited in the system's queue is not worth gRPC's time.
+  pollfd gone{.fd = stream_.native_handle(), .events = POLLRDHUP, .revents = 0};
+  if (::poll(&gone, 1, 0) == 1) return turn_out();
   listener_.silent_.leave(*this);
   timer_.cancel();
   listener_.serve(UniqueFd(stream_.release()), door_, address_);

@@ -26,6 +26,9 @@ struct ControlListenerOptions {
   std::size_t silent_max = 512;     // connections that have said nothing
   std::size_t strangers_max = 512;  // connections of which no call has succeeded
   std::size_t known_max = 4096;     // the others
+  // What a stranger may send before it is turned out. A caller is known long before, and 512 such
+  // strangers take half of what gRPC may hold.
+  std::uint64_t stranger_bytes_max = std::uint64_t{1} << 20;
   std::chrono::milliseconds first_byte{3000};
 };
 
@@ -53,7 +56,8 @@ class ControlListener {
   virtual void start(Serve serve) = 0;
   // Nobody is served any more when it returns; know() may still be called, and does nothing.
   virtual void stop() = 0;
-  // A call from `peer`, in gRPC's words ("ipv4:127.0.0.1:40000"), has succeeded. Any thread.
+  // A call from `peer`, in gRPC's words ("ipv4:127.0.0.1:40000"), has succeeded, or was admitted.
+  // Any thread.
   virtual void know(const std::string& peer) = 0;
   virtual ControlDoorCounters counters() const = 0;  // any thread
   virtual const std::string& address() const = 0;    // with the port that was picked

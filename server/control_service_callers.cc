@@ -18,10 +18,10 @@ class Watcher final : public grpc::experimental::Interceptor {
       : on_success_(on_success), call_(call) {}
 
   void Intercept(InterceptorBatchMethods* batch) override {
-    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS) &&
-        batch->GetSendStatus().ok()) {
-      on_success_(call_->server_context()->peer());
-    }
+    const bool ends = batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS);
+    const bool begins =
+        batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA);
+    if (ends ? batch->GetSendStatus().ok() : begins) on_success_(call_->server_context()->peer());
     batch->Proceed();
   }
 

@@ -11,8 +11,9 @@
 
 namespace phub::server {
 
-// `on_success` is told the peer of each call that was answered with OK, but for those of the health
-// service, which answers everybody. It outlives the server, and any thread may call it.
+// `on_success` is told the peer of each call that was answered with OK, or whose answer began
+// before its end, as that of an admitted join does. But for those of the health service, which
+// answers everybody. It outlives the server, and any thread may call it.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> watch_callers(
     std::function<void(const std::string& peer)> on_success);
 

@@ -44,6 +44,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     const Status posted = service_.threads_.door.post(kNobodyYet, [this] {
       const Status admitted = admit();
       if (!admitted.ok()) return Finish(to_grpc(admitted));
+      StartSendInitialMetadata();  // tells the listener that the caller is no stranger
       StartRead(&part_);
     });
     if (!posted.ok()) refuse(posted);

@@ -17,6 +17,9 @@ namespace {
 // rack's workers could need.
 constexpr double kCostPerSecond = 2000;
 constexpr double kCostAtOnce = 4000;
+// Of those who were let in before the first of them had failed: so the door is shut for half a
+// second at a time, however many they were.
+constexpr double kDebtMax = 1000;
 // Between tries when there is no descriptor left for another connection.
 constexpr std::chrono::milliseconds kShortagePause{50};
 
@@ -51,7 +54,7 @@ bool is_shortage(int error) {
 Door::Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest)
     : listener_(context, listener.release()),
       pause_(context),
-      budget_(kCostPerSecond, kCostAtOnce, TokenBucket::Clock::now()),
+      budget_(kCostPerSecond, kCostAtOnce, TokenBucket::Clock::now(), kDebtMax),
       on_guest_(std::move(on_guest)) {
   // Who connects may be gone before it is accepted; accept must not wait for the next then.
   const int flags = ::fcntl(listener_.native_handle(), F_GETFL);

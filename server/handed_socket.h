@@ -24,6 +24,9 @@ class HandedSocket {
 
   bool is_open() const { return inode_of(fd_) == inode_; }
 
+  // What the other end has sent, in bytes; 0 of what is no TCP connection any more.
+  std::uint64_t received() const;
+
   // Its owner then reads the end of the stream.
   void end() const {
     const UniqueFd same(::fcntl(fd_, F_DUPFD_CLOEXEC, 0));

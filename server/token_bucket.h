@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace phub::server {
 
@@ -12,14 +13,15 @@ class TokenBucket {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Full at `now`. REQUIRES: both are above 0.
-  TokenBucket(double per_second, double burst, Clock::time_point now)
-      : per_second_(per_second), burst_(burst), tokens_(burst), filled_(now) {}
+  // Full at `now`. What is taken beyond `debt_max` is forgotten. REQUIRES: all are above 0.
+  TokenBucket(double per_second, double burst, Clock::time_point now,
+              double debt_max = std::numeric_limits<double>::infinity())
+      : per_second_(per_second), burst_(burst), debt_max_(debt_max), tokens_(burst), filled_(now) {}
 
   // Takes a token, or so many, or goes into debt.
   void take(Clock::time_point now, double tokens = 1) {
     fill(now);
-    tokens_ -= tokens;
+    tokens_ = std::max(tokens_ - tokens, -debt_max_);
   }
 
   // How long until there is a token; zero: there is one.
@@ -40,6 +42,7 @@ class TokenBucket {
 
   double per_second_;
   double burst_;
+  double debt_max_;
   double tokens_;
   Clock::time_point filled_;
 };

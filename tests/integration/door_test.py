@@ -6,6 +6,7 @@ import pathlib
 import re
 import resource
 import socket
+import struct
 import subprocess
 import sys
 import unittest
@@ -84,6 +85,64 @@ class ControlPort(unittest.TestCase):
         self.assertEqual(server.returncode, 1, server.stderr)
         self.assertIn("may open 100 files", server.stderr)
         self.assertIn("256", server.stderr)
+
+
+class HalfMessages(JobTest):
+    CONNECTIONS, CALLS, BYTES = 60, 100, 60_000  # 360 MB
+
+    def frame(self, kind, flags, stream, body):
+        return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+
+    def head(self):
+        """Of a heartbeat, HPACK without its tables."""
+        fields = {":method": "POST", ":scheme": "http", ":path": "/phub.control.Rendezvous/Heartbeat",
+                  ":authority": "x", "content-type": "application/grpc", "te": "trailers"}
+        return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) +
+                        value.encode() for name, value in fields.items())
+
+    def half_calls(self):
+        """A connection with calls whose messages are announced and do not come whole."""
+        stream = socket.create_connection(strangers.address_of(self.server.control), timeout=5)
+        self.addCleanup(stream.close)
+        stream.sendall(strangers.PREFACE + strangers.SETTINGS)
+        # A half message for each call; the window of the connection opens as the server reads.
+        message = b"\0" + struct.pack(">I", 120_000) + b"x" * (self.BYTES - 5)
+        for call in range(self.CALLS):
+            stream.sendall(self.frame(1, 4, 2 * call + 1, self.head()))
+            for at in range(0, self.BYTES, 15_000):
+                self.wait_for_window(stream, 15_000)
+                stream.sendall(self.frame(0, 0, 2 * call + 1, message[at:at + 15_000]))
+
+    def wait_for_window(self, stream, wanted):
+        while self.window < wanted:
+            head = self.whole(stream, 9)
+            body = self.whole(stream, int.from_bytes(head[:3], "big"))
+            if head[3] == 8 and head[5:9] == bytes(4):
+                self.window += int.from_bytes(body, "big")
+        self.window -= wanted
+
+    def whole(self, stream, count):
+        got = b""
+        while len(got) < count:
+            more = stream.recv(count - len(got))
+            if not more:
+                raise ConnectionResetError
+            got += more
+        return got
+
+    def test_those_of_strangers_take_no_memory_that_callers_need(self):
+        self.start(2, "tcp")
+        before, turned_out = self.server.resident(), 0
+        for _ in range(self.CONNECTIONS):
+            self.window = 65_535
+            try:
+                self.half_calls()
+            except OSError:
+                turned_out += 1
+        self.assertLess(self.server.resident() - before, 200 << 10)  # KiB
+        self.assertGreater(turned_out, 0)
+        self.wait_for_rounds(50)
+        self.assertTrue(all(w.poll() is None for w in self.workers))
 
 
 class Storm(JobTest):

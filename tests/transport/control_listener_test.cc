@@ -36,12 +36,17 @@ struct Rig {
   Echo echo;
   std::unique_ptr<ControlListener> listener;
 
-  explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0") {
+  explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0",
+               bool starts = true) {
     listener = std::move(*ControlListener::create({.address = address,
                                                    .silent_max = 8,
                                                    .strangers_max = 8,
                                                    .known_max = 100,
+                                                   .stranger_bytes_max = 1000,
                                                    .first_byte = first_byte}));
+    if (starts) start();
+  }
+  void start() {
     listener->start([this](UniqueFd socket) { echo(std::move(socket)); });
   }
   UniqueFd reach() const {
@@ -107,6 +112,40 @@ TEST_CASE("strangers give way to each other and leave known callers alone") {
   char byte = 0;
   CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
   CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+TEST_CASE("a stranger that sends more than its share is turned out, a known caller is not") {
+  const Rig rig;
+  const UniqueFd caller = rig.reach();
+  REQUIRE(speak(caller));
+  REQUIRE(answer(caller) == 'k');
+  rig.listener->know(peer_name(caller));
+  const UniqueFd stranger = rig.reach();
+  REQUIRE(speak(stranger));
+  REQUIRE(answer(stranger) == 'k');
+  const std::string much(2000, 'x');
+  REQUIRE(::send(caller.get(), much.data(), much.size(), MSG_NOSIGNAL) == 2000);
+  REQUIRE(::send(stranger.get(), much.data(), much.size(), MSG_NOSIGNAL) == 2000);
+  CHECK(answer(stranger) == '\0');
+  char byte = 0;
+  CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
+  CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+TEST_CASE("who has left while it waited in the queue is not served") {
+  Rig rig(10min, "127.0.0.1:0", false);
+  std::vector<UniqueFd> gone;
+  for (int i = 0; i < 5; ++i) {
+    gone.push_back(rig.reach());
+    REQUIRE(speak(gone.back()));
+    REQUIRE(::shutdown(gone.back().get(), SHUT_WR) == 0);
+  }
+  const UniqueFd caller = rig.reach();
+  REQUIRE(speak(caller));
+  rig.start();
+  CHECK(answer(caller) == 'k');
+  for (const UniqueFd& one : gone) CHECK(answer(one) == '\0');
+  CHECK(rig.listener->counters().handed_over == 1);
 }
 
 TEST_CASE("a name is listened on at all its addresses, IPv4 reaches the IPv6 wildcard") {

@@ -36,6 +36,13 @@ TEST_CASE("Acts that nobody could hold back are a debt") {
   CHECK(bucket.wait(start) == 600ms);
 }
 
+TEST_CASE("A debt has a bound where one is given") {
+  const Clock::time_point start{};
+  TokenBucket bucket(10, 1, start, 4);
+  bucket.take(start, 1000);
+  CHECK(bucket.wait(start) == 500ms);
+}
+
 TEST_CASE("A clock that stands still or goes back adds nothing") {
   const Clock::time_point start{1h};
   TokenBucket bucket(10, 1, start);
