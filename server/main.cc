@@ -167,7 +167,10 @@ sigset_t block_signals() {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // What cannot be written is an error where it is written: a peer that is gone, or a file, the log
+  // or a job's memory beyond RLIMIT_FSIZE.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 

@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
@@ -85,6 +86,28 @@ class ControlPort(unittest.TestCase):
         self.assertEqual(server.returncode, 1, server.stderr)
         self.assertIn("may open 100 files", server.stderr)
         self.assertIn("256", server.stderr)
+
+
+class FileSizes(unittest.TestCase):
+    LIMIT = ("prlimit", "--fsize=1000000")
+
+    def test_a_job_beyond_the_limit_of_file_sizes_is_refused_and_the_server_goes_on(self):
+        server = Server(within=self.LIMIT)
+        self.addCleanup(server.close)
+        large = processes.worker(server, 0, 1, "tcp", "--max-steps", "1")  # 1.7 MB of parameters
+        _, error = large.communicate(timeout=DEADLINE)
+        self.assertIsNone(server.process.poll())
+        self.assertNotEqual(large.returncode, 0)
+        self.assertIn("File too large", error)
+
+    def test_a_state_beyond_it_is_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            server = subprocess.run(
+                ["prlimit", "--fsize=20000", processes.BIN / "phub-server", "--control",
+                 "127.0.0.1:0", "--cores", "1", "--state", folder],
+                capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(server.returncode, 1, server.stderr)
+        self.assertIn("state_folder", server.stderr)
 
 
 class HalfMessages(JobTest):
