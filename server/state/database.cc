@@ -40,6 +40,12 @@ Status error_of(sqlite3* connection) {
                                        message)};
 }
 
+// 0: there is no such file.
+std::uint64_t inode_of(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
 }  // namespace
 
 Statement::Statement(sqlite3_stmt* statement, sqlite3* connection)
@@ -144,6 +150,7 @@ Status Database::connect() {
     // Tokens' hashes and the audit log are for the server's user only; the journal inherits this.
     const UniqueFd file(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!file) return errno_status("state_folder: cannot open " + path_, Code::kPermissionDenied);
+    inode_ = inode_of(path_);
   }
   sqlite3* connection = nullptr;
   const int code = sqlite3_open_v2(path_.empty() ? ":memory:" : path_.c_str(), &connection,
@@ -205,7 +212,16 @@ Status Database::migrate(std::span<const std::string_view> migrations, std::size
   return {};
 }
 
+Status Database::check_place() const {
+  if (path_.empty() || inode_of(path_) == inode_) return {};
+  return {Code::kDataLoss,
+          fmt::format("state_folder: {} was removed or replaced while the server runs, so nothing "
+                      "can be kept; put the folder back, and start the server again",
+                      path_)};
+}
+
 Status Database::transact(const std::function<Status()>& change) {
+  PHUB_RETURN_IF_ERROR(check_place());
   PHUB_RETURN_IF_ERROR(execute("BEGIN IMMEDIATE"));
   Status done = change();
   if (done.ok()) done = execute("COMMIT");

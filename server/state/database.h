@@ -80,10 +80,13 @@ class Database {
   static Status make(const std::string& path, const Schema& schema);
   Status connect();
   Status lock();
+  // Errors: kDataLoss: what is written now would be gone with this process.
+  Status check_place() const;
   Status check_and_migrate(const Schema& schema);
   Status migrate(std::span<const std::string_view> migrations, std::size_t from);
 
   const std::string path_;
+  std::uint64_t inode_ = 0;  // of the file at path_ when it was opened
   std::unique_ptr<sqlite3, Close> connection_;
 };
 

@@ -195,6 +195,21 @@ TEST_CASE("a state file that was emptied is damage, and one that is not there is
   CHECK(Tenancy::open({.state_folder = state}));
 }
 
+TEST_CASE("a state file that is taken away while it is used takes no more changes") {
+  spdlog::set_level(spdlog::level::off);
+  const TemporaryDirectory folder;
+  const std::string state = folder.path / "state";
+  const auto opened = Tenancy::open({.state_folder = state});
+  REQUIRE(opened);
+  fs::rename(state, folder.path / "elsewhere");
+  const auto refused = (*opened)->directory.create("red", {});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message(),
+             Contains("removed or replaced") && Contains("put the folder back"));
+  fs::rename(folder.path / "elsewhere", state);
+  CHECK((*opened)->directory.create("red", {}));
+}
+
 TEST_CASE("the state of an earlier version is taken over: ids, tokens, jobs and the log") {
   spdlog::set_level(spdlog::level::off);
   const TemporaryDirectory folder;
