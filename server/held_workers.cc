@@ -13,7 +13,7 @@ bool HeldWorkers::release() {
   for (const Connection* connection : held_) {
     Shard& shard = *connection->shard;
     const bool has_work = shard.is_awake() || shard.is_releasing;
-    if (!has_work && shard.is_slowest_waiting()) shard.holds_nobody = true;
+    if (!has_work && shard.is_slowest_waiting()) shard.allow_staging(kMoreBuffers);
   }
   return std::erase_if(held_, [](Connection* connection) {
            if (!connection->lost && is_to_wait(*connection)) return false;

@@ -106,9 +106,13 @@ class Shard : public FairShare::Flow {
   std::byte* take_buffer() { return buffers_->take(); }
   void give_buffer(std::byte* buffer) { buffers_->give(buffer); }
 
-  // More staging is in use than a job in step needs.
-  bool staging_is_full() const {
-    return buffers_->in_use() > staging_budget_ + (held_ ? held_->sums : 0);
+  // More staging is in use than a job in step needs, and so many buffers.
+  bool staging_exceeds(std::size_t allowance) const {
+    return buffers_->in_use() > buffers_in_step() + allowance;
+  }
+  // From now on so many buffers more than are in use.
+  void allow_staging(std::size_t more) {
+    staging_allowance = more + buffers_->in_use() - std::min(buffers_->in_use(), buffers_in_step());
   }
   // Of which so many buffers at most are a job in step's. Before anything arrives; by default it
   // is a few for each worker and a few megabytes.
@@ -152,7 +156,8 @@ class Shard : public FairShare::Flow {
   std::unique_ptr<RoundTimes> times;
   ReadyList ready;            // connections that have something to be read
   bool is_releasing = false;  // it is in the core's list of those
-  bool holds_nobody = false;  // until its staging fits again: holding workers back stopped it
+  // Buffers beyond its budget, until it is back within it: holding workers back stopped it.
+  std::size_t staging_allowance = 0;
 
   Counter elements_touched;  // of chunks whose parameters are in memory: it grows with their rounds
   Counter chunks_completed;
@@ -215,6 +220,7 @@ class Shard : public FairShare::Flow {
   void reset(ChunkState& chunk);
   void restore(ChunkState& chunk, const JobCopy& initial);
   void copy_if_due(ChunkState& chunk);
+  std::size_t buffers_in_step() const { return staging_budget_ + (held_ ? held_->sums : 0); }
   Contribution* contributions_of(std::uint32_t slot) { return &contributions_[slot * workers_]; }
 
   std::uint64_t job_id_;

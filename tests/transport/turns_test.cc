@@ -125,4 +125,48 @@ TEST_CASE("a worker that is ahead is not held back while the slowest waits for i
   }
 }
 
+// It is let go by a few buffers at a time: what the other waits for is near the front of its
+// stream, and the rest is not read for that.
+TEST_CASE("staging grows by little more than the slowest waits for") {
+  constexpr std::uint32_t kChunks = 400;
+  constexpr std::uint32_t kBudget = 20;
+  constexpr std::uint32_t kReadAtOnce = 32;  // at most, of a stream before it is held back
+  StreamsRig rig;
+  StreamsJob& job = rig.add({.workers = 2, .chunks = kChunks, .chunk_bytes = 4096});
+  job.shard->limit_staging(kBudget);
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
+  for (const std::uint32_t wanted : {10U, 60U, 100U}) {
+    job.push_later(1, wanted);
+    std::size_t answers = 0;
+    for (int rounds = 0; rounds < 2000; ++rounds) {
+      job.pump(0);
+      job.pump(1);
+      rig.core->run_once();
+      job.take_answers(0);
+      answers += job.answers(1);
+    }
+    CHECK(answers == 1);
+    CHECK(job.shard->buffers_in_use() < std::max(kBudget, wanted) + kReadAtOnce);
+  }
+  // When it has caught up the other is held back where it was at first.
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
+    if (slot != 10 && slot != 60 && slot != 100) job.push_later(1, slot);
+  }
+  for (int rounds = 0; rounds < 100'000 && job.shard->chunks_completed.value() < kChunks;
+       ++rounds) {
+    for (const std::uint32_t worker : {0U, 1U}) {
+      job.pump(worker);
+      job.take_answers(worker);
+    }
+    rig.core->run_once();
+  }
+  REQUIRE(job.shard->chunks_completed.value() == kChunks);
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
+  for (int rounds = 0; rounds < 2000; ++rounds) {
+    job.pump(0);
+    rig.core->run_once();
+  }
+  CHECK(job.shard->buffers_in_use() < kBudget + kReadAtOnce);
+}
+
 }  // namespace phub::testing
