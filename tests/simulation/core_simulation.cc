@@ -71,7 +71,7 @@ class Simulation {
     if (!is_hurrying_ && random_.one_in(400)) job.kill_worker();
     // The reaper comes when it likes.
     if ((job.is_done() || job.is_loss_reported()) && random_.one_in(10)) {
-      jobs_.erase(chosen);
+      end(chosen);
       return {};
     }
     std::string wrong = job.step();
@@ -81,12 +81,26 @@ class Simulation {
     return wrong;
   }
 
+  // A job that lost a worker may come back, when the old connections are gone or while they are
+  // still there.
+  void end(std::map<std::uint64_t, std::unique_ptr<SimulatedJob>>::iterator job) {
+    const bool comes_back = job->second->is_loss_reported() && random_.one_in(2);
+    JobOptions again = job->second->options();
+    ++again.shape.epoch;
+    const bool is_early = random_.one_in(2);
+    if (comes_back && is_early) start(again);
+    jobs_.erase(job);
+    if (comes_back && !is_early) start(again);
+  }
+
   std::string run_core() {
     core_->run_once();
     while (auto event = core_->next_event()) {
       const auto found = jobs_.find(event->job_id);
       if (found == jobs_.end()) continue;  // it was on its way
-      if (auto wrong = found->second->on_lost(event->worker); !wrong.empty()) return wrong;
+      if (auto wrong = found->second->on_lost(event->worker); !wrong.empty()) {
+        return wrong + " (" + std::string(event->reason) + ")";
+      }
     }
     for (auto& [id, job] : jobs_) {
       if (auto wrong = job->check(); !wrong.empty()) return wrong;
@@ -97,14 +111,24 @@ class Simulation {
   void add_job() {
     --jobs_to_come_;
     constexpr std::uint32_t kSizes[] = {64, 64, 256, 4096, 32768};
+    constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars};
     JobOptions options;
+    const RuleKind rule = kRules[random_.below(3)];
+    const bool votes = has_parameters(rule) && random_.one_in(2);
     options.shape = {.workers = random_.between(1, kWorkersMost),
                      .chunks = random_.between(1, 12),
-                     .chunk_bytes = kSizes[random_.below(5)],
+                     .chunk_bytes = kSizes[random_.below(needs_whole_keys(rule) ? 3 : 5)],
                      .tenant = random_.below(kTenants),
                      .weight = random_.one_in(4) ? random_.between(2, 5) : 1,
-                     .id = ++ids_};
+                     .rule = rule,
+                     .loss_scaling = votes ? LossScaling::kVoted : LossScaling::kNone,
+                     .chunks_of_key = random_.between(1, 5)};
     options.rounds = random_.between(1, 6);
+    start(options);
+  }
+
+  void start(JobOptions options) {
+    options.shape.id = ++ids_;
     jobs_[ids_] = std::make_unique<SimulatedJob>(options, *core_, random_);
     if (is_hurrying_) jobs_[ids_]->hurry();
   }

@@ -14,13 +14,24 @@ constexpr std::uint32_t kUnservedMost = 3000;
 }  // namespace
 
 SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random& random)
-    : streams_(options.shape),
+    : options_(options),
+      streams_(options.shape),
       core_(core),
       random_(random),
       rounds_(options.rounds),
-      workers_(options.shape.workers) {
+      workers_(options.shape.workers),
+      expected_(
+          streams_.shape,
+          [this](std::uint32_t worker, std::uint32_t slot, std::uint32_t round) {
+            return value(worker, slot, round);
+          },
+          [this](std::uint32_t round) { return votes_of(round); }) {
   if (random_.one_in(2)) streams_.shard->limit_staging(random_.between(1, 6));
-  for (Worker& worker : workers_) {
+  const std::uint32_t local = random_.below(4);  // of four, over shared memory
+  for (std::uint32_t index = 0; index < workers_.size(); ++index) {
+    Worker& worker = workers_[index];
+    worker.link =
+        random_.below(3) < local ? make_shm_link(streams_, index) : make_tcp_link(streams_, index);
     worker.order.resize(options.shape.chunks);
     std::iota(worker.order.begin(), worker.order.end(), 0U);
     if (random_.one_in(3)) std::reverse(worker.order.begin(), worker.order.end());
@@ -39,17 +50,24 @@ bool SimulatedJob::is_done() const {
   });
 }
 
-// Exact in fp32, and another for each push.
+// Exact in fp32, as sums of them are, and another for each push.
 float SimulatedJob::value(std::uint32_t worker, std::uint32_t slot, std::uint32_t round) const {
-  return static_cast<float>((id() % 16 + 1) * (worker + 1) + 17 * slot + 3 * round);
+  const float value = static_cast<float>((id() % 16 + 1) * (worker + 1) + 17 * slot) +
+                      3 * static_cast<float>(round);
+  return value * (round > 0 ? votes_of(round).loss_scale : 1.0F);
 }
 
-float SimulatedJob::sum(std::uint32_t slot, std::uint32_t round) const {
-  float sum = 0;
+bool SimulatedJob::overflows(std::uint32_t worker, std::uint32_t round) const {
+  return votes() && round > 0 && (id() + 5 * worker + 3 * round) % 11 == 0;
+}
+
+RoundVotes SimulatedJob::votes_of(std::uint32_t round) const {
+  RoundVotes all;
+  if (votes()) all.loss_scale = static_cast<float>(1U << ((id() + round) % 5));
   for (std::uint32_t worker = 0; worker < workers_.size(); ++worker) {
-    sum += value(worker, slot, round);
+    all.overflow = all.overflow || overflows(worker, round);
   }
-  return sum;
+  return all;
 }
 
 void SimulatedJob::change_mood(Worker& worker) {
@@ -75,19 +93,26 @@ std::string SimulatedJob::step() {
   Worker& worker = workers_[index];
   if (worker.dead) return {};
   if (!worker.connected) {
-    auto [own, cores] = transport::stream_pair();
-    // No room: others have all connections now.
-    if (!core_.connect_tcp(streams_.shard.get(), index, std::move(cores)).ok()) return {};
-    streams_.sockets[index] = std::move(own);
-    worker.connected = true;
+    worker.connected = connect(worker);
     return {};
   }
   if (hurries_) worker.asleep = 0;
   if (worker.asleep > 0) return --worker.asleep, std::string();
   if (random_.one_in(8)) change_mood(worker);
   push_some(index);
-  streams_.pump(index, worker.most_bytes);
+  if (votes()) vote_if_due(index);
+  worker.link->pump(worker.most_bytes);
   return take_answers(index);
+}
+
+// Who comes back to a job that lost a worker may still send what it had begun.
+bool SimulatedJob::connect(Worker& worker) {
+  if (!worker.link->connect(core_)) return false;
+  const std::uint32_t epoch = options_.shape.epoch;
+  for (std::uint32_t stale = epoch > 1 ? random_.below(3) : 0; stale > 0; --stale, ++stale_) {
+    worker.link->push_later(random_.below(options_.shape.chunks), 1e6F, epoch - 1);
+  }
+  return true;
 }
 
 // Begins pushes of chunks whose last answer is there, a few at a time, in its order.
@@ -97,27 +122,38 @@ void SimulatedJob::push_some(std::uint32_t index) {
   for (const std::uint32_t slot : worker.order) {
     if (room == 0) return;
     if (worker.pushed[slot] == rounds_ || worker.pushed[slot] > worker.answered[slot]) continue;
-    streams_.push_later(index, slot, value(index, slot, worker.pushed[slot]));
+    worker.link->push_later(slot, value(index, slot, worker.pushed[slot]), options_.shape.epoch);
     ++worker.pushed[slot];
     ++begun_;
     --room;
   }
 }
 
+// When all of a round is pushed; nobody votes on the first one, of parameters.
+void SimulatedJob::vote_if_due(std::uint32_t index) {
+  Worker& worker = workers_[index];
+  const std::uint32_t rounds = *std::min_element(worker.pushed.begin(), worker.pushed.end());
+  if (rounds < worker.voted + 2) return;
+  ++worker.voted;
+  worker.link->vote_later({.loss_scale = votes_of(worker.voted).loss_scale,
+                           .overflow = overflows(index, worker.voted) ? 1U : 0U});
+}
+
 std::string SimulatedJob::take_answers(std::uint32_t index) {
   Worker& worker = workers_[index];
   const std::size_t most = std::min<std::size_t>(worker.most_bytes, std::size_t{1} << 16);
-  for (const auto& answer : streams_.take_answers(index, most)) {
+  for (const auto& answer : worker.link->take_answers(most)) {
     const std::string where = "job " + std::to_string(id()) + ", worker " + std::to_string(index) +
                               ", chunk " + std::to_string(answer.slot) + ": ";
     if (answer.slot >= worker.answered.size()) return where + "there is no such chunk";
     const std::uint32_t round = worker.answered[answer.slot]++;
     if (round >= worker.pushed[answer.slot]) return where + "an answer to nothing";
-    const float expected = sum(answer.slot, round);
+    const float expected = expected_.at(answer.slot, round);
     if (!answer.is_even || answer.value != expected) {
       return where + "round " + std::to_string(round) + " has " + std::to_string(answer.value) +
              ", not " + std::to_string(expected);
     }
+    if (answer.skipped != votes_of(round).overflow) return where + "a skipped round is not told";
   }
   return {};
 }
@@ -126,7 +162,7 @@ void SimulatedJob::kill_worker() {
   const auto index = random_.below(static_cast<std::uint32_t>(workers_.size()));
   Worker& worker = workers_[index];
   if (!worker.connected || worker.dead) return;
-  streams_.sockets[index].reset();
+  worker.link->die();
   worker.dead = true;
   has_died_ = true;
 }
@@ -150,7 +186,8 @@ std::string SimulatedJob::check() {
   const std::uint64_t complete = shard.chunks_completed.value() * workers_.size();
   // A push is in a buffer, or several are in one; a sum is the first one's.
   if (complete > begun_) return who + "more is complete than was pushed";
-  if (shard.buffers_in_use() > begun_ - complete) return who + "buffers of nothing are in use";
+  if (shard.buffers_in_use() > begun_ - complete + stale_)
+    return who + "buffers of nothing are in use";
   return {};
 }
 

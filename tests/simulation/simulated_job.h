@@ -1,5 +1,5 @@
-// One job of the simulation: workers who push in rounds, trickle, stall and die, and the model that
-// says what each answer must be.
+// One job of the simulation: workers who push in rounds, vote, trickle, stall and die, and the
+// model that says what each answer must be.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/simulation/expected_rounds.h"
 #include "tests/simulation/random.h"
-#include "tests/support/streams_rig.h"
+#include "tests/simulation/worker_link.h"
 
 namespace phub::simulation {
 
 struct JobOptions {
   testing::StreamsJobOptions shape;
-  std::uint32_t rounds = 1;
+  std::uint32_t rounds = 1;  // a first one of parameters included, where the rule has them
 };
 
 // A worker pushes a chunk's next round when it has the last one's answer, in an order of its own.
@@ -26,6 +27,7 @@ class SimulatedJob {
   SimulatedJob& operator=(const SimulatedJob&) = delete;
 
   std::uint64_t id() const { return streams_.shape.job_id; }
+  const JobOptions& options() const { return options_; }
   // Workers that are not connected yet, are, or were and died.
   bool has_died() const { return has_died_; }
   bool is_done() const;  // every worker has every answer
@@ -43,6 +45,7 @@ class SimulatedJob {
 
  private:
   struct Worker {
+    std::unique_ptr<WorkerLink> link;
     bool connected = false;
     bool dead = false;
     bool reported = false;
@@ -51,20 +54,28 @@ class SimulatedJob {
     std::vector<std::uint32_t> order;   // of its pushes: slots
     std::vector<std::uint32_t> pushed;  // rounds, by slot
     std::vector<std::uint32_t> answered;
+    std::uint32_t voted = 0;  // the last round that it has voted in
   };
 
+  bool votes() const { return options_.shape.loss_scaling == LossScaling::kVoted; }
   float value(std::uint32_t worker, std::uint32_t slot, std::uint32_t round) const;
-  float sum(std::uint32_t slot, std::uint32_t round) const;
+  bool overflows(std::uint32_t worker, std::uint32_t round) const;
+  RoundVotes votes_of(std::uint32_t round) const;
+  bool connect(Worker& worker);
   void change_mood(Worker& worker);
   void push_some(std::uint32_t index);
+  void vote_if_due(std::uint32_t index);
   std::string take_answers(std::uint32_t index);
 
+  JobOptions options_;
   testing::StreamsJob streams_;
   server::Core& core_;
   Random& random_;
   std::uint32_t rounds_;
   std::vector<Worker> workers_;
+  ExpectedRounds expected_;
   std::uint64_t begun_ = 0;     // pushes, whose bytes may be on their way
+  std::uint64_t stale_ = 0;     // of an epoch before this one: in buffers until they are looked at
   std::uint64_t worked_ = 0;    // ticks that the core had spent on it, when it was last looked at
   std::uint32_t unserved_ = 0;  // rounds of the core in which it was awake and got nothing
   bool hurries_ = false;

@@ -24,37 +24,57 @@ struct StreamsJobOptions {
   std::uint32_t tenant = 0;
   std::uint32_t weight = 1;
   std::uint64_t id = 0;
+  std::uint32_t epoch = 1;
+  RuleKind rule = RuleKind::kSum;
+  LossScaling loss_scaling = LossScaling::kNone;
+  std::uint32_t chunks_of_key = 1;  // at most
 };
 
-// One job: a shard that sums, and its workers' ends of the streams.
+// One job: a shard, and its workers' ends of the streams.
 class StreamsJob {
  public:
   explicit StreamsJob(const StreamsJobOptions& options)
       : sockets(options.workers), unsent(options.workers), received(options.workers) {
     PlanInput input;
-    input.key_elements.assign(options.chunks, options.chunk_bytes / sizeof(float));
+    for (std::uint32_t left = options.chunks, chunks = 0; left > 0; left -= chunks) {
+      chunks = std::min(left, options.chunks_of_key);
+      input.key_elements.push_back(std::uint64_t{chunks} * options.chunk_bytes / sizeof(float));
+    }
+    input.whole_keys = needs_whole_keys(options.rule);
     input.chunk_bytes = options.chunk_bytes;
     input.cores_per_server = {1};
     shape.job_id = options.id;
     shape.tenant_id = options.tenant;
     shape.weight = options.weight;
+    shape.epoch = options.epoch;
     shape.workers = options.workers;
+    shape.rule = options.rule;
+    shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+    shape.weight_decay.assign(input.key_elements.size(), 0.01F);
+    shape.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+    shape.loss_scale.kind = options.loss_scaling;
     shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    PHUB_CHECK(shape.plan->chunks.size() == options.chunks, "a chunk for each key");
+    PHUB_CHECK(shape.plan->chunks.size() == options.chunks, "no chunk is cut");
     memory = std::move(*server::JobMemory::create(shape));
     shard = std::move(*server::Shard::create(shape, 0, memory));
   }
 
   // A push of the chunk, every element of it `value`, as it goes over the stream.
   std::vector<std::byte> frame(std::uint32_t slot, float value) const {
-    const std::uint32_t bytes = shard->push_bytes(slot);
-    const std::uint32_t immediate = wire::immediate(slot, shape.epoch);
+    return frame(slot, value, shape.epoch);
+  }
+  std::vector<std::byte> frame(std::uint32_t slot, float value, std::uint32_t epoch) const {
+    const std::vector<float> values(shard->push_bytes(slot) / sizeof(float), value);
+    return frame_of(wire::immediate(slot, epoch), std::as_bytes(std::span(values)));
+  }
+  static std::vector<std::byte> frame_of(std::uint32_t immediate,
+                                         std::span<const std::byte> payload) {
+    const auto bytes = static_cast<std::uint32_t>(payload.size());
     const transport::FrameHeader header{transport::kFrameMagic, immediate, bytes,
                                         transport::frame_check(immediate, bytes)};
     std::vector<std::byte> frame(sizeof(header) + bytes);
     std::memcpy(frame.data(), &header, sizeof(header));
-    const std::vector<float> values(bytes / sizeof(float), value);
-    std::memcpy(frame.data() + sizeof(header), values.data(), bytes);
+    std::memcpy(frame.data() + sizeof(header), payload.data(), bytes);
     return frame;
   }
 
@@ -71,7 +91,9 @@ class StreamsJob {
   }
   // A push that goes when `pump` finds room for it.
   void push_later(std::uint32_t worker, std::uint32_t slot, float value = 1.0F) {
-    const auto bytes = frame(slot, value);
+    send_later(worker, frame(slot, value));
+  }
+  void send_later(std::uint32_t worker, std::span<const std::byte> bytes) {
     unsent[worker].bytes.insert(unsent[worker].bytes.end(), bytes.begin(), bytes.end());
   }
   // Sends at most so many bytes of what is to go; what is left then.
@@ -89,6 +111,7 @@ class StreamsJob {
     std::uint32_t slot = 0;
     float value = 0;       // of its first element
     bool is_even = false;  // all elements have it
+    bool skipped = false;  // the update was left out
   };
   // Answers that are whole, after at most so many bytes more have been read.
   std::vector<Answer> take_answers(std::uint32_t worker, std::size_t most = std::size_t{1} << 20) {
@@ -106,7 +129,8 @@ class StreamsJob {
       std::memcpy(values.data(), &bytes[at + sizeof(header)], header.bytes);
       answers.push_back({wire::answered_slot_of(header.immediate), values[0],
                          std::all_of(values.begin(), values.end(),
-                                     [&](float value) { return value == values[0]; })});
+                                     [&](float value) { return value == values[0]; }),
+                         wire::was_skipped(header.immediate)});
       at += sizeof(header) + header.bytes;
     }
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));

@@ -1,0 +1,133 @@
+#include "tests/simulation/worker_link.h"
+
+#include <algorithm>
+
+namespace phub::simulation {
+namespace {
+
+using testing::StreamsJob;
+
+class TcpLink final : public WorkerLink {
+ public:
+  TcpLink(StreamsJob& job, std::uint32_t worker) : job_(job), worker_(worker) {}
+
+  bool connect(server::Core& core) override {
+    auto [own, cores] = transport::stream_pair();
+    if (!core.connect_tcp(job_.shard.get(), worker_, std::move(cores)).ok()) return false;
+    job_.sockets[worker_] = std::move(own);
+    return true;
+  }
+  void push_later(std::uint32_t slot, float value, std::uint32_t epoch) override {
+    job_.send_later(worker_, job_.frame(slot, value, epoch));
+  }
+  void vote_later(const Vote& vote) override {
+    const auto immediate = wire::immediate(wire::kVoteSlot, job_.shape.epoch);
+    job_.send_later(worker_, StreamsJob::frame_of(immediate, std::as_bytes(std::span(&vote, 1))));
+  }
+  void pump(std::size_t most) override { job_.pump(worker_, most); }
+  std::vector<Answer> take_answers(std::size_t most) override {
+    return job_.take_answers(worker_, most);
+  }
+  void die() override { job_.sockets[worker_].reset(); }
+
+ private:
+  StreamsJob& job_;
+  std::uint32_t worker_;
+};
+
+// A local worker: gradients in memory that it shares, parameters in the job's.
+class ShmLink final : public WorkerLink {
+ public:
+  ShmLink(const StreamsJob& job, std::uint32_t worker)
+      : job_(job),
+        worker_(worker),
+        landing_(std::make_shared<const Landing>(
+            make_shared_landing(*job.shape.plan, 0, 0, sizeof(float)))),
+        memory_(std::move(*SharedMemory::create(
+            "gradients", shared_memory_bytes(*job.shape.plan, sizeof(float))))) {}
+
+  bool connect(server::Core& core) override {
+    const std::uint32_t capacity = transport::channel_capacity(job_.shard->chunks());
+    const auto channel =
+        std::move(*SharedMemory::create("channel", transport::channel_bytes(capacity)));
+    const auto side = [&](UniqueFd socket, const SharedMemory& mine, const SharedMemory& peers) {
+      transport::ShmConnection connection;
+      connection.socket = std::move(socket);
+      connection.channel = std::move(*Mapping::of_file(channel->fd(), channel->size(), true));
+      connection.capacity = capacity;
+      connection.own_memory = {mine.data(), mine.size()};
+      connection.peer_memory = std::move(*Mapping::of_file(peers.fd(), peers.size(), false));
+      return connection;
+    };
+    auto [own, cores] = transport::stream_pair();
+    auto of_core = side(std::move(cores), *job_.memory->published, *memory_);
+    of_core.core_side = true;
+    std::byte* const line = of_core.peer_memory->data();
+    if (!core.connect_shm(job_.shard.get(), worker_, std::move(of_core), line, landing_).ok()) {
+      return false;
+    }
+    endpoint_ = std::move(*transport::ShmEndpoint::create(1));
+    peer_ = *endpoint_->add(side(std::move(own), *memory_, *job_.memory->published));
+    return true;
+  }
+  void push_later(std::uint32_t slot, float value, std::uint32_t epoch) override {
+    std::byte* const place = memory_->data() + landing_->slots[slot];
+    const std::uint32_t bytes = job_.shard->push_bytes(slot);
+    std::fill_n(reinterpret_cast<float*>(place), bytes / sizeof(float), value);
+    send_later(place, bytes, wire::immediate(slot, epoch));
+  }
+  void vote_later(const Vote& vote) override {
+    std::byte* const place = memory_->data() + Landing::kVote;
+    std::memcpy(place, &vote, sizeof(vote));
+    send_later(place, sizeof(vote), wire::immediate(wire::kVoteSlot, job_.shape.epoch));
+  }
+  void pump(std::size_t most) override {
+    const std::size_t count = std::min(unsent_.size(), notices(most));
+    const std::size_t sent = endpoint_->post(peer_, std::span(unsent_).first(count));
+    unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent));
+  }
+  std::vector<Answer> take_answers(std::size_t most) override {
+    std::vector<transport::Completion> completions(notices(most));
+    completions.resize(endpoint_->poll(completions));
+    std::vector<Answer> answers;
+    for (const transport::Completion& answer : completions) {
+      if (answer.kind != transport::CompletionKind::kArrived) continue;
+      const std::span values(reinterpret_cast<const float*>(answer.data),
+                             answer.bytes / sizeof(float));
+      answers.push_back({wire::answered_slot_of(answer.immediate), values[0],
+                         std::all_of(values.begin(), values.end(),
+                                     [&](float value) { return value == values[0]; }),
+                         wire::was_skipped(answer.immediate)});
+    }
+    return answers;
+  }
+  void die() override { endpoint_.reset(); }
+
+ private:
+  // What so many bytes are over shared memory, where none moves.
+  static std::size_t notices(std::size_t bytes) {
+    return std::min<std::size_t>(1 + bytes / 1000, 32);
+  }
+  void send_later(const std::byte* place, std::uint32_t bytes, std::uint32_t immediate) {
+    unsent_.push_back({.data = place, .bytes = bytes, .immediate = immediate});
+  }
+
+  const StreamsJob& job_;
+  std::uint32_t worker_;
+  std::shared_ptr<const Landing> landing_;
+  std::unique_ptr<SharedMemory> memory_;
+  std::unique_ptr<transport::ShmEndpoint> endpoint_;
+  transport::PeerId peer_ = 0;
+  std::vector<transport::Write> unsent_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerLink> make_tcp_link(StreamsJob& job, std::uint32_t worker) {
+  return std::make_unique<TcpLink>(job, worker);
+}
+std::unique_ptr<WorkerLink> make_shm_link(const StreamsJob& job, std::uint32_t worker) {
+  return std::make_unique<ShmLink>(job, worker);
+}
+
+}  // namespace phub::simulation
