@@ -46,13 +46,15 @@ class CoreRig {
   static constexpr std::uint32_t kWorkers = 4;
   static constexpr std::uint32_t kChunks = RigWorker::kChunks;
 
-  // "shm" or "verbs", on the executable's RDMA devices.
+  // "shm" or "verbs", on the executable's RDMA devices; "all": as many workers over each transport,
+  // tcp too, as the core has connections for.
   explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {}) {
     PlanInput input;
     input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
     input.chunk_bytes = kChunkBytes;
     input.cores_per_server = {1};
-    shape_.workers = kWorkers;
+    const bool all = transport == "all";
+    shape_.workers = all ? 3 * kOfEach : kWorkers;
     shape_.rule = RuleKind::kNesterov;
     shape_.weight_decay = {0.0F};
     shape_.loss_scale = loss_scale;
@@ -61,15 +63,16 @@ class CoreRig {
     shard_ = std::move(*server::Shard::create(shape_, 0, job_));
     const auto& device = rdma_devices().front();
     server::CoreOptions options;
-    options.max_connections = kWorkers;
+    options.max_connections = all ? kOfEach : kWorkers;
     options.device = device;
     options.own_thread = false;
     core_ = std::move(*server::Core::create(options));
     memory_ = std::move(*server::VerbsMemory::create(device, job_, shape_, {0}));
-    workers_.resize(kWorkers);
-    for (std::uint32_t w = 0; w < kWorkers; ++w) {
+    workers_.resize(shape_.workers);
+    for (std::uint32_t w = 0; w < shape_.workers; ++w) {
       workers_[w] = std::make_unique<RigWorker>();
-      transport == "verbs" ? connect_verbs(w) : connect_shm(w);
+      const std::string transports[] = {"shm", "verbs", "tcp"};
+      connect(w, all ? transports[w % 3] : transport);
     }
   }
   ~CoreRig() { core_->detach(shard_.get()); }
@@ -113,6 +116,11 @@ class CoreRig {
                   .bytes = kChunkBytes,
                   .immediate = wire::immediate(slot, shape_.epoch)});
   }
+  // The core takes what there is.
+  void run() {
+    while (core_->run_once()) {
+    }
+  }
   // The core's loop once, with something else to do: a write of another epoch has come.
   void busy_turn() {
     push_one(*workers_.front(), 0, shape_.epoch + 1);
@@ -129,6 +137,7 @@ class CoreRig {
 
  private:
   static constexpr std::size_t kBatch = 16;
+  static constexpr std::uint32_t kOfEach = 2;
   static constexpr std::uint32_t kChunkBytes = RigWorker::kChunkBytes;
 
   void send(std::uint32_t worker, const Write& write) {
@@ -142,6 +151,20 @@ class CoreRig {
     for (auto& worker : workers_) push(*worker, epoch);
     while (core_->run_once()) {
     }
+  }
+
+  void connect(std::uint32_t index, const std::string& transport) {
+    if (transport == "shm") return connect_shm(index);
+    transport == "verbs" ? connect_verbs(index) : connect_tcp(index);
+  }
+
+  void connect_tcp(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    auto [own, cores] = stream_pair();
+    auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, worker));
+    worker.peer = *endpoint->add(std::move(own));
+    worker.endpoint = std::move(endpoint);
+    PHUB_CHECK(core_->connect_tcp(shard_.get(), index, std::move(cores)).ok(), "tcp");
   }
 
   void connect_shm(std::uint32_t index) {
