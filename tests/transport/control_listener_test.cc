@@ -37,11 +37,11 @@ struct Rig {
   std::unique_ptr<ControlListener> listener;
 
   explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0",
-               bool starts = true) {
+               bool starts = true, std::size_t known_max = 100) {
     listener = std::move(*ControlListener::create({.address = address,
                                                    .silent_max = 8,
                                                    .strangers_max = 8,
-                                                   .known_max = 100,
+                                                   .known_max = known_max,
                                                    .stranger_bytes_max = 1000,
                                                    .first_byte = first_byte}));
     if (starts) start();
@@ -71,10 +71,19 @@ std::string peer_name(const UniqueFd& socket) {
 
 bool speak(const UniqueFd& socket) { return ::send(socket.get(), "x", 1, MSG_NOSIGNAL) == 1; }
 
-// The answer, or 0 at the end of the stream.
+// The answer, 0 at the end of the stream, or '?' where neither came.
 char answer(const UniqueFd& socket) {
   char byte = 0;
-  return ::recv(socket.get(), &byte, 1, 0) == 1 ? byte : '\0';
+  const ssize_t got = ::recv(socket.get(), &byte, 1, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return '?';
+  return got == 1 ? byte : '\0';
+}
+
+// Open, and nothing said.
+bool is_left_alone(const UniqueFd& socket) {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == -1 &&
+         (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 }  // namespace
@@ -109,9 +118,26 @@ TEST_CASE("strangers give way to each other and leave known callers alone") {
   }
   CHECK(answer(strangers.front()) == '\0');  // six of its address stay
   CHECK(::send(strangers.back().get(), "y", 1, MSG_NOSIGNAL) == 1);
-  char byte = 0;
-  CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
-  CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
+  CHECK(is_left_alone(caller));
+}
+
+TEST_CASE("who is known when there are as many as may be stays a stranger") {
+  const Rig rig(10min, "127.0.0.1:0", true, 1);
+  std::vector<UniqueFd> callers;
+  for (int i = 0; i < 2; ++i) {
+    callers.push_back(rig.reach());
+    REQUIRE(speak(callers.back()));
+    REQUIRE(answer(callers.back()) == 'k');
+    rig.listener->know(peer_name(callers.back()));
+  }
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 6; ++i) {
+    strangers.push_back(rig.reach());
+    REQUIRE(speak(strangers.back()));
+    CHECK(answer(strangers.back()) == 'k');
+  }
+  CHECK(answer(callers.back()) == '\0');
+  CHECK(is_left_alone(callers.front()));
 }
 
 TEST_CASE("a stranger that sends more than its share is turned out, a known caller is not") {

@@ -169,6 +169,38 @@ TEST_CASE("descriptors that come with a hello are closed at once, and end the ha
   CHECK(rig.has_counted(Drop::kBadHello, 1));
 }
 
+TEST_CASE("a hello of another protocol, or of another transport than its door's, is refused") {
+  const Rig rig(patient());
+  Hello magic = hello_of(Kind::kTcp);
+  ++magic.magic;
+  Hello version = hello_of(Kind::kTcp);
+  ++version.version;
+  const UniqueFd tcp[] = {rig.reach(Kind::kTcp), rig.reach(Kind::kTcp), rig.reach(Kind::kTcp)};
+  const UniqueFd shm = rig.reach(Kind::kShm);
+  REQUIRE(send(tcp[0], magic).ok());
+  REQUIRE(send(tcp[1], version).ok());
+  REQUIRE(send(tcp[2], hello_of(Kind::kShm)).ok());
+  REQUIRE(send(shm, hello_of(Kind::kTcp)).ok());
+  for (const UniqueFd& socket : tcp) CHECK_FALSE(receive<Challenge>(socket));
+  CHECK_FALSE(receive<Challenge>(shm));
+  CHECK(rig.has_counted(Drop::kBadHello, 4));
+}
+
+TEST_CASE("a door whose budget is spent lets nobody in, and one that has some does") {
+  for (const bool is_spent : {false, true}) {
+    boost::asio::io_context context{1};
+    const std::string name = "phub-door-budget-" + std::to_string(::getpid());
+    int guests = 0;
+    Door door(context, std::move(*transport::listen_abstract(name)),
+              [&](const UniqueFd& /*socket*/, const std::string& /*address*/) { ++guests; });
+    if (is_spent) door.charge(1e9);
+    door.open();
+    const UniqueFd stranger = std::move(*transport::connect_abstract(name, kHang));
+    REQUIRE(context.run_one() == 1);  // it has looked
+    CHECK(guests == (is_spent ? 0 : 1));
+  }
+}
+
 TEST_CASE("a proof brings two descriptors, and no third") {
   const Rig rig(patient());
   const Tracked two(2);

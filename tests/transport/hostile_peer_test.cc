@@ -58,6 +58,16 @@ TEST_CASE("bytes that are not a frame lose the peer") {
   CHECK(attack.outcome() == Loss::kBadFrame);
 }
 
+TEST_CASE("a header whose magic alone, or whose check alone, is wrong loses the peer") {
+  for (std::uint32_t FrameHeader::*const field : {&FrameHeader::magic, &FrameHeader::check}) {
+    Attack attack;
+    FrameHeader header = header_of(1, 16);
+    header.*field ^= 1U;
+    attack.send(&header, sizeof(header));
+    CHECK(attack.outcome() == Loss::kBadFrame);
+  }
+}
+
 TEST_CASE("an oversized length loses the peer before a byte of it is read") {
   Attack attack;
   const FrameHeader header = header_of(1, 0xFFFFFFFF);
@@ -99,6 +109,7 @@ struct ShmAttack {
   std::unique_ptr<SharedMemory> memory = std::move(*SharedMemory::create("memory", kMemoryBytes));
   std::unique_ptr<ShmEndpoint> endpoint = std::move(*ShmEndpoint::create(2));
   UniqueFd attacker;
+  PeerId peer = 0;
 
   ShmAttack() {
     auto [ours, theirs] = stream_pair();
@@ -111,11 +122,15 @@ struct ShmAttack {
     connection.peer_memory = std::move(*Mapping::of_file(memory->fd(), memory->size(), false));
     const auto added = endpoint->add(std::move(connection));
     REQUIRE(added);
+    peer = *added;
     attacker = std::move(theirs);
   }
   RingIndexes& ring() const { return *reinterpret_cast<RingIndexes*>(channel->data()); }
+  Notice* notices() const {
+    return reinterpret_cast<Notice*>(channel->data() + 2 * sizeof(RingIndexes));
+  }
   void notice(const Notice& notice) const {
-    *reinterpret_cast<Notice*>(channel->data() + 2 * sizeof(RingIndexes)) = notice;
+    notices()[0] = notice;
     ring().tail.store(1);
   }
   void check_lost() const {
@@ -128,9 +143,20 @@ struct ShmAttack {
 
 }  // namespace
 
-TEST_CASE("a ring whose indexes jump loses the peer") {
+TEST_CASE("a ring whose indexes jump loses the peer, whatever its notices say") {
+  for (const std::uint32_t tail : {ShmAttack::kCapacity + 1, 5000U}) {
+    const ShmAttack attack;
+    for (std::uint32_t i = 0; i < ShmAttack::kCapacity; ++i) attack.notices()[i] = {1, 16, 0};
+    attack.ring().tail.store(tail);
+    attack.check_lost();
+  }
+}
+
+TEST_CASE("a ring whose reader is ahead of its writer loses the peer") {
   const ShmAttack attack;
-  attack.ring().tail.store(5000);
+  (&attack.ring())[1].head.store(1);  // the worker's end of our own ring
+  const Write write{.data = attack.memory->data(), .bytes = 16, .immediate = 1};
+  CHECK(attack.endpoint->post(attack.peer, {&write, 1}) == 1);
   attack.check_lost();
 }
 
@@ -150,9 +176,12 @@ TEST_CASE("a peer's memory has the size that was agreed on, and no page of it ca
   };
   using Catch::Matchers::Contains;
   constexpr std::size_t kBytes = 5 * 4096 + 100;
-  const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  REQUIRE(::ftruncate(unsealed.get(), kBytes) == 0);
-  CHECK_THAT(refused(unsealed.get(), kBytes), Contains("not sealed against another size"));
+  for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK}) {
+    const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    REQUIRE(::ftruncate(unsealed.get(), kBytes) == 0);
+    REQUIRE(::fcntl(unsealed.get(), F_ADD_SEALS, seals) == 0);
+    CHECK_THAT(refused(unsealed.get(), kBytes), Contains("not sealed against another size"));
+  }
   const auto memory = std::move(*SharedMemory::create("sealed", kBytes));
   memory->data()[0] = std::byte{1};
   CHECK_THAT(refused(memory->fd(), kBytes), Contains("not sealed against holes"));

@@ -74,6 +74,34 @@ TEST_CASE("what comes behind a push that ends a connection gives its buffers bac
   CHECK(job.shard->buffers_in_use() == 0);
 }
 
+TEST_CASE("more pushes of a worker than its job can have on their way end its connection") {
+  StreamsRig rig;
+  StreamsJob& job = rig.add({.workers = 2, .chunks = 4, .chunk_bytes = 64});
+  const auto push = job.frame(0, 1.0F);
+  for (const std::uint32_t worker : {0U, 1U}) {
+    for (int times = 0; times < 40; ++times) REQUIRE(job.send(worker, push) == push.size());
+  }
+  REQUIRE(rig.run());
+  CHECK(rig.core->drops().value(server::Drop::kDuplicatePush) > 0);
+  CHECK(job.shard->buffers_in_use() == 0);
+}
+
+TEST_CASE("a push of another length than its chunk's is refused before it takes a buffer") {
+  for (const int more : {-4, 4}) {
+    StreamsRig rig;
+    StreamsJob& job = rig.add({.workers = 1, .chunks = 4});
+    const auto push = job.frame(0, 1.0F);
+    transport::FrameHeader header = {};
+    std::memcpy(&header, push.data(), sizeof(header));
+    header.bytes = static_cast<std::uint32_t>(static_cast<int>(header.bytes) + more);
+    header.check = transport::frame_check(header.immediate, header.bytes);
+    REQUIRE(job.send(0, std::as_bytes(std::span(&header, 1))) == sizeof(header));
+    REQUIRE(rig.run());
+    CHECK(rig.core->next_event());
+    CHECK(job.shard->buffers_in_use() == 0);
+  }
+}
+
 TEST_CASE("a core without a thread ends while a push is half read") {
   auto job = std::make_unique<StreamsJob>(StreamsJobOptions{.workers = 1});
   server::CoreOptions options;

@@ -382,6 +382,31 @@ TEST_CASE("while a stuck peer is removed another's writes all arrive, in order")
   CHECK(ended.size() == 1);
 }
 
+TEST_CASE("what cannot leave is given up when its time is over, and not before") {
+  using verbs::Departures;
+  const Clean clean;
+  Station from;
+  Station to;
+  VerbsConnection a = from.prepare();
+  VerbsConnection b = to.prepare();
+  a.peer = b.own;
+  b.peer = a.own;
+  REQUIRE(from.endpoint->connect(a).ok());
+  REQUIRE(to.endpoint->connect(b).ok());
+  fake_verbs::behaviour().hold = true;
+  Departures departures(4);
+  const auto now = Departures::Clock::now();
+  departures.begin(std::move(a), {.tag = 1, .posted = 1, .retired = 0}, now);
+  departures.look(now + Departures::kLongest - std::chrono::nanoseconds(1));
+  CHECK(departures.leaving() == 1);
+  departures.look(now + Departures::kLongest);
+  CHECK(departures.leaving() == 0);
+  std::vector<VerbsConnection> ended;
+  ended.reserve(4);
+  departures.take_ended(ended);
+  CHECK(ended.size() == 1);
+}
+
 TEST_CASE("what is left of removed peers is for another thread to destroy") {
   const Clean clean;
   const auto pair = fresh_pair();

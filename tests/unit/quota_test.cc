@@ -159,6 +159,11 @@ TEST_CASE("the server's limit and the host's memory refuse with what there is") 
   CHECK(limit.code() == Code::kResourceExhausted);
   CHECK_THAT(limit.message(),
              Contains("needs 5 MiB") && Contains("6 MiB of memory_limit_mib 10 are taken"));
+  CHECK(admit(5 * kMebibyte, {.limit_bytes = 10 * kMebibyte,
+                              .admitted_bytes = 5 * kMebibyte,
+                              .available_bytes = ~0ULL})
+            .ok());
+  CHECK_FALSE(admit(5 * kMebibyte + 1, {.available_bytes = 5 * kMebibyte}).ok());
   const Status host = admit(5 * kMebibyte, {.admitted_bytes = 8 * kMebibyte,
                                             .untouched_bytes = 2 * kMebibyte,
                                             .available_bytes = 6 * kMebibyte});

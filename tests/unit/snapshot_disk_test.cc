@@ -98,6 +98,7 @@ TEST_CASE("a tenant's snapshots on the disk and under way are within its quota")
                                             Contains("\"red\" has 2 MiB of its quota of 2 MiB") &&
                                             Contains("--disk-mib"));
   CHECK(store->admit(blue, 2 * kMebibyte));
+  CHECK_FALSE(store->admit(blue, 2 * kMebibyte + 1));
   CHECK(store->admit({.quotas = {}}, 100 * kMebibyte));
 }
 
@@ -110,6 +111,8 @@ TEST_CASE(
   REQUIRE(first);
   CHECK_THAT(store->admit({.id = 2, .name = "b"}, std::uint64_t{2} << 20).error().message(),
              Contains("2 MiB of the 3 MiB of snapshots_limit_mib"));
+  CHECK(store->admit({.id = 2, .name = "b"}, std::uint64_t{1} << 20));
+  CHECK_FALSE(store->admit({.id = 2, .name = "b"}, (std::uint64_t{1} << 20) + 1));
   const auto unlimited = store_in(folder.path / "t", 3);
   const std::uint64_t all = fs::space(folder.path).available;
   CHECK_THAT(unlimited->admit({}, all).error().message(), Contains("16 MiB to spare"));

@@ -32,6 +32,13 @@ Result<std::shared_ptr<JobCopy>> copy_from(const TensorFile& file, const Snapsho
   return job_copy_from(*reader_of(file), head, plan, server);
 }
 
+void add_tensors(SnapshotDigest& digest, const TensorFile& file) {
+  for (const NamedTensor& tensor : file.tensors) {
+    digest.begin(tensor.name, tensor.values.size());
+    digest.add(tensor.values);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
@@ -69,6 +76,24 @@ TEST_CASE("two servers write their runs of a key, and one server says which tens
     CHECK(alone.error().code() == Code::kFailedPrecondition);
     CHECK_THAT(alone.error().message(), Contains("it has no tensor a of 50000 elements"));
     CHECK_FALSE(copy_from(file, head, example.plan(), 1 - server));
+  }
+}
+
+TEST_CASE("a tensor that is larger or smaller than the job's is not taken for it") {
+  const Example example;
+  for (const std::uint64_t elements : {49'992U, 50'008U}) {
+    TensorFile file = example.file();
+    file.tensors[0].shape = {elements};
+    file.tensors[0].values.resize(elements);
+    SnapshotDigest digest;  // whoever made it has a right checksum
+    digest.add(file.metadata);
+    add_tensors(digest, file);
+    file.metadata["sha256"] = digest.text();
+    const auto head = std::move(*checked(file));
+    const auto copy = copy_from(file, head, example.plan(), 0);
+    REQUIRE_FALSE(copy);
+    CHECK(copy.error().code() == Code::kFailedPrecondition);
+    CHECK_THAT(copy.error().message(), Contains("it has no tensor a of 50000 elements"));
   }
 }
 
@@ -313,10 +338,7 @@ TEST_CASE("a snapshot of version 1 is read, and its data is verified") {
   TensorFile file = Example().file();
   file.metadata["version"] = "1";
   SnapshotDigest digest;
-  for (const NamedTensor& tensor : file.tensors) {
-    digest.begin(tensor.name, tensor.values.size());
-    digest.add(tensor.values);
-  }
+  add_tensors(digest, file);
   file.metadata["sha256"] = digest.text();
   const auto head = checked(file);
   REQUIRE(head);
