@@ -87,11 +87,17 @@ struct Worker {
     memory = std::move(*SharedMemory::create(name, bytes));
     REQUIRE(memory->commit().ok());
   }
-  Status connect(std::uint32_t core) {
+  std::uint32_t planned_capacity(std::uint32_t core) const {
+    return transport::channel_capacity(
+        static_cast<std::uint32_t>(plan->core_chunks[0][core].size()));
+  }
+  Result<transport::ShmConnection> open(std::uint32_t core, std::uint32_t capacity) const {
     const client::DataTarget target{
         .joined = &joined, .core = core, .timeout = std::chrono::seconds(60)};
-    const auto chunks = static_cast<std::uint32_t>(plan->core_chunks[0][core].size());
-    auto connection = client::open_shm(target, *memory, transport::channel_capacity(chunks));
+    return client::open_shm(target, *memory, capacity);
+  }
+  Status connect(std::uint32_t core) {
+    auto connection = open(core, planned_capacity(core));
     if (!connection) return connection.error();
     return exchange->connect_shm(0, core, 1, std::move(*connection));
   }
@@ -152,6 +158,34 @@ TEST_CASE("a worker that shares more or less than the plan is refused by name, a
   honest.share(honest.planned_bytes());
   for (std::uint32_t core = 0; core < kCores; ++core) REQUIRE(honest.connect(core).ok());
   CHECK(honest.round());
+}
+
+TEST_CASE("a connection of another epoch, worker or core, or a second one, is nobody's") {
+  Plane plane;
+  plane.create(1, 2);
+  const auto is_taken = [&](std::uint32_t epoch, std::uint32_t index, std::uint32_t core) {
+    Worker worker(plane, 1, index);
+    worker.joined.epoch = epoch;
+    worker.share(worker.planned_bytes());
+    return worker.open(core, worker.planned_capacity(0)).has_value();
+  };
+  CHECK_FALSE(is_taken(2, 0, 0));
+  CHECK_FALSE(is_taken(1, 2, 0));
+  CHECK_FALSE(is_taken(1, 0, kCores));
+  Worker worker(plane, 1, 1);
+  worker.share(worker.planned_bytes());
+  REQUIRE(worker.connect(0).ok());
+  CHECK_FALSE(worker.connect(0).ok());
+  CHECK(plane.members.reasons().empty());  // no member is lost by it
+}
+
+TEST_CASE("a channel that takes more notices than the plan has is refused") {
+  Plane plane;
+  plane.create(1, 1);
+  Worker worker(plane, 1, 0);
+  worker.share(worker.planned_bytes());
+  CHECK_FALSE(worker.open(0, 2 * worker.planned_capacity(0)));
+  CHECK_THAT(plane.members.reasons(), Contains("notices, the plan's"));
 }
 
 TEST_CASE("memory with holes, and another memory for another core, are refused") {
