@@ -1,4 +1,7 @@
 // How long one round of a core is, by a clock that the test turns.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <catch2/catch.hpp>
 
 #include "tests/support/streams_rig.h"
@@ -64,6 +67,30 @@ TEST_CASE("a job that is alone is not read far ahead of what its core serves") {
   }
   CHECK(answers == kChunks);
   CHECK(most <= 64);  // twice what is read at once
+}
+
+// Each look takes ten turns, so that a byte costs its tenant as many.
+TEST_CASE("reading that brings nothing whole is paid for") {
+  constexpr std::uint32_t kChunks = 256;
+  SlowClock clock(1'000'000);
+  StreamsRig rig(8, &clock);
+  StreamsJob& trickle =
+      rig.add({.workers = 1, .chunks = 1, .chunk_bytes = kMaxChunkBytes, .tenant = 1});
+  StreamsJob& other = rig.add({.workers = 1, .chunks = kChunks, .tenant = 2, .weight = 16});
+  trickle.push_later(0, 0);
+  for (std::uint32_t slot = 0; slot < kChunks; ++slot) other.push_later(0, slot);
+  int rounds = 0;
+  int reads = 0;
+  for (std::size_t answers = 0; answers < kChunks && rounds < 4000; ++rounds) {
+    int unread = 0;
+    REQUIRE(::ioctl(trickle.sockets[0].get(), SIOCOUTQ, &unread) == 0);
+    if (unread == 0) ++reads;
+    trickle.pump(0, 1);
+    other.pump(0);
+    rig.core->run_once();
+    answers += other.answers(0);
+  }
+  CHECK(reads < rounds / 6);  // ten in forty if it cost nothing
 }
 
 }  // namespace phub::testing
