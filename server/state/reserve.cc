@@ -20,7 +20,7 @@ Status Reserve::fill() {
   std::error_code error;
   const auto room = std::filesystem::space(std::filesystem::path(path_).parent_path(), error);
   if (!error && room.available >= 2 * kBytes) {
-    const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
     is_filled_ = file && ::posix_fallocate(file.get(), 0, static_cast<off_t>(kBytes)) == 0;
   }
   if (is_filled_) return {};

@@ -12,7 +12,7 @@
 
 namespace phub::server {
 
-inline constexpr std::array<std::string_view, 2> kMigrations = {R"(
+inline constexpr std::array<std::string_view, 3> kMigrations = {R"(
 CREATE TABLE tenants (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, memory_mib INTEGER NOT NULL,
   connections INTEGER NOT NULL, jobs INTEGER NOT NULL, weight INTEGER NOT NULL,
@@ -127,6 +127,9 @@ INSERT INTO audit SELECT id, time_ms, outcome = 'done' AND
   FROM audit_1;
 DROP TABLE audit_1; DROP TABLE counters_1; DROP TABLE jobs_1; DROP TABLE tokens_1;
 DROP TABLE tenants_1;
+)",
+                                                                R"(
+CREATE INDEX audit_by_principal ON audit (by_admin, principal, id);
 )"};
 
 // Each names what is wrong, a row for each fault; without rows all is well.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/log_value.h"
 #include "server/state/schema.h"
 #include "server/state/values.h"
 
@@ -39,7 +40,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   PHUB_RETURN_IF_ERROR(store->count_audits());
   store->remove_unfinished_files();
   const Status kept = store->reserve_.fill();
-  if (!kept.ok()) spdlog::warn("event=no_reserve reason=\"{}\"", kept.message());
+  if (!kept.ok()) spdlog::warn("event=no_reserve reason={}", log_value(kept.message()));
   return store;
 }
 

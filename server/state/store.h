@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "server/state/audit_shares.h"
 #include "server/state/database.h"
 #include "server/state/reserve.h"
 #include "server/tenants/principal.h"
@@ -102,13 +103,15 @@ class Store {
   // In a transaction: the counter's value, which it then exceeds by `count`.
   Result<std::uint64_t> take_ids(std::string_view counter, std::uint64_t count);
   Status count_audits();
+  Status insert_audit(const AuditRecord& record);
+  Result<std::string> remove_audit(bool by_admin);
 
   std::mutex mutex_;
   const std::unique_ptr<Database> database_;
   const std::string folder_;
   Reserve reserve_;
-  std::array<std::int64_t, 2> audits_{};  // so many are stored, by by_admin
-  std::int64_t last_audit_ = 0;           // the id
+  std::array<AuditShares, 2> audits_;  // what is stored, by by_admin
+  std::int64_t last_audit_ = 0;        // the id
 };
 
 }  // namespace phub::server

@@ -1,5 +1,7 @@
 // Jobs, their ids, and the audit log.
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "server/state/store.h"
 #include "server/state/values.h"
@@ -65,39 +67,70 @@ Result<std::uint64_t> Store::reserve_job_ids(std::uint64_t count) {
 }
 
 Status Store::count_audits() {
+  Statement newest = database_->prepare("SELECT coalesce(max(id), 0) FROM audit");
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool has_newest, newest.step());
+  last_audit_ = newest.integer(0);
   Statement query = database_->prepare(
-      "SELECT coalesce(sum(by_admin), 0), count(*), coalesce(max(id), 0) FROM audit");
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool has_row, query.step());
-  audits_ = {query.integer(1) - query.integer(0), query.integer(0)};
-  last_audit_ = query.integer(2);
-  return {};
+      "SELECT by_admin, principal, count(*) FROM audit GROUP BY by_admin, principal");
+  while (true) {
+    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
+    if (!has_row) return {};
+    audits_[query.integer(0) != 0 ? 1 : 0].add(query.text(1), query.integer(2));
+  }
+}
+
+Status Store::insert_audit(const AuditRecord& record) {
+  return database_
+      ->prepare(
+          "INSERT INTO audit (id, time_ms, by_admin, principal, action, object, outcome) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?)")
+      .bind(1, last_audit_ + 1)
+      .bind(2, record.unix_ms)
+      .bind(3, std::int64_t{record.by_admin})
+      .bind(4, record.principal)
+      .bind(5, record.action)
+      .bind(6, record.object)
+      .bind(7, record.outcome)
+      .run();
+}
+
+// Whoever has most makes room with its oldest record, so a principal's acts push out others' only
+// while it has fewer than they. Where nobody has two, the oldest of all goes. Returns whose it was.
+Result<std::string> Store::remove_audit(bool by_admin) {
+  const AuditShares& shares = audits_[by_admin ? 1 : 0];
+  const bool has_two = shares.largest_count() > 1;
+  Statement removal = database_->prepare(
+      has_two ? "DELETE FROM audit WHERE id = (SELECT min(id) FROM audit WHERE by_admin = ? AND "
+                "principal = ?) RETURNING principal"
+              : "DELETE FROM audit WHERE id = (SELECT min(id) FROM audit WHERE by_admin = ?) "
+                "RETURNING principal");
+  removal.bind(1, std::int64_t{by_admin});
+  if (has_two) removal.bind(2, shares.largest());
+  PHUB_ASSIGN_OR_RETURN(const bool has_row, removal.step());
+  if (!has_row) return Status(Code::kDataLoss, "audit: the record that was to go is not there");
+  std::string principal = removal.text(0);
+  PHUB_RETURN_IF_ERROR(removal.run());
+  return principal;
 }
 
 Status Store::add_audit(const AuditRecord& record) {
-  const std::size_t kind = record.by_admin ? 1 : 0;
   const std::int64_t kept = is_in_memory() ? kAuditsInMemoryMax : kAuditsMax;
-  const auto add = [&]() -> Status {
-    PHUB_RETURN_IF_ERROR(database_
-                             ->prepare("INSERT INTO audit (id, time_ms, by_admin, principal, "
-                                       "action, object, outcome) VALUES (?, ?, ?, ?, ?, ?, ?)")
-                             .bind(1, last_audit_ + 1)
-                             .bind(2, record.unix_ms)
-                             .bind(3, std::int64_t{record.by_admin})
-                             .bind(4, record.principal)
-                             .bind(5, record.action)
-                             .bind(6, record.object)
-                             .bind(7, record.outcome)
-                             .run());
-    if (audits_[kind] < kept) return {};
-    return database_
-        ->prepare("DELETE FROM audit WHERE id = (SELECT min(id) FROM audit WHERE by_admin = ?)")
-        .bind(1, std::int64_t{record.by_admin})
-        .run();
-  };
   const std::lock_guard lock(mutex_);
-  PHUB_RETURN_IF_ERROR(change_locked(Need::kOrdinary, add));
+  AuditShares& shares = audits_[record.by_admin ? 1 : 0];
+  shares.add(record.principal, 1);
+  std::optional<std::string> from;
+  const Status added = change_locked(Need::kOrdinary, [&]() -> Status {
+    PHUB_RETURN_IF_ERROR(insert_audit(record));
+    if (shares.total() <= kept) return {};
+    PHUB_ASSIGN_OR_RETURN(from, remove_audit(record.by_admin));
+    return {};
+  });
+  if (!added.ok()) {
+    shares.add(record.principal, -1);
+    return added;
+  }
   ++last_audit_;
-  audits_[kind] = std::min(audits_[kind] + 1, kept);
+  if (from) shares.add(*from, -1);
   return {};
 }
 

@@ -1,8 +1,9 @@
 // Who changed what, and who was turned away: in the store and in the log.
 //
-// Nobody can push out what others did: administrators' acts are kept apart from all else, and
-// failures are recorded so fast only for each principal; how many were left out is in its next
-// record. Words are cut between characters, so that each is valid UTF-8.
+// Nobody can push out what others did: administrators' acts are kept apart from all else, whoever
+// has most records makes room for the next one, and failures are recorded so fast only for each
+// principal; how many were left out is in its next record. Words are cut between characters, so
+// that each is valid UTF-8.
 //
 // Owned by the daemon; any control thread.
 #pragma once

@@ -107,4 +107,28 @@ TEST_CASE("what a token does, and be it a thousand times, does not push out admi
   CHECK(f.count("token 3") == 1000);
 }
 
+TEST_CASE("a token's flood of successful acts pushes out its own, not those of others") {
+  Fixture f;
+  for (int i = 0; i < 30; ++i) f.audit.record({.name = "quiet"}, "job create", "x", {});
+  for (int i = 0; i < 3000; ++i) f.audit.record({.name = "flood"}, "job create", "x", {});
+  CHECK(f.count("quiet") == 30);
+  CHECK(f.count("flood") == 970);
+  for (int i = 0; i < 3000; ++i) f.audit.record({.name = "second"}, "job create", "x", {});
+  CHECK(f.count("quiet") == 30);
+  CHECK(f.count("flood") >= 485);
+  CHECK(f.count("second") >= 484);
+  f.audit.record({.name = "new"}, "job create", "its only one", {});
+  CHECK(f.count("new") == 1);
+  CHECK(f.audit.last(10'000)->size() == 1000);
+}
+
+TEST_CASE("where nobody has two records, the oldest makes room") {
+  Fixture f;
+  const auto name = [](int i) { return "token " + std::to_string(i); };
+  for (int i = 0; i < 1005; ++i) f.audit.record({.name = name(i)}, "job create", "x", {});
+  CHECK(f.count(name(4)) == 0);
+  CHECK(f.count(name(5)) == 1);
+  CHECK(f.count(name(1004)) == 1);
+}
+
 }  // namespace phub::testing

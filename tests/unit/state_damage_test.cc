@@ -167,9 +167,9 @@ TEST_CASE("a state file that lacks a table, or has one more, is refused with the
   const TemporaryDirectory folder;
   for (const std::string sql :
        {"DROP TABLE tokens", "DROP TABLE audit", "DROP TABLE counters", "DROP TABLE jobs",
-        "CREATE TABLE other (a)", "DROP INDEX audit_by_admin", "PRAGMA user_version = 1",
-        "PRAGMA user_version = 0", "DROP TRIGGER counters_removed; DELETE FROM counters",
-        "PRAGMA user_version = -1"}) {
+        "CREATE TABLE other (a)", "DROP INDEX audit_by_admin", "DROP INDEX audit_by_principal",
+        "PRAGMA user_version = 2", "PRAGMA user_version = 1", "PRAGMA user_version = 0",
+        "DROP TRIGGER counters_removed; DELETE FROM counters", "PRAGMA user_version = -1"}) {
     INFO(sql);
     const std::string state = folder.path / "state";
     fill(state);
