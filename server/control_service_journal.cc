@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/base/log_value.h"
 #include "server/control_service_messages.h"
 
 namespace phub::server {
@@ -34,7 +35,7 @@ Result<std::vector<SavedJob>> StoredJobs::take() {
     if (message.ParseFromString(job.spec)) spec = spec_from(message);
     const Status valid = spec ? validate(*spec) : spec.error();
     if (!valid.ok()) {
-      spdlog::warn("event=job_not_restored id={} reason=\"{}\"", job.id, valid.message());
+      spdlog::warn("event=job_not_restored id={} reason={}", job.id, log_value(valid.message()));
       continue;
     }
     jobs.push_back({.id = job.id,

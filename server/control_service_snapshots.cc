@@ -156,4 +156,21 @@ grpc::Status SnapshotService::restore(grpc::ServerContextBase* context,
   return gate_.audited(caller, kAction, request->file(), restore_for(caller, *request, *reply));
 }
 
+grpc::Status SnapshotService::remove(grpc::ServerContextBase* context,
+                                     const control::DeleteSnapshotRequest* request,
+                                     control::DeleteSnapshotReply* reply) {
+  constexpr std::string_view kAction = "snapshot delete";
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
+  const auto removed = [&]() -> Status {
+    if (snapshotter_ == nullptr) return no_folder();
+    const std::string& file = request->file();
+    if (!can_see(caller, SnapshotStore::tenant_id_of(file)))
+      return SnapshotStore::no_snapshot(file);
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, snapshotter_->store().remove(file));
+    reply->set_bytes(bytes);
+    return {};
+  };
+  return gate_.audited(caller, kAction, request->file(), removed());
+}
+
 }  // namespace phub::server

@@ -1,4 +1,4 @@
-// The gRPC service Snapshots: takes, lists and restores snapshots of jobs.
+// The gRPC service Snapshots: takes, lists, restores and deletes snapshots of jobs.
 //
 // Owned by the ControlService; gRPC calls it from its own threads.
 #pragma once
@@ -50,12 +50,20 @@ class SnapshotService final : public control::Snapshots::CallbackService {
                                     control::RestoreReply* reply) override {
     return calls_.run(context, *this, &SnapshotService::restore, request, reply);
   }
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const control::DeleteSnapshotRequest* request,
+                                   control::DeleteSnapshotReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::remove, request, reply);
+  }
 
  private:
   grpc::Status list(grpc::ServerContextBase* context, const control::ListSnapshotsRequest* request,
                     control::ListSnapshotsReply* reply);
   grpc::Status restore(grpc::ServerContextBase* context, const control::RestoreRequest* request,
                        control::RestoreReply* reply);
+  grpc::Status remove(grpc::ServerContextBase* context,
+                      const control::DeleteSnapshotRequest* request,
+                      control::DeleteSnapshotReply* reply);
   void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
                   control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
   Status take(const JobName& name, const WantedSnapshot& wanted, control::TakeReply& reply);

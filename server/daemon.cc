@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/base/log_value.h"
 #include "server/token_readers.h"
 
 namespace phub::server {
@@ -134,7 +135,7 @@ void Daemon::snapshot_before_end(const JobView& job) {
   };
   const Status taken = take();
   if (!taken.ok()) {
-    spdlog::warn("event=no_snapshot id={} reason=\"{}\"", job.id, taken.message());
+    spdlog::warn("event=no_snapshot id={} reason={}", job.id, log_value(taken.message()));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "server/job_journal.h"
 #include "server/job_spec.h"
 #include "server/tenants/tenant.h"
+#include "server/token_bucket.h"
 
 namespace phub::server {
 
@@ -49,12 +50,15 @@ struct JobName {
 std::string to_string(const JobName& job);
 
 struct Member {
+  explicit Member(const TokenBucket& full) : heartbeats(full) {}
+
   std::uint32_t worker = 0;
   std::string host;
   std::uint32_t process_id = 0;
   Secret secret{};
   TimePoint secret_issued;  // the data plane takes the secret for a while only
   TimePoint last_seen;
+  TokenBucket heartbeats;
   std::uint32_t calls = 0;  // ready and start in progress: the worker lives as long as they do
   bool is_ready = false;
   bool has_left = false;

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/log_value.h"
+
 namespace phub::server {
 namespace {
 
@@ -140,8 +142,8 @@ Result<std::shared_ptr<Job>> JobTable::add_job(const std::string& tenant,
   job->by_admin = by_admin;
   live_by_name_[name_of(*job)] = job->id;
   jobs_[job->id] = job;
-  spdlog::info("event=job_created job=\"{}\" id={} workers={} rule={} wire_type={}", label(*job),
-               job->id, job->spec->workers, name_of(job->spec->rule),
+  spdlog::info("event=job_created job={} id={} workers={} rule={} wire_type={}",
+               log_value(label(*job)), job->id, job->spec->workers, name_of(job->spec->rule),
                name_of(job->spec->wire_type));
   return job;
 }
@@ -167,7 +169,7 @@ Result<Identity> JobTable::admit(Job& job, const JoinArguments& arguments, const
   }
   if (job.members.size() >= workers) return full(job);
   if (job.members.empty()) fix_core_load(job);
-  auto member = std::make_shared<Member>();
+  auto member = std::make_shared<Member>(full_heartbeats());
   member->worker = arguments.worker_index >= 0 ? static_cast<std::uint32_t>(arguments.worker_index)
                                                : lowest_free(job);
   member->host = arguments.host;
@@ -176,8 +178,8 @@ Result<Identity> JobTable::admit(Job& job, const JoinArguments& arguments, const
   member->secret_issued = now();
   member->last_seen = now();
   job.members[member->worker] = member;
-  spdlog::info("event=joined job=\"{}\" id={} worker={} host={} pid={}", label(job), job.id,
-               member->worker, member->host, member->process_id);
+  spdlog::info("event=joined job={} id={} worker={} host={} pid={}", log_value(label(job)), job.id,
+               member->worker, log_value(member->host), member->process_id);
   changed_.notify_all();
   return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
 }
@@ -207,15 +209,36 @@ Result<JobTable::Caller> JobTable::authenticate(const Identity& identity) const 
   return caller;
 }
 
+TokenBucket JobTable::full_heartbeats() const {
+  return {heartbeats_per_second(), kHeartbeatsAtOnce, now()};
+}
+
+// A client asks five times in a deadline, and 50 times a second while it looks for why a connection
+// has closed.
+double JobTable::heartbeats_per_second() const {
+  constexpr double kLeast = 100;
+  constexpr double kInDeadline = 50;
+  return kLeast + kInDeadline / std::chrono::duration<double>(options_.heartbeat_deadline).count();
+}
+
 Result<Heartbeat> JobTable::heartbeat(const Identity& identity) {
   const Lock lock(mutex_);
   PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
+  caller.member->last_seen = now();  // also of one that asks too often: it lives
+  if (caller.member->heartbeats.wait(now()) > std::chrono::steady_clock::duration::zero()) {
+    return Status(
+        Code::kResourceExhausted,
+        fmt::format(
+            "worker {} of job \"{}\" has sent {} heartbeats in a burst, and may send {:.0f} a "
+            "second; send one in each heartbeat_interval_ms that the join gave",
+            identity.worker, label(*caller.job), kHeartbeatsAtOnce, heartbeats_per_second()));
+  }
+  caller.member->heartbeats.take(now());
   Heartbeat reply{
       .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
   for (const auto& [worker, member] : caller.job->members) {
     if (member->has_left) reply.workers_left.push_back(worker);
   }
-  caller.member->last_seen = now();
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;
     changed_.notify_all();
@@ -233,7 +256,7 @@ Status JobTable::leave(const Identity& identity) {
   answer_start({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
   changed_.notify_all();
   if (!is_live(job)) return {};
-  spdlog::info("event=left job=\"{}\" id={} worker={}", label(job), job.id, member.worker);
+  spdlog::info("event=left job={} id={} worker={}", log_value(label(job)), job.id, member.worker);
   if (job.state == JobState::kRunning) {
     const bool all_left = std::all_of(job.members.begin(), job.members.end(),
                                       [](const auto& entry) { return entry.second->has_left; });

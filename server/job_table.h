@@ -171,6 +171,8 @@ class JobTable final : public Membership {
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
 
+  // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
+  // honest one does, which is not lost for that.
   Result<Heartbeat> heartbeat(const Identity& identity);
 
   // While the job waits, a worker without connections makes room for another; one with connections
@@ -250,6 +252,9 @@ class JobTable final : public Membership {
   };
 
   TimePoint now() const { return options_.clock(); }
+  static constexpr int kHeartbeatsAtOnce = 500;
+  TokenBucket full_heartbeats() const;
+  double heartbeats_per_second() const;
 
   // Those with silent workers, and all at the drain's deadline. REQUIRES: the mutex is not held.
   void fail_the_late();

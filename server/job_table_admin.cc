@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/log_value.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -82,8 +83,8 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
     Result<Tenant> tenant = options_.tenants == nullptr ? Result<Tenant>(Tenant())
                                                         : options_.tenants->find(saved.tenant);
     if (!tenant) {
-      spdlog::warn("event=job_not_restored id={} reason=\"{}\"", saved.id,
-                   tenant.error().message());
+      spdlog::warn("event=job_not_restored id={} reason={}", saved.id,
+                   log_value(tenant.error().message()));
       continue;
     }
     auto job = std::make_shared<Job>();
@@ -100,7 +101,8 @@ void JobTable::restore(const std::vector<SavedJob>& jobs) {
     if (snapshot_load) job->snapshot_load_bytes = std::move(*snapshot_load);
     live_by_name_[name_of(*job)] = job->id;
     jobs_[job->id] = job;
-    spdlog::info("event=job_restored job=\"{}\" id={} epoch={}", label(*job), job->id, job->epoch);
+    spdlog::info("event=job_restored job={} id={} epoch={}", log_value(label(*job)), job->id,
+                 job->epoch);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/log_value.h"
 #include "server/job_table.h"
 
 namespace phub::server {
@@ -52,8 +53,8 @@ void JobTable::finish(Job& job, JobState state, const std::string& reason) {
   if (job.memory == Memory::kHeld) job.memory = Memory::kToRelease;
   if (job.memory == Memory::kNone) forget_keys(job);
   const auto level = state == JobState::kEnded ? spdlog::level::info : spdlog::level::warn;
-  spdlog::log(level, "event=job_{} job=\"{}\" id={} reason=\"{}\"", name_of(state), label(job),
-              job.id, reason);
+  spdlog::log(level, "event=job_{} job={} id={} reason={}", name_of(state), log_value(label(job)),
+              job.id, log_value(reason));
   answer_starts(job, job_is_over(job));
   forget_oldest();
   changed_.notify_all();
@@ -135,7 +136,7 @@ void JobTable::tell_journal(Lock& lock) {
       if (told.ok()) continue;
       late.push_back(id);
       if (i < logged) continue;
-      spdlog::error("event=job_not_forgotten id={} reason=\"{}\"", id, told.message());
+      spdlog::error("event=job_not_forgotten id={} reason={}", id, log_value(told.message()));
     }
     ended.clear();
     logged = 0;
@@ -164,7 +165,7 @@ void JobTable::release_finished(Lock& lock) {
     job->memory = Memory::kReleased;
     job->memory_bytes = 0;
     forget_keys(*job);
-    spdlog::info("event=job_released job=\"{}\" id={}", label(*job), job->id);
+    spdlog::info("event=job_released job={} id={}", log_value(label(*job)), job->id);
     forget_oldest();
     changed_.notify_all();
   }

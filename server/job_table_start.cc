@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/log_value.h"
 #include "server/core_load.h"
 #include "server/job_table.h"
 
@@ -210,8 +211,8 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
   changed_.notify_all();
   if (!made.ok()) return made.with_context(fmt::format("job \"{}\"", label(job)));
   if (!is_live(job)) return job_is_over(job);
-  spdlog::info("event=job_planned job=\"{}\" id={} chunks={} plan_hash={:016x}", label(job), job.id,
-               job.plan->chunks.size(), job.plan->hash);
+  spdlog::info("event=job_planned job={} id={} chunks={} plan_hash={:016x}", log_value(label(job)),
+               job.id, job.plan->chunks.size(), job.plan->hash);
   return {};
 }
 
@@ -252,9 +253,9 @@ Status JobTable::note_transport(const Identity& identity, const std::string& rea
   Member& member = *caller.member;
   if (member.transport_reason) return {};
   member.transport_reason = reason;
-  spdlog::info("event=transport job=\"{}\" id={} worker={} transport={} reason=\"{}\"",
-               label(*caller.job), caller.job->id, member.worker,
-               member.transport.empty() ? "none" : member.transport, reason);
+  spdlog::info("event=transport job={} id={} worker={} transport={} reason={}",
+               log_value(label(*caller.job)), caller.job->id, member.worker,
+               member.transport.empty() ? "none" : member.transport, log_value(reason));
   return {};
 }
 
@@ -341,7 +342,7 @@ void JobTable::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uin
   member.transport = is_uniform ? std::string(transport) : "mixed";
   if (job.state == JobState::kWaiting && is_complete(job, data_plane_->cores())) {
     job.state = JobState::kRunning;
-    spdlog::info("event=job_running job=\"{}\" id={} workers={}", label(job), job.id,
+    spdlog::info("event=job_running job={} id={} workers={}", log_value(label(job)), job.id,
                  job.spec->workers);
     answer_starts(job, {});
     changed_.notify_all();

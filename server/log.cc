@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/log_value.h"
+
 namespace phub::server {
 
 // Called by the log's thread only.
@@ -41,9 +43,13 @@ class LineSink final : public spdlog::sinks::base_sink<spdlog::details::null_mut
     return {before.time, {}, before.logger_name, spdlog::level::warn, text_};
   }
 
+  // A message is one line: what would start another one, or turn this one, is escaped.
   bool write(const spdlog::details::log_msg& message) {
+    const std::string shown = one_line({message.payload.data(), message.payload.size()});
+    spdlog::details::log_msg whole = message;
+    whole.payload = shown;
     spdlog::memory_buf_t line;
-    formatter_->format(message, line);
+    formatter_->format(whole, line);
     if (!write(std::string_view(line.data(), line.size()))) return false;
     dropped_since_ = 0;
     return true;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "common/base/fault_guard.h"
+#include "common/base/log_value.h"
 #include "common/base/version.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
@@ -156,7 +157,7 @@ Result<ServerConfig> configuration(const Overrides& overrides) {
 
 // gRPC's own messages become ours, at debug level: what matters comes back as a Status.
 void log_of_grpc(gpr_log_func_args* arguments) {
-  spdlog::debug("event=grpc message=\"{}\"", arguments->message);
+  spdlog::debug("event=grpc message={}", log_value(arguments->message));
 }
 
 // Blocked in every thread, so that only main sees them, by sigwait.

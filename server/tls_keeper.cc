@@ -16,7 +16,9 @@
 #include <regex>
 #include <thread>
 
+#include "common/base/log_value.h"
 #include "common/base/unique_fd.h"
+#include "common/base/whole_file.h"
 #include "common/rpc_credentials.h"
 
 namespace phub::server {
@@ -68,6 +70,9 @@ Status check_crl_names(const std::string& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const bool is_hashed = std::regex_match(entry.path().filename().string(), hashed);
     (is_hashed ? has_hashed : has_other) = true;
+    if (!is_hashed) continue;
+    const Status readable = check_readable_to_end(entry.path().string());
+    if (!readable.ok()) return readable.with_context("security.crl_folder");
   }
   if (error) {
     return {Code::kInvalidArgument,
@@ -110,7 +115,7 @@ class FileTlsKeeper final : public TlsKeeper {
     // What does not fit is looked at again when it changes, and by then it may.
     seen_ = std::move(seen);
     if (!taken.ok()) {
-      spdlog::warn("event=tls_not_reloaded reason=\"{}\"", taken.message());
+      spdlog::warn("event=tls_not_reloaded reason={}", log_value(taken.message()));
     } else if (generation_ > 1) {
       spdlog::info("event=tls_reloaded generation={}", generation_);
     }
@@ -160,9 +165,9 @@ class FileTlsKeeper final : public TlsKeeper {
       return;
     }
     spdlog::warn(
-        "event=key_is_open file=\"{}\" mode={:o} cure=\"chmod 600: others than its owner "
+        "event=key_is_open file={} mode={:o} cure=\"chmod 600: others than its owner "
         "may read or change the private key\"",
-        files_.key, found.st_mode & 0777U);
+        log_value(files_.key), found.st_mode & 0777U);
   }
 
   // REQUIRES: mutex_.

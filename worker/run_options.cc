@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "common/base/log_value.h"
 #include "worker/nn/models.h"
 
 namespace phub {
@@ -153,9 +154,9 @@ Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& con
                                        lars_of(config.optimizer()), loss_scale_of(config.train()));
   }
   PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
-  spdlog::info("joined job={} worker={}/{} transport={} reason=\"{}\"", config.job(),
+  spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
                exchanger->worker_index(), exchanger->workers(), exchanger->transport(),
-               exchanger->transport_reason());
+               log_value(exchanger->transport_reason()));
   return exchanger;
 }
 

@@ -3,19 +3,15 @@
 #include <grpc/support/log.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "common/base/version.h"
-#include "common/base/visible.h"
+#include "common/error_line.h"
 #include "server/phubctl/client.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/main_doctor.h"
@@ -190,24 +186,13 @@ Status ask_server(const Options& options, const Command& command) {
 
 // To standard error: a sentence, or with --json an object on one line.
 void say_error(const Status& status, bool as_json) {
-  if (!as_json) {
-    fmt::print(stderr, "phubctl: {}\n", visible(status.message()));
-    return;
-  }
-  const nlohmann::json error = {
-      {"error",
-       {{"code", std::string(code_name(status.code()))}, {"message", visible(status.message())}}}};
-  fmt::print(stderr, "{}\n", error.dump());
+  fmt::print(stderr, "{}\n", error_line("phubctl", status, as_json));
 }
 
 // What was wrong with the command line, before it is known whether --json was understood.
 int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
-  const std::span words(argv, static_cast<std::size_t>(argc));
-  const bool as_json = std::any_of(words.begin(), words.end(), [](const char* word) {
-    return std::string_view(word) == "--json";
-  });
   const bool is_refusal = error.get_exit_code() != 0;
-  if (!as_json || !is_refusal) return app.exit(error) == 0 ? 0 : kExitUsage;
+  if (!asks_for_json(argc, argv) || !is_refusal) return app.exit(error) == 0 ? 0 : kExitUsage;
   say_error({Code::kInvalidArgument, error.what()}, true);
   return kExitUsage;
 }

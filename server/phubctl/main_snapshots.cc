@@ -6,6 +6,23 @@
 #include "server/phubctl/subcommand.h"
 
 namespace phub::phubctl {
+namespace {
+
+void declare_delete(CLI::App& snapshot, Command& command) {
+  const auto file = std::make_shared<std::string>();
+  CLI::App& remove = *snapshot.add_subcommand("delete", "Delete a snapshot of the server's");
+  remove.footer(
+      "Example:\n"
+      "  phubctl snapshot delete default/demo.000000001200.safetensors\n\n"
+      "Its bytes count no more to the tenant's disk quota. A job that waits to start from it\n"
+      "cannot start any more. (A job that is called delete: phubctl snapshot -- delete)");
+  remove.add_option("file", *file, "As `phubctl snapshots` lists it")->required();
+  remove.callback([file, &command] {
+    command = [file](const Session& session) { return delete_snapshot(session, *file); };
+  });
+}
+
+}  // namespace
 
 void declare_snapshots(CLI::App& app, Command& command) {
   const auto snapshot = std::make_shared<SnapshotOptions>();
@@ -17,15 +34,21 @@ void declare_snapshots(CLI::App& app, Command& command) {
       "                                 a job of two servers, both at the same round\n\n"
       "Training goes on; the pause is what the busiest core spent on copying. Each server writes "
       "a\n"
-      "safetensors file with checksums into its state_folder and keeps the last few of a job.");
-  take.add_option("job", snapshot->job, "Name of the job")->required();
+      "safetensors file with checksums into its state_folder and keeps the last few of a job.\n"
+      "`phubctl snapshots` lists them.");
+  take.add_option("job", snapshot->job, "Name of the job");
   take.add_option("--round", snapshot->round, "When this round is over; 0: as soon as possible")
       ->capture_default_str();
   take.add_option("--wait-ms", snapshot->wait_ms, "How long to wait for the round, milliseconds")
       ->check(CLI::Range(1U, 3'600'000U))
       ->capture_default_str();
   take.add_option("--also", snapshot->also, "The job's other servers")->type_name("HOST:PORT");
-  run_with(take, command, snapshot, take_snapshot);
+  declare_delete(take, command);
+  take.callback([&take, &command, snapshot] {
+    if (!take.get_subcommands().empty()) return;  // which has said what to do
+    if (snapshot->job.empty()) throw CLI::RequiredError("job");
+    command = [snapshot](const Session& session) { return take_snapshot(session, *snapshot); };
+  });
   app.add_subcommand("snapshots", "List the server's snapshots")->callback([&command] {
     command = list_snapshots;
   });

@@ -117,6 +117,17 @@ Status list_snapshots(const Session& session) {
   return {};
 }
 
+Status delete_snapshot(const Session& session, const std::string& file) {
+  control::DeleteSnapshotRequest request;
+  request.set_file(file);
+  control::DeleteSnapshotReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Snapshots::Stub::Delete, request, reply));
+  print(session.as_json
+            ? to_json(reply)
+            : fmt::format("{} is deleted, {} are free again", file, human_bytes(reply.bytes())));
+  return {};
+}
+
 Status restore_snapshot(const Session& session, const RestoreOptions& options) {
   control::RestoreRequest request;
   request.set_file(options.file);

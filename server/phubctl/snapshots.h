@@ -1,4 +1,4 @@
-// snapshot, snapshots, restore.
+// snapshot, snapshot delete, snapshots, restore.
 //
 // One thread; `snapshot` of several servers asks them at the same time.
 #pragma once
@@ -27,6 +27,7 @@ struct RestoreOptions {
 // Of several servers all at the same round.
 Status take_snapshot(const Session& session, const SnapshotOptions& options);
 Status list_snapshots(const Session& session);
+Status delete_snapshot(const Session& session, const std::string& file);
 Status restore_snapshot(const Session& session, const RestoreOptions& options);
 
 }  // namespace phub::phubctl

@@ -243,6 +243,21 @@ Result<std::uint64_t> SnapshotStore::file_bytes(const std::string& file) const {
   return bytes;
 }
 
+Result<std::uint64_t> SnapshotStore::remove(const std::string& file) {
+  if (!file.ends_with(kSuffix)) return no_snapshot(file);
+  const std::lock_guard lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(const fs::path path, path_of(file));
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, file_bytes(file));
+  std::error_code error;
+  if (!fs::remove(path, error) && !error) return no_snapshot(file);
+  if (error) {
+    return Status(Code::kPermissionDenied, fmt::format("cannot remove {}: {}; who owns it?",
+                                                       path.string(), error.message()));
+  }
+  sync_folder(path.parent_path().string());
+  return bytes;
+}
+
 Status SnapshotStore::no_snapshot(const std::string& file) {
   return {Code::kNotFound,
           fmt::format("there is no snapshot \"{}\"; `phubctl snapshots` lists them", file)};

@@ -72,6 +72,10 @@ class SnapshotStore {
   static std::optional<std::uint32_t> tenant_id_of(const std::string& file);
   static Status no_snapshot(const std::string& file);
 
+  // Removes it, whole or damaged: its bytes count no more. Returns them. Who reads it reads on.
+  // Errors: kNotFound, kPermissionDenied.
+  Result<std::uint64_t> remove(const std::string& file);
+
   // What the snapshot says of itself. Errors: kNotFound, kDataLoss.
   Result<SnapshotHead> head(const std::string& file) const;
   // Errors: kNotFound.

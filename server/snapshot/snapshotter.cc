@@ -5,6 +5,8 @@
 
 #include <chrono>
 
+#include "common/base/log_value.h"
+
 namespace phub::server {
 
 Result<SnapshotStore::Room> Snapshotter::admit(const SnapshotOrder& order) {
@@ -27,9 +29,9 @@ Result<TakenSnapshot> Snapshotter::take(const SnapshotOrder& order) {
   TakenSnapshot taken{.info = {}, .pause_seconds = copied->pause_seconds};
   PHUB_ASSIGN_OR_RETURN(taken.info, store_.write(*order.spec, *copied, order.asked_by));
   taken.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  spdlog::info("event=snapshot job=\"{}\" id={} round={} bytes={} pause_ms={:.1f} file=\"{}\"",
-               order.label, order.job_id, taken.info.round, taken.info.bytes,
-               taken.pause_seconds * 1e3, taken.info.file);
+  spdlog::info("event=snapshot job={} id={} round={} bytes={} pause_ms={:.1f} file={}",
+               log_value(order.label), order.job_id, taken.info.round, taken.info.bytes,
+               taken.pause_seconds * 1e3, log_value(taken.info.file));
   return taken;
 }
 

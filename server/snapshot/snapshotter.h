@@ -42,7 +42,7 @@ class Snapshotter {
   // SnapshotStore::write.
   Result<TakenSnapshot> take(const SnapshotOrder& order);
 
-  const SnapshotStore& store() const { return store_; }
+  SnapshotStore& store() const { return store_; }
 
  private:
   Result<SnapshotStore::Room> admit(const SnapshotOrder& order);

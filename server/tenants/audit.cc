@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/log_value.h"
 #include "common/base/utf8.h"
 
 namespace phub::server {
@@ -54,10 +55,11 @@ void AuditLog::record(const Actor& actor, std::string_view action, std::string_v
       .object = bounded(object),
       .outcome = bounded(why),
       .by_admin = actor.is_admin};
-  spdlog::info("event=audit principal=\"{}\" action=\"{}\" object=\"{}\" outcome=\"{}\"",
-               record.principal, record.action, record.object, record.outcome);
+  spdlog::info("event=audit principal={} action={} object={} outcome={}",
+               log_value(record.principal), log_value(record.action), log_value(record.object),
+               log_value(record.outcome));
   const Status stored = store_.add_audit(record);
-  if (!stored.ok()) spdlog::error("event=audit_not_stored reason=\"{}\"", stored.message());
+  if (!stored.ok()) spdlog::error("event=audit_not_stored reason={}", log_value(stored.message()));
 }
 
 std::optional<std::uint64_t> AuditLog::admit_failure(std::string_view principal) {

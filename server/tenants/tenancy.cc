@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "common/base/log_value.h"
 #include "server/state/whole_file.h"
 
 namespace phub::server {
@@ -45,7 +46,7 @@ Status Tenancy::make_admin_token(const std::string& folder, const std::string& l
   audit.record({.name = "phub-server", .is_admin = true}, "token create",
                "admin token " + std::to_string(made->token.id), {});
   spdlog::warn("event=admin_token file={} cure=\"copy it to a credentials' folder as `token`\"",
-               path);
+               log_value(path));
   return {};
 }
 

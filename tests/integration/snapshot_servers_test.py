@@ -88,6 +88,22 @@ class SnapshotServers(JobTest):
         self.stop(workers)
         self.check_goes_on(files, taken)
 
+    def test_a_snapshot_is_deleted_and_then_cannot_be_restored(self):
+        workers = self.trained("demo")
+        _, (file, _) = self.snapshot("demo")
+        self.stop(workers)
+        server = self.servers[0]
+        kept = (self.folder / "state0" / "snapshots" / file).stat().st_size
+        done = self.ctl(server, "--json", "snapshot", "delete", file)
+        self.assertEqual((done.returncode, json.loads(done.stdout)), (0, {"bytes": kept}), done.stderr)
+        self.assertNotIn(file, self.ctl(server, "snapshots").stdout)
+        for words in (("snapshot", "delete", file), ("restore", file)):
+            refused = self.ctl(server, *words)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(f'there is no snapshot "{file}"', refused.stderr)
+        self.assertEqual(self.ctl(server, "snapshot").returncode, 2)
+        self.assertEqual(self.ctl(server, "snapshot", "delete").returncode, 2)
+
     def test_it_goes_on_beside_the_job_that_was_copied_and_on_servers_with_other_loads(self):
         self.trained("demo")
         taken, files = self.snapshot("demo")

@@ -52,6 +52,10 @@ RESERVED = [
 # Preprocessor conditionals: check.h switches its checks, Highway compiles a file several times.
 CONDITIONAL_FILES = re.compile(r"^(common/base/check\.h$|kernels/cpu/)")
 
+# A value of a log's field goes through log_value(), which escapes what would end the field.
+LOGGING = re.compile(r"^(server|worker)/")
+RAW_FIELD = re.compile(r'=\\"\{')
+
 # In pieces, so that this file does not break its own rule.
 WORDS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.\-])/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/"
@@ -98,6 +102,8 @@ def code_violations(path, lines):
             if not CONDITIONAL_FILES.search(path) and is_feature(match.group(1)):
                 yield (f"{path}:{number}: '{line.strip()}': CMake chooses source files, the "
                        "preprocessor does not choose features")
+        if LOGGING.search(path) and RAW_FIELD.search(line):
+            yield f"{path}:{number}: a field of the log in quotes of its own: key={{}} and log_value()"
 
 
 def text_violations(path, lines):

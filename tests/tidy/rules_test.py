@@ -83,6 +83,11 @@ class RulesTest(unittest.TestCase):
         self.accepts("worker/client/phub_c.h", "#ifdef __cplusplus\n")
         self.accepts("common/pause.h", "#if defined(__x86_64__)  // else nothing\n")
 
+    def test_values_of_the_logs_fields_are_quoted_in_one_place(self):
+        self.refuses("server/job.cc", 'spdlog::info("event=x job=\\"{}\\"", name);\n', "log_value()")
+        self.accepts("server/job.cc", 'spdlog::info("event=x job={}", log_value(name));\n')
+        self.accepts("server/job.cc", 'fmt::format("no job \\"{}\\"", name);\n')
+
     def test_files_have_at_most_500_lines(self):
         self.accepts("server/core.cc", "\n" * 500)
         self.refuses("server/core.cc", "\n" * 501, "501 lines")

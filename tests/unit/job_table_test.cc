@@ -226,5 +226,43 @@ TEST_CASE("a job runs once every worker is connected to every core") {
   CHECK(view.members[1].transport == "tcp");
 }
 
+TEST_CASE("a member that floods heartbeats is refused with the figures, and loses nothing by it") {
+  JobTableFixture f;
+  const auto members = f.running(2);
+  int answered = 0;
+  Status refused;
+  for (int i = 0; i < 2000; ++i) {
+    const auto beat = f.table.heartbeat(members[0]);
+    answered += beat ? 1 : 0;
+    if (!beat) refused = beat.error();
+  }
+  CHECK(answered == 500);
+  CHECK(refused.code() == Code::kResourceExhausted);
+  CHECK_THAT(refused.message(),
+             Contains("worker 0 of job \"demo\"") && Contains("500") && Contains("110 a second"));
+  CHECK(f.table.heartbeat(members[1])->is_live);
+  // Its refused heartbeats are signs of life too, and its job goes on.
+  for (int second = 0; second < 20; ++second) {
+    f.time_ms += 1000;
+    for (int i = 0; i < 300; ++i) static_cast<void>(f.table.heartbeat(members[0]));
+    CHECK(f.table.heartbeat(members[1])->is_live);
+    f.table.reap();
+  }
+  CHECK(f.state() == JobState::kRunning);
+  f.time_ms += 1000;
+  CHECK(f.table.heartbeat(members[0])->is_live);
+}
+
+TEST_CASE("a member that asks 50 times a second, as while it looks for a cause, is answered") {
+  JobTableFixture f;
+  const auto members = f.running(1);
+  bool all_answered = true;
+  for (int i = 0; i < 50 * 60; ++i) {
+    f.time_ms += 20;
+    all_answered = all_answered && f.table.heartbeat(members[0]);
+  }
+  CHECK(all_answered);
+}
+
 }  // namespace
 }  // namespace phub::testing

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
@@ -202,6 +203,32 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   CHECK(table.usage_of("red").memory_bytes > values);
   CHECK(table.usage_of("red").memory_bytes < 2 * values);
   CHECK(data_plane.shape(member->job_id)->rounds_before == 6);
+}
+
+TEST_CASE("a snapshot that is deleted counts no more, and nothing but a snapshot can be deleted") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  Example example;
+  const auto info = store->write(example.spec, example.copied);
+  REQUIRE(info);
+  const Tenant owner{};
+  REQUIRE(store->bytes_of(owner) == info->bytes);
+  const fs::path tenant = folder.path / "s" / fs::path(info->file).parent_path();
+  std::ofstream(tenant / "notes.txt") << "mine";
+  std::ofstream(folder.path / "outside.safetensors") << "mine";
+  for (const std::string& file :
+       {std::string("default/nosuch.safetensors"), std::string("default/notes.txt"),
+        std::string("default/"), std::string("default"), std::string(), std::string(".."),
+        std::string("default/../../outside.safetensors"), std::string("../outside.safetensors")}) {
+    INFO(file);
+    CHECK(store->remove(file).error().code() == Code::kNotFound);
+  }
+  CHECK(fs::exists(tenant / "notes.txt"));
+  CHECK(fs::exists(folder.path / "outside.safetensors"));
+  CHECK(store->remove(info->file).value() == info->bytes);
+  CHECK(store->list().empty());
+  CHECK(store->bytes_of(owner) == 4);
+  CHECK(store->remove(info->file).error().code() == Code::kNotFound);
 }
 
 }  // namespace phub::testing

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "common/base/unique_fd.h"
+#include "common/base/whole_file.h"
 
 namespace phub::phubctl {
 namespace {
@@ -145,6 +146,8 @@ Result<SignedKey> SignedKey::issue(const Subject& subject) const {
 
 Result<SignedKey> SignedKey::load(const std::string& certificate, const std::string& key) {
   SignedKey loaded;
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(certificate));
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(key));
   const File certificate_file(std::fopen(certificate.c_str(), "re"));
   if (!certificate_file) return errno_status("cannot read " + certificate, Code::kNotFound);
   const File key_file(std::fopen(key.c_str(), "re"));
