@@ -16,6 +16,9 @@ namespace phub::server {
 
 struct Connection;
 
+// Over tcp: while so many wait no more is read, and of one stream no more at a time.
+inline constexpr std::size_t kReadsInATurn = 16;
+
 struct Arrival {
   Connection* connection;
   std::byte* data;

@@ -21,10 +21,13 @@ class BufferPool {
   // `count` buffers of at least `bytes`. Neighbours are a few cache lines more than that apart, or
   // the sources of one sum would all fall into the same sets of the cache.
   static Result<std::unique_ptr<BufferPool>> create(std::size_t count, std::size_t bytes) {
-    const std::size_t stride = (bytes + 63) / 64 * 64 + 192;
+    const std::size_t stride = stride_of(bytes);
     PHUB_ASSIGN_OR_RETURN(auto memory, Mapping::anonymous(count * stride));
     return std::unique_ptr<BufferPool>(new BufferPool(std::move(memory), count, stride));
   }
+
+  // What a buffer takes.
+  static constexpr std::size_t stride_of(std::size_t bytes) { return (bytes + 63) / 64 * 64 + 192; }
 
   // Null when all are taken: the count is derived from an honest job's worst case.
   std::byte* take() {

@@ -136,19 +136,19 @@ Room PinnedDataPlane::room() const {
     const std::uint64_t pinned = bytes_pinned(job->shape, offered());
     std::uint64_t touched = touched_bytes(*job);
     for (const auto& [device, memory] : job->verbs) touched += memory->window_bytes();
+    const std::uint64_t beyond = staged_beyond(*job);
     for (const auto& shard : job->shards) touched += shard->staging_bytes();
+    touched -= beyond;
     if (offered().sealing) {
       const auto connected = std::count(job->connected.begin(), job->connected.end(), true);
       touched += static_cast<std::uint64_t>(connected) * transport::SealedStream::buffer_bytes();
     }
-    room.admitted_bytes += pinned;
+    room.admitted_bytes += pinned + beyond;
     room.untouched_bytes += pinned - std::min(pinned, touched);
   }
   for (const auto& copy : copies_) {
     const auto bytes = copy.lock();
-    if (!bytes) continue;
-    room.admitted_bytes += *bytes;
-    room.untouched_bytes += *bytes / 2;  // the file's tensors: the copy itself is touched at once
+    if (bytes) room.admitted_bytes += *bytes;  // it is touched at once
   }
   return room;
 }

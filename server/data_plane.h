@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -187,6 +188,8 @@ struct DropCounter {
   std::uint64_t count = 0;
 };
 
+using StagedBeyond = std::map<std::uint64_t, std::uint64_t>;  // bytes, by job id
+
 class DataPlane {
  public:
   // Errors: kResourceExhausted (more cores than CPUs), kInvalidArgument (address), kAlreadyExists
@@ -210,6 +213,8 @@ class DataPlane {
   // One for each port in use, in the order of their first cores. Asks the devices and reads their
   // counters, for milliseconds: where people ask, never on a core.
   virtual std::vector<PortStatus> port_statuses() const = 0;
+  // Of jobs that have more of tcp's pushes in memory than was admitted (job_footprint.h).
+  virtual StagedBeyond staged_beyond() const { return {}; }
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
   // Copies the job's parameters and state as they are at a moment, while the rounds go on. Errors:
   // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;

@@ -41,6 +41,23 @@ std::uint64_t PinnedDataPlane::touched_bytes(const Job& job) {
   return elements * job.memory->element_bytes() + job.bookkeeping_bytes;
 }
 
+std::uint64_t PinnedDataPlane::staged_beyond(const Job& job) const {
+  std::uint64_t bytes = 0;
+  for (const auto& shard : job.shards) bytes += shard->staging_bytes();
+  std::uint64_t counted = offered().staging ? bytes_of_staging(job.shape) : 0;
+  if (gathers_sums(job.shape)) counted += elements_here(job.shape) * sizeof(float);  // held sums
+  return bytes - std::min(bytes, counted);
+}
+
+StagedBeyond PinnedDataPlane::staged_beyond() const {
+  const std::lock_guard lock(mutex_);
+  StagedBeyond all;
+  for (const auto& [id, job] : jobs_) {
+    if (const std::uint64_t bytes = staged_beyond(*job); bytes > 0) all[id] = bytes;
+  }
+  return all;
+}
+
 std::optional<JobCounters> PinnedDataPlane::job_counters(std::uint64_t job_id) const {
   const std::lock_guard lock(mutex_);
   const auto found = jobs_.find(job_id);

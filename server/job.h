@@ -108,9 +108,10 @@ struct Job {
   // What its snapshot was planned with, when several servers wrote it: chunks must be where they
   // were.
   std::vector<std::uint64_t> snapshot_load_bytes;
-  std::uint64_t memory_bytes = 0;   // the most that it pins here; since kCreating
-  std::uint64_t copy_bytes = 0;     // of memory, that its snapshots under way take
-  std::uint64_t rounds_before = 0;  // that a restored job has behind it; since kHeld
+  std::uint64_t memory_bytes = 0;         // the most that it pins here; since kCreating
+  std::uint64_t staged_beyond_bytes = 0;  // of tcp's pushes, beside memory_bytes; as last seen
+  std::uint64_t copy_bytes = 0;           // of memory, that its snapshots under way take
+  std::uint64_t rounds_before = 0;        // that a restored job has behind it; since kHeld
 };
 
 inline bool is_live(const Job& job) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "common/transport/tcp/sealed_stream.h"
+#include "server/arrival_queue.h"
+#include "server/buffer_pool.h"
 
 namespace phub::server {
 namespace {
@@ -44,7 +46,7 @@ std::uint64_t bytes_needed(const JobShape& shape) {
 }
 
 std::uint64_t bytes_copied(const JobShape& shape) {
-  return 2 * elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
+  return elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
 }
 
 std::uint64_t bytes_of_bookkeeping(const JobShape& shape) {
@@ -68,16 +70,23 @@ std::size_t staging_buffer_bytes(const JobShape& shape) {
 }
 
 std::size_t staging_budget(const JobShape& shape) {
-  return 4 * std::size_t{shape.workers} + kStagingBudgetBytes / staging_buffer_bytes(shape);
+  return std::size_t{kChunksAhead} * shape.workers +
+         kStagingBudgetBytes / staging_buffer_bytes(shape);
 }
 
+// Of a chunk all pushes but one may wait for others', up to the budget. Beside them are those that
+// were read when it was used up: what waits for its turn, and of each stream what is read of it
+// before it is held back, with the beginning of one more.
 std::uint64_t bytes_of_staging(const JobShape& shape) {
+  const std::uint64_t workers = shape.workers;
+  const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
   for (const auto& chunks : shape.plan->core_chunks[shape.server_index]) {
-    const std::uint64_t all = chunks.size() * std::uint64_t{shape.workers};
-    buffers += std::min<std::uint64_t>(all, staging_budget(shape));
+    const std::uint64_t waiting =
+        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(shape));
+    buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
   }
-  return buffers * staging_buffer_bytes(shape);
+  return buffers * BufferPool::stride_of(staging_buffer_bytes(shape));
 }
 
 std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered) {

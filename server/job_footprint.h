@@ -25,19 +25,24 @@ std::uint64_t elements_here(const JobShape& shape);
 // longest keys are whole, count as all of them.
 std::uint64_t bytes_needed(const JobShape& shape);
 
-// What a snapshot takes while it is made: the copy, and as much again for the tensors of its file.
+// What a snapshot takes while it is made, or a restored job until its shards have it: the copy.
+// Files are written from it and read into it.
 std::uint64_t bytes_copied(const JobShape& shape);
 
 // Plan, tables by chunk, by push and by connection, logs of rounds: what small chunks and many
 // workers make large. An upper bound, within three times of what is allocated.
 std::uint64_t bytes_of_bookkeeping(const JobShape& shape);
 
-// Buffers that tcp's pushes are read into, as many as a job in step takes before workers that run
-// ahead are held back.
+// Buffers that tcp's pushes are read into, as many as a job takes while workers that run ahead are
+// held back. What it takes beyond them, since workers wait for each other (held_workers.h), counts
+// when it does.
 std::uint64_t bytes_of_staging(const JobShape& shape);
 
 // All of it.
 std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered);
+
+// So many pushes ahead of the slowest a worker is never held back.
+inline constexpr std::uint32_t kChunksAhead = 4;
 
 // Buffers of a core before it holds workers back, and what one takes.
 std::size_t staging_budget(const JobShape& shape);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <string_view>
 #include <unordered_set>
@@ -71,8 +72,9 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
   const std::uint64_t chunks = elements * size_of(spec.wire_type) / spec.chunk_bytes;
   if (chunks > limits.chunks_max) {
     return invalid(
-        "chunk_bytes: {} cuts {} elements into {} chunks, at most {} are allowed; raise it",
-        spec.chunk_bytes, elements, chunks, limits.chunks_max);
+        "chunk_bytes: {} cuts {} elements into {} chunks, at most {} are allowed; {} is enough",
+        spec.chunk_bytes, elements, chunks, limits.chunks_max,
+        std::bit_ceil(elements * size_of(spec.wire_type) / limits.chunks_max + 1));
   }
   return {};
 }

@@ -89,7 +89,12 @@ bool JobTable::has_memory(Memory memory) const {
 
 void JobTable::reap() {
   fail_the_late();
+  const auto staged = data_plane_ == nullptr ? StagedBeyond() : data_plane_->staged_beyond();
   Lock lock(mutex_);
+  for (const auto& [id, job] : jobs_) {
+    const auto found = staged.find(id);
+    job->staged_beyond_bytes = found == staged.end() ? 0 : found->second;
+  }
   tell_journal(lock);
   stock_ids(lock);
   release_finished(lock);
@@ -164,6 +169,7 @@ void JobTable::release_finished(Lock& lock) {
     job->plan = nullptr;
     job->memory = Memory::kReleased;
     job->memory_bytes = 0;
+    job->staged_beyond_bytes = 0;
     forget_keys(*job);
     spdlog::info("event=job_released job={} id={}", log_value(label(*job)), job->id);
     forget_oldest();

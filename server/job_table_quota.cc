@@ -39,7 +39,7 @@ Usage JobTable::usage_without(const std::string& tenant, const Job* left_out) co
   for (const auto& [id, job] : jobs_) {
     if (job->tenant.name != tenant || job.get() == left_out) continue;
     // Until it is released, also of ended ones.
-    usage.memory_bytes += job->memory_bytes + job->copy_bytes;
+    usage.memory_bytes += job->memory_bytes + job->staged_beyond_bytes + job->copy_bytes;
     if (!is_live(*job)) continue;
     ++usage.jobs;
     usage.connections += job->spec->workers * cores;
@@ -62,7 +62,7 @@ Result<std::uint64_t> JobTable::admit_memory_of(Job& job) {
   if (options_.tenants != nullptr) {
     PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));
   }
-  const std::uint64_t restored = job.snapshot.empty() ? 0 : bytes_copied(shape_of(job)) / 2;
+  const std::uint64_t restored = job.snapshot.empty() ? 0 : bytes_copied(shape_of(job));
   PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes + restored));
   job.memory_bytes = bytes;
   job.copy_bytes += restored;

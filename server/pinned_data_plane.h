@@ -53,6 +53,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::vector<PortStatus> port_statuses() const override {
     return statuses_of(ports_, options_.sysfs_root);
   }
+  StagedBeyond staged_beyond() const override;
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
   Result<CopiedJob> copy_job(std::uint64_t job_id, const CopyMoment& moment) override;
@@ -103,6 +104,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   static std::uint64_t touched_bytes(const Job& job);
   // These two REQUIRE mutex_.
   Room room() const;
+  std::uint64_t staged_beyond(const Job& job) const;
   // Counts the memory of a snapshot as long as the result is there.
   Result<std::shared_ptr<const std::uint64_t>> count_copy(const JobShape& shape);
   void detach(Job& job);

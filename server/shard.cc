@@ -69,8 +69,9 @@ void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
 }
 
 bool Shard::is_ahead(const Connection& connection) const {
+  const std::uint64_t margin = std::min(workers_, kChunksAhead);
   return std::any_of(connections.begin(), connections.end(), [&](const auto& other) {
-    return other && !other->lost && other->pushes + workers_ < connection.pushes;
+    return other && !other->lost && other->pushes + margin < connection.pushes;
   });
 }
 

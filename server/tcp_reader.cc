@@ -8,10 +8,6 @@ namespace phub::server {
 
 using transport::Completion;
 
-namespace {
-constexpr std::size_t kReadsInATurn = 16;
-}  // namespace
-
 Result<std::unique_ptr<TcpReader>> TcpReader::create(std::uint32_t max_connections,
                                                      const std::vector<Connection*>& connections,
                                                      Turns& turns) {

@@ -35,6 +35,7 @@ class FakeDataPlane : public server::DataPlane {
   // What it answers; set before the first call.
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
+  server::StagedBeyond beyond;
   bool encrypts = false;
 
   std::optional<server::JobShape> shape(std::uint64_t job_id) const {
@@ -78,6 +79,7 @@ class FakeDataPlane : public server::DataPlane {
   std::string shm_socket() const override { return "phub-fake"; }
   std::vector<server::CorePort> verbs_ports() const override { return ports; }
   std::vector<server::PortStatus> port_statuses() const override { return statuses; }
+  server::StagedBeyond staged_beyond() const override { return beyond; }
   std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
     if (!shape(job_id)) return std::nullopt;
     server::LatencyCounts latencies;

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/buffer_pool.h"
 #include "server/connection.h"
 #include "server/job_memory.h"
 #include "server/shard.h"
@@ -63,11 +64,36 @@ TEST_CASE("small chunks and many workers count as what they cost") {
   CHECK(bytes_pinned(many, {}) > model + model);
 }
 
+TEST_CASE("a snapshot takes as much as its copy") {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum}) {
+    const JobShape shape = shape_of(1 << 20, 32768, 2, rule);
+    const auto copy = std::move(*JobCopy::create(*shape.plan, 0, state_arrays(rule) > 0));
+    const std::size_t state = copy->state ? copy->state->size() : 0;
+    CHECK(bytes_copied(shape) == copy->parameters->size() + state);
+  }
+}
+
+// A sixteenth of it, by arithmetic: all tables are by chunk, by push, or small.
+TEST_CASE("a model of 400 GB in chunks of 32 KiB with 8 workers has tables of a few percent") {
+  JobShape shape;
+  shape.workers = 8;
+  PlanInput input{.key_elements = std::vector<std::uint64_t>(25, 250'000'000),
+                  .chunk_bytes = 32768,
+                  .cores_per_server = {4}};
+  shape.weight_decay.assign(25, 0.0F);
+  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  CHECK(shape.plan->chunks.size() * 16 <= kMaxChunks);
+  CHECK(bytes_of_bookkeeping(shape) * 16 < 15'000'000'000);
+}
+
 TEST_CASE("staging counts where tcp is offered, up to where workers are held back") {
   const JobShape small = shape_of(1 << 10, 4096, 2, RuleKind::kSum);
-  CHECK(bytes_of_staging(small) == 2 * 4096);
+  CHECK(bytes_of_staging(small) == 2 * BufferPool::stride_of(4096));
+  const JobShape alone = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
+  CHECK(bytes_of_staging(alone) == 32 * BufferPool::stride_of(32768));  // read, and not served yet
   const JobShape large = shape_of(64 << 18, 32768, 4, RuleKind::kSum);
-  CHECK(bytes_of_staging(large) == (4U << 20U) + 16 * 32768);
+  const std::size_t budget = (4U << 20U) / 32768 + 4 * kChunksAhead;
+  CHECK(bytes_of_staging(large) == (budget + 15 + 4 * 17) * BufferPool::stride_of(32768));
   CHECK(bytes_pinned(large, {.staging = true}) ==
         bytes_pinned(large, {}) + bytes_of_staging(large));
 }

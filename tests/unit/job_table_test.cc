@@ -123,6 +123,17 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
   }
 }
 
+TEST_CASE("who cuts a model into too many chunks is told what chunks are enough") {
+  JobSpec spec = spec_of(2);
+  spec.keys = {{.name = "w", .elements = 100'000'000'000}};
+  CHECK(validate(spec).ok());  // 400 GB in chunks of 32 KiB
+  spec.chunk_bytes = 4096;
+  CHECK_THAT(validate(spec).message(), Contains("97656250 chunks, at most 16777214 are allowed; "
+                                                "32768 is enough"));
+  spec.chunk_bytes = 32768;
+  CHECK(validate(spec).ok());
+}
+
 TEST_CASE("the first ready makes the job on the data plane and later ones agree with it") {
   JobTableFixture f;
   JobSpec spec = spec_of(2);
