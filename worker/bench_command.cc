@@ -203,7 +203,7 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
   return bench;
 }
 
-int bench_command(BenchArguments arguments) {
+Ending bench_command(BenchArguments arguments) {
   if (arguments.choice.what.empty()) {
     return fail({Code::kInvalidArgument,
                  "bench: give a model's name or a description's file (phub-worker model --list)"});
@@ -226,7 +226,7 @@ int bench_command(BenchArguments arguments) {
   if (!times) return fail(times.error());
   done.times = std::move(*times);
   print(arguments, *network, done);
-  return 0;
+  return {};
 }
 
 }  // namespace phub

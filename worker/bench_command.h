@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/cuda_choice.h"
+#include "worker/exit_status.h"
 #include "worker/kernel_arguments.h"
 #include "worker/model_choice.h"
 #include "worker/train/step_bench.h"
@@ -31,6 +32,6 @@ struct BenchArguments {
 CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments);
 
 // Prints the times; returns the process' exit status.
-int bench_command(BenchArguments arguments);
+Ending bench_command(BenchArguments arguments);
 
 }  // namespace phub

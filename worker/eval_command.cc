@@ -105,13 +105,13 @@ CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
   return eval;
 }
 
-int eval_command(EvalArguments arguments) {
+Ending eval_command(EvalArguments arguments) {
   arguments.run.local = true;  // whom the configuration would train with does not matter
   const auto config = load_run(arguments.run);
   if (!config) return fail(config.error(), kExitUsage);
   set_up_logging(config->log_level());
   const Status status = evaluate(arguments, *config);
-  return status.ok() ? 0 : fail(status);
+  return status.ok() ? Ending() : fail(status);
 }
 
 }  // namespace phub

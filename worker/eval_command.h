@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "worker/exit_status.h"
 #include "worker/run_arguments.h"
 
 namespace phub {
@@ -19,6 +20,6 @@ struct EvalArguments {
 CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments);
 
 // Evaluates and prints; returns the process' exit status.
-int eval_command(EvalArguments arguments);
+Ending eval_command(EvalArguments arguments);
 
 }  // namespace phub

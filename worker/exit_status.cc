@@ -6,17 +6,19 @@
 
 #include <cstdio>
 
-#include "common/base/visible.h"
+#include "common/error_line.h"
 
 namespace phub {
 
-int fail(const Status& status, int exit_code) {
-  fmt::print(stderr, "phub-worker: {}\n", visible(status.message()));
-  return exit_code;
+Ending fail(const Status& status) {
+  return fail(status, status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed);
 }
 
-int fail(const Status& status) {
-  return fail(status, status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed);
+int say(const Ending& ending, bool as_json) {
+  if (!ending.error.ok()) {
+    fmt::print(stderr, "{}\n", error_line("phub-worker", ending.error, as_json));
+  }
+  return ending.exit_code;
 }
 
 void set_up_logging(const std::string& level) {

@@ -10,11 +10,19 @@ namespace phub {
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
-// Prints "phub-worker: MESSAGE" to standard error and returns `exit_code`.
-int fail(const Status& status, int exit_code);
+// What a sub-command returns: nothing is wrong, or an error that main says.
+struct [[nodiscard]] Ending {
+  int exit_code = 0;
+  Status error = {};
+};
 
-// The same with kExitUsage for what was asked for wrongly (kInvalidArgument), else kExitFailed.
-int fail(const Status& status);
+inline Ending fail(const Status& status, int exit_code) { return {exit_code, status}; }
+
+// With kExitUsage for what was asked for wrongly (kInvalidArgument), else kExitFailed.
+Ending fail(const Status& status);
+
+// Says the error on standard error, if there is one, and returns the exit code.
+int say(const Ending& ending, bool as_json);
 
 // Of this process, gRPC's included. `level`: as in a configuration.
 void set_up_logging(const std::string& level);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/version.h"
+#include "common/error_line.h"
 #include "worker/bench_command.h"
 #include "worker/eval_command.h"
 #include "worker/exit_status.h"
@@ -29,15 +30,22 @@ int main(int argc, char** argv) {
   const CLI::App* model = phub::add_model_command(app, model_arguments);
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
   const CLI::App* tune = phub::add_tune_command(app, tune_arguments);
+  const bool as_json = phub::asks_for_json(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (as_json && error.get_exit_code() != 0) {
+      return phub::say(phub::fail({phub::Code::kInvalidArgument, error.what()}), true);
+    }
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }
-  if (eval->parsed()) return phub::eval_command(std::move(eval_arguments));
-  if (profile->parsed()) return phub::profile_command(profile_arguments);
-  if (model->parsed()) return phub::model_command(model_arguments);
-  if (bench->parsed()) return phub::bench_command(bench_arguments);
-  if (tune->parsed()) return phub::tune_command(tune_arguments);
-  return phub::train_command(train_arguments);
+  const auto run = [&]() -> phub::Ending {
+    if (eval->parsed()) return phub::eval_command(std::move(eval_arguments));
+    if (profile->parsed()) return phub::profile_command(profile_arguments);
+    if (model->parsed()) return phub::model_command(model_arguments);
+    if (bench->parsed()) return phub::bench_command(bench_arguments);
+    if (tune->parsed()) return phub::tune_command(tune_arguments);
+    return phub::train_command(train_arguments);
+  };
+  return phub::say(run(), as_json);
 }

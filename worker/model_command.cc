@@ -108,11 +108,11 @@ CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
   return model;
 }
 
-int model_command(const ModelArguments& arguments) {
+Ending model_command(const ModelArguments& arguments) {
   const auto text = text_of(arguments);
   if (!text) return fail(text.error(), kExitUsage);
   fmt::print("{}", *text);
-  return 0;
+  return {};
 }
 
 }  // namespace phub

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "worker/exit_status.h"
 #include "worker/model_choice.h"
 
 namespace phub {
@@ -21,6 +22,6 @@ struct ModelArguments {
 CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments);
 
 // Prints what was asked for; returns the process' exit status.
-int model_command(const ModelArguments& arguments);
+Ending model_command(const ModelArguments& arguments);
 
 }  // namespace phub

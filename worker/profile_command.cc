@@ -144,13 +144,13 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   return profile;
 }
 
-int profile_command(const ProfileArguments& arguments) {
+Ending profile_command(const ProfileArguments& arguments) {
   auto config = config_of(arguments);
   if (!config) return fail(config.error(), kExitUsage);
   config->mutable_train()->clear_loss_scale();
   set_up_logging(config->log_level());
   const Status status = run(arguments, *config);
-  return status.ok() ? 0 : fail(status);
+  return status.ok() ? Ending() : fail(status);
 }
 
 }  // namespace phub

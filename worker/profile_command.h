@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "worker/exit_status.h"
 #include "worker/run_arguments.h"
 
 namespace phub {
@@ -23,6 +24,6 @@ struct ProfileArguments {
 CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments);
 
 // Prints the profile; returns the process' exit status.
-int profile_command(const ProfileArguments& arguments);
+Ending profile_command(const ProfileArguments& arguments);
 
 }  // namespace phub

@@ -46,7 +46,7 @@ CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments) {
   return train;
 }
 
-int train_command(const TrainArguments& arguments) {
+Ending train_command(const TrainArguments& arguments) {
   const auto config = load_run(arguments.run);
   if (!config) return fail(config.error(), kExitUsage);
   set_up_logging(config->log_level());
@@ -54,7 +54,7 @@ int train_command(const TrainArguments& arguments) {
   if (!network) return fail(network.error().with_context("model"), kExitUsage);
   if (arguments.check_only) {
     fmt::print("phub-worker: the configuration is good\n");
-    return 0;
+    return {};
   }
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
@@ -70,7 +70,7 @@ int train_command(const TrainArguments& arguments) {
     // Asked to stop, the workers of a job do not leave it in the same step.
     if ((*stop)->requested() && result.error().code() != Code::kDataLoss) {
       fmt::print(stderr, "phub-worker: stopped as asked; {}\n", result.error().message());
-      return 0;
+      return {};
     }
     const bool usage = result.error().code() == Code::kInvalidArgument;
     return fail(result.error(), usage ? kExitUsage : kExitFailed);
@@ -81,7 +81,7 @@ int train_command(const TrainArguments& arguments) {
     fmt::print("test accuracy {:.2f} % after {} steps, {:.1f} s of training\n",
                100.0 * result->test_accuracy, result->next_step, result->train_seconds);
   }
-  return 0;
+  return {};
 }
 
 }  // namespace phub

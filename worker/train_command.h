@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "worker/exit_status.h"
 #include "worker/run_arguments.h"
 
 namespace phub {
@@ -17,7 +18,7 @@ struct TrainArguments {
 CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments);
 
 // Trains; returns the process' exit status.
-int train_command(const TrainArguments& arguments);
+Ending train_command(const TrainArguments& arguments);
 
 // Examples of the sub-command, for the program's help too.
 extern const char* const kTrainExamples;

@@ -37,7 +37,7 @@ Result<std::unique_ptr<nn::Program>> make(const TuneArguments& arguments,
   return train::make_program(network->graph, options);
 }
 
-int tune_gpu(const TuneArguments& arguments) {
+Ending tune_gpu(const TuneArguments& arguments) {
   train::CudaOptions cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
   cuda.program.tune = true;
   if (cuda.program.engine_cache.empty()) {
@@ -50,10 +50,10 @@ int tune_gpu(const TuneArguments& arguments) {
       {.backend = train::BackendKind::kCuda, .compute_type = *parse_data_type(type), .cuda = cuda});
   if (!program) return fail(program.error());
   fmt::print("the fastest engines are in {}\n", cuda.program.engine_cache.string());
-  return 0;
+  return {};
 }
 
-int tune_cpu(const TuneArguments& arguments) {
+Ending tune_cpu(const TuneArguments& arguments) {
   std::vector<nn::KernelChoice> chosen;
   const nn::KernelOptions kernels = kernel_options(arguments.kernels, &chosen);
   if (kernels.rule == nn::KernelRule::kOwn && arguments.kernels.rule.empty()) {
@@ -73,11 +73,11 @@ int tune_cpu(const TuneArguments& arguments) {
                                               {"cache", kernels.cache.string()},
                                               {"kernels", kernel_json(chosen)}}
                            .dump());
-    return 0;
+    return {};
   }
   fmt::print("{}", kernel_table(chosen));
   if (!kernels.cache.empty()) fmt::print("the choices are in {}\n", kernels.cache.string());
-  return 0;
+  return {};
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ CLI::App* add_tune_command(CLI::App& app, TuneArguments& arguments) {
   return tune;
 }
 
-int tune_command(const TuneArguments& arguments) {
+Ending tune_command(const TuneArguments& arguments) {
   if (arguments.choice.what.empty()) {
     return fail({Code::kInvalidArgument,
                  "tune: give a model's name or a description's file (phub-worker model --list)"});

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "worker/cuda_choice.h"
+#include "worker/exit_status.h"
 #include "worker/kernel_arguments.h"
 #include "worker/model_choice.h"
 
@@ -26,6 +27,6 @@ struct TuneArguments {
 CLI::App* add_tune_command(CLI::App& app, TuneArguments& arguments);
 
 // Returns the process' exit status.
-int tune_command(const TuneArguments& arguments);
+Ending tune_command(const TuneArguments& arguments);
 
 }  // namespace phub

@@ -53,6 +53,24 @@ class ModelCommand(unittest.TestCase):
         self.assertEqual(done.stdout, "")
         return done.stderr
 
+    def test_errors_are_json_where_it_is_asked_for(self):
+        for words, code, status in (
+                (["model", "no-such"], "INVALID_ARGUMENT", 2),
+                (["bench", "no-such"], "INVALID_ARGUMENT", 2),
+                (["bench", "lenet", "--backend", "reference", "--threads", "2"], "INVALID_ARGUMENT", 2),
+                (["tune"], "INVALID_ARGUMENT", 2),
+                (["profile", "no-such"], "NOT_FOUND", 2),
+                (["eval", "no-such.textproto"], "NOT_FOUND", 2),
+                (["bench", "lenet", "--steps", "many"], "INVALID_ARGUMENT", 2),
+                (["nonsense"], "INVALID_ARGUMENT", 2)):
+            done = run(*words, "--json")
+            self.assertEqual((done.returncode, done.stdout), (status, ""), words)
+            error = json.loads(done.stderr)["error"]
+            self.assertEqual(error["code"], code, words)
+            plain = run(*words)
+            if len(words) > 1 and words[1] != "lenet":
+                self.assertEqual(plain.stderr, f"phub-worker: {error['message']}\n")
+
     def test_lists_models_and_prints_each(self):
         models = json.loads(self.succeed("--list", "--json"))
         listed = self.succeed("--list")

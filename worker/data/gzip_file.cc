@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "common/base/whole_file.h"
+
 namespace phub::data {
 
 Result<std::unique_ptr<GzipFile>> GzipFile::open(const std::filesystem::path& path) {
+  const Status readable = check_readable_to_end(path.string());
+  if (!readable.ok()) return readable.with_context("data.path");
   errno = 0;
   gzFile file = gzopen(path.c_str(), "rbe");
   if (file == nullptr) {

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/whole_file.h"
+
 namespace phub::nn::cuda {
 namespace {
 
@@ -34,6 +36,8 @@ MeasuredBlock block_of(const json& object) {
 }  // namespace
 
 Result<EngineCache> EngineCache::open(std::filesystem::path file, EngineScope scope) {
+  const Status readable = check_readable_to_end(file.string());
+  if (!readable.ok()) return readable.with_context("engine cache");
   EngineCache cache(std::move(file), std::move(scope));
   std::ifstream in(cache.file_);
   std::string line;

@@ -59,10 +59,12 @@ KernelCache::KernelCache(std::filesystem::path file, KernelScope scope, Note not
 void KernelCache::read() {
   std::error_code failed;
   if (file_.empty() || is_foreign_ || !std::filesystem::exists(file_, failed)) return;
-  std::ifstream in(file_);
-  std::string line;
+  // Looked at before it is opened: a FIFO would wait there for a writer.
   const bool is_small = std::filesystem::is_regular_file(file_, failed) &&
                         std::filesystem::file_size(file_, failed) <= kMostBytes;
+  std::ifstream in;
+  if (is_small) in.open(file_);
+  std::string line;
   if (!is_small || (!std::getline(in, line) && !in.eof()) ||
       (!line.empty() && line != kFirstLine)) {
     is_foreign_ = true;
