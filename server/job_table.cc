@@ -225,7 +225,10 @@ Result<Heartbeat> JobTable::heartbeat(const Identity& identity) {
   const Lock lock(mutex_);
   PHUB_ASSIGN_OR_RETURN(const Caller caller, authenticate(identity));
   caller.member->last_seen = now();  // also of one that asks too often: it lives
-  if (caller.member->heartbeats.wait(now()) > std::chrono::steady_clock::duration::zero()) {
+  // That its job is over every member is told, however often it has asked.
+  const bool is_news = !is_live(*caller.job) && !caller.member->was_told;
+  const auto wait = caller.member->heartbeats.wait(now());
+  if (wait > std::chrono::steady_clock::duration::zero() && !is_news) {
     return Status(
         Code::kResourceExhausted,
         fmt::format(

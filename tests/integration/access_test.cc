@@ -1,5 +1,7 @@
 // Who may do what, over real gRPC: tokens, roles, namespaces, tickets.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "tests/support/lab.h"
@@ -108,6 +110,7 @@ std::vector<Row> all_calls() {
       row_of<Snapshots>("Take", &S::Take, true, false),
       row_of<Snapshots>("List", &S::List, true, true),
       row_of<Snapshots>("Restore", &S::Restore, true, false),
+      row_of<Snapshots>("Delete", &S::Delete, true, false),
   };
 }
 
@@ -286,6 +289,41 @@ TEST_CASE("another tenant's snapshot is not listed and answers as if it did not 
   REQUIRE(ask(*f.stub, heir, &Admin::Stub::ListJobs, control::ListJobsRequest(), jobs).ok());
   CHECK(jobs.jobs_size() == 0);
   CHECK_THAT(restore_as(f.admin_token(), file).error_message(), Contains("was deleted"));
+}
+
+TEST_CASE("a snapshot is deleted by its tenant or an administrator, and is not there for others") {
+  Tenants f;
+  const auto snapshots = Snapshots::NewStub(f.channel(""));
+  const std::filesystem::path folder = f.folder() / "state" / "snapshots" / "red~1";
+  std::filesystem::create_directories(folder);
+  const auto delete_as = [&](const std::string& token, const std::string& file) {
+    control::DeleteSnapshotRequest request;
+    request.set_file("red~1/" + file);
+    control::DeleteSnapshotReply reply;
+    const grpc::Status status = ask(*snapshots, token, &Snapshots::Stub::Delete, request, reply);
+    if (status.ok()) CHECK(reply.bytes() == 4);
+    return status;
+  };
+  for (const std::string& owner : {f.red, f.admin_token()}) {
+    std::ofstream(folder / "demo.1.safetensors") << "data";  // a damaged one counts too
+    is_same_as_missing(delete_as(f.blue, "demo.1.safetensors"), delete_as(f.blue, "no.safetensors"),
+                       "demo.1.safetensors", "no.safetensors");
+    CHECK(delete_as(f.observer, "demo.1.safetensors").error_code() ==
+          grpc::StatusCode::PERMISSION_DENIED);
+    CHECK(std::filesystem::exists(folder / "demo.1.safetensors"));
+    CHECK(delete_as(owner, "demo.1.safetensors").ok());
+    CHECK_FALSE(std::filesystem::exists(folder / "demo.1.safetensors"));
+    CHECK(delete_as(owner, "demo.1.safetensors").error_code() == grpc::StatusCode::NOT_FOUND);
+  }
+  control::ListAuditRequest request;
+  control::ListAuditReply audit;
+  REQUIRE(ask(*f.stub, f.admin_token(), &Admin::Stub::ListAudit, request, audit).ok());
+  const auto done =
+      std::count_if(audit.entries().begin(), audit.entries().end(), [](const auto& record) {
+        return record.action() == "snapshot delete" && record.outcome() == "done" &&
+               record.object() == "red~1/demo.1.safetensors";
+      });
+  CHECK(done == 2);
 }
 
 TEST_CASE("a worker joins with its tenant's token, in that tenant's namespace only") {

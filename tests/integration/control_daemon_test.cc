@@ -1,4 +1,8 @@
 // The daemon's own thread and its drain, with workers over gRPC and a fake data plane.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,6 +18,7 @@
 #include "common/plan.h"
 #include "server/daemon.h"
 #include "tests/support/fake_data_plane.h"
+#include "tests/unit/temporary_directory.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::server {
@@ -62,6 +67,28 @@ std::unique_ptr<Daemon> daemon_with(milliseconds heartbeat_deadline, millisecond
                                 .drain_timeout = drain_timeout});
   REQUIRE(daemon);
   return std::move(*daemon);
+}
+
+// grpc.health.v1.HealthCheckResponse.ServingStatus; none: it has no answer.
+enum class Health { kNone, kServing = 1, kNotServing = 2 };
+
+// Asks as a supervisor does: about the whole server, without credentials. The messages are small
+// enough to be written by hand: an empty request, and a field 1 that is the status.
+Health health_of(const std::string& address) {
+  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  const grpc::internal::RpcMethod check("/grpc.health.v1.Health/Check",
+                                        grpc::internal::RpcMethod::NORMAL_RPC, channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kLong);
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer request(&nothing, 1);
+  grpc::ByteBuffer reply;
+  const grpc::Status status =
+      grpc::internal::BlockingUnaryCall(channel.get(), check, &context, request, &reply);
+  grpc::Slice bytes;
+  if (!status.ok() || !reply.DumpToSingleSlice(&bytes).ok()) return Health::kNone;
+  if (bytes.size() != 2 || bytes.begin()[0] != 0x08) return Health::kNone;
+  return static_cast<Health>(bytes.begin()[1]);
 }
 
 struct Running {
@@ -115,14 +142,54 @@ TEST_CASE("a drain ends a job that runs too long and waits until its worker know
   const Running worker(*daemon);
   REQUIRE(worker.started.ok());
   std::atomic<bool> was_told{false};
+  std::string reason;
   daemon->drain();
   std::thread beating([&] {
-    while (!was_told) was_told = !worker.rendezvous->heartbeat(kLong)->running;
+    while (!was_told) {
+      const auto beat = worker.rendezvous->heartbeat(kLong);
+      if (!beat) continue;  // it asks too often
+      reason = beat->reason;
+      was_told = !beat->running;
+    }
   });
   CHECK(daemon->wait_until_drained(kLong));
   beating.join();
   CHECK(was_told);
-  CHECK_THAT(worker.rendezvous->heartbeat(kLong)->reason, Contains("drained"));
+  CHECK_THAT(reason, Contains("drained"));
+}
+
+TEST_CASE("the health service says whether jobs may come, also while the last ones end") {
+  const auto daemon = daemon_with(kLong, kLong);
+  CHECK(health_of(daemon->control_address()) == Health::kServing);
+  const Running worker(*daemon);
+  REQUIRE(worker.started.ok());
+  CHECK(health_of(daemon->control_address()) == Health::kServing);
+  daemon->drain();
+  const auto deadline = std::chrono::steady_clock::now() + kLong;
+  while (health_of(daemon->control_address()) == Health::kServing &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(health_of(daemon->control_address()) == Health::kNotServing);
+  CHECK(worker.rendezvous->heartbeat(kLong)->running);
+  REQUIRE(worker.rendezvous->leave(kLong).ok());
+  CHECK(daemon->wait_until_drained(kLong));
+  CHECK(health_of(daemon->control_address()) == Health::kNotServing);
+}
+
+TEST_CASE("the health service needs no token where all else does") {
+  spdlog::set_level(spdlog::level::off);
+  const TemporaryDirectory folder;
+  const auto daemon =
+      Daemon::create({.data_plane = {},
+                      .control_address = "127.0.0.1:0",
+                      .tenancy = {.state_folder = folder.path / "state", .tokens_required = true}});
+  REQUIRE(daemon);
+  const auto stranger = std::move(*Rendezvous::create((*daemon)->control_address()));
+  const auto refused = stranger->join({.keys = {{.name = "a", .elements = 100}}}, kLong);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code() == Code::kUnauthenticated);
+  CHECK(health_of((*daemon)->control_address()) == Health::kServing);
 }
 
 }  // namespace
