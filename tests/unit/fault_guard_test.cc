@@ -62,6 +62,26 @@ TEST_CASE("a page that fails is zeros, its range is marked, and others are not")
   CHECK(other.first_byte_of(3) == 1);
 }
 
+TEST_CASE("a fault marks its own range, whichever was guarded first and lies first") {
+  REQUIRE(installed);
+  for (const bool guards_lower_first : {false, true}) {
+    for (const bool breaks_lower : {false, true}) {
+      const Shortened one;
+      const Shortened two;
+      const bool is_one_lower = one.mapping->data() < two.mapping->data();
+      const Shortened& lower = is_one_lower ? one : two;
+      const Shortened& upper = is_one_lower ? two : one;
+      REQUIRE((guards_lower_first ? lower : upper).mapping->guard(false).ok());
+      REQUIRE((guards_lower_first ? upper : lower).mapping->guard(false).ok());
+      const Shortened& broken = breaks_lower ? lower : upper;
+      broken.shorten(0);
+      CHECK(broken.first_byte_of(0) == 0);
+      CHECK(broken.mapping->has_failed());
+      CHECK_FALSE((breaks_lower ? upper : lower).mapping->has_failed());
+    }
+  }
+}
+
 TEST_CASE("a range that is used again begins unmarked") {
   {
     const Shortened broken;
