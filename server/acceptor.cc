@@ -73,10 +73,12 @@ Status Acceptor::listen_tcp() {
 }
 
 void Acceptor::open(std::optional<Entrance>& entrance, UniqueFd listener, bool shm) {
-  entrance.emplace(handshakes_.io, std::move(listener), options_.places, shm,
-                   [this, &entrance](UniqueFd socket, const std::string& address) {
-                     start_handshake(handshakes_, *entrance, std::move(socket), address);
-                   });
+  entrance.emplace(
+      handshakes_.io, std::move(listener), options_.places, shm,
+      [this, &entrance](UniqueFd socket, const std::string& address) {
+        start_handshake(handshakes_, *entrance, std::move(socket), address);
+      },
+      [this] { drops_.count(Drop::kTurnedOut); });
   entrance->door.open();
 }
 

@@ -34,8 +34,15 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How often it is looked which connections gRPC has closed, and how much strangers have sent.
+// How often it is looked which connections gRPC has closed, and how much strangers have sent. How
+// much known connections have sent is looked at less often where there are more than so many.
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::size_t kKnownOfLook = 512;
+// Beside its messages: of a call that has succeeded, and of a message, its head and its part of
+// TLS and HTTP/2.
+constexpr std::uint64_t kCallBytes = 4096;
+constexpr std::uint64_t kMessageHeadBytes = 512;
+constexpr std::uint64_t kMessageFraction = 16;
 
 Status listen_error(const Address& address, int error) {
   const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
@@ -178,17 +185,20 @@ class Silent final : public Lobby::Guest, public std::enable_shared_from_this<Si
 
 // gRPC has it.
 struct Served final : Lobby::Guest {
-  Served(int fd, Door& door_, std::string peer_)
-      : socket(fd), door(door_), peer(std::move(peer_)) {}
+  Served(int fd, Door& door_, std::string address_)
+      : socket(fd), door(door_), address(std::move(address_)) {}
   void turn_out() override {
     socket.end();
     was_turned_out = true;
   }
   const HandedSocket socket;
   Door& door;
-  const std::string peer;
+  const std::string address;
   bool is_known = false;
   bool was_turned_out = false;
+  std::uint64_t received = 0;    // at the last look
+  std::uint64_t unfinished = 0;  // of that, beyond whole messages
+  std::uint64_t finished = 0;    // since the last look
 };
 
 class AsioControlListener final : public ControlListener {
@@ -204,10 +214,14 @@ class AsioControlListener final : public ControlListener {
     address_ = to_string(address);
     for (UniqueFd& listener : listeners) {
       auto& door = doors_.emplace_back();
-      door.emplace(context_, std::move(listener), [this, &door](UniqueFd socket, std::string from) {
-        auto silent = std::make_shared<Silent>(*this, *door, std::move(socket), std::move(from));
-        silent->wait(options_.first_byte);
-      });
+      door.emplace(
+          context_, std::move(listener),
+          [this, &door](UniqueFd socket, std::string from) {
+            auto silent =
+                std::make_shared<Silent>(*this, *door, std::move(socket), std::move(from));
+            silent->wait(options_.first_byte);
+          },
+          [this] { turned_out_.add(1); });
     }
     return {};
   }
@@ -227,11 +241,22 @@ class AsioControlListener final : public ControlListener {
   void know(const std::string& peer) override {
     asio::post(context_, [this, key = peer_from(peer)] {
       const auto found = served_.find(key);
-      if (found == served_.end() || found->second.is_known) return;
+      if (found == served_.end()) return;
+      found->second.finished += kCallBytes;
+      if (found->second.is_known) return;
       if (known_ >= options_.known_max) return say_full();
       strangers_.leave(found->second);
+      found->second.door.prove(found->second.address);
       found->second.is_known = true;
       ++known_;
+    });
+  }
+
+  void count_message(const std::string& peer, std::uint64_t bytes) override {
+    asio::post(context_, [this, bytes, key = peer_from(peer)] {
+      const auto found = served_.find(key);
+      if (found == served_.end()) return;
+      found->second.finished += bytes + bytes / kMessageFraction + kMessageHeadBytes;
     });
   }
 
@@ -250,7 +275,7 @@ class AsioControlListener final : public ControlListener {
   void serve(UniqueFd socket, Door& door, const std::string& address) {
     std::string peer = peer_of(socket.get());
     if (const auto old = served_.find(peer); old != served_.end()) forget(old);  // a port again
-    Served& served = served_.try_emplace(peer, socket.get(), door, peer).first->second;
+    Served& served = served_.try_emplace(peer, socket.get(), door, address).first->second;
     strangers_.enter(address, served);
     handed_over_.add(1);
     serve_(std::move(socket));
@@ -262,7 +287,7 @@ class AsioControlListener final : public ControlListener {
     Served& served = connection->second;
     strangers_.leave(served);
     if (served.is_known) --known_;
-    if (!served.is_known) served.door.charge(kSpokenCost);
+    if (!served.is_known) served.door.charge(served.address, kSpokenCost);
     if (served.was_turned_out) turned_out_.add(1);
     return served_.erase(connection);
   }
@@ -271,6 +296,7 @@ class AsioControlListener final : public ControlListener {
     timer_.expires_after(kLook);
     timer_.async_wait([this](const Error& error) {
       if (error) return;
+      looks_ = (looks_ + 1) % (1 + known_ / kKnownOfLook);
       for (auto one = served_.begin(); one != served_.end();) {
         end_if_too_long(one->second);
         one = one->second.socket.is_open() ? std::next(one) : forget(one);
@@ -279,22 +305,49 @@ class AsioControlListener final : public ControlListener {
     });
   }
 
-  // What a stranger sends lies in memory that all callers share until its calls are whole.
+  // What is sent lies in memory that all callers share until its calls are whole.
   void end_if_too_long(Served& served) {
-    if (served.is_known || served.was_turned_out) return;
-    if (served.socket.received() <= options_.stranger_bytes_max) return;
+    if (served.was_turned_out || (served.is_known && looks_ != 0)) return;
+    const std::uint64_t received = std::max(served.socket.received(), served.received);
+    served.unfinished += received - served.received;
+    served.received = received;
+    if (!served.is_known) {
+      if (received > options_.stranger_bytes_max) turn_out(served);
+      return;
+    }
+    served.unfinished -= std::min(served.unfinished, std::exchange(served.finished, 0));
+    if (served.unfinished <= options_.unfinished_bytes_max) return;
+    say(said_unfinished_, [&] {
+      spdlog::warn(
+          "event=control_unfinished address={} bytes={} allowed={} reason=\"a caller sends "
+          "messages "
+          "that do not end; its connection is closed\"",
+          served.address, served.unfinished, options_.unfinished_bytes_max);
+    });
+    turn_out(served);
+  }
+
+  void turn_out(Served& served) {
     strangers_.leave(served);
     served.turn_out();
   }
 
-  void say_full() {
+  // A line a minute of each kind.
+  template <typename Line>
+  static void say(std::chrono::steady_clock::time_point& last, const Line& line) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - said_full_ < std::chrono::minutes(1)) return;
-    said_full_ = now;
-    spdlog::warn(
-        "event=control_full connections={} reason=\"new callers may be turned out; is the limit of "
-        "open files too low, or does somebody keep connections?\"",
-        known_);
+    if (now - last < std::chrono::minutes(1)) return;
+    last = now;
+    line();
+  }
+
+  void say_full() {
+    say(said_full_, [this] {
+      spdlog::warn(
+          "event=control_full connections={} reason=\"new callers may be turned out; is the limit "
+          "of open files too low, or does somebody keep connections?\"",
+          known_);
+    });
   }
 
   const ControlListenerOptions options_;
@@ -304,7 +357,9 @@ class AsioControlListener final : public ControlListener {
   Lobby strangers_;
   Connections served_;  // by their other end
   std::size_t known_ = 0;
+  std::size_t looks_ = 0;
   std::chrono::steady_clock::time_point said_full_;
+  std::chrono::steady_clock::time_point said_unfinished_;
   Counter handed_over_;
   Counter turned_out_;
   asio::io_context context_{1};  // its callbacks hold the silent ones: it goes before what they use
@@ -339,7 +394,7 @@ void Silent::turn_out() {
   if (!stream_.is_open()) return;
   listener_.silent_.leave(*this);
   listener_.turned_out_.add(1);
-  door_.charge(kSilentCost);
+  door_.charge(address_, kSilentCost);
   stream_.close();
   timer_.cancel();
 }

@@ -29,6 +29,9 @@ struct ControlListenerOptions {
   // What a stranger may send before it is turned out. A caller is known long before, and 512 such
   // strangers take half of what gRPC may hold.
   std::uint64_t stranger_bytes_max = std::uint64_t{1} << 20;
+  // What a known connection may have sent beyond its whole messages. The largest message is a
+  // quarter of it, and 2,000 such connections take what gRPC may hold.
+  std::uint64_t unfinished_bytes_max = std::uint64_t{1} << 19;
   std::chrono::milliseconds first_byte{3000};
 };
 
@@ -59,6 +62,8 @@ class ControlListener {
   // A call from `peer`, in gRPC's words ("ipv4:127.0.0.1:40000"), has succeeded, or was admitted.
   // Any thread.
   virtual void know(const std::string& peer) = 0;
+  // A message of so many bytes has come whole from `peer`. Any thread.
+  virtual void count_message(const std::string& peer, std::uint64_t bytes) = 0;
   virtual ControlDoorCounters counters() const = 0;  // any thread
   virtual const std::string& address() const = 0;    // with the port that was picked
 };

@@ -80,7 +80,7 @@ class GrpcControlService final : public ControlService {
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
-    watchers.push_back(watch_callers([this](const std::string& peer) { listener_->know(peer); }));
+    watchers.push_back(watch_callers(*listener_));
     builder.experimental().SetInterceptorCreators(std::move(watchers));
     bound_connections(builder, options);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);

@@ -1,7 +1,9 @@
 #include "server/control_service_callers.h"
 
+#include <google/protobuf/message_lite.h>
 #include <grpcpp/server_context.h>
 
+#include <string>
 #include <string_view>
 
 namespace phub::server {
@@ -10,45 +12,55 @@ namespace {
 using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerRpcInfo;
-using OnSuccess = std::function<void(const std::string& peer)>;
 
 class Watcher final : public grpc::experimental::Interceptor {
  public:
-  Watcher(const OnSuccess& on_success, ServerRpcInfo* call)
-      : on_success_(on_success), call_(call) {}
+  Watcher(ControlListener& listener, ServerRpcInfo* call) : listener_(listener), call_(call) {}
 
   void Intercept(InterceptorBatchMethods* batch) override {
     const bool ends = batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS);
     const bool begins =
         batch->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_INITIAL_METADATA);
-    if (ends ? batch->GetSendStatus().ok() : begins) on_success_(call_->server_context()->peer());
+    if (ends ? batch->GetSendStatus().ok() : begins) listener_.know(peer());
+    if (batch->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
+      count(batch->GetRecvMessage());
+    }
     batch->Proceed();
   }
 
  private:
-  const OnSuccess& on_success_;
+  std::string peer() const { return call_->server_context()->peer(); }
+
+  // Null: the stream has ended. All methods that are watched have messages of protobuf.
+  void count(const void* message) const {
+    if (message == nullptr) return;
+    const auto* const whole = static_cast<const google::protobuf::MessageLite*>(message);
+    listener_.count_message(peer(), whole->ByteSizeLong());
+  }
+
+  ControlListener& listener_;
   ServerRpcInfo* const call_;
 };
 
 class Factory final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Factory(OnSuccess on_success) : on_success_(std::move(on_success)) {}
+  explicit Factory(ControlListener& listener) : listener_(listener) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* call) override {
     const std::string_view method = call->method() == nullptr ? "" : call->method();
-    if (method.starts_with("/grpc.health.")) return nullptr;
-    return new Watcher(on_success_, call);  // gRPC owns it
+    if (!method.starts_with("/phub.control.")) return nullptr;
+    return new Watcher(listener_, call);  // gRPC owns it
   }
 
  private:
-  const OnSuccess on_success_;
+  ControlListener& listener_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> watch_callers(
-    std::function<void(const std::string& peer)> on_success) {
-  return std::make_unique<Factory>(std::move(on_success));
+    ControlListener& listener) {
+  return std::make_unique<Factory>(listener);
 }
 
 }  // namespace phub::server

@@ -13,13 +13,6 @@
 namespace phub::server {
 namespace {
 
-// Costs a second and at once: 500 handshakes a second may fail, or 2,000 be silent; beyond what a
-// rack's workers could need.
-constexpr double kCostPerSecond = 2000;
-constexpr double kCostAtOnce = 4000;
-// Of those who were let in before the first of them had failed: so the door is shut for half a
-// second at a time, however many they were.
-constexpr double kDebtMax = 1000;
 // Between tries when there is no descriptor left for another connection.
 constexpr std::chrono::milliseconds kShortagePause{50};
 
@@ -51,11 +44,13 @@ bool is_shortage(int error) {
 
 }  // namespace
 
-Door::Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest)
+Door::Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest,
+           OnRefused on_refused)
     : listener_(context, listener.release()),
       pause_(context),
-      budget_(kCostPerSecond, kCostAtOnce, TokenBucket::Clock::now(), kDebtMax),
-      on_guest_(std::move(on_guest)) {
+      budgets_(DoorBudgets::Clock::now()),
+      on_guest_(std::move(on_guest)),
+      on_refused_(std::move(on_refused)) {
   // Who connects may be gone before it is accepted; accept must not wait for the next then.
   const int flags = ::fcntl(listener_.native_handle(), F_GETFL);
   ::fcntl(listener_.native_handle(), F_SETFL, flags | O_NONBLOCK);
@@ -68,7 +63,7 @@ void Door::open() {
                        });
 }
 
-void Door::open_after(TokenBucket::Clock::duration pause) {
+void Door::open_after(DoorBudgets::Clock::duration pause) {
   pause_.expires_after(pause);
   pause_.async_wait([this](const boost::system::error_code& error) {
     if (!error) accept_one();
@@ -76,8 +71,9 @@ void Door::open_after(TokenBucket::Clock::duration pause) {
 }
 
 void Door::accept_one() {
-  const auto pause = budget_.wait(TokenBucket::Clock::now());
-  if (pause > TokenBucket::Clock::duration::zero()) return open_after(pause);
+  const auto now = DoorBudgets::Clock::now();
+  const auto pause = budgets_.wait(now);
+  if (pause > DoorBudgets::Clock::duration::zero()) return open_after(pause);
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
   UniqueFd socket(::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &length,
@@ -88,7 +84,11 @@ void Door::accept_one() {
   }
   if (socket) {
     std::string address = address_of(peer, socket.get());
-    on_guest_(std::move(socket), std::move(address));
+    if (budgets_.admits(address, now)) {
+      on_guest_(std::move(socket), std::move(address));
+    } else {
+      on_refused_();
+    }
   }
   open();
 }

@@ -1,9 +1,10 @@
-// A listening socket that takes in whoever connects, at the rate that its budget allows, and goes
-// on listening whatever accept says.
+// A listening socket that takes in whoever connects, as the budgets of addresses allow, and goes on
+// listening whatever accept says.
 //
-// Strangers who fail cost the budget; while it is spent, all who come wait in the system's queue:
-// garbage takes a small part of a CPU, not what it can get. Without a descriptor for another
-// connection it tries again after a pause. Runs on the io_context's one thread.
+// Who comes from an address that has spent its budget is accepted and closed, unheard: garbage
+// takes a small part of a CPU, and holds up nobody behind it in the system's queue. Without a
+// descriptor for another connection the door tries again after a pause. Runs on the io_context's
+// one thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -11,42 +12,44 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "common/base/counter.h"
 #include "common/base/unique_fd.h"
-#include "server/token_bucket.h"
+#include "server/door_budgets.h"
 
 namespace phub::server {
-
-// What a failure costs: one that never said a word, and one that had to be read and answered.
-inline constexpr double kSilentCost = 1;
-inline constexpr double kSpokenCost = 4;
 
 class Door {
  public:
   // `address`: "192.0.2.7", an IPv6 network of 64 bits, or of a unix socket "user 1000".
   using OnGuest = std::function<void(UniqueFd socket, std::string address)>;
 
+  using OnRefused = std::function<void()>;  // somebody was closed unheard
+
   // `listener` listens already. Nothing is accepted before open().
-  Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest);
+  Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest, OnRefused on_refused);
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
   void open();
   // A stranger who was let in has failed.
-  void charge(double cost) { budget_.take(TokenBucket::Clock::now(), cost); }
+  void charge(const std::string& address, double cost) {
+    budgets_.charge(address, cost, DoorBudgets::Clock::now());
+  }
+  // Somebody who was let in has proven who it is.
+  void prove(const std::string& address) { budgets_.prove(address); }
   // Times that there was no descriptor, or no memory, for another connection. Any thread.
   std::uint64_t shortages() const { return shortages_.value(); }
 
  private:
   void accept_one();
-  void open_after(TokenBucket::Clock::duration pause);
+  void open_after(DoorBudgets::Clock::duration pause);
 
   boost::asio::posix::stream_descriptor listener_;
   boost::asio::steady_timer pause_;
-  TokenBucket budget_;
+  DoorBudgets budgets_;
   const OnGuest on_guest_;
+  const OnRefused on_refused_;
   Counter shortages_;
 };
 

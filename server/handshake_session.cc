@@ -59,9 +59,11 @@ struct Proven {
 
 class Session final : public Lobby::Guest, public std::enable_shared_from_this<Session> {
  public:
-  Session(const HandshakeContext& context, Entrance& entrance, UniqueFd socket)
+  Session(const HandshakeContext& context, Entrance& entrance, UniqueFd socket,
+          const std::string& address)
       : context_(context),
         entrance_(entrance),
+        address_(address),
         lobby_(entrance.lobby),
         shm_(entrance.shm),
         stream_(context.io, socket.release()),
@@ -143,6 +145,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
       return give_up(Drop::kWrongSecret);
     }
     secret_ = issued->secret;
+    entrance_.door.prove(address_);
     if (issued->has_expired) {
       refuse(VerdictCode::kRefused, true);
       return give_up(Drop::kExpiredSecret);
@@ -199,7 +202,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
   void give_up(Drop cause) {
     if (!stream_.is_open()) return;
     context_.drops.count(cause);
-    entrance_.door.charge(has_spoken_ ? kSpokenCost : kSilentCost);
+    entrance_.door.charge(address_, has_spoken_ ? kSpokenCost : kSilentCost);
     lobby_->leave(*this);
     stream_.close();
     timer_.cancel();
@@ -207,6 +210,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
 
   const HandshakeContext& context_;  // gone when the io_context destroys what still waits,
   Entrance& entrance_;               // and so is the entrance
+  const std::string address_;
   const std::shared_ptr<Lobby> lobby_;
   const bool shm_;
   asio::posix::stream_descriptor stream_;
@@ -226,7 +230,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
 
 void start_handshake(const HandshakeContext& context, Entrance& entrance, UniqueFd socket,
                      const std::string& address) {
-  const auto session = std::make_shared<Session>(context, entrance, std::move(socket));
+  const auto session = std::make_shared<Session>(context, entrance, std::move(socket), address);
   session->start();
   entrance.lobby->enter(address, *session);
 }

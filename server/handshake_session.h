@@ -22,10 +22,10 @@ namespace phub::server {
 // A listener and those who have come through it and have not proven who they are.
 struct Entrance {
   Entrance(boost::asio::io_context& context, UniqueFd listener, std::size_t places, bool shm_,
-           Door::OnGuest on_guest)
+           Door::OnGuest on_guest, Door::OnRefused on_refused)
       : lobby(std::make_shared<Lobby>(places)),
         shm(shm_),
-        door(context, std::move(listener), std::move(on_guest)) {}
+        door(context, std::move(listener), std::move(on_guest), std::move(on_refused)) {}
   // Sessions share it: the io_context keeps some of them longer than the acceptor lives.
   const std::shared_ptr<Lobby> lobby;
   const bool shm;

@@ -24,6 +24,12 @@ class TokenBucket {
     tokens_ = std::max(tokens_ - tokens, -debt_max_);
   }
 
+  // Below zero: a debt.
+  double left(Clock::time_point now) {
+    fill(now);
+    return tokens_;
+  }
+
   // How long until there is a token; zero: there is one.
   Clock::duration wait(Clock::time_point now) {
     fill(now);

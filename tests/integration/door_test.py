@@ -110,62 +110,130 @@ class FileSizes(unittest.TestCase):
         self.assertIn("state_folder", server.stderr)
 
 
-class HalfMessages(JobTest):
-    CONNECTIONS, CALLS, BYTES = 60, 100, 60_000  # 360 MB
+def frame(kind, flags, stream, body):
+    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
 
-    def frame(self, kind, flags, stream, body):
-        return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
 
-    def head(self):
-        """Of a heartbeat, HPACK without its tables."""
-        fields = {":method": "POST", ":scheme": "http", ":path": "/phub.control.Rendezvous/Heartbeat",
-                  ":authority": "x", "content-type": "application/grpc", "te": "trailers"}
-        return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) +
-                        value.encode() for name, value in fields.items())
+def head(method):
+    """Of a call, HPACK without its tables."""
+    fields = {":method": "POST", ":scheme": "http", ":path": method, ":authority": "x",
+              "content-type": "application/grpc", "te": "trailers"}
+    return b"".join(b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) +
+                    value.encode() for name, value in fields.items())
 
-    def half_calls(self):
-        """A connection with calls whose messages are announced and do not come whole."""
-        stream = socket.create_connection(strangers.address_of(self.server.control), timeout=5)
-        self.addCleanup(stream.close)
-        stream.sendall(strangers.PREFACE + strangers.SETTINGS)
-        # A half message for each call; the window of the connection opens as the server reads.
-        message = b"\0" + struct.pack(">I", 120_000) + b"x" * (self.BYTES - 5)
-        for call in range(self.CALLS):
-            stream.sendall(self.frame(1, 4, 2 * call + 1, self.head()))
-            for at in range(0, self.BYTES, 15_000):
-                self.wait_for_window(stream, 15_000)
-                stream.sendall(self.frame(0, 0, 2 * call + 1, message[at:at + 15_000]))
 
-    def wait_for_window(self, stream, wanted):
-        while self.window < wanted:
-            head = self.whole(stream, 9)
-            body = self.whole(stream, int.from_bytes(head[:3], "big"))
-            if head[3] == 8 and head[5:9] == bytes(4):
-                self.window += int.from_bytes(body, "big")
-        self.window -= wanted
+class Caller:
+    """HTTP/2 by hand; `is_known`: one call of the connection has succeeded."""
 
-    def whole(self, stream, count):
+    def __init__(self, address, is_known):
+        self.stream = socket.create_connection(address, timeout=5)
+        self.window, self.next = 65_535, 3
+        self.stream.sendall(strangers.PREFACE + strangers.SETTINGS)
+        if is_known:
+            self.list_jobs()
+
+    def list_jobs(self):
+        self.stream.sendall(frame(1, 4, 1, head("/phub.control.Admin/ListJobs")) +
+                            frame(0, 1, 1, bytes(5)))
+        while self.read()[:2] != (1, 1):  # the trailers
+            pass
+
+    def read(self):
+        """The type of the next frame, and whether it ends its call."""
+        front = self.whole(9)
+        body = self.whole(int.from_bytes(front[:3], "big"))
+        if front[3] == 8 and front[5:9] == bytes(4):
+            self.window += int.from_bytes(body, "big")
+        if front[3] == 4 and not front[4] & 1:
+            self.stream.sendall(frame(4, 1, 0, b""))
+        return front[3], front[4] & 1
+
+    def whole(self, count):
         got = b""
         while len(got) < count:
-            more = stream.recv(count - len(got))
+            more = self.stream.recv(count - len(got))
             if not more:
                 raise ConnectionResetError
             got += more
         return got
 
-    def test_those_of_strangers_take_no_memory_that_callers_need(self):
+    def half_call(self, method, count):
+        message = b"\0" + struct.pack(">I", 120_000) + b"x" * (count - 5)
+        self.stream.sendall(frame(1, 4, self.next, head(method)))
+        for at in range(0, len(message), 15_000):
+            part = message[at:at + 15_000]
+            while self.window < len(part):
+                self.read()
+            self.window -= len(part)
+            self.stream.sendall(frame(0, 0, self.next, part))
+        self.next += 2
+
+
+class HalfMessages(JobTest):
+    METHOD = "/phub.control.Rendezvous/Heartbeat"
+
+    def half_calls(self, is_known, count):
+        """A connection with calls whose messages are announced and do not come whole."""
+        caller = Caller(strangers.address_of(self.server.control), is_known)
+        self.addCleanup(caller.stream.close)
+        for _ in range(count):
+            caller.half_call(self.METHOD, 60_000)
+
+    def test_they_take_no_memory_that_callers_need(self):
+        """Those of strangers, and those of callers who are known: 360 MB each."""
         self.start(2, "tcp")
-        before, turned_out = self.server.resident(), 0
-        for _ in range(self.CONNECTIONS):
-            self.window = 65_535
-            try:
-                self.half_calls()
-            except OSError:
-                turned_out += 1
-        self.assertLess(self.server.resident() - before, 200 << 10)  # KiB
-        self.assertGreater(turned_out, 0)
+        for is_known in (False, True):
+            before, turned_out = self.server.resident(), 0
+            for _ in range(66):
+                try:
+                    self.half_calls(is_known, 90)
+                except OSError:
+                    turned_out += 1
+            self.assertGreater(turned_out, 0)
+            self.assertLess(self.server.resident() - before, 200 << 10)  # KiB
         self.wait_for_rounds(50)
         self.assertTrue(all(w.poll() is None for w in self.workers))
+
+
+class Garbage(unittest.TestCase):
+    """Wrong hellos at the data port, more than an address may send."""
+
+    def joins_beside_a_flood_from(self, host):
+        server = Server()
+        self.addCleanup(server.close)
+        flood = subprocess.Popen([sys.executable, "-c", FLOOD, host, str(server.data),
+                                  strangers.hello(strangers.random.Random(1), version=1).hex()])
+        self.addCleanup(flood.wait)
+        self.addCleanup(flood.kill)
+        until(lambda: server.drops()["turned out"] > 0, "the flood's address has spent its budget")
+        for number in range(3):
+            worker = processes.worker(server, 0, 1, "tcp", "--max-steps", "2", "--job", f"job-{number}")
+            _, error = worker.communicate(timeout=DEADLINE)
+            self.assertEqual(worker.returncode, 0, error)
+        self.assertIsNone(flood.poll())
+
+    def test_workers_join_from_another_address(self):
+        self.joins_beside_a_flood_from("127.0.0.7")
+
+    def test_workers_join_from_the_same_address(self):
+        self.joins_beside_a_flood_from("127.0.0.1")
+
+
+FLOOD = """
+import collections, socket, sys, time
+kept = collections.deque(maxlen=200)
+while True:
+    stream = socket.socket()
+    stream.bind((sys.argv[1], 0))
+    stream.setblocking(False)
+    stream.connect_ex(("127.0.0.1", int(sys.argv[2])))
+    try:
+        stream.send(bytes.fromhex(sys.argv[3]))
+    except OSError:
+        pass
+    kept.append(stream)
+    time.sleep(0.0005)
+"""
 
 
 class Storm(JobTest):

@@ -43,6 +43,7 @@ struct Rig {
                                                    .strangers_max = 8,
                                                    .known_max = known_max,
                                                    .stranger_bytes_max = 1000,
+                                                   .unfinished_bytes_max = 10'000,
                                                    .first_byte = first_byte}));
     if (starts) start();
   }
@@ -155,6 +156,26 @@ TEST_CASE("a stranger that sends more than its share is turned out, a known call
   CHECK(answer(stranger) == '\0');
   char byte = 0;
   CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
+  CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+TEST_CASE("a known caller whose messages do not end is turned out, one whose messages do is not") {
+  const Rig rig;
+  std::vector<UniqueFd> callers;
+  for (int i = 0; i < 2; ++i) {
+    callers.push_back(rig.reach());
+    REQUIRE(speak(callers.back()));
+    REQUIRE(answer(callers.back()) == 'k');
+    rig.listener->know(peer_name(callers.back()));
+  }
+  const std::string much(30'000, 'x');
+  rig.listener->count_message(peer_name(callers[0]), much.size());
+  for (const UniqueFd& caller : callers) {
+    REQUIRE(::send(caller.get(), much.data(), much.size(), MSG_NOSIGNAL) == 30'000);
+  }
+  CHECK(answer(callers[1]) == '\0');
+  char byte = 0;
+  CHECK(::recv(callers[0].get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
   CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
 }
 

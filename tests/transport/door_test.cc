@@ -68,8 +68,15 @@ struct Rig {
 
   UniqueFd reach(Kind kind) const {
     if (kind == Kind::kShm) return std::move(*transport::connect_abstract(shm_socket, kHang));
+    return reach_from("127.0.0.1");
+  }
+  UniqueFd reach_from(const char* host) const {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     transport::set_timeout(socket.get(), kHang);
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    REQUIRE(::inet_pton(AF_INET, host, &own.sin_addr) == 1);
+    REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) == 0);
     REQUIRE(try_reach(socket));
     return socket;
   }
@@ -223,6 +230,47 @@ TEST_CASE("who says nothing keeps no worker out, the oldest gives way") {
   }
   // Six of eight places are one address's share; the two that knocked took one more each.
   CHECK(rig.has_counted(Drop::kTurnedOut, std::uint64_t{2} * (300 + 1 - 6)));
+}
+
+namespace {
+
+// So many wrong hellos, each over when it returns.
+void fail_from(const Rig& rig, const char* host, int count) {
+  Hello wrong = hello_of(Kind::kTcp);
+  wrong.version = 0;
+  for (int i = 0; i < count; ++i) {
+    const UniqueFd stranger = rig.reach_from(host);
+    (void)send(stranger, wrong);
+    char byte = 0;
+    CHECK(::recv(stranger.get(), &byte, 1, 0) <= 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an address that fails is closed unheard, and another one's handshake is heard at once") {
+  const Rig rig(patient());
+  constexpr int kFailures = 20'000;  // many more than its budget gets back meanwhile
+  fail_from(rig, "127.0.0.7", kFailures);
+  const std::uint64_t unheard = rig.acceptor->drops().value(Drop::kTurnedOut);
+  CHECK(unheard > 0);
+  CHECK(unheard + rig.acceptor->drops().value(Drop::kBadHello) == kFailures);
+  CHECK(knock(rig.reach_from("127.0.0.8"), Kind::kTcp) == VerdictCode::kFull);
+  CHECK(rig.acceptor->drops().value(Drop::kTurnedOut) == unheard);
+}
+
+TEST_CASE("who tries again comes in from an address that fails, and its proof gives back budget") {
+  const Rig rig(patient());
+  const auto end = std::chrono::steady_clock::now() + kHang;
+  std::optional<VerdictCode> verdict;
+  while (!verdict && std::chrono::steady_clock::now() < end) {
+    fail_from(rig, "127.0.0.7", 1000);
+    verdict = knock(rig.reach_from("127.0.0.7"), Kind::kTcp);
+  }
+  CHECK(verdict == VerdictCode::kFull);
+  for (int i = 0; i < 100; ++i) {
+    CHECK(knock(rig.reach_from("127.0.0.7"), Kind::kTcp) == VerdictCode::kFull);
+  }
 }
 
 TEST_CASE("strangers at the data port leave shm's places alone") {
