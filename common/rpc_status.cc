@@ -1,6 +1,10 @@
 #include "common/rpc_status.h"
 
 #include <array>
+#include <string>
+#include <string_view>
+
+#include "common/base/visible.h"
 
 namespace phub {
 namespace {
@@ -29,13 +33,24 @@ constexpr std::array kPairs = {
     CodePair{Code::kAborted, grpc::StatusCode::CANCELLED},
 };
 
+// Of an answer's message. A client takes 8 KiB of an answer's head, where a character that is not
+// ASCII has nine bytes for three.
+constexpr std::size_t kMessageBytesMax = 2000;
+
+// A message may repeat what a peer has sent.
+std::string shown(const std::string& message) {
+  std::string text = visible(std::string_view(message).substr(0, kMessageBytesMax));
+  if (message.size() > kMessageBytesMax) text += "...";
+  return text;
+}
+
 }  // namespace
 
 grpc::Status to_grpc(const Status& status) {
   for (const CodePair& pair : kPairs) {
-    if (pair.ours == status.code()) return {pair.theirs, status.message()};
+    if (pair.ours == status.code()) return {pair.theirs, shown(status.message())};
   }
-  return {grpc::StatusCode::INTERNAL, status.message()};
+  return {grpc::StatusCode::INTERNAL, shown(status.message())};
 }
 
 Status from_grpc(const grpc::Status& status) {

@@ -18,6 +18,7 @@ inline constexpr int kMaxRequestBytes = 128 * 1024;
 // Metadata of an answer RESOURCE_EXHAUSTED: after how many milliseconds the same call may succeed.
 inline constexpr char kRetryAfterMs[] = "phub-retry-ms";
 
+// The message is cut after 2,000 bytes, and what is no visible text in it is a "?".
 grpc::Status to_grpc(const Status& status);
 
 // Codes that gRPC itself makes are mapped to the nearest Code.

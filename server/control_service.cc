@@ -53,7 +53,8 @@ class GrpcControlService final : public ControlService {
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
                      DataPlane& data_plane)
       : table_(table),
-        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_),
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_,
+                    options.join_patience),
         admin_(table, data_plane, options.waiting, options.tenancy,
                options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
         admin_calls_(admin_, threads_),

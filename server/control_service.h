@@ -22,8 +22,9 @@ namespace phub::server {
 struct ControlServiceOptions {
   std::string address = "127.0.0.1:0";  // port 0: a free one
   std::chrono::milliseconds heartbeat_interval{1000};
-  std::string waiting = {};  // how cores wait, for people
-  TlsFiles tls = {};         // none: plaintext
+  std::chrono::milliseconds join_patience{60'000};  // for all messages of a join
+  std::string waiting = {};                         // how cores wait, for people
+  TlsFiles tls = {};                                // none: plaintext
   bool require_client_certificates = true;
   std::string crl_folder = {};  // revocations of clients' certificates; empty: none
   std::chrono::milliseconds connection_age{3'600'000};  // the most; callers then connect again

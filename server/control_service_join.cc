@@ -1,6 +1,11 @@
 // Join: the caller is known before a message is read, and keys are read in parts that are small.
+#include <fmt/format.h>
+#include <grpcpp/alarm.h>
+
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +14,7 @@
 
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
+#include "server/control_service_names.h"
 #include "server/control_service_rendezvous.h"
 
 namespace phub::server {
@@ -33,36 +39,74 @@ std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context) {
 
 }  // namespace
 
-// One call. Deletes itself when it is done.
-class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control::JoinRequest> {
+// One call. Owns itself until it is done.
+//
+// Either the last message, or the first that goes wrong, or the alarm decides what becomes of it.
+// The alarm is set from a callback of gRPC's, which keeps the call while it runs, and only knows a
+// call that is not done.
+class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control::JoinRequest>,
+                                          public std::enable_shared_from_this<JoinCall> {
  public:
   JoinCall(RendezvousService& service, grpc::CallbackServerContext& context,
            control::JoinReply& reply)
       : service_(service), context_(context), reply_(reply) {}
 
   void begin() {
+    self_ = shared_from_this();
     const Status posted = service_.threads_.door.post(kNobodyYet, [this] {
       const Status admitted = admit();
       if (!admitted.ok()) return Finish(to_grpc(admitted));
       StartSendInitialMetadata();  // tells the listener that the caller is no stranger
-      StartRead(&part_);
     });
     if (!posted.ok()) refuse(posted);
   }
 
+  void OnSendInitialMetadataDone(bool /*ok*/) override {
+    alarm_.Set(std::chrono::system_clock::now() + service_.join_patience_,
+               [call = weak_from_this()](bool has_expired) {
+                 const auto late = call.lock();
+                 if (late && has_expired) late->end_late();
+               });
+    StartRead(&part_);
+  }
+
   void OnReadDone(bool ok) override {
-    if (!ok) return Finish({grpc::StatusCode::CANCELLED, "the join broke off"});
+    if (!ok) {
+      if (decides()) Finish({grpc::StatusCode::CANCELLED, "the join broke off"});
+      return;
+    }
     const Status taken = take_part();
+    if (taken.ok() && part_.more()) {
+      ++messages_;
+      return StartRead(&part_);
+    }
+    if (!decides()) return;
+    alarm_.Cancel();
     if (!taken.ok()) return refuse(taken);
-    if (part_.more()) return StartRead(&part_);
     const Status posted = service_.threads_.work.post(arguments_.tenant, [this] {
       Finish(to_grpc(service_.join(context_, arguments_, reply_)));
     });
     if (!posted.ok()) refuse(posted);
   }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    const auto last = std::move(self_);
+    alarm_.Cancel();
+  }
 
  private:
+  // Whether it is the caller of this that finishes the call.
+  bool decides() { return !is_decided_.exchange(true); }
+
+  // The read that waits ends without a message then.
+  void end_late() {
+    if (!decides()) return;
+    Finish(to_grpc(
+        {Code::kDeadlineExceeded,
+         fmt::format("the join's messages have not all come within {} ms: {} came, and the next is "
+                     "missing; does the worker stand still, or is the network very slow?",
+                     service_.join_patience_.count(), messages_.load())}));
+  }
+
   void refuse(const Status& status) {
     if (status.code() == Code::kResourceExhausted) ask_to_try_again(context_);
     Finish(to_grpc(status));
@@ -112,6 +156,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
 
   Status take_first_part() {
     has_spec_ = true;
+    PHUB_RETURN_IF_ERROR(check_names(part_));
     if (!arguments_.ticket) {
       if (caller_.role == Role::kTenant &&
           namespace_of(caller_, part_.tenant()) != caller_.tenant) {
@@ -142,13 +187,17 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
   bool has_spec_ = false;
   JobSpec spec_;
   KeyAllowance::Share share_;
+  std::atomic<std::size_t> messages_ = 0;  // that came and said that more follow
+  std::atomic<bool> is_decided_ = false;
+  grpc::Alarm alarm_;
+  std::shared_ptr<JoinCall> self_;  // until it is done
 };
 
 grpc::ServerReadReactor<control::JoinRequest>* RendezvousService::Join(
     grpc::CallbackServerContext* context, control::JoinReply* reply) {
-  auto* const call = new JoinCall(*this, *context, *reply);
+  const auto call = std::make_shared<JoinCall>(*this, *context, *reply);
   call->begin();
-  return call;
+  return call.get();
 }
 
 Status RendezvousService::join(const grpc::ServerContextBase& context,

@@ -5,6 +5,7 @@
 
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -36,14 +37,16 @@ struct Offer {
 // other threads.
 class RendezvousService final : public control::Rendezvous::CallbackService {
  public:
-  // `snapshotter` null: the server has no state folder. `threads` outlives the calls.
+  // `snapshotter` null: the server has no state folder. `threads` outlives the calls. All messages
+  // of a join come within `join_patience`, or it is refused.
   RendezvousService(JobTable& table, Offer offer, Snapshotter* snapshotter, Tenancy* tenancy,
-                    CallThreads& threads)
+                    CallThreads& threads, std::chrono::milliseconds join_patience)
       : table_(table),
         offer_(std::move(offer)),
         snapshotter_(snapshotter),
         gate_(tenancy),
-        threads_(threads) {}
+        threads_(threads),
+        join_patience_(join_patience) {}
 
   // In control_service_join.cc.
   grpc::ServerReadReactor<control::JoinRequest>* Join(grpc::CallbackServerContext* context,
@@ -92,6 +95,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   Snapshotter* const snapshotter_;
   const Gate gate_;
   CallThreads& threads_;
+  const std::chrono::milliseconds join_patience_;
   KeyAllowance keys_{kKeyBytesOfTenant};
   std::mutex refusals_mutex_;
   TokenBucket refusals_{1.0, 16.0, TokenBucket::Clock::now()};

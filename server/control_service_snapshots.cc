@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "common/rpc_status.h"
+#include "server/control_service_names.h"
 
 namespace phub::server {
 namespace {
@@ -112,6 +113,7 @@ void SnapshotService::admit_take(grpc::CallbackServerContext& context,
                                  grpc::ServerUnaryReactor& reactor) {
   const Result<Principal> caller = gate_.admit(&context, Right::kChangeJobs, kTakeAction);
   if (!caller) return reactor.Finish(to_grpc(caller.error()));
+  if (const Status named = check_names(request); !named.ok()) return reactor.Finish(to_grpc(named));
   const JobName name{namespace_of(*caller, request.tenant()), request.name()};
   const auto run = [this, &context, &request, &reply, &reactor, name, caller = *caller] {
     const WantedSnapshot wanted{

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <system_error>
 #include <utility>
 
 namespace phub::server {
@@ -28,11 +29,31 @@ Status WorkQueue::post(const std::string& tenant, std::function<void()> work) {
   own.waiting.push_back(std::move(work));
   ++waiting_;
   // An idle thread that was woken and has not taken its work yet counts as idle.
-  if (waiting_ > idle_ && threads_.size() < limits_.threads) {
-    threads_.emplace_back([this] { run(); });
+  if (waiting_ > idle_ && threads_.size() < limits_.threads && !add_thread() && threads_.empty()) {
+    forget_last(tenant);
+    return {Code::kResourceExhausted,
+            fmt::format("no thread can be made for {}; is the limit of processes (`ulimit -u`, "
+                        "TasksMax= of systemd) too low, or memory short?",
+                        what_)};
   }
   changed_.notify_one();
   return {};
+}
+
+bool WorkQueue::add_thread() {
+  try {
+    threads_.emplace_back([this] { run(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+void WorkQueue::forget_last(const std::string& tenant) {
+  const auto own = tenants_.find(tenant);
+  own->second.waiting.pop_back();
+  --waiting_;
+  if (own->second.running == 0 && own->second.waiting.empty()) tenants_.erase(own);
 }
 
 WorkQueue::Tenants::iterator WorkQueue::next() {

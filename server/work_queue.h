@@ -39,7 +39,8 @@ class WorkQueue {
   // between threads in ways that the thread sanitizer does not see.
   void publish() { const std::lock_guard lock(mutex_); }
 
-  // Errors: kResourceExhausted with the figures; `work` is then not run.
+  // Errors: kResourceExhausted with the figures, or because there can be no thread at all; `work`
+  // is then not run. With fewer threads than are allowed, it waits for those that there are.
   Status post(const std::string& tenant, std::function<void()> work);
 
  private:
@@ -50,6 +51,10 @@ class WorkQueue {
   using Tenants = std::map<std::string, Tenant>;
 
   void run();
+  // REQUIRES: the mutex. Whether the system lets us.
+  bool add_thread();
+  // REQUIRES: the mutex. The tenant's work that was posted last is not run.
+  void forget_last(const std::string& tenant);
   // REQUIRES: the mutex. Whose work is next; end: nobody's may run now.
   Tenants::iterator next();
   bool may_run(const Tenant& tenant) const {

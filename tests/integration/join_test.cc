@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/call_rates.h"
 #include "server/key_allowance.h"
@@ -76,6 +77,33 @@ TEST_CASE("a join that breaks off between two messages makes no job") {
   REQUIRE(parts->Write(part));
   REQUIRE(parts->WritesDone());
   CHECK(parts->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(plane.table->list().empty());
+}
+
+TEST_CASE("a join whose messages do not come is refused") {
+  SecuredControlPlane plane(std::chrono::milliseconds(20));
+  const std::string red = "Bearer " + plane.token_of("red");
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  control::JoinRequest part;
+  part.set_host("here");
+  part.set_more(true);
+  part.mutable_spec()->set_name("demo");
+  part.mutable_spec()->set_workers(1);
+  part.mutable_spec()->add_keys()->set_name("a");
+  part.mutable_spec()->mutable_keys(0)->set_elements(1);
+  for (const bool has_first : {false, true}) {
+    for (int i = 0; i < 50; ++i) {
+      grpc::ClientContext context;
+      context.AddMetadata("authorization", red);
+      context.set_deadline(std::chrono::system_clock::now() + kLong);
+      control::JoinReply reply;
+      const auto parts = stub->Join(&context, &reply);
+      if (has_first) parts->Write(part);
+      const grpc::Status late = parts->Finish();
+      CHECK(late.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED);
+      REQUIRE_THAT(late.error_message(), Contains("within 20 ms") && Contains("is missing"));
+    }
+  }
   CHECK(plane.table->list().empty());
 }
 
@@ -191,6 +219,33 @@ TEST_CASE("a tenant's calls are limited by a rate, other tenants' by their own")
   now += std::chrono::milliseconds(101);
   CHECK(rates.admit("red", now).ok());
   CHECK_FALSE(rates.admit("red", now).ok());
+}
+
+TEST_CASE("names that nobody can have are refused before they are looked up, and not repeated") {
+  SecuredControlPlane plane;
+  const std::string red = "Bearer " + plane.token_of("red");
+  const auto stub = control::Admin::NewStub(plane.channel());
+  for (const std::string& odd :
+       {std::string(60'000, 'x'), std::string("a\033[2Jb"), std::string("a\nb")}) {
+    for (const bool is_tenant : {false, true}) {
+      grpc::ClientContext context;
+      context.AddMetadata("authorization", red);
+      control::InspectJobRequest request;
+      (is_tenant ? *request.mutable_tenant() : *request.mutable_name()) = odd;
+      control::InspectJobReply reply;
+      const grpc::Status refused = stub->InspectJob(&context, request, &reply);
+      CHECK(refused.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+      CHECK_THAT(refused.error_message(), Catch::StartsWith(is_tenant ? "tenant: " : "name: "));
+      CHECK(refused.error_message().size() < 200);
+      CHECK(refused.error_message().find('\033') == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("an answer's message is cut and made visible") {
+  const grpc::Status status = to_grpc({Code::kNotFound, "\033[2J\xFF" + std::string(50'000, 'x')});
+  CHECK_THAT(status.error_message(), Catch::StartsWith("?[2J?xxx") && Catch::EndsWith("..."));
+  CHECK(status.error_message().size() == 2003);
 }
 
 }  // namespace

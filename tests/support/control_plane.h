@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -23,7 +24,7 @@ struct SecuredControlPlane {
   std::unique_ptr<server::JobTable> table;
   std::unique_ptr<server::ControlService> service;
 
-  SecuredControlPlane() {
+  explicit SecuredControlPlane(std::chrono::milliseconds join_patience = std::chrono::minutes(10)) {
     spdlog::set_level(spdlog::level::off);
     tenancy =
         std::move(*server::Tenancy::open({.state_folder = folder.path, .tokens_required = true}));
@@ -31,7 +32,8 @@ struct SecuredControlPlane {
         std::make_unique<server::JobTable>(server::JobTableOptions{.tenants = &tenancy->directory});
     table->attach(data_plane);
     auto created = server::ControlService::create(
-        {.address = "127.0.0.1:0", .tenancy = tenancy.get()}, *table, data_plane);
+        {.address = "127.0.0.1:0", .join_patience = join_patience, .tenancy = tenancy.get()},
+        *table, data_plane);
     INFO((created ? "" : created.error().message()));
     REQUIRE(created);
     service = std::move(*created);

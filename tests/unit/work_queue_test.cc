@@ -1,6 +1,8 @@
 // Work of several tenants on few threads.
 #include "server/work_queue.h"
 
+#include <pthread.h>
+
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <future>
@@ -82,6 +84,52 @@ TEST_CASE("all that was posted is done when the queue is gone, tenants in turn")
     gate.open();
   }
   CHECK(order == std::vector<std::string>{"a", "b", "c", "a", "b"});
+}
+
+// No thread can be made while it lives: none finds room for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    ::pthread_attr_init(&huge);
+    ::pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
+    REQUIRE(::pthread_setattr_default_np(&huge) == 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() { ::pthread_setattr_default_np(&before_); }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST_CASE("work for which no thread can be made is refused, and later work is done") {
+  WorkQueue queue("plans", {.threads = 2, .running_of_tenant = 2, .waiting_of_tenant = 9});
+  {
+    const NoThreads none;
+    const Status refused = queue.post("red", [] { FAIL("it was refused"); });
+    CHECK(refused.code() == Code::kResourceExhausted);
+    CHECK_THAT(refused.message(), Contains("no thread can be made for plans"));
+  }
+  std::promise<void> done;
+  REQUIRE(queue.post("red", [&done] { done.set_value(); }).ok());
+  REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+}
+
+TEST_CASE("work for which there is no thread of its own waits for those that there are") {
+  Gate gate;
+  std::promise<void> done;
+  WorkQueue queue("plans", {.threads = 2, .running_of_tenant = 2, .waiting_of_tenant = 9});
+  REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
+  gate.wait_for(1);
+  {
+    const NoThreads none;
+    REQUIRE(queue.post("red", [&done] { done.set_value(); }).ok());
+  }
+  gate.open();
+  REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
 }
 
 }  // namespace
