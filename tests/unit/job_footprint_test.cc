@@ -31,6 +31,20 @@ std::size_t allocated() {
   return info.uordblks + info.hblkhd;
 }
 
+// What its only core and its connections allocate, the plan included.
+std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
+                      RuleKind rule) {
+  const std::size_t before = allocated();
+  const JobShape shape = shape_of(elements, chunk_bytes, workers, rule);
+  const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
+  const auto shard = std::move(*Shard::create(shape, 0, memory));
+  std::vector<std::unique_ptr<Connection>> connections;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    connections.push_back(std::make_unique<Connection>(shard.get(), worker, false));
+  }
+  return allocated() - before;
+}
+
 }  // namespace
 
 TEST_CASE("tables by chunk, by push and by connection are counted") {
@@ -38,20 +52,21 @@ TEST_CASE("tables by chunk, by push and by connection are counted") {
     for (const std::uint32_t workers : {1U, 8U, 64U}) {
       for (const std::uint32_t chunk_bytes : {4096U, 32768U}) {
         INFO("workers " << workers << ", chunks of " << chunk_bytes << ", " << name_of(rule));
-        const std::size_t before = allocated();
+        const std::size_t used = tables_of(4 << 20, chunk_bytes, workers, rule);
         const JobShape shape = shape_of(4 << 20, chunk_bytes, workers, rule);
-        const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
-        const auto shard = std::move(*Shard::create(shape, 0, memory));
-        std::vector<std::unique_ptr<Connection>> connections;
-        for (std::uint32_t worker = 0; worker < workers; ++worker) {
-          connections.push_back(std::make_unique<Connection>(shard.get(), worker, false));
-        }
-        const std::size_t used = allocated() - before;
         CHECK(bytes_of_bookkeeping(shape) >= used);
         CHECK(bytes_of_bookkeeping(shape) <= 3 * used);
       }
     }
   }
+}
+
+TEST_CASE("many workers of a job of one chunk are counted") {
+  const std::size_t used = tables_of(1 << 10, 4096, 1024, RuleKind::kSum);
+  const std::uint64_t counted = bytes_of_bookkeeping(shape_of(1 << 10, 4096, 1024, RuleKind::kSum));
+  INFO(used << " bytes are allocated, " << counted << " are counted");
+  CHECK(counted >= used);
+  CHECK(counted <= 4 * used);
 }
 
 TEST_CASE("small chunks and many workers count as what they cost") {
