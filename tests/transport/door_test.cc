@@ -193,18 +193,22 @@ TEST_CASE("a hello of another protocol, or of another transport than its door's,
   CHECK(rig.has_counted(Drop::kBadHello, 4));
 }
 
-TEST_CASE("a door whose budget is spent lets nobody in, and one that has some does") {
+TEST_CASE("who has spent its budget at a door is closed unheard, and who has some is let in") {
   for (const bool is_spent : {false, true}) {
     boost::asio::io_context context{1};
     const std::string name = "phub-door-budget-" + std::to_string(::getpid());
     int guests = 0;
-    Door door(context, std::move(*transport::listen_abstract(name)),
-              [&](const UniqueFd& /*socket*/, const std::string& /*address*/) { ++guests; });
-    if (is_spent) door.charge(1e9);
+    int refused = 0;
+    Door door(
+        context, std::move(*transport::listen_abstract(name)),
+        [&](const UniqueFd& /*socket*/, const std::string& /*address*/) { ++guests; },
+        [&] { ++refused; });
+    if (is_spent) door.charge("user " + std::to_string(::geteuid()), 2500);
     door.open();
     const UniqueFd stranger = std::move(*transport::connect_abstract(name, kHang));
     REQUIRE(context.run_one() == 1);  // it has looked
     CHECK(guests == (is_spent ? 0 : 1));
+    CHECK(refused == (is_spent ? 1 : 0));
   }
 }
 
