@@ -37,7 +37,7 @@ struct ControlListenerOptions {
 
 struct ControlDoorCounters {
   std::uint64_t handed_over = 0;  // to gRPC
-  std::uint64_t turned_out = 0;   // whose place another got, or who said nothing in time
+  std::uint64_t turned_out = 0;   // place lost, address that failed too often, silence, no end
   std::uint64_t shortages = 0;    // times that there was no descriptor for another connection
 };
 
