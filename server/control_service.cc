@@ -84,6 +84,9 @@ class GrpcControlService final : public ControlService {
     watchers.push_back(watch_callers(*listener_));
     builder.experimental().SetInterceptorCreators(std::move(watchers));
     bound_connections(builder, options);
+    // No client of ours compresses, and what is read counts by its bytes on the wire.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
     builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
     builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
     grpc::ResourceQuota quota("phub-control");

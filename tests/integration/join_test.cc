@@ -242,6 +242,23 @@ TEST_CASE("names that nobody can have are refused before they are looked up, and
   }
 }
 
+TEST_CASE("a request that is compressed is refused, so that none is larger than what was sent") {
+  SecuredControlPlane plane;
+  const std::string red = "Bearer " + plane.token_of("red");
+  const auto stub = control::Admin::NewStub(plane.channel());
+  control::ListJobsRequest request;
+  request.set_tenant(std::string(1000, 'x'));
+  for (const auto algorithm : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", red);
+    context.set_compression_algorithm(algorithm);
+    control::ListJobsReply reply;
+    const bool is_plain = algorithm == GRPC_COMPRESS_NONE;
+    CHECK(stub->ListJobs(&context, request, &reply).error_code() ==
+          (is_plain ? grpc::StatusCode::OK : grpc::StatusCode::UNIMPLEMENTED));
+  }
+}
+
 TEST_CASE("an answer's message is cut and made visible") {
   const grpc::Status status = to_grpc({Code::kNotFound, "\033[2J\xFF" + std::string(50'000, 'x')});
   CHECK_THAT(status.error_message(), Catch::StartsWith("?[2J?xxx") && Catch::EndsWith("..."));
