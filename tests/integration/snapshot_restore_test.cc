@@ -237,11 +237,10 @@ TEST_CASE("a job that keeps no parameters here is not snapshotted, and is told w
 }
 
 TEST_CASE("a snapshot that the server has no memory for is refused with the figures") {
-  constexpr std::uint64_t kMebibyte = 1U << 20;
-  // The job takes 1.2 MiB with what it stages and its tables, a snapshot 1.1 MiB while it is made.
-  for (const std::uint64_t limit_mib : {2U, 3U}) {
+  // The job takes 1.2 MiB with what it stages and its tables, a snapshot 0.6 MiB while it is made.
+  for (const std::uint64_t limit_kib : {1536U, 3072U}) {
     server::DaemonOptions options;
-    options.data_plane.memory_limit_bytes = limit_mib * kMebibyte;
+    options.data_plane.memory_limit_bytes = limit_kib << 10U;
     Place place(options);
     grpc::Status taken;
     const Status status = run_workers(place.job("shm"), kKeys, [&](Client& client) -> Status {
@@ -253,11 +252,11 @@ TEST_CASE("a snapshot that the server has no memory for is refused with the figu
     });
     INFO(status.message() << taken.error_message());
     REQUIRE(status.ok());
-    CHECK(taken.ok() == (limit_mib == 3));
+    CHECK(taken.ok() == (limit_kib == 3072));
     if (taken.ok()) continue;
     CHECK(taken.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
-    CHECK_THAT(taken.error_message(), Contains("the snapshot needs 2 MiB") &&
-                                          Contains("2 MiB of memory_limit_mib 2 are taken"));
+    CHECK_THAT(taken.error_message(), Contains("the snapshot needs 1 MiB") &&
+                                          Contains("MiB of memory_limit_mib 1 are taken"));
   }
 }
 
