@@ -87,5 +87,5 @@ Trained in $((SECONDS - start)) s. To look further:
   $checkpoint   the model (safetensors), $metrics   every step
   $bin/phub-server --config configs/server.textproto      a server that stays
   $bin/phubctl --help                                     jobs, plan, statistics
-  $bin/phub-bench exchange --transport shm --peers gloo,openmpi   how fast is it here?
+  $bin/phub-bench exchange --transport shm   how fast is it here?
 EOF
