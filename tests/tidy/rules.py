@@ -39,7 +39,7 @@ RESERVED = [
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
      re.compile(r"^(common/rpc_credentials|tests/)")),
-    ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^(server/state/|tests/unit/(store|state_damage)_test)")),
+    ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^(server/state/|tests/(unit/(store|state_damage)|integration/cycles)_test)")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
