@@ -5,10 +5,10 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <new>
 #include <thread>
 
 #include "server/data_plane.h"
+#include "tests/support/counting_new.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/hang_guard.h"
 #include "worker/client/data_connection.h"
@@ -16,8 +16,8 @@
 #include "worker/client/verbs_ports.h"
 
 namespace {
-std::atomic<bool> counting{false};
-std::atomic<std::uint64_t> allocations{0};
+using phub::testing::allocations;
+using phub::testing::counting;
 
 // OpenSSL's own, which do not come through operator new.
 void* openssl_malloc(std::size_t bytes, const char*, int) {
@@ -32,19 +32,6 @@ void openssl_free(void* memory, const char*, int) { std::free(memory); }  // NOL
 const bool counts_openssl =
     CRYPTO_set_mem_functions(openssl_malloc, openssl_realloc, openssl_free) == 1;
 }  // namespace
-
-// Not inlined: the compiler would see malloc and free without the operators between them.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  if (counting.load(std::memory_order_relaxed) && !phub::fake_verbs::in_device()) {
-    allocations.fetch_add(1);
-  }
-  if (void* memory = std::malloc(bytes)) return memory;  // NOLINT(*-no-malloc)
-  std::abort();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }  // NOLINT
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}  // NOLINT
 
 namespace phub {
 namespace {

@@ -60,11 +60,8 @@ TEST_CASE("keys that fill many messages arrive in order, at each worker's join")
   CHECK(join(plane, "token", token, job));
 }
 
-TEST_CASE("a join that breaks off between two messages makes no job") {
-  SecuredControlPlane plane;
-  const auto stub = control::Rendezvous::NewStub(plane.channel());
-  grpc::ClientContext context;
-  context.AddMetadata("authorization", "Bearer " + plane.token_of("red"));
+// Of a join with one key, after which more is to follow.
+control::JoinRequest first_part() {
   control::JoinRequest part;
   part.set_host("here");
   part.set_more(true);
@@ -72,6 +69,15 @@ TEST_CASE("a join that breaks off between two messages makes no job") {
   part.mutable_spec()->set_workers(1);
   part.mutable_spec()->add_keys()->set_name("a");
   part.mutable_spec()->mutable_keys(0)->set_elements(1);
+  return part;
+}
+
+TEST_CASE("a join that breaks off between two messages makes no job") {
+  SecuredControlPlane plane;
+  const auto stub = control::Rendezvous::NewStub(plane.channel());
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + plane.token_of("red"));
+  const control::JoinRequest part = first_part();
   control::JoinReply reply;
   const auto parts = stub->Join(&context, &reply);
   REQUIRE(parts->Write(part));
@@ -84,13 +90,7 @@ TEST_CASE("a join whose messages do not come is refused") {
   SecuredControlPlane plane(std::chrono::milliseconds(20));
   const std::string red = "Bearer " + plane.token_of("red");
   const auto stub = control::Rendezvous::NewStub(plane.channel());
-  control::JoinRequest part;
-  part.set_host("here");
-  part.set_more(true);
-  part.mutable_spec()->set_name("demo");
-  part.mutable_spec()->set_workers(1);
-  part.mutable_spec()->add_keys()->set_name("a");
-  part.mutable_spec()->mutable_keys(0)->set_elements(1);
+  const control::JoinRequest part = first_part();
   for (const bool has_first : {false, true}) {
     for (int i = 0; i < 50; ++i) {
       grpc::ClientContext context;

@@ -87,6 +87,14 @@ bool is_left_alone(const UniqueFd& socket) {
          (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+UniqueFd known_caller(const Rig& rig) {
+  UniqueFd caller = rig.reach();
+  REQUIRE(speak(caller));
+  REQUIRE(answer(caller) == 'k');
+  rig.listener->know(peer_name(caller));
+  return caller;
+}
+
 }  // namespace
 
 TEST_CASE("who says nothing at the control port gives way, and who speaks is served") {
@@ -107,10 +115,7 @@ TEST_CASE("who says nothing in time is let go") {
 
 TEST_CASE("strangers give way to each other and leave known callers alone") {
   const Rig rig;
-  const UniqueFd caller = rig.reach();
-  REQUIRE(speak(caller));
-  REQUIRE(answer(caller) == 'k');
-  rig.listener->know(peer_name(caller));
+  const UniqueFd caller = known_caller(rig);
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 20; ++i) {
     strangers.push_back(rig.reach());
@@ -125,12 +130,7 @@ TEST_CASE("strangers give way to each other and leave known callers alone") {
 TEST_CASE("who is known when there are as many as may be stays a stranger") {
   const Rig rig(10min, "127.0.0.1:0", true, 1);
   std::vector<UniqueFd> callers;
-  for (int i = 0; i < 2; ++i) {
-    callers.push_back(rig.reach());
-    REQUIRE(speak(callers.back()));
-    REQUIRE(answer(callers.back()) == 'k');
-    rig.listener->know(peer_name(callers.back()));
-  }
+  for (int i = 0; i < 2; ++i) callers.push_back(known_caller(rig));
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 6; ++i) {
     strangers.push_back(rig.reach());
@@ -143,10 +143,7 @@ TEST_CASE("who is known when there are as many as may be stays a stranger") {
 
 TEST_CASE("a stranger that sends more than its share is turned out, a known caller is not") {
   const Rig rig;
-  const UniqueFd caller = rig.reach();
-  REQUIRE(speak(caller));
-  REQUIRE(answer(caller) == 'k');
-  rig.listener->know(peer_name(caller));
+  const UniqueFd caller = known_caller(rig);
   const UniqueFd stranger = rig.reach();
   REQUIRE(speak(stranger));
   REQUIRE(answer(stranger) == 'k');
@@ -162,12 +159,7 @@ TEST_CASE("a stranger that sends more than its share is turned out, a known call
 TEST_CASE("a known caller whose messages do not end is turned out, one whose messages do is not") {
   const Rig rig;
   std::vector<UniqueFd> callers;
-  for (int i = 0; i < 2; ++i) {
-    callers.push_back(rig.reach());
-    REQUIRE(speak(callers.back()));
-    REQUIRE(answer(callers.back()) == 'k');
-    rig.listener->know(peer_name(callers.back()));
-  }
+  for (int i = 0; i < 2; ++i) callers.push_back(known_caller(rig));
   const std::string much(30'000, 'x');
   rig.listener->count_message(peer_name(callers[0]), much.size());
   for (const UniqueFd& caller : callers) {
