@@ -73,12 +73,10 @@ Status Acceptor::listen_tcp() {
 }
 
 void Acceptor::open(std::optional<Entrance>& entrance, UniqueFd listener, bool shm) {
-  entrance.emplace(
-      handshakes_.io, std::move(listener), options_.places, shm,
-      [this, &entrance](UniqueFd socket, const std::string& address) {
-        start_handshake(handshakes_, *entrance, std::move(socket), address);
-      },
-      [this] { drops_.count(Drop::kTurnedOut); });
+  entrance.emplace(handshakes_.io, std::move(listener), options_.places, shm,
+                   [this, &entrance](Door::Guest guest) {
+                     start_handshake(handshakes_, *entrance, std::move(guest));
+                   });
   entrance->door.open();
 }
 

@@ -214,14 +214,12 @@ class AsioControlListener final : public ControlListener {
     address_ = to_string(address);
     for (UniqueFd& listener : listeners) {
       auto& door = doors_.emplace_back();
-      door.emplace(
-          context_, std::move(listener),
-          [this, &door](UniqueFd socket, std::string from) {
-            auto silent =
-                std::make_shared<Silent>(*this, *door, std::move(socket), std::move(from));
-            silent->wait(options_.first_byte);
-          },
-          [this] { turned_out_.add(1); });
+      door.emplace(context_, std::move(listener), [this, &door](Door::Guest guest) {
+        if (guest.is_in_doubt) return turned_out_.add(1);  // closed: a member has no mark here
+        auto silent = std::make_shared<Silent>(*this, *door, std::move(guest.socket),
+                                               std::move(guest.address));
+        silent->wait(options_.first_byte);
+      });
     }
     return {};
   }

@@ -44,13 +44,11 @@ bool is_shortage(int error) {
 
 }  // namespace
 
-Door::Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest,
-           OnRefused on_refused)
+Door::Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest)
     : listener_(context, listener.release()),
       pause_(context),
       budgets_(DoorBudgets::Clock::now()),
-      on_guest_(std::move(on_guest)),
-      on_refused_(std::move(on_refused)) {
+      on_guest_(std::move(on_guest)) {
   // Who connects may be gone before it is accepted; accept must not wait for the next then.
   const int flags = ::fcntl(listener_.native_handle(), F_GETFL);
   ::fcntl(listener_.native_handle(), F_SETFL, flags | O_NONBLOCK);
@@ -84,11 +82,8 @@ void Door::accept_one() {
   }
   if (socket) {
     std::string address = address_of(peer, socket.get());
-    if (budgets_.admits(address, now)) {
-      on_guest_(std::move(socket), std::move(address));
-    } else {
-      on_refused_();
-    }
+    const bool is_in_doubt = !budgets_.admits(address, now);
+    on_guest_({std::move(socket), std::move(address), is_in_doubt});
   }
   open();
 }

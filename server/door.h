@@ -1,10 +1,10 @@
 // A listening socket that takes in whoever connects, as the budgets of addresses allow, and goes on
 // listening whatever accept says.
 //
-// Who comes from an address that has spent its budget is accepted and closed, unheard: garbage
-// takes a small part of a CPU, and holds up nobody behind it in the system's queue. Without a
-// descriptor for another connection the door tries again after a pause. Runs on the io_context's
-// one thread.
+// Who comes from an address that has spent its budget is let in as one who has to show at once that
+// it is a member: garbage takes a small part of a CPU, and holds up nobody behind it in the
+// system's queue. Without a descriptor for another connection the door tries again after a pause.
+// Runs on the io_context's one thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -21,13 +21,15 @@ namespace phub::server {
 
 class Door {
  public:
-  // `address`: "192.0.2.7", an IPv6 network of 64 bits, or of a unix socket "user 1000".
-  using OnGuest = std::function<void(UniqueFd socket, std::string address)>;
-
-  using OnRefused = std::function<void()>;  // somebody was closed unheard
+  struct Guest {
+    UniqueFd socket;
+    std::string address;  // "192.0.2.7", an IPv6 network of 64 bits, of a unix socket "user 1000"
+    bool is_in_doubt;     // its address has spent its budget
+  };
+  using OnGuest = std::function<void(Guest guest)>;
 
   // `listener` listens already. Nothing is accepted before open().
-  Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest, OnRefused on_refused);
+  Door(boost::asio::io_context& context, UniqueFd listener, OnGuest on_guest);
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
@@ -49,7 +51,6 @@ class Door {
   boost::asio::steady_timer pause_;
   DoorBudgets budgets_;
   const OnGuest on_guest_;
-  const OnRefused on_refused_;
   Counter shortages_;
 };
 

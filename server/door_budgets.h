@@ -1,7 +1,7 @@
 // What those who fail at a door may cost: each address by itself, and all together.
 //
-// An address that fails spends its own budget; who comes from it then is closed as soon as it is
-// accepted, until time, or a proof from there, has given some back. All failures spend the budget
+// An address that fails spends its own budget; who comes from it then must show a member's mark at
+// once, until time, or a proof from there, has given some back. All failures spend the budget
 // of all. When half of that is gone, addresses that have hardly failed still come in; only a flood
 // from more addresses than are known apart spends the rest, and makes everybody wait.
 //
@@ -29,7 +29,7 @@ class DoorBudgets {
 
   explicit DoorBudgets(Clock::time_point now);
 
-  // Whether who comes from `address` is to be heard.
+  // Whether who comes from `address` is to be heard, whoever it is.
   bool admits(std::string_view address, Clock::time_point now);
   void charge(std::string_view address, double cost, Clock::time_point now);
   // Somebody there has proven who it is: the address has its whole budget again.

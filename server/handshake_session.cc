@@ -21,6 +21,7 @@ namespace asio = boost::asio;
 using transport::Challenge;
 using transport::Hello;
 using transport::Kind;
+using transport::Mark;
 using transport::Proof;
 using transport::Role;
 using transport::Verdict;
@@ -59,18 +60,20 @@ struct Proven {
 
 class Session final : public Lobby::Guest, public std::enable_shared_from_this<Session> {
  public:
-  Session(const HandshakeContext& context, Entrance& entrance, UniqueFd socket,
-          const std::string& address)
+  Session(const HandshakeContext& context, Entrance& entrance, Door::Guest guest)
       : context_(context),
         entrance_(entrance),
-        address_(address),
+        address_(std::move(guest.address)),
+        is_in_doubt_(guest.is_in_doubt),
         lobby_(entrance.lobby),
         shm_(entrance.shm),
-        stream_(context.io, socket.release()),
+        stream_(context.io, guest.socket.release()),
         timer_(context.io) {}
   ~Session() { lobby_->leave(*this); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
+
+  const std::string& address() const { return address_; }
 
   void start() {
     limit_time(context_.first_word);
@@ -127,9 +130,24 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
         shm_ != (hello_.kind == Kind::kShm)) {
       return give_up(Drop::kBadHello);
     }
+    expect(sizeof(Mark), &Session::on_mark);
+  }
+
+  // Without doubt nobody looks at it: a proof follows.
+  void on_mark() {
+    if (is_in_doubt_ && !is_member()) return give_up(Drop::kTurnedOut);
+    is_in_doubt_ = false;
     challenge_.nonce = transport::random_nonce();
     if (!send(&challenge_, sizeof(challenge_))) return give_up(Drop::kHandshakeTimeout);
     expect(sizeof(Proof), &Session::on_proof, shm_ ? kProofDescriptors : 0);
+  }
+
+  bool is_member() const {
+    Mark mark;
+    std::memcpy(&mark, buffer_.data(), sizeof(mark));
+    const auto issued = context_.admission.secret_of(hello_);
+    return issued && transport::equal_constant_time(
+                         mark.digest, transport::mark_of(issued->secret, hello_).digest);
   }
 
   void on_proof() {
@@ -201,8 +219,9 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
 
   void give_up(Drop cause) {
     if (!stream_.is_open()) return;
-    context_.drops.count(cause);
-    entrance_.door.charge(address_, has_spoken_ ? kSpokenCost : kSilentCost);
+    context_.drops.count(is_in_doubt_ ? Drop::kTurnedOut : cause);
+    // An address that has spent its budget must not spend that of all.
+    if (!is_in_doubt_) entrance_.door.charge(address_, has_spoken_ ? kSpokenCost : kSilentCost);
     lobby_->leave(*this);
     stream_.close();
     timer_.cancel();
@@ -211,6 +230,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
   const HandshakeContext& context_;  // gone when the io_context destroys what still waits,
   Entrance& entrance_;               // and so is the entrance
   const std::string address_;
+  bool is_in_doubt_;  // its address has spent its budget, and it has not shown a member's mark
   const std::shared_ptr<Lobby> lobby_;
   const bool shm_;
   asio::posix::stream_descriptor stream_;
@@ -228,11 +248,10 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
 
 }  // namespace
 
-void start_handshake(const HandshakeContext& context, Entrance& entrance, UniqueFd socket,
-                     const std::string& address) {
-  const auto session = std::make_shared<Session>(context, entrance, std::move(socket), address);
+void start_handshake(const HandshakeContext& context, Entrance& entrance, Door::Guest guest) {
+  const auto session = std::make_shared<Session>(context, entrance, std::move(guest));
   session->start();
-  entrance.lobby->enter(address, *session);
+  entrance.lobby->enter(session->address(), *session);
 }
 
 }  // namespace phub::server

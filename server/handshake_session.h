@@ -22,10 +22,10 @@ namespace phub::server {
 // A listener and those who have come through it and have not proven who they are.
 struct Entrance {
   Entrance(boost::asio::io_context& context, UniqueFd listener, std::size_t places, bool shm_,
-           Door::OnGuest on_guest, Door::OnRefused on_refused)
+           Door::OnGuest on_guest)
       : lobby(std::make_shared<Lobby>(places)),
         shm(shm_),
-        door(context, std::move(listener), std::move(on_guest), std::move(on_refused)) {}
+        door(context, std::move(listener), std::move(on_guest)) {}
   // Sessions share it: the io_context keeps some of them longer than the acceptor lives.
   const std::shared_ptr<Lobby> lobby;
   const bool shm;
@@ -43,7 +43,6 @@ struct HandshakeContext {
   std::chrono::milliseconds deadline;    // of the whole handshake, once there was one
 };
 
-void start_handshake(const HandshakeContext& context, Entrance& entrance, UniqueFd socket,
-                     const std::string& address);
+void start_handshake(const HandshakeContext& context, Entrance& entrance, Door::Guest guest);
 
 }  // namespace phub::server

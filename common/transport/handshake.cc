@@ -11,6 +11,24 @@
 
 namespace phub::transport {
 
+namespace {
+
+constexpr std::size_t kLabelSize = 11;
+
+std::string_view label_of(Role role) {
+  switch (role) {
+    case Role::kWorker:
+      return "phub worker";
+    case Role::kServer:
+      return "phub server";
+    case Role::kCaller:
+      break;
+  }
+  return "phub caller";
+}
+
+}  // namespace
+
 Nonce random_nonce() {
   Nonce nonce = {};
   PHUB_CHECK(RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1,
@@ -20,8 +38,8 @@ Nonce random_nonce() {
 
 Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
                 const Challenge& challenge) {
-  const std::string_view label = role == Role::kWorker ? "phub worker" : "phub server";
-  std::array<std::uint8_t, 11 + sizeof(Hello) + sizeof(Challenge)> message = {};
+  const std::string_view label = label_of(role);
+  std::array<std::uint8_t, kLabelSize + sizeof(Hello) + sizeof(Challenge)> message = {};
   std::memcpy(message.data(), label.data(), label.size());
   std::memcpy(message.data() + label.size(), &hello, sizeof(hello));
   std::memcpy(message.data() + label.size() + sizeof(hello), &challenge, sizeof(challenge));
@@ -31,6 +49,10 @@ Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello
                             message.data(), message.size(), digest.data(), &length);
   PHUB_CHECK(result != nullptr && length == digest.size(), "HMAC-SHA256 failed");
   return digest;
+}
+
+Mark mark_of(std::span<const std::uint8_t, 32> secret, const Hello& hello) {
+  return {proof_of(Role::kCaller, secret, hello, Challenge{})};
 }
 
 bool equal_constant_time(const Digest& a, const Digest& b) {

@@ -1,11 +1,15 @@
 // How a data connection proves who it is: a challenge and two proofs over HMAC-SHA256.
 //
 //   worker -> server  Hello       who I say I am, and my nonce
+//                     Mark        HMAC(secret, "phub caller" | Hello | zeros)
 //   server -> worker  Challenge   the server's nonce
 //   worker -> server  Proof       HMAC(secret, "phub worker" | Hello | Challenge)
 //   server -> worker  Verdict     a code, and HMAC(secret, "phub server" | Hello | Challenge)
 //
 // For verbs the worker's verbs::Introduction follows its proof, and the server's follows a welcome.
+//
+// The mark tells a server whose door is crowded that this is a member, before it has spent a word
+// on it. Who recorded one can send it again, so it opens nothing: the proof does.
 //
 // Nothing about encryption is negotiated here. The server's configuration decides, the worker knows
 // it from the rendezvous, and Hello, which both proofs cover, says what the worker will do; a
@@ -26,7 +30,7 @@ using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;
 
 inline constexpr std::uint32_t kHelloMagic = 0x48424850;  // "PHBH"
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 enum class Kind : std::uint32_t { kTcp = 0, kShm = 1, kVerbs = 2 };
 
@@ -45,6 +49,10 @@ struct Hello {
       0;  // tcp: 1 when what follows the handshake is sealed_stream.h's records
 };
 static_assert(sizeof(Hello) == 64, "Hello is a wire format");
+
+struct Mark {
+  Digest digest = {};
+};
 
 struct Challenge {
   Nonce nonce = {};
@@ -70,11 +78,12 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) == 48, "Verdict is a wire format");
 
-enum class Role { kWorker, kServer };
+enum class Role { kWorker, kServer, kCaller };
 
 Nonce random_nonce();
 Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
                 const Challenge& challenge);
+Mark mark_of(std::span<const std::uint8_t, 32> secret, const Hello& hello);
 bool equal_constant_time(const Digest& a, const Digest& b);
 
 }  // namespace phub::transport

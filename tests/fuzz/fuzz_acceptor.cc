@@ -74,8 +74,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     hello.worker = kMember;
   }
   ::send(peer.get(), &hello, sizeof(hello), MSG_NOSIGNAL);
+  const transport::Mark mark;  // without doubt nobody looks at it
+  ::send(peer.get(), &mark, sizeof(mark), MSG_NOSIGNAL);
   transport::Challenge challenge;
-  for (int i = 0; i < 3; ++i) poll(context);
+  for (int i = 0; i < 4; ++i) poll(context);
   const bool is_challenged = ::recv(peer.get(), &challenge, sizeof(challenge), MSG_DONTWAIT) ==
                              static_cast<ssize_t>(sizeof(challenge));
   if (is_challenged && (data[0] & 4U) != 0) {

@@ -183,7 +183,7 @@ TEST_CASE("a recorded stream is worth nothing after another handshake") {
     REQUIRE(worker.round());
     recorded = tap.seen(Tap::Way::kToServer);
   }
-  recorded.erase(0, sizeof(transport::Hello) + sizeof(transport::Proof));
+  recorded.erase(0, sizeof(transport::Hello) + sizeof(transport::Mark) + sizeof(transport::Proof));
   // A member's own connection, on which somebody on the way puts what an earlier one has sent.
   const client::JoinInfo joined = plane.join(kJob, plane.plane->tcp_port());
   const auto stream = client::open_tcp(target_of(joined));

@@ -21,14 +21,14 @@ import time
 
 PATIENCE = 0.3  # for an answer that a way waits for
 HELLO = struct.Struct("<IIQIIIIQ16sII")
-MAGIC, VERSION, TCP, SHM = 0x48424850, 2, 0, 1
+MAGIC, VERSION, TCP, SHM = 0x48424850, 3, 0, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = b"\0\0\0\4\0\0\0\0\0"
 
 
 def hello(rng, magic=MAGIC, version=VERSION, kind=TCP, job=1):
     return HELLO.pack(magic, version, job, 1, rng.randrange(8), rng.randrange(4), 64, 4096,
-                      rng.randbytes(16), kind, 0)
+                      rng.randbytes(16), kind, 0) + rng.randbytes(32)  # and a mark
 
 
 def silent(_stream, _rng):

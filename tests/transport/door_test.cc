@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 using transport::Challenge;
 using transport::Hello;
 using transport::Kind;
+using transport::Mark;
 using transport::Proof;
 using transport::Verdict;
 using transport::VerdictCode;
@@ -126,11 +127,13 @@ Hello hello_of(Kind kind) {
   return hello;
 }
 
+Mark mark_of(const Hello& hello) { return transport::mark_of(kSecret, hello); }
+
 // A handshake up to its verdict.
 std::optional<VerdictCode> knock(const UniqueFd& socket, Kind kind,
                                  std::span<const int> descriptors = {}) {
   const Hello hello = hello_of(kind);
-  if (!send(socket, hello).ok()) return std::nullopt;
+  if (!send(socket, hello).ok() || !send(socket, mark_of(hello)).ok()) return std::nullopt;
   const auto challenge = receive<Challenge>(socket);
   if (!challenge) return std::nullopt;
   const Proof proof{transport::proof_of(transport::Role::kWorker, kSecret, hello, *challenge)};
@@ -193,22 +196,18 @@ TEST_CASE("a hello of another protocol, or of another transport than its door's,
   CHECK(rig.has_counted(Drop::kBadHello, 4));
 }
 
-TEST_CASE("who has spent its budget at a door is closed unheard, and who has some is let in") {
+TEST_CASE("who has spent its budget at a door is in doubt, and who has some is not") {
   for (const bool is_spent : {false, true}) {
     boost::asio::io_context context{1};
     const std::string name = "phub-door-budget-" + std::to_string(::getpid());
-    int guests = 0;
-    int refused = 0;
-    Door door(
-        context, std::move(*transport::listen_abstract(name)),
-        [&](const UniqueFd& /*socket*/, const std::string& /*address*/) { ++guests; },
-        [&] { ++refused; });
+    std::optional<bool> is_in_doubt;
+    Door door(context, std::move(*transport::listen_abstract(name)),
+              [&](const Door::Guest& guest) { is_in_doubt = guest.is_in_doubt; });
     if (is_spent) door.charge("user " + std::to_string(::geteuid()), 2500);
     door.open();
     const UniqueFd stranger = std::move(*transport::connect_abstract(name, kHang));
     REQUIRE(context.run_one() == 1);  // it has looked
-    CHECK(guests == (is_spent ? 0 : 1));
-    CHECK(refused == (is_spent ? 1 : 0));
+    CHECK(is_in_doubt == is_spent);
   }
 }
 
@@ -252,7 +251,7 @@ void fail_from(const Rig& rig, const char* host, int count) {
 
 }  // namespace
 
-TEST_CASE("an address that fails is closed unheard, and another one's handshake is heard at once") {
+TEST_CASE("an address that fails is not challenged, and another one's handshake is heard at once") {
   const Rig rig(patient());
   constexpr int kFailures = 20'000;  // many more than its budget gets back meanwhile
   fail_from(rig, "127.0.0.7", kFailures);
@@ -263,15 +262,55 @@ TEST_CASE("an address that fails is closed unheard, and another one's handshake 
   CHECK(rig.acceptor->drops().value(Drop::kTurnedOut) == unheard);
 }
 
-TEST_CASE("who tries again comes in from an address that fails, and its proof gives back budget") {
-  const Rig rig(patient());
-  const auto end = std::chrono::steady_clock::now() + kHang;
-  std::optional<VerdictCode> verdict;
-  while (!verdict && std::chrono::steady_clock::now() < end) {
-    fail_from(rig, "127.0.0.7", 1000);
-    verdict = knock(rig.reach_from("127.0.0.7"), Kind::kTcp);
+namespace {
+
+// Somebody in doubt, after its first words.
+struct Doubtful {
+  boost::asio::io_context context{1};
+  FullHouse house;
+  DropCounters drops;
+  const HandshakeContext handshakes{.io = context,
+                                    .admission = house,
+                                    .drops = drops,
+                                    .congestion_control = {},
+                                    .first_word = 10min,
+                                    .deadline = 10min};
+  Entrance entrance{
+      context, std::move(*transport::listen_abstract("phub-doubt-" + std::to_string(::getpid()))),
+      8, false, [](const Door::Guest&) {}};
+
+  bool is_challenged(const Hello& hello, const Mark& mark) {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    const UniqueFd peer(ends[0]);
+    start_handshake(handshakes, entrance,
+                    {.socket = UniqueFd(ends[1]), .address = "a", .is_in_doubt = true});
+    REQUIRE((send(peer, hello).ok() && send(peer, mark).ok()));
+    context.restart();
+    while (context.poll() > 0) {
+    }
+    return receive<Challenge>(peer).has_value();
   }
-  CHECK(verdict == VerdictCode::kFull);
+};
+
+}  // namespace
+
+TEST_CASE("of those in doubt only who shows a member's mark is challenged") {
+  Doubtful doubtful;
+  const Hello hello = hello_of(Kind::kTcp);
+  CHECK(doubtful.is_challenged(hello, mark_of(hello)));
+  Mark wrong = mark_of(hello);
+  wrong.digest[31] ^= 1U;
+  CHECK_FALSE(doubtful.is_challenged(hello, wrong));
+  Hello other = hello;
+  other.worker ^= 1U;
+  CHECK_FALSE(doubtful.is_challenged(other, mark_of(hello)));
+  CHECK(doubtful.drops.value(Drop::kTurnedOut) == 2);
+}
+
+TEST_CASE("a member's first try comes in from an address that fails, and gives back its budget") {
+  const Rig rig(patient());
+  fail_from(rig, "127.0.0.7", 20'000);
   for (int i = 0; i < 100; ++i) {
     CHECK(knock(rig.reach_from("127.0.0.7"), Kind::kTcp) == VerdictCode::kFull);
   }
@@ -296,6 +335,7 @@ TEST_CASE("who has not said a word in time is let go, who has may take longer") 
   if (rig.acceptor->drops().value(Drop::kHandshakeTimeout) == 1) {  // it spoke in time
     const auto rest = std::as_bytes(std::span(&hello, 1)).subspan(1);
     REQUIRE(transport::send_with_descriptors(slow.get(), rest, {}).ok());
+    REQUIRE(send(slow, mark_of(hello)).ok());
     CHECK(receive<Challenge>(slow));
   }
 }

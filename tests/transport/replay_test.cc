@@ -97,6 +97,7 @@ struct Fixture {
     const Stranger stranger(plane->tcp_port());
     const Hello hello = hello_of(who);
     stranger.send(hello);
+    stranger.send(transport::mark_of(secret, hello));
     const auto challenge = stranger.receive<Challenge>().value();
     stranger.send(Proof{transport::proof_of(transport::Role::kWorker, secret, hello, challenge)});
     return stranger.receive<Verdict>().value().code;
@@ -117,6 +118,7 @@ TEST_CASE("a handshake that was recorded is worth nothing when it is sent again"
   {
     const Stranger first(f.plane->tcp_port());
     first.send(hello);
+    first.send(transport::mark_of(member.secret, hello));
     const auto challenge = first.receive<Challenge>().value();
     proof.digest = transport::proof_of(transport::Role::kWorker, member.secret, hello, challenge);
     // The connection is lost on the way: the proof was never used.
@@ -124,6 +126,7 @@ TEST_CASE("a handshake that was recorded is worth nothing when it is sent again"
   for (int i = 0; i < 3; ++i) {
     const Stranger again(f.plane->tcp_port());
     again.send(hello);
+    again.send(transport::mark_of(member.secret, hello));
     REQUIRE(again.receive<Challenge>());
     again.send(proof);
     CHECK(again.receive<Verdict>()->code == VerdictCode::kRefused);

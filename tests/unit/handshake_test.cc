@@ -55,12 +55,14 @@ void with_each_byte_changed(Object& object, const Check& check) {
 }  // namespace
 
 // By Python's hmac and struct.
-TEST_CASE("a proof is the HMAC-SHA256 of role, Hello and Challenge") {
+TEST_CASE("a proof is the HMAC-SHA256 of role, Hello and Challenge, a mark of no challenge") {
   const Case c;
   CHECK(hex(c.proof(Role::kWorker)) ==
-        "e89b73d3eb479f093d08883ed70596a14455adf4092bc4e5b6043958c3688910");
+        "20df2f784aea1004c30636b4dd32031a8b3ed450eba378bca71db2e0b6c34159");
+  CHECK(hex(mark_of(c.secret, c.hello).digest) ==
+        "a9f197b83d45948c76a2c521431220a4b144d02727f8806803387c1b2da6da02");
   CHECK(hex(c.proof(Role::kServer)) ==
-        "24cdd6a1932d1864a5bd2f429c153c704f4a5ec3e7a7aa07b3e0cc3e5ae023e7");
+        "f8f8c2629185a58002e07932ac6014527165d56691aebc5f357cec562a4f598a");
 }
 
 TEST_CASE("no byte of secret, Hello or Challenge can change without changing both proofs") {

@@ -75,6 +75,9 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   Welcome welcome;
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&hello, 1)), {}));
+  const transport::Mark mark = transport::mark_of(secret, hello);
+  PHUB_RETURN_IF_ERROR(
+      transport::send_with_descriptors(socket, std::as_bytes(std::span(&mark, 1)), {}));
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
   const Challenge& challenge = welcome.challenge;
   const Proof proof{transport::proof_of(Role::kWorker, secret, hello, challenge)};
