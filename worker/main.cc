@@ -1,5 +1,6 @@
 // phub-worker: trains a network, alone or with others through PHub servers, and looks at networks.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <utility>
 
 #include "common/base/version.h"
@@ -13,6 +14,7 @@
 #include "worker/tune_command.h"
 
 int main(int argc, char** argv) {
+  ::signal(SIGPIPE, SIG_IGN);  // training does not end with who reads its output
   CLI::App app("Trains convolutional networks, exchanging gradients through PHub servers.",
                "phub-worker");
   app.require_subcommand(1);

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/whole_file.h"
 #include "worker/exit_status.h"
 #include "worker/nn/models.h"
 #include "worker/profile_report.h"
@@ -56,6 +57,8 @@ Result<WorkerConfig> config_of(const ProfileArguments& arguments) {
 }
 
 Status write(const std::string& path, const std::string& text) {
+  auto reader = reader_of(path);
+  if (!reader) return reader.error().with_context("--trace");
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();

@@ -1,14 +1,17 @@
-// Whether a path can be read to its end: a FIFO that nobody writes to, or a terminal, would wait
-// for ever, and /dev/zero has none.
+// Whether a path can be read to its end, or written: a FIFO with nobody at its other end, or a
+// terminal, would wait for ever, and /dev/zero has no end.
 //
-// A pure look; any thread, set-up only.
+// Any thread, set-up only.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <string>
 
 #include "common/base/status.h"
+#include "common/base/unique_fd.h"
 
 namespace phub {
 
@@ -25,6 +28,18 @@ inline Status check_readable_to_end(const std::string& path) {
   if (is_own) return {};
   return {Code::kInvalidArgument,
           path + " is no file but a FIFO, a socket or a device, which may never end; give a file"};
+}
+
+// Whoever reads the FIFO at `path`, which stays its reader while what is returned is held; nothing
+// of a path that is no FIFO. To be held until `path` is open for writing. Error: kInvalidArgument
+// when nobody reads it.
+inline Result<UniqueFd> reader_of(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0 || !S_ISFIFO(found.st_mode)) return UniqueFd();
+  UniqueFd held(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (held || errno != ENXIO) return held;
+  return Status(Code::kInvalidArgument,
+                path + " is a FIFO that nobody reads; start its reader first, or give a file");
 }
 
 }  // namespace phub

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/base/visible.h"
+#include "common/base/whole_file.h"
 #include "server/phubctl/commands.h"
 #include "server/phubctl/explain.h"
 #include "server/phubctl/top.h"
@@ -101,6 +102,8 @@ Status trace_job(const Session& session, const TraceOptions& options) {
     print(trace);
     return {};
   }
+  auto reader = reader_of(options.output);
+  if (!reader) return reader.error().with_context("--output");
   std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
   file << trace << '\n';
   file.close();

@@ -2,8 +2,10 @@
 
 Usage: fifo_test.py BIN
 """
+import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -80,6 +82,29 @@ class FifoTest(unittest.TestCase):
                    "0", "--batch", "2", "--kernel-cache", self.fifo)
         self.assertEqual(kept.returncode, 0, kept.stderr)
         self.assertIn("give another file", kept.stderr)
+
+    def test_what_is_written(self):
+        config = self.config(train="max_steps: 1")
+        says = "nobody reads"
+        self.refused("phub-worker", "train", "--local", config, "--metrics", self.fifo, says=says)
+        self.refused("phub-worker", "profile", "lenet", "--steps", "1", "--warm-up", "0",
+                     "--batch", "2", "--trace", self.fifo, field="--trace", says=says)
+
+    def test_metrics_go_to_a_fifo_that_is_read(self):
+        with subprocess.Popen(["cat", self.fifo], stdout=subprocess.PIPE, text=True) as reader:
+            done = run(processes.BIN / "phub-worker", "train", "--local",
+                       self.config(train="max_steps: 2"), "--metrics", self.fifo)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            events = [json.loads(line)["event"] for line in reader.stdout]
+        self.assertEqual(events, ["start", "step", "step", "epoch", "end"])
+
+    def test_training_goes_on_when_its_metrics_are_not_read_to_the_end(self):
+        with subprocess.Popen(["head", "-n", "1", self.fifo], stdout=subprocess.DEVNULL):
+            done = run(processes.BIN / "phub-worker", "train", "--local",
+                       self.config(train='max_steps: 20 checkpoint: "%s"' % (self.folder / "c.safetensors")),
+                       "--metrics", self.fifo)
+        self.assertIn("has its reader ended", done.stderr)
+        self.assertTrue((self.folder / "c.safetensors").exists())
 
     def test_credentials(self):
         pki = self.folder / "pki"

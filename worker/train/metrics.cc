@@ -2,11 +2,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/whole_file.h"
+
 namespace phub::train {
 
 using Json = nlohmann::ordered_json;
 
 Result<std::unique_ptr<Metrics>> Metrics::open(const std::filesystem::path& path, bool append) {
+  PHUB_ASSIGN_OR_RETURN(const UniqueFd reader, reader_of(path));
   const auto mode = append ? std::ios::app : std::ios::trunc;
   std::unique_ptr<Metrics> metrics(new Metrics(path, std::ios::out | mode));
   if (!metrics->file_) {
@@ -59,8 +62,8 @@ Status Metrics::close(const ExchangeStatistics& statistics) {
         << '\n';
   file_.close();
   if (file_) return {};
-  return {Code::kInternal,
-          "could not write all metrics to " + path_.string() + ": is the disk full?"};
+  return {Code::kInternal, "could not write all metrics to " + path_.string() +
+                               ": is the disk full, or has its reader ended?"};
 }
 
 }  // namespace phub::train

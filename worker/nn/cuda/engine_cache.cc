@@ -93,6 +93,7 @@ Status EngineCache::add_block(const std::string& block_key, const std::string& n
 Status EngineCache::append(const std::string& line) const {
   if (file_.empty()) return {};
   // One write for the whole line, so that runs which share the file do not cut each other's.
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(file_));
   std::ofstream out(file_, std::ios::app);
   out.write(line.data(), static_cast<std::streamsize>(line.size()));
   out.flush();
