@@ -110,28 +110,29 @@ void print_table(const AggregateOptions& options, std::span<const Measured> all)
 
 }  // namespace
 
-int run_aggregate(const AggregateOptions& options) {
-  const auto run = [&]() -> Result<bool> {
-    PHUB_ASSIGN_OR_RETURN(auto keys, make_keys(options.keys, options.elements));
-    PHUB_ASSIGN_OR_RETURN(
-        const auto aggregation,
-        Aggregation::create({.workers = options.workers,
-                             .keys = std::move(keys),
-                             .rule = options.rule,
-                             .threads = options.threads,
-                             .chunk_elements = options.chunk_kib * kElementsPerKib}));
-    std::array<Measured, 4> all = ways();
-    measure_all(*aggregation, all, options.plan);
-    if (options.json) {
-      print_lines(options, all);
-    } else {
-      print_table(options, all);
+Status run_aggregate(const AggregateOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(auto keys, make_keys(options.keys, options.elements));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto aggregation,
+      Aggregation::create({.workers = options.workers,
+                           .keys = std::move(keys),
+                           .rule = options.rule,
+                           .threads = options.threads,
+                           .chunk_elements = options.chunk_kib * kElementsPerKib}));
+  std::array<Measured, 4> all = ways();
+  measure_all(*aggregation, all, options.plan);
+  if (options.json) {
+    print_lines(options, all);
+  } else {
+    print_table(options, all);
+  }
+  for (const Measured& one : all) {
+    if (one.checksum != all.front().checksum) {
+      return {Code::kDataLoss,
+              fmt::format("{} sums otherwise than {}", one.name, all.front().name)};
     }
-    bool same = true;
-    for (const Measured& one : all) same = same && one.checksum == all.front().checksum;
-    return same;
-  };
-  return finish(run());
+  }
+  return {};
 }
 
 }  // namespace phub::bench

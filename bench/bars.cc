@@ -175,26 +175,23 @@ ExchangeOptions small_options(const BarsOptions& options) {
 
 }  // namespace
 
-int run_bars(const BarsOptions& options) {
-  const auto run = [&]() -> Result<bool> {
-    PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-    bool right = true;
-    {
-      PHUB_ASSIGN_OR_RETURN(Lineup large, start_large(options.work, *places));
-      PHUB_RETURN_IF_ERROR(measure(large, options.plan));
-      print_lineup(large, options.plan, options.json);
-      print_bars(judge(large), options.json);
-      right = report_failures(large);
-      for (const auto& system : large.systems) system->group->stop();
-    }
-    PHUB_ASSIGN_OR_RETURN(Lineup small, start_lineup(small_options(options), *places));
-    PHUB_RETURN_IF_ERROR(measure(small, options.small_plan));
-    print_lineup(small, options.small_plan, options.json);
-    right = report_failures(small) && right;
-    for (const auto& system : small.systems) system->group->stop();
-    return right;
-  };
-  return finish(run());
+Status run_bars(const BarsOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  Status right;
+  {
+    PHUB_ASSIGN_OR_RETURN(Lineup large, start_large(options.work, *places));
+    PHUB_RETURN_IF_ERROR(measure(large, options.plan));
+    print_lineup(large, options.plan, options.json);
+    print_bars(judge(large), options.json);
+    right = failures_of(large);
+    for (const auto& system : large.systems) system->group->stop();
+  }
+  PHUB_ASSIGN_OR_RETURN(Lineup small, start_lineup(small_options(options), *places));
+  PHUB_RETURN_IF_ERROR(measure(small, options.small_plan));
+  print_lineup(small, options.small_plan, options.json);
+  if (right.ok()) right = failures_of(small);
+  for (const auto& system : small.systems) system->group->stop();
+  return right;
 }
 
 }  // namespace phub::bench

@@ -64,24 +64,21 @@ void print_table(const ChunksOptions& options, const Comparison& comparison) {
 
 }  // namespace
 
-int run_chunks(const ChunksOptions& options) {
-  const auto run = [&]() -> Result<bool> {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto keys,
-                          make_keys(options.work.keys, options.work.elements));
-    PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-    PHUB_ASSIGN_OR_RETURN(Lineup lineup, start_sizes(options, *places));
-    PHUB_RETURN_IF_ERROR(measure(lineup, options.plan));
-    const Comparison& comparison = lineup.comparisons.front();
-    if (options.json) {
-      print_json("chunks", comparison, options.plan);
-    } else {
-      print_table(options, comparison);
-    }
-    const bool right = report_failures(lineup);
-    for (const auto& system : lineup.systems) system->group->stop();
-    return right;
-  };
-  return finish(run());
+Status run_chunks(const ChunksOptions& options) {
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto keys,
+                        make_keys(options.work.keys, options.work.elements));
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(Lineup lineup, start_sizes(options, *places));
+  PHUB_RETURN_IF_ERROR(measure(lineup, options.plan));
+  const Comparison& comparison = lineup.comparisons.front();
+  if (options.json) {
+    print_json("chunks", comparison, options.plan);
+  } else {
+    print_table(options, comparison);
+  }
+  const Status right = failures_of(lineup);
+  for (const auto& system : lineup.systems) system->group->stop();
+  return right;
 }
 
 }  // namespace phub::bench

@@ -1,14 +1,17 @@
 // The command line of the subcommands: each function adds its subcommand with help and checks, and
-// a callback that stores the exit code. Main thread.
+// a callback that stores what runs. Main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "common/base/status.h"
+
 namespace phub::bench {
 
-// What a subcommand runs as; kept until the command line is known to be right.
-using Run = std::function<int()>;
+// What a subcommand runs as; kept until the command line is known to be right. The error is main's
+// to say; kInvalidArgument is the user's, anything else a failure or a wrong sum.
+using Run = std::function<Status()>;
 
 void add_exchange(CLI::App& app, Run& run);
 void add_roof(CLI::App& app, Run& run);

@@ -42,7 +42,7 @@ std::vector<SystemKind> chosen_systems(const Words& words) {
   return kinds;
 }
 
-int run_words(const Words& words) {
+Status run_words(const Words& words) {
   ExchangeOptions options = words.options;
   options.work = understood(options.work, words.work);
   options.plan = understood(words.plan);
@@ -54,16 +54,16 @@ int run_words(const Words& words) {
   const bool has_phub = std::find(options.systems.begin(), options.systems.end(),
                                   SystemKind::kPhub) != options.systems.end();
   if (options.encrypt && !(has_phub && contains(options.transports, "tcp"))) {
-    return finish(Status(Code::kInvalidArgument,
-                         "--encrypt: only phub's tcp is encrypted; add tcp to --transport, and "
-                         "phub to --systems if that is given"));
+    return {Code::kInvalidArgument,
+            "--encrypt: only phub's tcp is encrypted; add tcp to --transport, and phub to "
+            "--systems if that is given"};
   }
   const bool can_vote = has_phub && std::any_of(options.rules.begin(), options.rules.end(),
                                                 [](RuleKind rule) { return has_parameters(rule); });
   if (options.vote && !can_vote) {
-    return finish(Status(Code::kInvalidArgument,
-                         "--vote: only phub's rules with parameters wait for votes; add sgd, "
-                         "momentum or nesterov to --rule, and phub to --systems if that is given"));
+    return {Code::kInvalidArgument,
+            "--vote: only phub's rules with parameters wait for votes; add sgd, momentum or "
+            "nesterov to --rule, and phub to --systems if that is given"};
   }
   return run_exchange(options);
 }

@@ -20,7 +20,7 @@ struct RoofOptions {
   BlockPlan plan;
   bool json = false;
 };
-int run_roof(const RoofOptions& options);
+Status run_roof(const RoofOptions& options);
 
 struct AggregateOptions {
   std::uint32_t workers = 4;
@@ -32,7 +32,7 @@ struct AggregateOptions {
   BlockPlan plan;
   bool json = false;
 };
-int run_aggregate(const AggregateOptions& options);
+Status run_aggregate(const AggregateOptions& options);
 
 struct ChunksOptions {
   Work work;
@@ -40,7 +40,7 @@ struct ChunksOptions {
   BlockPlan plan;
   bool json = false;
 };
-int run_chunks(const ChunksOptions& options);
+Status run_chunks(const ChunksOptions& options);
 
 struct TransportOptions {
   std::string transport = "verbs";
@@ -54,7 +54,7 @@ struct TransportOptions {
   bool perftest = false;
   bool json = false;
 };
-int run_transport(const TransportOptions& options);
+Status run_transport(const TransportOptions& options);
 
 struct TenantsOptions {
   std::vector<std::string> transports = {"shm", "tcp"};
@@ -69,7 +69,7 @@ struct TenantsOptions {
   std::uint32_t compute_us = 50'000;  // of a worker below capacity, for each exchange
   bool json = false;
 };
-int run_tenants(const TenantsOptions& options);
+Status run_tenants(const TenantsOptions& options);
 
 struct BarsOptions {
   Work work;             // elements, keys, server cores
@@ -77,6 +77,6 @@ struct BarsOptions {
   BlockPlan small_plan;  // of the one-chunk exchanges
   bool json = false;
 };
-int run_bars(const BarsOptions& options);
+Status run_bars(const BarsOptions& options);
 
 }  // namespace phub::bench

@@ -89,40 +89,36 @@ Status measure(Lineup& lineup, const BlockPlan& plan) {
   return {};
 }
 
-bool report_failures(const Lineup& lineup) {
-  bool right = true;
+Status failures_of(const Lineup& lineup) {
+  std::string failures;
   for (const auto& system : lineup.systems) {
     if (system->failure.empty()) continue;
-    fmt::print(stderr, "phub-bench: {}\n", system->failure);
-    right = false;
+    failures += (failures.empty() ? "" : "; ") + system->failure;
   }
-  return right;
+  return failures.empty() ? Status() : Status(Code::kDataLoss, failures);
 }
 
-int run_exchange(const ExchangeOptions& options) {
-  const auto run = [&]() -> Result<bool> {
-    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto keys,
-                          make_keys(options.work.keys, options.work.elements));
-    PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-    PHUB_ASSIGN_OR_RETURN(Lineup lineup, start_lineup(options, *places));
-    PHUB_RETURN_IF_ERROR(measure(lineup, options.plan));
-    for (const Comparison& comparison : lineup.comparisons) {
-      if (options.json) {
-        print_json("exchange", comparison, options.plan);
-      } else {
-        print_comparison(comparison, options.plan);
-      }
+Status run_exchange(const ExchangeOptions& options) {
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto keys,
+                        make_keys(options.work.keys, options.work.elements));
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(Lineup lineup, start_lineup(options, *places));
+  PHUB_RETURN_IF_ERROR(measure(lineup, options.plan));
+  for (const Comparison& comparison : lineup.comparisons) {
+    if (options.json) {
+      print_json("exchange", comparison, options.plan);
+    } else {
+      print_comparison(comparison, options.plan);
     }
-    if (!options.json) {
-      fmt::print(
-          "\nGB/s: workers x payload x 2 (pushed and received) / p50. time / phub: block by "
-          "block, the median;\nabove 1 phub is faster.\n");
-    }
-    const bool right = report_failures(lineup);
-    for (const auto& system : lineup.systems) system->group->stop();
-    return right;
-  };
-  return finish(run());
+  }
+  if (!options.json) {
+    fmt::print(
+        "\nGB/s: workers x payload x 2 (pushed and received) / p50. time / phub: block by "
+        "block, the median;\nabove 1 phub is faster.\n");
+  }
+  const Status right = failures_of(lineup);
+  for (const auto& system : lineup.systems) system->group->stop();
+  return right;
 }
 
 }  // namespace phub::bench

@@ -38,10 +38,10 @@ Result<Lineup> start_lineup(const ExchangeOptions& options, Places& places);
 // Blocks, verification, server memory.
 Status measure(Lineup& lineup, const BlockPlan& plan);
 
-// The subcommand; its exit code: 0, or 1 after an error or a wrong sum.
-int run_exchange(const ExchangeOptions& options);
+// The subcommand. Error: kDataLoss: a wrong sum.
+Status run_exchange(const ExchangeOptions& options);
 
-// Prints every wrong sum of the run; whether there was none.
-bool report_failures(const Lineup& lineup);
+// Every wrong sum of the run. Error: kDataLoss.
+Status failures_of(const Lineup& lineup);
 
 }  // namespace phub::bench

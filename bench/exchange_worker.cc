@@ -165,14 +165,13 @@ std::uint64_t PhubTask::result_checksum() const {
 
 }  // namespace
 
-int run_exchange_worker(const ExchangeWorkerOptions& options) {
+Status run_exchange_worker(const ExchangeWorkerOptions& options) {
   end_with_parent();
   auto keys = make_keys(options.work.keys, options.work.elements);
-  if (!keys) return fail(options.hello, keys.error());
+  if (!keys) return tell(options.hello, keys.error());
   PhubTask task(options, std::move(*keys));
-  if (Status status = task.connect(); !status.ok()) return fail(options.hello, status);
-  auto channel = say_hello(options.hello);
-  return channel ? serve(*channel, task) : 1;
+  if (Status status = task.connect(); !status.ok()) return tell(options.hello, status);
+  return serve(options.hello, task);
 }
 
 }  // namespace phub::bench

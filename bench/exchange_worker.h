@@ -17,6 +17,6 @@ struct ExchangeWorkerOptions {
   std::string job;
 };
 
-int run_exchange_worker(const ExchangeWorkerOptions& options);
+Status run_exchange_worker(const ExchangeWorkerOptions& options);
 
 }  // namespace phub::bench

@@ -152,17 +152,19 @@ class GlooTask final : public phub::bench::PeerTask {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+static phub::Status run(phub::bench::PeerOptions options) {
   using namespace phub::bench;
-  end_with_parent();
-  PeerOptions options = parse_peer_options(argc, argv);
   if (options.elements > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
-    return fail(options.hello, {Code::kInvalidArgument, "Gloo counts elements in an int"});
+    return tell(options.hello, {Code::kInvalidArgument, "Gloo counts elements in an int"});
   }
   GlooTask task(options);
-  if (Status status = task.connect(); !status.ok()) return fail(options.hello, status);
-  if (Status status = task.choose(); !status.ok()) return fail(options.hello, status);
+  if (Status status = task.connect(); !status.ok()) return tell(options.hello, status);
+  if (Status status = task.choose(); !status.ok()) return tell(options.hello, status);
   options.hello.note = task.chosen();
-  auto channel = say_hello(options.hello);
-  return channel ? serve(*channel, task) : 1;
+  return serve(options.hello, task);
+}
+
+int main(int argc, char** argv) {
+  phub::bench::end_with_parent();
+  return phub::bench::exit_code_of(run(phub::bench::parse_peer_options(argc, argv)));
 }

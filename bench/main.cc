@@ -5,12 +5,19 @@
 
 #include "bench/cli.h"
 #include "common/base/version.h"
+#include "common/error_line.h"
 
 namespace {
 
+constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
 
-int run_command_line(int argc, char** argv) {
+int say(const phub::Status& error, bool as_json) {
+  std::fprintf(stderr, "%s\n", phub::error_line("phub-bench", error, as_json).c_str());
+  return error.code() == phub::Code::kInvalidArgument ? kBadInput : kFailed;
+}
+
+int run_command_line(int argc, char** argv, bool as_json) {
   using namespace phub::bench;
   CLI::App app(
       "phub-bench measures the exchange of gradients: PHub beside Gloo, Open MPI and what memory\n"
@@ -37,18 +44,22 @@ int run_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (as_json && error.get_exit_code() != 0) {
+      return say({phub::Code::kInvalidArgument, error.what()}, true);
+    }
     return app.exit(error) == 0 ? 0 : kBadInput;
   }
-  return run();
+  const phub::Status ended = run();
+  return ended.ok() ? 0 : say(ended, as_json);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool as_json = phub::asks_for_json(argc, argv);
   try {
-    return run_command_line(argc, argv);
+    return run_command_line(argc, argv, as_json);
   } catch (const std::exception& error) {  // a library's; we throw nothing
-    std::fprintf(stderr, "phub-bench: %s\n", error.what());
-    return 1;
+    return say({phub::Code::kInternal, error.what()}, as_json);
   }
 }

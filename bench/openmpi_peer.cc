@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
   end_with_parent();
   PeerOptions options = parse_peer_options(argc, argv);
   if (options.elements > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
-    return fail(options.hello, {phub::Code::kInvalidArgument, "MPI counts elements in an int"});
+    return exit_code_of(
+        tell(options.hello, {phub::Code::kInvalidArgument, "MPI counts elements in an int"}));
   }
   MPI_Init(&argc, &argv);
   int rank = 0;
@@ -35,11 +36,11 @@ int main(int argc, char** argv) {
   options.hello.index = static_cast<std::uint32_t>(rank);
   options.hello.note = fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                    OMPI_RELEASE_VERSION);
-  int code = 1;
+  phub::Status ended;
   {
     OpenMpiTask task(options);
-    if (auto channel = say_hello(options.hello)) code = serve(*channel, task);
+    ended = serve(options.hello, task);
   }
   MPI_Finalize();
-  return code;
+  return exit_code_of(ended);
 }

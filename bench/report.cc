@@ -98,10 +98,4 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
   }
 }
 
-int finish(const Result<bool>& all_right) {
-  if (all_right) return all_right.value() ? 0 : 1;
-  fmt::print(stderr, "phub-bench: {}\n", all_right.error().message());
-  return all_right.error().code() == Code::kInvalidArgument ? 2 : 1;
-}
-
 }  // namespace phub::bench

@@ -42,8 +42,4 @@ void print_json(const std::string& bench, const Comparison& comparison, const Bl
 // Parameters and optimizer state of the job, what an ideal server would hold.
 std::uint64_t ideal_server_bytes(const Work& work);
 
-// The exit code of a subcommand: 0; 1 when a sum was wrong or something failed, 2 when the input
-// was bad. Prints the error.
-int finish(const Result<bool>& all_right);
-
 }  // namespace phub::bench

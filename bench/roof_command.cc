@@ -98,24 +98,21 @@ void print_table(const RoofOptions& options, const std::vector<Measured>& all) {
 
 }  // namespace
 
-int run_roof(const RoofOptions& options) {
-  const auto run = [&]() -> Result<bool> {
-    PHUB_ASSIGN_OR_RETURN(const auto roof, Roof::create({.workers = options.workers,
-                                                         .elements = options.elements,
-                                                         .threads = options.threads,
-                                                         .state = options.state}));
-    RoofTask task(*roof, options.workers, RoofPass::kSum);
-    const Result<std::uint64_t> sum = task.verify(1);
-    std::vector<Measured> all = passes(options);
-    measure_all(*roof, all, options.plan);
-    if (options.json) {
-      print_lines(options, all, sum);
-    } else {
-      print_table(options, all);
-    }
-    return sum ? Result<bool>(true) : Result<bool>(sum.error());
-  };
-  return finish(run());
+Status run_roof(const RoofOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const auto roof, Roof::create({.workers = options.workers,
+                                                       .elements = options.elements,
+                                                       .threads = options.threads,
+                                                       .state = options.state}));
+  RoofTask task(*roof, options.workers, RoofPass::kSum);
+  const Result<std::uint64_t> sum = task.verify(1);
+  std::vector<Measured> all = passes(options);
+  measure_all(*roof, all, options.plan);
+  if (options.json) {
+    print_lines(options, all, sum);
+  } else {
+    print_table(options, all);
+  }
+  return sum ? Status() : sum.error();
 }
 
 }  // namespace phub::bench

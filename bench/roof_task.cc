@@ -29,13 +29,12 @@ Result<std::uint64_t> RoofTask::verify(std::uint32_t round) {
   return checksum(roof_.output(), 0);
 }
 
-int run_roof_worker(const Hello& hello, const Roof::Options& options, RoofPass pass) {
+Status run_roof_worker(const Hello& hello, const Roof::Options& options, RoofPass pass) {
   end_with_parent();
   auto roof = Roof::create(options);
-  if (!roof) return fail(hello, roof.error());
+  if (!roof) return tell(hello, roof.error());
   RoofTask task(**roof, options.workers, pass);
-  auto channel = say_hello(hello);
-  return channel ? serve(*channel, task) : 1;
+  return serve(hello, task);
 }
 
 }  // namespace phub::bench

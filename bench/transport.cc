@@ -234,12 +234,9 @@ int run_receiver(const TransportOptions& options, UniqueFd socket) {
 
 }  // namespace
 
-int run_transport(const TransportOptions& options) {
+Status run_transport(const TransportOptions& options) {
   auto sockets = loopback_pair();
-  if (!sockets) {
-    std::fprintf(stderr, "phub-bench: %s\n", sockets.error().to_string().c_str());
-    return 1;
-  }
+  if (!sockets) return sockets.error();
   auto& [own, other] = *sockets;
   const pid_t child = ::fork();  // before any device is opened
   if (child == 0) {
@@ -252,13 +249,10 @@ int run_transport(const TransportOptions& options) {
   const Status status = measure(options, std::move(own), all, &verified);
   int ended = 0;
   ::waitpid(child, &ended, 0);
-  if (!status.ok()) {
-    std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
-    return 1;
-  }
+  PHUB_RETURN_IF_ERROR(status);
   verified = verified && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
   print(options, all, verified);
-  return verified ? 0 : 1;
+  return verified ? Status() : Status(Code::kDataLoss, "wrong bytes arrived");
 }
 
 }  // namespace phub::bench

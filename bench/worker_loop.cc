@@ -59,10 +59,6 @@ Result<std::string> answer(const std::string& line, Task& task) {
   return Status(Code::kInvalidArgument, fmt::format("unknown command '{}'", line));
 }
 
-}  // namespace
-
-void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
-
 Result<LineChannel> say_hello(const Hello& hello) {
   PHUB_ASSIGN_OR_RETURN(LineChannel channel, connect_channel(hello.control));
   PHUB_RETURN_IF_ERROR(channel.write_line(
@@ -70,23 +66,33 @@ Result<LineChannel> say_hello(const Hello& hello) {
   return channel;
 }
 
-int serve(LineChannel& channel, Task& task) {
+}  // namespace
+
+void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+Status serve(const Hello& hello, Task& task) {
+  PHUB_ASSIGN_OR_RETURN(LineChannel channel, say_hello(hello));
   for (;;) {
     Result<std::string> line = channel.read_line();
-    if (!line || *line == "quit") return 0;
+    if (!line || *line == "quit") return {};
     Result<std::string> reply = answer(*line, task);
     const std::string text =
         reply ? *reply : fmt::format("error {}", one_line(reply.error().message()));
-    if (!channel.write_line(text).ok()) return 1;
+    PHUB_RETURN_IF_ERROR(channel.write_line(text));
   }
 }
 
-int fail(const Hello& hello, const Status& status) {
-  fmt::print(stderr, "{}\n", status.message());
+Status tell(const Hello& hello, Status error) {
   if (Result<LineChannel> channel = connect_channel(hello.control)) {
     (void)channel->write_line(
-        fmt::format("failed {} {} {}", hello.index, ::getpid(), one_line(status.message())));
+        fmt::format("failed {} {} {}", hello.index, ::getpid(), one_line(error.message())));
   }
+  return error;
+}
+
+int exit_code_of(const Status& ended) {
+  if (ended.ok()) return 0;
+  fmt::print(stderr, "{}\n", ended.message());
   return 1;
 }
 

@@ -39,12 +39,13 @@ struct Hello {
 // Asks the kernel to end this process when its parent dies. Called first in every child's main.
 void end_with_parent();
 
-Result<LineChannel> say_hello(const Hello& hello);
+// Says hello and serves commands until "quit" or until the bench is gone.
+Status serve(const Hello& hello, Task& task);
 
-// Serves commands until "quit" or until the bench is gone; the process's exit code.
-int serve(LineChannel& channel, Task& task);
+// Tells the bench, if it can be reached, why this process cannot start; the same error.
+Status tell(const Hello& hello, Status error);
 
-// Tells the bench, if it can be reached, why this process cannot start; the exit code.
-int fail(const Hello& hello, const Status& status);
+// Of a process of its own: says the error, if there is one; the exit code.
+int exit_code_of(const Status& ended);
 
 }  // namespace phub::bench

@@ -271,19 +271,15 @@ void print(const std::vector<Row>& rows, bool json) {
 
 }  // namespace
 
-int run_tenants(const TenantsOptions& options) {
-  const auto places = Places::create();
-  Status status = places ? Status() : places.error();
-  if (status.ok()) {
-    Tenants tenants(options, **places);
-    for (const std::string& transport : options.transports) {
-      if (status.ok()) status = tenants.run(transport);
-    }
-    print(tenants.rows(), options.json);
+Status run_tenants(const TenantsOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  Tenants tenants(options, *places);
+  Status status;
+  for (const std::string& transport : options.transports) {
+    if (status.ok()) status = tenants.run(transport);
   }
-  if (status.ok()) return 0;
-  fmt::print(stderr, "phub-bench: {}\n", status.message());
-  return 1;
+  print(tenants.rows(), options.json);
+  return status;
 }
 
 }  // namespace phub::bench

@@ -88,25 +88,18 @@ Status exchange_for_ever(Client& client, KeyId keys, std::chrono::microseconds c
 
 }  // namespace
 
-int run_tenant_worker(const TenantWorkerOptions& options) {
+Status run_tenant_worker(const TenantWorkerOptions& options) {
   end_with_parent();
   spare_cpus(options.spare_cpus);
   take_priority(options.load.weight);
-  const auto client = connect(options);
-  if (!client) {
-    fmt::print(stderr, "{}\n", client.error().message());
-    return 1;
-  }
+  PHUB_ASSIGN_OR_RETURN(const auto client, connect(options));
   fmt::print("running\n");
   std::fflush(stdout);
   const auto keys = static_cast<KeyId>(make_keys(options.load.keys, options.load.elements)->size());
-  const Status status =
-      exchange_for_ever(**client, keys, std::chrono::microseconds(options.load.compute_us));
-  fmt::print(stderr, "{}\n", status.message());
-  return 1;
+  return exchange_for_ever(*client, keys, std::chrono::microseconds(options.load.compute_us));
 }
 
-int run_garbage_worker(std::uint16_t port, std::uint32_t spared) {
+Status run_garbage_worker(std::uint16_t port, std::uint32_t spared) {
   end_with_parent();
   spare_cpus(spared);
   setpriority(PRIO_PROCESS, 0, 19);  // strangers have CPUs of their own: not the workers' time
@@ -119,9 +112,9 @@ int run_garbage_worker(std::uint16_t port, std::uint32_t spared) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   while (true) {
     const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) return 1;
+    if (!socket) return errno_status("socket");
     if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-      return 1;
+      return errno_status("connecting to the data port");
     }
     while (::send(socket.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0) {
     }

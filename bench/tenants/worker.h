@@ -15,9 +15,9 @@ struct TenantWorkerOptions {
   std::int32_t index = 0;
   std::uint32_t spare_cpus = 0;  // the first CPUs are the server's
 };
-int run_tenant_worker(const TenantWorkerOptions& options);
+Status run_tenant_worker(const TenantWorkerOptions& options);
 
 // Connects to the data port, sends what is no handshake, and again.
-int run_garbage_worker(std::uint16_t port, std::uint32_t spare_cpus);
+Status run_garbage_worker(std::uint16_t port, std::uint32_t spare_cpus);
 
 }  // namespace phub::bench

@@ -193,6 +193,9 @@ class BenchTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(word, done.stderr)
             self.assertEqual(done.stdout, "")
+            error = json.loads(run(*arguments, "--json").stderr)["error"]
+            self.assertEqual(error["code"], "INVALID_ARGUMENT")
+            self.assertIn(word, error["message"])
 
     def start_endless(self, scratch):
         systems = "phub"
