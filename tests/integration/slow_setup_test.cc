@@ -1,10 +1,18 @@
 // A connection that takes long to set up, since a device pins its memory, keeps nobody else
-// waiting: neither other jobs' workers nor who asks for counters.
+// waiting: neither other jobs' workers nor who asks for counters. Nor does a job whose restored
+// parameters are long in coming.
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <future>
 #include <thread>
 
 #include "server/data_plane.h"
+#include "server/job_copy.h"
 #include "tests/support/fake_verbs.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/verbs_ports.h"
@@ -112,6 +120,82 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
     fake_verbs::behaviour().on_register = nullptr;
   }
   fake_verbs::reset();
+}
+
+namespace {
+
+// Memory that nobody can read before it is released: who tries waits.
+class HeldBack {
+ public:
+  explicit HeldBack(std::span<std::byte> memory) {
+    held_ = memory;
+    REQUIRE(::mprotect(held_.data(), held_.size(), PROT_NONE) == 0);
+    struct sigaction wait {};
+    wait.sa_sigaction = &on_touch;
+    wait.sa_flags = SA_SIGINFO;
+    REQUIRE(::sigaction(SIGSEGV, &wait, &before_) == 0);
+  }
+  ~HeldBack() {
+    release();
+    ::sigaction(SIGSEGV, &before_, nullptr);
+  }
+  HeldBack(const HeldBack&) = delete;
+  HeldBack& operator=(const HeldBack&) = delete;
+
+  static void wait_until_touched() {
+    while (!is_touched_) ::sched_yield();
+  }
+  static void release() { is_released_ = true; }
+
+ private:
+  static void on_touch(int, siginfo_t* fault, void*) {
+    const auto* const at = static_cast<const std::byte*>(fault->si_addr);
+    if (at < held_.data() || at >= held_.data() + held_.size()) ::_exit(1);
+    is_touched_ = true;
+    while (!is_released_) ::sched_yield();
+    ::mprotect(held_.data(), held_.size(), PROT_READ | PROT_WRITE);
+  }
+
+  static inline std::span<std::byte> held_;
+  static inline std::atomic<bool> is_touched_{false};
+  static inline std::atomic<bool> is_released_{false};
+  struct sigaction before_ {};
+};
+
+}  // namespace
+
+TEST_CASE("while a job's parameters are restored other jobs begin, connect and are looked at") {
+  AnyMember membership;
+  server::DataPlaneOptions options;
+  options.cores = 1;
+  options.verbs = server::OfferVerbs::kNo;
+  const auto plane = std::move(*server::DataPlane::create(options, membership));
+  server::JobShape shape;
+  shape.job_id = kOtherJob;
+  shape.weight_decay = {0};
+  shape.plan = std::make_shared<const Plan>(
+      std::move(*make_plan({.key_elements = {100'000}, .cores_per_server = {1}})));
+  server::JobShape restored = shape;
+  restored.job_id = kSlowJob;
+  const auto copy = std::move(*server::JobCopy::create(*shape.plan, 0, false));
+  copy->round = 1;
+  restored.initial = copy;
+
+  const HeldBack held({copy->parameters->data(), 100'000 * sizeof(float)});
+  Status made;
+  std::thread restoring([&] { made = plane->create_job(restored); });
+  HeldBack::wait_until_touched();
+  CHECK(plane->create_job(shape).ok());
+  const client::JoinInfo other = join(*plane, kOtherJob, 0);
+  CHECK(client::open_tcp(target_of(other)));
+  CHECK(plane->job_counters(kOtherJob));
+  CHECK_FALSE(plane->job_counters(kSlowJob));
+  plane->remove_job(kOtherJob);
+  HeldBack::release();
+  restoring.join();
+  CHECK(made.ok());
+  CHECK(plane->job_counters(kSlowJob));
+  plane->remove_job(kSlowJob);
 }
 
 }  // namespace phub
