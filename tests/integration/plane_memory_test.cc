@@ -1,0 +1,96 @@
+// What a running job holds beyond the memory it was admitted with is told, for its tenant's quota.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "server/data_plane.h"
+#include "tests/support/hang_guard.h"
+#include "worker/client/data_connection.h"
+#include "worker/client/exchange.h"
+
+namespace phub::testing {
+namespace {
+
+constexpr std::uint64_t kJob = 1;
+constexpr KeyId kKeys = 600;
+constexpr std::uint64_t kElements = 8192;
+constexpr std::uint64_t kKeyBytes = kElements * sizeof(float);
+
+class AnyMember final : public server::Membership {
+ public:
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{};
+  }
+  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
+  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
+};
+
+struct Worker {
+  std::vector<std::byte> hyper;
+  std::vector<std::byte> gradients;
+  std::vector<std::byte> parameters;
+  std::unique_ptr<client::Exchange> exchange;
+
+  Worker(const server::DataPlane& plane, const std::shared_ptr<const Plan>& plan,
+         std::uint32_t index)
+      : hyper(wire::hyper_bytes(1)),
+        gradients(plan->arena_elements * sizeof(float)),
+        parameters(gradients.size()),
+        exchange(std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0))) {
+    exchange->use_memory({hyper.data(), gradients.data(), parameters.data()});
+    client::JoinInfo joined;
+    joined.job_id = kJob;
+    joined.epoch = 1;
+    joined.worker_index = index;
+    joined.cores = 1;
+    joined.host = "127.0.0.1";
+    joined.tcp_port = plane.tcp_port();
+    auto stream = client::open_tcp({.joined = &joined, .timeout = kHangGuard});
+    REQUIRE(stream);
+    REQUIRE(exchange->connect_tcp(0, 0, 1, std::move(*stream)).ok());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what is read of a worker that is ahead, since another waits for it, is told") {
+  AnyMember membership;
+  server::DataPlaneOptions options;
+  options.cores = 1;
+  options.verbs = server::OfferVerbs::kNo;
+  const auto plane = std::move(*server::DataPlane::create(options, membership));
+  server::JobShape shape;
+  shape.job_id = kJob;
+  shape.workers = 2;
+  shape.weight_decay.assign(kKeys, 0.0F);
+  PlanInput input;
+  input.key_elements.assign(kKeys, kElements);
+  input.cores_per_server = {1};
+  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  REQUIRE(plane->create_job(shape).ok());
+  Worker first(*plane, shape.plan, 0);
+  Worker second(*plane, shape.plan, 1);
+  CHECK(plane->staged_beyond().empty());
+
+  // The first pushes everything; what the second waits for is behind all of that.
+  for (KeyId key = 0; key < kKeys; ++key) first.exchange->start(key);
+  second.exchange->start(kKeys - 1);
+  const auto run_until = [&](const auto& is_done) {
+    const auto end = std::chrono::steady_clock::now() + kHangGuard;
+    while (!is_done() && std::chrono::steady_clock::now() < end) {
+      first.exchange->run_once();
+      second.exchange->run_once();
+    }
+    REQUIRE(is_done());
+  };
+  run_until([&] { return second.exchange->ready(kKeys - 1); });
+  const server::StagedBeyond beyond = plane->staged_beyond();
+  REQUIRE(beyond.contains(kJob));
+  CHECK(beyond.at(kJob) > kKeys / 3 * kKeyBytes);
+  CHECK(beyond.at(kJob) < kKeys * (kKeyBytes + 4096));
+  for (KeyId key = 0; key + 1 < kKeys; ++key) second.exchange->start(key);
+  run_until([&] { return first.exchange->idle() && second.exchange->idle(); });
+}
+
+}  // namespace phub::testing
