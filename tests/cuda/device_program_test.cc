@@ -11,6 +11,7 @@
 
 #include "common/base/memory.h"
 #include "tests/cuda/device_environment.h"
+#include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
 #include "worker/nn/cuda/cuda_runtime.h"
@@ -20,7 +21,6 @@ namespace phub::nn::cuda {
 namespace {
 
 using testing::Descent;
-using testing::distance;
 using testing::require;
 
 constexpr std::uint32_t kBatch = 16;
@@ -84,16 +84,21 @@ TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not")
   require(program->bind(own.bindings()));
   require(network->bind(oracle.bindings()));
   for (unsigned number = 1; number <= 5; ++number) {
+    // Both begin where the oracle is: one step's gradients are compared, not five steps' paths.
+    for (std::size_t key = 0; key < own.parameters.size(); ++key) {
+      std::copy(oracle.parameters[key].begin(), oracle.parameters[key].end(),
+                own.parameters[key].begin());
+    }
     step(*program, own, number);
     step(*network, oracle, number);
     INFO("step " << number);
     CHECK(own.loss.sum == Approx(oracle.loss.sum).epsilon(0.05));
-    double differences = 0.0;
     for (std::size_t key = 0; key < own.gradients.size(); ++key) {
-      differences += distance(own.gradients[key], oracle.gradients[key]);
+      const testing::Likeness found = testing::likeness(own.gradients[key], oracle.gradients[key]);
+      INFO(program->parameters()[key].name << ": cosine " << found.cosine << ", length "
+                                           << found.ratio);
+      CHECK(testing::is_alike(found, options.type));
     }
-    const double mean = differences / static_cast<double>(own.gradients.size());
-    CHECK(mean < (options.type == DataType::kFloat16 ? 0.05 : 0.25));
     CHECK(own.not_finite == 0);
   }
   for (const std::string& note : notes) FAIL_CHECK(note);  // recorded and registered, or it is told
@@ -176,7 +181,9 @@ TEST_CASE("Gradients that stay on the GPU for an adapter are those that are copi
   require(runtime->synchronise(Lane::kDownload));
   std::size_t offset = 0;
   for (const auto& gradient : on_host.gradients) {
-    CHECK(distance(std::span(host->as<float>(offset), gradient.size()), gradient) < 1e-3);
+    // Two runs may add in another order, which turns a mask here and there.
+    const std::span<const float> exported_values(host->as<float>(offset), gradient.size());
+    CHECK(testing::is_alike(testing::likeness(exported_values, gradient), DataType::kFloat16));
     offset += 4 * gradient.size();
   }
 }
