@@ -36,7 +36,7 @@ struct InferenceFactors {
   float epsilon;
 };
 
-// dx = dy_factor * dy + x_factor * x + constant.
+// dx = dy_factor * dy + x_factor * x + constant. All arrays are aligned to 16 bytes.
 struct ApplyBatchNormBackward {
   const void *dy, *x;
   const float *dy_factor, *x_factor, *constant;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -96,6 +97,7 @@ struct RigOptions {
   bool record = true;
   bool fuse = true;
   std::size_t segments = 4;
+  std::chrono::milliseconds timeout{30'000};
 };
 
 class Rig {
@@ -109,6 +111,7 @@ class Rig {
         CudaProgram::create(graph, std::move(made), std::move(runner),
                             {.batch = options.batch,
                              .record = options.record,
+                             .timeout = options.timeout,
                              .segments = options.segments,
                              .note = [this](std::string_view note) { notes.emplace_back(note); }}));
     network =

@@ -2,6 +2,7 @@
 // events leave open, recorded and not, with and without registered memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -54,6 +55,27 @@ TEST_CASE("Steps of a program on a device are those of oneDNN, in whatever order
   check_buffers(rig);
   CHECK((rig.runtime->launches() > 0) == record);
   CHECK(rig.notes.empty());
+}
+
+TEST_CASE("A device that hangs is given up at the deadline, and what it may write to stays") {
+  for (const bool record : {false, true}) {
+    Rig rig(phub::nn::testing::blocks(),
+            {.record = record, .timeout = std::chrono::milliseconds(50)});
+    testing::require(rig.program->bind(rig.own->bindings()));
+    for (unsigned step = 1; step <= 2; ++step) {
+      rig.new_batch(step);
+      rig.step();
+    }
+    rig.runtime->hang();
+    testing::require(rig.program->forward(Mode::kTraining, *rig.own));
+    testing::require(rig.program->start_loss({}));
+    const Status status = rig.program->backward(*rig.own);
+    CHECK(status.code() == Code::kDeadlineExceeded);
+    CHECK_THAT(status.message(), Catch::Contains("50 ms") && Catch::Contains("timeout_ms"));
+    rig.program.reset();
+    REQUIRE(rig.notes.size() == 1);
+    CHECK_THAT(rig.notes.front(), Catch::Contains("left to the end of the process"));
+  }
 }
 
 TEST_CASE("Every layer is awaited once before forward and told once in backward") {

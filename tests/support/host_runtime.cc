@@ -157,7 +157,7 @@ Status HostRuntime::queue(Lane lane, std::function<void()> work) {
     return {};
   }
   if (recording_) return misuse("work on a lane that has not joined the recording");
-  fronts_[index(lane)] = {machine_->add({std::move(work), fronts_[index(lane)]})};
+  fronts_[index(lane)] = {machine_->add({std::move(work), fronts_[index(lane)], hangs_})};
   return {};
 }
 
@@ -262,6 +262,7 @@ Status HostRuntime::launch(const Recording& recording) {
   for (const Node& node : own.nodes) {
     Node copy{node.work, node.needs.empty() ? before : Front()};
     for (const NodeId need : node.needs) copy.needs.push_back(ids[need]);
+    copy.stuck = hangs_;
     ids.push_back(machine_->add(std::move(copy)));
   }
   if (own.front.empty()) return {};

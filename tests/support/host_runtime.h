@@ -139,6 +139,9 @@ class HostRuntime : public nn::cuda::Runtime {
   // From now on it does so many calls, then fails for good.
   void fail_after(std::size_t calls) { calls_left_ = calls; }
 
+  // Nothing that is queued from now on is ever done.
+  void hang() { hangs_ = true; }
+
   std::size_t recordings() const { return recordings_; }  // made
   std::size_t launches() const { return launches_; }      // of recordings
   std::size_t registered() const { return registered_; }
@@ -161,6 +164,7 @@ class HostRuntime : public nn::cuda::Runtime {
   std::shared_ptr<HostMachine> machine_;
   MemoryRanges reachable_;
   std::optional<std::size_t> calls_left_;
+  bool hangs_ = false;
 
   std::array<Front, nn::cuda::kLanes> fronts_;
 

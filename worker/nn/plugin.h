@@ -35,7 +35,7 @@ struct DeviceProgramOptions {
   std::uint32_t batch = 1;  // of all devices together
   std::uint32_t device = 0;
   std::vector<std::uint32_t> devices{};  // instead: several, which compute a part of the batch each
-  std::chrono::milliseconds timeout{30'000};  // of a wait for several devices
+  std::chrono::milliseconds timeout{30'000};  // of a wait for the devices
   DataType compute_type = DataType::kFloat16;
   bool record = true;  // passes as CUDA graphs
   Fusion fusion = Fusion::kTuned;

@@ -1,6 +1,8 @@
 #include "worker/nn/cuda/cuda_program.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
@@ -34,9 +36,47 @@ CudaProgram::CudaProgram(const Graph& graph, const CudaProgramOptions& options)
 
 CudaProgram::~CudaProgram() {
   // Nothing may still write to memory that goes now. What went wrong was told before.
+  if (!comes_to_rest()) {
+    abandon();
+    return;
+  }
   for (const Lane lane : {Lane::kCompute, Lane::kUpload, Lane::kDownload}) {
     static_cast<void>(runtime_->synchronise(lane));
   }
+}
+
+bool CudaProgram::comes_to_rest() {
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
+  for (auto idle = runtime_->idle(); idle && !*idle; idle = runtime_->idle()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::yield();
+  }
+  return true;  // one that failed does nothing more
+}
+
+// A wait would have no end. The process keeps what the device may still write to.
+void CudaProgram::abandon() {
+  options_.note("the GPU still works on what failed: its memory is left to the end of the process");
+  static_cast<void>(exchange_.release());
+  static_cast<void>(own_.release());
+  static_cast<void>(states_.release());
+  static_cast<void>(feed_.release());
+  static_cast<void>(status_.release());
+  for (BlockPointer* block : {&host_output_, &losses_, &host_losses_}) {
+    static_cast<void>(block->release());
+  }
+  for (auto* events : {&segment_events_, &mark_events_}) {
+    for (EventPointer& event : *events) static_cast<void>(event.release());
+  }
+  for (EventPointer* event : {&loss_event_, &downloads_event_, &backward_event_}) {
+    static_cast<void>(event->release());
+  }
+  for (auto& recordings : recordings_) {
+    for (RecordingPointer& recording : recordings) static_cast<void>(recording.release());
+  }
+  static_cast<void>(new ExportedMemoryPointer(std::move(exported_)));
+  static_cast<void>(runner_.release());
+  static_cast<void>(runtime_.release());
 }
 
 Result<std::unique_ptr<CudaProgram>> CudaProgram::create(const Graph& graph,
@@ -67,7 +107,8 @@ Status CudaProgram::prepare(const Graph& graph) {
   }
   recordings_[index(Pass::kBackward)].resize(1);
   marks_ = gradient_marks(lowered, layers_);
-  PHUB_ASSIGN_OR_RETURN(status_, StepStatus::create(*runtime_, 1 + marks_.size()));
+  PHUB_ASSIGN_OR_RETURN(status_,
+                        StepStatus::create(*runtime_, 1 + marks_.size(), options_.timeout));
   PHUB_ASSIGN_OR_RETURN(feed_, BatchFeed::create(*runtime_, *runner_, graph, options_.batch));
   PHUB_ASSIGN_OR_RETURN(states_, StateMirror::create(*runtime_, *runner_));
   const std::size_t bytes = options_.batch * (sizeof(float) + sizeof(std::int32_t));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,8 +29,9 @@
 namespace phub::nn::cuda {
 
 struct CudaProgramOptions {
-  std::uint32_t batch = 1;    // as lowered
-  bool record = true;         // passes as recordings
+  std::uint32_t batch = 1;                    // as lowered
+  bool record = true;                         // passes as recordings
+  std::chrono::milliseconds timeout{30'000};  // of a wait for the device
   std::size_t segments = 16;  // of a forward pass, at most: what can begin before all has come
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
@@ -42,7 +44,7 @@ class CudaProgram : public Program {
                                                      std::unique_ptr<Runtime> runtime,
                                                      std::unique_ptr<LoweredRunner> runner,
                                                      const CudaProgramOptions& options);
-  ~CudaProgram() override;  // waits for the device
+  ~CudaProgram() override;  // waits for the device, until the timeout
 
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   Result<std::vector<nn::Buffer>> read_buffers() override { return states_->read(); }
@@ -92,6 +94,8 @@ class CudaProgram : public Program {
   CudaProgram(const Graph& graph, const CudaProgramOptions& options);
 
   Status prepare(const Graph& graph);
+  bool comes_to_rest();
+  void abandon();
   Status bring(const Segment& segment, Event& event, Hooks& hooks);
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);

@@ -202,7 +202,9 @@ Result<RecordingPointer> CudaRuntime::end_recording() {
   cudaGraph_t graph = nullptr;
   PHUB_RETURN_IF_ERROR(taken(cudaStreamEndCapture(stream(Lane::kCompute), &graph), "a recording"));
   auto recording = std::make_unique<CudaRecording>();
-  const cudaError_t made = cudaGraphInstantiate(&recording->graph, graph, 0);
+  // With each lane's priority: else what is published would wait behind kernels.
+  const cudaError_t made =
+      cudaGraphInstantiate(&recording->graph, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
   PHUB_RETURN_IF_ERROR(taken(made, "a recording"));
   return RecordingPointer(std::move(recording));

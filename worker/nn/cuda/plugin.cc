@@ -50,10 +50,12 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
   options.note(like != nullptr ? runtime->device_name() + ", the same"
                                : description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
-  PHUB_ASSIGN_OR_RETURN(
-      gpu.program,
-      CudaProgram::create(graph, std::move(runtime), std::move(runner),
-                          {.batch = batch, .record = options.record, .note = options.note}));
+  PHUB_ASSIGN_OR_RETURN(gpu.program,
+                        CudaProgram::create(graph, std::move(runtime), std::move(runner),
+                                            {.batch = batch,
+                                             .record = options.record,
+                                             .timeout = options.timeout,
+                                             .note = options.note}));
   return gpu;
 }
 

@@ -5,6 +5,7 @@
 // copies are parts of a recording; events cannot say that. Used by the program's thread.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,7 +23,9 @@ struct alignas(8) StatusWord {
 
 class StepStatus {
  public:
-  static Result<std::unique_ptr<StepStatus>> create(Runtime& runtime, std::size_t slots);
+  // `timeout`: of a wait for the device.
+  static Result<std::unique_ptr<StepStatus>> create(Runtime& runtime, std::size_t slots,
+                                                    std::chrono::milliseconds timeout);
 
   StepStatus(const StepStatus&) = delete;
   StepStatus& operator=(const StepStatus&) = delete;
@@ -33,7 +36,8 @@ class StepStatus {
   int* not_finite(std::size_t slot) const;
   // Behind what is on the lane: tells the host. May be recorded.
   Status tell(std::size_t slot, Lane lane);
-  // Waits until it has been told: whether all of the slot's numbers were finite.
+  // Waits until it has been told: whether all of the slot's numbers were finite. Error:
+  // kDeadlineExceeded.
   Result<bool> wait(std::size_t slot);
   // The same at once; nothing: it has not been told yet.
   std::optional<bool> look(std::size_t slot) const;
@@ -41,9 +45,11 @@ class StepStatus {
   Status never_told(std::size_t slot) const;
 
  private:
-  explicit StepStatus(Runtime& runtime) : runtime_(runtime) {}
+  StepStatus(Runtime& runtime, std::chrono::milliseconds timeout)
+      : runtime_(runtime), timeout_(timeout) {}
 
   Runtime& runtime_;
+  const std::chrono::milliseconds timeout_;
   std::size_t slots_ = 0;
   std::uint32_t step_ = 0;
   BlockPointer device_, told_, fresh_;  // fresh: what steps begin with, of two steps in turn
