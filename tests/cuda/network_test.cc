@@ -1,6 +1,7 @@
 // Networks on a GPU, fused and not, step by step against the interpreter of the same steps.
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <iostream>
 #include <memory>
 #include <span>
 #include <vector>
@@ -96,6 +97,13 @@ TEST_CASE("Every step of a network on a GPU does what its graph says") {
   SECTION("blocks of every kind") { check_steps(*target, phub::nn::testing::blocks(), options, 5); }
   SECTION("LeNet") { check_steps(*target, lenet(10), options, 10); }
   SECTION("ResNet-20") { check_steps(*target, resnet20(10), options, 10); }
+}
+
+// Not one of the tests: prints what worker/nn/cuda/data has of a device that is only described.
+TEST_CASE("The device's own description", "[.]") {
+  const auto library = require(CudnnLibrary::open(testing::libraries()));
+  const auto target = require(CudnnTarget::current_device(*library));
+  std::cout << require(target->describe()) << std::endl;
 }
 
 }  // namespace
