@@ -61,28 +61,25 @@ void Door::open() {
                        });
 }
 
-void Door::open_after(DoorBudgets::Clock::duration pause) {
-  pause_.expires_after(pause);
+void Door::open_later() {
+  pause_.expires_after(kShortagePause);
   pause_.async_wait([this](const boost::system::error_code& error) {
     if (!error) accept_one();
   });
 }
 
 void Door::accept_one() {
-  const auto now = DoorBudgets::Clock::now();
-  const auto pause = budgets_.wait(now);
-  if (pause > DoorBudgets::Clock::duration::zero()) return open_after(pause);
   sockaddr_storage peer{};
   socklen_t length = sizeof(peer);
   UniqueFd socket(::accept4(listener_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &length,
                             SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket && is_shortage(errno)) {
     shortages_.add(1);
-    return open_after(kShortagePause);
+    return open_later();
   }
   if (socket) {
     std::string address = address_of(peer, socket.get());
-    const bool is_in_doubt = !budgets_.admits(address, now);
+    const bool is_in_doubt = !budgets_.admits(address, DoorBudgets::Clock::now());
     on_guest_({std::move(socket), std::move(address), is_in_doubt});
   }
   open();

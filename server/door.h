@@ -1,9 +1,10 @@
 // A listening socket that takes in whoever connects, as the budgets of addresses allow, and goes on
 // listening whatever accept says.
 //
-// Who comes from an address that has spent its budget is let in as one who has to show at once that
-// it is a member: garbage takes a small part of a CPU, and holds up nobody behind it in the
-// system's queue. Without a descriptor for another connection the door tries again after a pause.
+// Whom the budgets do not let in is in doubt: it is for the door's owner to close the connection,
+// or to have it show at once that it is a member's. So garbage takes a part of a CPU, and holds up
+// nobody behind it in the system's queue. Without a descriptor for another connection the door
+// tries again after a pause.
 // Runs on the io_context's one thread.
 #pragma once
 
@@ -24,7 +25,7 @@ class Door {
   struct Guest {
     UniqueFd socket;
     std::string address;  // "192.0.2.7", an IPv6 network of 64 bits, of a unix socket "user 1000"
-    bool is_in_doubt;     // its address has spent its budget
+    bool is_in_doubt;     // its address has spent its budget, or all together have
   };
   using OnGuest = std::function<void(Guest guest)>;
 
@@ -39,13 +40,13 @@ class Door {
     budgets_.charge(address, cost, DoorBudgets::Clock::now());
   }
   // Somebody who was let in has proven who it is.
-  void prove(const std::string& address) { budgets_.prove(address); }
+  void prove(const std::string& address) { budgets_.prove(address, DoorBudgets::Clock::now()); }
   // Times that there was no descriptor, or no memory, for another connection. Any thread.
   std::uint64_t shortages() const { return shortages_.value(); }
 
  private:
   void accept_one();
-  void open_after(DoorBudgets::Clock::duration pause);
+  void open_later();
 
   boost::asio::posix::stream_descriptor listener_;
   boost::asio::steady_timer pause_;

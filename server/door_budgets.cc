@@ -25,16 +25,19 @@ constexpr std::size_t kAddressesMax = 4096;
 DoorBudgets::DoorBudgets(Clock::time_point now)
     : all_(kPerSecond, kAtOnce + kReserve, now, kDebtMax) {}
 
+TokenBucket DoorBudgets::fresh(Clock::time_point now) {
+  return {kOwnPerSecond, kOwnAtOnce, now, kOwnDebtMax};
+}
+
 bool DoorBudgets::admits(std::string_view address, Clock::time_point now) {
+  const double left = all_.left(now);
+  if (left < 1) return false;
   const auto found = found_.find(address);
   if (found == found_.end()) return true;
-  TokenBucket& own = found->second->budget;
-  const bool is_spent = all_.left(now) < kReserve;
-  return own.left(now) >= (is_spent ? kHardlyFailed : 1);
+  return found->second->budget.left(now) >= (left < kReserve ? kHardlyFailed : 1);
 }
 
 void DoorBudgets::charge(std::string_view address, double cost, Clock::time_point now) {
-  all_.take(now, cost);
   if (const auto found = found_.find(address); found != found_.end()) {
     recent_.splice(recent_.begin(), recent_, found->second);
   } else {
@@ -42,19 +45,20 @@ void DoorBudgets::charge(std::string_view address, double cost, Clock::time_poin
       found_.erase(recent_.back().address);
       recent_.pop_back();
     }
-    recent_.push_front({.address = std::string(address),
-                        .budget = TokenBucket(kOwnPerSecond, kOwnAtOnce, now, kOwnDebtMax)});
+    recent_.push_front(
+        {.address = std::string(address), .budget = fresh(now), .share = fresh(now)});
     found_.emplace(recent_.front().address, recent_.begin());
   }
-  recent_.front().budget.take(now, cost);
+  Own& own = recent_.front();
+  own.budget.take(now, cost);
+  if (own.share.left(now) < 1) return;
+  own.share.take(now, cost);
+  all_.take(now, cost);
 }
 
-void DoorBudgets::prove(std::string_view address) {
+void DoorBudgets::prove(std::string_view address, Clock::time_point now) {
   const auto found = found_.find(address);
-  if (found == found_.end()) return;
-  const auto own = found->second;
-  found_.erase(found);  // its key is the entry's
-  recent_.erase(own);
+  if (found != found_.end()) found->second->budget = fresh(now);
 }
 
 }  // namespace phub::server

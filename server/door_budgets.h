@@ -1,9 +1,10 @@
 // What those who fail at a door may cost: each address by itself, and all together.
 //
-// An address that fails spends its own budget; who comes from it then must show a member's mark at
-// once, until time, or a proof from there, has given some back. All failures spend the budget
-// of all. When half of that is gone, addresses that have hardly failed still come in; only a flood
-// from more addresses than are known apart spends the rest, and makes everybody wait.
+// An address that fails spends its own budget; who comes from it is in doubt then until time, or a
+// proof from there, has given some back. It also spends what all addresses have together, but of
+// that only its share, which no proof gives back: a member may prove and fail by turns. When half
+// of what all have is gone, addresses that have hardly failed still come in; only a flood from many
+// addresses spends the rest, and puts everybody in doubt.
 //
 // The door's one thread.
 #pragma once
@@ -29,13 +30,11 @@ class DoorBudgets {
 
   explicit DoorBudgets(Clock::time_point now);
 
-  // Whether who comes from `address` is to be heard, whoever it is.
+  // Whether who comes from `address` is to be heard, whoever it is; else it is in doubt.
   bool admits(std::string_view address, Clock::time_point now);
   void charge(std::string_view address, double cost, Clock::time_point now);
   // Somebody there has proven who it is: the address has its whole budget again.
-  void prove(std::string_view address);
-  // How long nobody at all is to be accepted.
-  Clock::duration wait(Clock::time_point now) { return all_.wait(now); }
+  void prove(std::string_view address, Clock::time_point now);
 
   std::size_t addresses() const { return found_.size(); }
 
@@ -43,8 +42,11 @@ class DoorBudgets {
   struct Own {
     std::string address;
     TokenBucket budget;
+    TokenBucket share;  // of what all have
   };
   using Recent = std::list<Own>;
+
+  static TokenBucket fresh(Clock::time_point now);
 
   Recent recent_;  // those that have failed; who failed last comes first
   std::unordered_map<std::string_view, Recent::iterator> found_;

@@ -2,7 +2,8 @@
 // them for one address.
 //
 // Nobody is turned away at the door. Who comes when all places are taken, or the share of its
-// address, takes the place of the oldest of the address that has most. So silence holds a place
+// address, takes the place of the oldest of the address that has most; where several have as many,
+// of who came first among them. So silence holds a place
 // only while nobody wants it, a flood from one address turns out its own, and an honest handshake,
 // which takes milliseconds, is over before its turn comes. Refusing newcomers instead lets the
 // first who fill the places keep everybody out.
@@ -11,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <string>
@@ -40,12 +42,18 @@ class Lobby {
   std::size_t size() const { return found_.size(); }
 
  private:
-  using Queue = std::list<Guest*>;  // oldest first
+  struct Waiting {
+    Guest* guest;
+    std::uint64_t number;  // counts up with who enters
+  };
+  using Queue = std::list<Waiting>;  // oldest first
   using Queues = std::map<std::string, Queue, std::less<>>;
   struct Place {
     Queues::iterator queue;
     Queue::iterator guest;
   };
+
+  static bool gives_way_later(const Queues::value_type& a, const Queues::value_type& b);
 
   void turn_out_oldest(Queues::iterator queue);
 
@@ -53,6 +61,7 @@ class Lobby {
   const std::size_t share_;
   Queues queues_;  // by address; none is empty
   std::unordered_map<Guest*, Place> found_;
+  std::uint64_t entered_ = 0;
 };
 
 }  // namespace phub::server

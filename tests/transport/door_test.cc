@@ -396,6 +396,18 @@ TEST_CASE("a lobby's newcomer takes the oldest place of the address that has mos
   CHECK(lobby.size() == 8);
 }
 
+TEST_CASE("a lobby whose addresses have as many turns out who came first, whatever it is called") {
+  Lobby lobby(8);
+  std::array<Guest, 10> guests;
+  for (std::size_t i = 0; i < 7; ++i) lobby.enter("m" + std::to_string(i), guests[i]);
+  lobby.enter("a", guests[7]);
+  lobby.enter("z", guests[8]);
+  CHECK(guests[0].is_out);
+  lobby.enter("b", guests[9]);
+  CHECK(guests[1].is_out);
+  CHECK(std::none_of(guests.begin() + 2, guests.end(), [](const Guest& g) { return g.is_out; }));
+}
+
 TEST_CASE("a lobby's address has three quarters at most, and turns out its own beyond them") {
   Lobby lobby(8);
   std::array<Guest, 7> crowd;
