@@ -29,6 +29,7 @@
 #include "server/descriptor_limit.h"
 #include "server/log.h"
 #include "server/tenants/tenancy.h"
+#include "server/thread_limit.h"
 #include "server/tls_keeper.h"
 
 namespace phub::server {
@@ -202,11 +203,15 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   }
 }
 
+std::uint64_t cores_of(const DataPlaneOptions& data_plane) {
+  return data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency())
+                               : data_plane.cores;
+}
+
 // As many files as may be. Says with figures when a full house would need more.
 Status raise_limits(const DataPlaneOptions& data_plane) {
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t limit, raise_descriptor_limit());
-  const std::uint64_t cores =
-      data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency()) : data_plane.cores;
+  const std::uint64_t cores = cores_of(data_plane);
   const std::uint64_t wanted =
       descriptors_wanted(shares_of(limit), cores * data_plane.connections_per_core);
   if (limit < wanted) {
@@ -227,7 +232,13 @@ Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
 }
 
 int serve(const ServerConfig& config) {
-  const sigset_t signals = block_signals();  // before the first thread, which is the log's
+  const sigset_t signals = block_signals();  // before the first thread
+  const Status threads = check_threads(threads_wanted(cores_of(options_from(config).data_plane),
+                                                      std::thread::hardware_concurrency()));
+  if (!threads.ok()) {
+    fmt::print(stderr, "phub-server: {}\n", threads.message());
+    return kExitFailure;
+  }
   const Log log(config.log_level(), STDERR_FILENO);
   gpr_set_log_function(log_of_grpc);
   if (const Status guarded = install_fault_guard(); !guarded.ok()) {

@@ -88,6 +88,18 @@ class ControlPort(unittest.TestCase):
         self.assertIn("256", server.stderr)
 
 
+class Threads(unittest.TestCase):
+    def test_too_few_are_said_with_figures_before_a_library_waits_for_one(self):
+        for data in (40, 90, 120):  # MiB: of 8 MiB for a thread's stack
+            server = subprocess.run(
+                ["prlimit", f"--data={data << 20}", "--stack=8388608", processes.BIN / "phub-server",
+                 "--control", "127.0.0.1:0", "--data", "127.0.0.1:0", "--cores", "2"],
+                capture_output=True, text=True, timeout=DEADLINE)
+            self.assertEqual(server.returncode, 1, server.stderr)
+            self.assertRegex(server.stderr, r"can make \d+ threads, and needs \d+")
+            self.assertIn("ulimit -u", server.stderr)
+
+
 class FileSizes(unittest.TestCase):
     LIMIT = ("prlimit", "--fsize=1000000")
 
