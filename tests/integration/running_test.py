@@ -194,6 +194,13 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.checkpoint: cannot write in", done.stderr)
 
+    def test_a_checkpoint_that_is_a_folder_is_found_before_training(self):
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                   "--checkpoint", self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("is a folder: give the name of a file", done.stderr)
+        self.assertEqual(done.stdout, "")
+
     def test_without_a_state_folder_a_snapshot_is_refused_with_the_cure(self):
         server = Server()
         self.addCleanup(server.close)

@@ -143,7 +143,11 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
   return start;
 }
 
-Status check_checkpoint_folder(const SessionOptions& options) {
+Status check_checkpoint(const SessionOptions& options) {
+  if (std::error_code error; std::filesystem::is_directory(options.checkpoint, error)) {
+    return {Code::kInvalidArgument, "train.checkpoint: " + options.checkpoint.string() +
+                                        " is a folder: give the name of a file"};
+  }
   const std::filesystem::path folder =
       options.checkpoint.has_parent_path() ? options.checkpoint.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
@@ -315,7 +319,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
   loader_options.worker_index = exchanger->worker_index();
   if (exchanger->worker_index() == 0 && !options.checkpoint.empty()) {
-    PHUB_RETURN_IF_ERROR(check_checkpoint_folder(options));
+    PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
