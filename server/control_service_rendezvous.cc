@@ -1,10 +1,11 @@
 #include "server/control_service_rendezvous.h"
 
 #include <chrono>
+#include <memory>
 
 #include "common/rpc_status.h"
 #include "server/control_service_messages.h"
-#include "server/control_service_snapshots.h"
+#include "server/control_service_take.h"
 
 namespace phub::server {
 namespace {
@@ -134,29 +135,28 @@ Result<JobView> RendezvousService::job_of(const control::SnapshotRequest& reques
   return table_.inspect("", identity.job_id);
 }
 
-Status RendezvousService::take(const grpc::ServerContextBase& context, const JobView& job,
-                               const control::SnapshotRequest& request, control::TakeReply& reply) {
-  if (job.state != JobState::kWaiting && job.state != JobState::kRunning) {
-    return {Code::kFailedPrecondition,
-            "the job has ended" + (job.reason.empty() ? "" : ": " + job.reason)};
-  }
-  return take_snapshot(table_, snapshotter_, job,
-                       {.round = request.round(),
-                        .timeout_ms = request.timeout_ms(),
-                        .asked_by = Asker::kWorker,
-                        .call = &context},
-                       reply);
-}
-
-grpc::Status RendezvousService::snapshot(const grpc::ServerContextBase& context, const JobView& job,
-                                         const control::SnapshotRequest& request,
-                                         control::TakeReply& reply) {
-  const Principal member{.role = Role::kWorker,
-                         .tenant = {},
-                         .name = "worker " + std::to_string(request.worker_index())};
-  const Status outcome = take(context, job, request, reply);
-  if (!outcome.ok() && !audits_refusal()) return to_grpc(outcome);
-  return gate_.audited(member, "snapshot take", to_string(name_of(job)), outcome);
+// Errors: there are too many.
+Status RendezvousService::snapshot(const grpc::CallbackServerContext& context, const JobView& job,
+                                   const control::SnapshotRequest& request,
+                                   control::TakeReply& reply, grpc::ServerUnaryReactor& reactor) {
+  const auto find = [job]() -> Result<JobView> {
+    if (job.state == JobState::kWaiting || job.state == JobState::kRunning) return job;
+    return Status(Code::kFailedPrecondition,
+                  "the job has ended" + (job.reason.empty() ? "" : ": " + job.reason));
+  };
+  const auto end = [this, &reactor, worker = request.worker_index(),
+                    object = to_string(name_of(job))](const Status& outcome) {
+    if (!outcome.ok() && !audits_refusal()) return reactor.Finish(to_grpc(outcome));
+    const Principal member{
+        .role = Role::kWorker, .tenant = {}, .name = "worker " + std::to_string(worker)};
+    reactor.Finish(gate_.audited(member, "snapshot take", object, outcome));
+  };
+  const WantedSnapshot wanted{.round = request.round(),
+                              .timeout_ms = request.timeout_ms(),
+                              .asked_by = Asker::kWorker,
+                              .call = &context};
+  return post(threads_, job.tenant,
+              std::make_shared<SnapshotCall>(table_, snapshotter_, wanted, reply, find, end));
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContext* context,
@@ -166,9 +166,7 @@ grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContex
   auto* const reactor = context->DefaultReactor();
   Status posted;
   if (job) {
-    posted = threads_.takes.post(job->tenant, [this, context, request, reply, reactor, job = *job] {
-      reactor->Finish(snapshot(*context, job, *request, *reply));
-    });
+    posted = snapshot(*context, *job, *request, *reply, *reactor);
   } else {
     posted = threads_.door.post(kNobodyYet, [this, context, reactor, error = job.error()] {
       gate_.count_refusal(context, "worker's secret, for a snapshot");

@@ -82,10 +82,9 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   Status leave(const control::LeaveRequest& request);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
   Result<JobView> job_of(const control::SnapshotRequest& request);
-  grpc::Status snapshot(const grpc::ServerContextBase& context, const JobView& job,
-                        const control::SnapshotRequest& request, control::TakeReply& reply);
-  Status take(const grpc::ServerContextBase& context, const JobView& job,
-              const control::SnapshotRequest& request, control::TakeReply& reply);
+  Status snapshot(const grpc::CallbackServerContext& context, const JobView& job,
+                  const control::SnapshotRequest& request, control::TakeReply& reply,
+                  grpc::ServerUnaryReactor& reactor);
   // Whether a refusal of a member is audited: one a second, after a few at once, so that a worker
   // which asks for ever pushes nobody else's acts out of the log.
   bool audits_refusal();

@@ -1,6 +1,6 @@
 #include "server/control_service_snapshots.h"
 
-#include <chrono>
+#include <memory>
 #include <string_view>
 
 #include "common/rpc_status.h"
@@ -9,61 +9,9 @@
 namespace phub::server {
 namespace {
 
-constexpr std::uint32_t kTimeoutMsDefault = 30'000;
-constexpr std::uint32_t kTimeoutMsMax = 3'600'000;
 constexpr std::string_view kTakeAction = "snapshot take";
 
-Status no_folder() {
-  return {Code::kFailedPrecondition,
-          "this server keeps no state: start it with state_folder (--state FOLDER)"};
-}
-
-void fill(const SnapshotInfo& info, control::SnapshotInfo& message) {
-  message.set_file(info.file);
-  message.set_tenant(info.tenant);
-  message.set_job(info.job);
-  message.set_round(info.round);
-  message.set_bytes(info.bytes);
-  message.set_created(info.created);
-  message.set_sha256(info.sha256);
-}
-
 }  // namespace
-
-Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
-                     const WantedSnapshot& wanted, control::TakeReply& reply) {
-  if (snapshotter == nullptr) return no_folder();
-  if (wanted.timeout_ms > kTimeoutMsMax) {
-    return {Code::kInvalidArgument,
-            "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
-  }
-  PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table.admit_copy_of(job.id));
-  const std::uint32_t timeout_ms = wanted.timeout_ms == 0 ? kTimeoutMsDefault : wanted.timeout_ms;
-  const CopyMoment moment{
-      .round = wanted.round,
-      .timeout = std::chrono::milliseconds(timeout_ms),
-      .is_cancelled = [call = wanted.call] { return call != nullptr && call->IsCancelled(); }};
-  PHUB_ASSIGN_OR_RETURN(const TakenSnapshot taken,
-                        snapshotter->take({.job_id = job.id,
-                                           .label = to_string(name_of(job)),
-                                           .spec = job.spec,
-                                           .tenant = admitted.tenant,
-                                           .plan = admitted.plan,
-                                           .server_index = admitted.server_index,
-                                           .moment = moment,
-                                           .asked_by = wanted.asked_by}));
-  fill(taken.info, *reply.mutable_snapshot());
-  reply.set_pause_seconds(taken.pause_seconds);
-  reply.set_seconds(taken.seconds);
-  return {};
-}
-
-Status SnapshotService::take(const JobName& name, const WantedSnapshot& wanted,
-                             control::TakeReply& reply) {
-  if (snapshotter_ == nullptr) return no_folder();
-  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.inspect(name, 0));
-  return take_snapshot(table_, snapshotter_, view, wanted, reply);
-}
 
 // Whose job it becomes: the folder's tenant, or, of a folder that is no tenant's, the snapshot's.
 Result<std::string> SnapshotService::tenant_of(const SnapshotHead& head,
@@ -80,7 +28,7 @@ Result<std::string> SnapshotService::tenant_of(const SnapshotHead& head,
 
 Status SnapshotService::restore_for(const Principal& caller, const control::RestoreRequest& request,
                                     control::RestoreReply& reply) {
-  if (snapshotter_ == nullptr) return no_folder();
+  if (snapshotter_ == nullptr) return no_snapshots();
   // Another tenant's is not there, as far as the caller can tell, damaged or not.
   const auto owner = SnapshotStore::tenant_id_of(request.file());
   if (!can_see(caller, owner)) return SnapshotStore::no_snapshot(request.file());
@@ -115,16 +63,20 @@ void SnapshotService::admit_take(grpc::CallbackServerContext& context,
   if (!caller) return reactor.Finish(to_grpc(caller.error()));
   if (const Status named = check_names(request); !named.ok()) return reactor.Finish(to_grpc(named));
   const JobName name{namespace_of(*caller, request.tenant()), request.name()};
-  const auto run = [this, &context, &request, &reply, &reactor, name, caller = *caller] {
-    const WantedSnapshot wanted{
-        .round = request.round(), .timeout_ms = request.timeout_ms(), .call = &context};
-    const Status outcome =
-        can_see(caller, name.tenant) ? take(name, wanted, reply) : unknown_job(to_string(name));
+  const auto find = [this, name, sees = can_see(*caller, name.tenant)]() -> Result<JobView> {
+    if (!sees) return unknown_job(to_string(name));
+    return table_.inspect(name, 0);
+  };
+  const auto end = [this, &reactor, name, caller = *caller](const Status& outcome) {
     reactor.Finish(gate_.audited(caller, kTakeAction, to_string(name), outcome));
   };
   // Another tenant's name takes nothing of that tenant's.
   const std::string& counted = can_see(*caller, name.tenant) ? name.tenant : caller->tenant;
-  const Status posted = threads_.takes.post(counted, run);
+  const WantedSnapshot wanted{
+      .round = request.round(), .timeout_ms = request.timeout_ms(), .call = &context};
+  const Status posted =
+      post(threads_, counted,
+           std::make_shared<SnapshotCall>(table_, snapshotter_, wanted, reply, find, end));
   if (!posted.ok()) reactor.Finish(to_grpc(posted));
 }
 
@@ -143,7 +95,7 @@ grpc::Status SnapshotService::list(grpc::ServerContextBase* context,
                                    const control::ListSnapshotsRequest* /*request*/,
                                    control::ListSnapshotsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
-  if (snapshotter_ == nullptr) return to_grpc(no_folder());
+  if (snapshotter_ == nullptr) return to_grpc(no_snapshots());
   for (const SnapshotInfo& info : snapshotter_->store().list()) {
     if (can_see(caller, info.tenant_id)) fill(info, *reply->add_snapshots());
   }
@@ -164,7 +116,7 @@ grpc::Status SnapshotService::remove(grpc::ServerContextBase* context,
   constexpr std::string_view kAction = "snapshot delete";
   PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
   const auto removed = [&]() -> Status {
-    if (snapshotter_ == nullptr) return no_folder();
+    if (snapshotter_ == nullptr) return no_snapshots();
     const std::string& file = request->file();
     if (!can_see(caller, SnapshotStore::tenant_id_of(file)))
       return SnapshotStore::no_snapshot(file);

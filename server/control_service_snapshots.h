@@ -6,26 +6,14 @@
 #include "proto/control.grpc.pb.h"
 #include "server/control_service_calls.h"
 #include "server/control_service_gate.h"
+#include "server/control_service_take.h"
 #include "server/control_service_threads.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
 
 namespace phub::server {
 
-// Which moment of a job is wanted, and by whom.
-struct WantedSnapshot {
-  std::uint64_t round = 0;       // when it is over; 0: as soon as possible
-  std::uint32_t timeout_ms = 0;  // how long to wait for it; 0: 30 s
-  Asker asked_by = Asker::kAdministrator;
-  const grpc::ServerContextBase* call =
-      nullptr;  // is given up when its caller is not there any more
-};
-
-// What both Snapshots.Take and a member of the job ask for. `snapshotter` as below.
-Status take_snapshot(JobTable& table, Snapshotter* snapshotter, const JobView& job,
-                     const WantedSnapshot& wanted, control::TakeReply& reply);
-
-// Take waits for a round of its job, on a thread that is none of gRPC's.
+// Take waits for a round of its job without a thread (control_service_take.h).
 class SnapshotService final : public control::Snapshots::CallbackService {
  public:
   // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.
@@ -66,7 +54,6 @@ class SnapshotService final : public control::Snapshots::CallbackService {
                       control::DeleteSnapshotReply* reply);
   void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
                   control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
-  Status take(const JobName& name, const WantedSnapshot& wanted, control::TakeReply& reply);
   Status restore_for(const Principal& caller, const control::RestoreRequest& request,
                      control::RestoreReply& reply);
 

@@ -19,7 +19,7 @@ struct CallThreads {
   WorkQueue administrators{"calls",
                            {.threads = 8, .running_of_tenant = 8, .waiting_of_tenant = 1024}};
   WorkQueue tenants{"calls", {.threads = 16, .running_of_tenant = 2, .waiting_of_tenant = 30}};
-  // A snapshot holds its thread until the round that it is taken at.
+  // A snapshot has a thread while it is copied and written, none while it waits for its round.
   WorkQueue takes{"snapshots", {.threads = 64, .running_of_tenant = 4, .waiting_of_tenant = 12}};
 
   // Before the first call.

@@ -139,6 +139,23 @@ struct CopiedJob {
   std::shared_ptr<const std::uint64_t> counted_bytes = nullptr;  // of memory, while it is there
 };
 
+// A copy that is being made, in steps; between them the caller needs no thread. Gone before it is
+// whole: given up. Used by one thread at a time; the data plane outlives it.
+class CopyUnderWay {
+ public:
+  virtual ~CopyUnderWay() = default;
+  CopyUnderWay() = default;
+  CopyUnderWay(const CopyUnderWay&) = delete;
+  CopyUnderWay& operator=(const CopyUnderWay&) = delete;
+
+  // Nothing: it is not whole yet, and the next step is due after rest(). Errors: kNotFound;
+  // kFailedPrecondition: the rule has no parameters, or the round is over already;
+  // kDeadlineExceeded: the workers did not finish the round; kAborted: the caller went away;
+  // kResourceExhausted with the figures. Not called again after an error or the copy.
+  virtual Result<std::optional<CopiedJob>> step() = 0;
+  virtual std::chrono::microseconds rest() const = 0;
+};
+
 struct WorkerTraffic {
   std::uint64_t pushes = 0;
   std::uint64_t bytes_received = 0;
@@ -216,11 +233,10 @@ class DataPlane {
   // Of jobs that have more of tcp's pushes in memory than was admitted (job_footprint.h).
   virtual StagedBeyond staged_beyond() const { return {}; }
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
-  // Copies the job's parameters and state as they are at a moment, while the rounds go on. Errors:
-  // kNotFound; kFailedPrecondition: the rule has no parameters, or the round is over already;
-  // kDeadlineExceeded: the workers did not finish the round; kAborted: the caller went away;
-  // kResourceExhausted with the figures.
-  virtual Result<CopiedJob> copy_job(std::uint64_t job_id, const CopyMoment& moment) = 0;
+  // Copies the job's parameters and state as they are at a moment, while the rounds go on. Nothing
+  // is done before the first step.
+  virtual std::unique_ptr<CopyUnderWay> copy_job(std::uint64_t job_id,
+                                                 const CopyMoment& moment) = 0;
   // The last rounds of a job here, at most `rounds` (and what RoundLog keeps), for each core that
   // has chunks of it. Copied by the cores between two rounds.
   virtual std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const = 0;

@@ -1,73 +1,84 @@
 // Copies of running jobs.
 #include <algorithm>
-#include <thread>
+#include <chrono>
 
 #include "server/job_copying.h"
 #include "server/pinned_data_plane.h"
 
 namespace phub::server {
-namespace {
-
-Status nobody_waits() { return {Code::kAborted, "whoever asked for the snapshot has gone away"}; }
-
-}  // namespace
 
 // Jobs are copied beside each other: one that stands still must not hold up another tenant's.
-Result<CopiedJob> PinnedDataPlane::copy_job(std::uint64_t job_id, const CopyMoment& moment) {
-  const auto deadline = std::chrono::steady_clock::now() + moment.timeout;
-  while (true) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (copying_.insert(job_id).second) break;
-    }
-    if (std::chrono::steady_clock::now() >= deadline) {
-      return Status(Code::kDeadlineExceeded, "another snapshot of it is still under way");
-    }
-    if (moment.is_cancelled()) return nobody_waits();
-    std::this_thread::sleep_for(JobCopying::kRest);
-  }
-  CopyMoment rest = moment;
-  rest.timeout =
-      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-  Result<CopiedJob> copied = copy_alone(job_id, rest);
-  const std::lock_guard lock(mutex_);
-  copying_.erase(job_id);
-  return copied;
-}
+class PinnedDataPlane::Copy final : public CopyUnderWay {
+ public:
+  Copy(PinnedDataPlane& plane, std::uint64_t job_id, const CopyMoment& moment)
+      : plane_(plane),
+        job_id_(job_id),
+        moment_(moment),
+        deadline_(std::chrono::steady_clock::now() + moment.timeout) {}
 
-// REQUIRES: the job is in copying_.
-Result<CopiedJob> PinnedDataPlane::copy_alone(std::uint64_t job_id, const CopyMoment& moment) {
-  std::unique_ptr<JobCopying> copying;
-  std::shared_ptr<const std::uint64_t> counted;
-  while (true) {
-    const bool was_cancelled = moment.is_cancelled();
-    std::optional<JobShape> shape;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = jobs_.find(job_id);
-      if (found == jobs_.end()) return Status(Code::kNotFound, "it is not running here");
-      if (was_cancelled) {
-        if (copying) copying->end(cores_, found->second->shards);
-        return nobody_waits();
-      }
-      if (copying) {
-        PHUB_ASSIGN_OR_RETURN(const bool done, copying->step(cores_, found->second->shards));
-        if (done) {
-          CopiedJob copied = copying->result();
-          copied.counted_bytes = std::move(counted);
-          return copied;
-        }
-      } else {
-        shape = found->second->shape;
-        PHUB_ASSIGN_OR_RETURN(counted, count_copy(*shape));
-      }
-    }
-    if (shape) {
-      PHUB_ASSIGN_OR_RETURN(copying, JobCopying::create(*shape, moment.round, moment.timeout));
-    } else {
-      std::this_thread::sleep_for(JobCopying::kRest);  // in which others may have the mutex
-    }
+  ~Copy() override {
+    if (!has_turn_) return;
+    const std::lock_guard lock(plane_.mutex_);
+    const auto found = plane_.jobs_.find(job_id_);
+    if (making_ && found != plane_.jobs_.end()) making_->end(plane_.cores_, found->second->shards);
+    plane_.copying_.erase(job_id_);
   }
+
+  Result<std::optional<CopiedJob>> step() override {
+    if (moment_.is_cancelled()) {
+      return Status(Code::kAborted, "whoever asked for the snapshot has gone away");
+    }
+    JobShape shape;
+    {
+      const std::lock_guard lock(plane_.mutex_);
+      if (!has_turn_) has_turn_ = plane_.copying_.insert(job_id_).second;
+      if (!has_turn_) return wait_for_turn();
+      const auto found = plane_.jobs_.find(job_id_);
+      if (found == plane_.jobs_.end()) return Status(Code::kNotFound, "it is not running here");
+      if (making_) return go_on(found->second->shards);
+      shape = found->second->shape;
+      PHUB_ASSIGN_OR_RETURN(counted_, plane_.count_copy(shape));
+    }
+    PHUB_ASSIGN_OR_RETURN(making_, JobCopying::create(shape, moment_.round, time_left()));
+    return std::optional<CopiedJob>();
+  }
+
+  std::chrono::microseconds rest() const override {
+    return making_ ? making_->rest() : JobCopying::kRestMax;
+  }
+
+ private:
+  std::chrono::milliseconds time_left() const {
+    return std::chrono::ceil<std::chrono::milliseconds>(deadline_ -
+                                                        std::chrono::steady_clock::now());
+  }
+
+  Result<std::optional<CopiedJob>> wait_for_turn() const {
+    if (time_left().count() > 0) return std::optional<CopiedJob>();
+    return Status(Code::kDeadlineExceeded, "another snapshot of it is still under way");
+  }
+
+  // REQUIRES: the data plane's mutex.
+  Result<std::optional<CopiedJob>> go_on(const std::vector<std::unique_ptr<Shard>>& shards) {
+    PHUB_ASSIGN_OR_RETURN(const bool is_whole, making_->step(plane_.cores_, shards));
+    if (!is_whole) return std::optional<CopiedJob>();
+    CopiedJob copied = making_->result();
+    copied.counted_bytes = std::move(counted_);
+    return std::optional<CopiedJob>(std::move(copied));
+  }
+
+  PinnedDataPlane& plane_;
+  const std::uint64_t job_id_;
+  const CopyMoment moment_;
+  const std::chrono::steady_clock::time_point deadline_;
+  bool has_turn_ = false;  // it is in copying_
+  std::shared_ptr<const std::uint64_t> counted_;
+  std::unique_ptr<JobCopying> making_;
+};
+
+std::unique_ptr<CopyUnderWay> PinnedDataPlane::copy_job(std::uint64_t job_id,
+                                                        const CopyMoment& moment) {
+  return std::make_unique<Copy>(*this, job_id, moment);
 }
 
 Result<std::shared_ptr<const std::uint64_t>> PinnedDataPlane::count_copy(const JobShape& shape) {

@@ -37,6 +37,8 @@ Result<bool> JobCopying::step(const std::vector<std::unique_ptr<Core>>& cores,
       pause_ticks = std::max(pause_ticks, shards[i]->copy_ticks());
     });
   }
+  rest_ = left == left_ ? std::min(2 * rest_, kRestMax) : kRestMin;
+  left_ = left;
   const bool is_late = std::chrono::steady_clock::now() >= deadline_;
   if (left > 0 && !is_late) return false;
   end(cores, shards);

@@ -29,12 +29,16 @@ class JobCopying {
   static void end(const std::vector<std::unique_ptr<Core>>& cores,
                   const std::vector<std::unique_ptr<Shard>>& shards);
 
-  // How long to leave the cores alone after a step.
-  static constexpr std::chrono::microseconds kRest{500};
+  // How long to leave the cores alone after a step: longer and longer while nothing comes of it, as
+  // when the round is far off.
+  std::chrono::microseconds rest() const { return rest_; }
+  static constexpr std::chrono::microseconds kRestMax{20'000};
 
   CopiedJob result() const;
 
  private:
+  static constexpr std::chrono::microseconds kRestMin{500};
+
   JobCopying(const JobShape& shape, std::uint64_t round, std::chrono::milliseconds timeout)
       : shape_(shape),
         asked_round_(round),
@@ -51,6 +55,8 @@ class JobCopying {
   std::chrono::steady_clock::time_point deadline_;
   std::shared_ptr<JobCopy> copy_;
   bool begun_ = false;
+  std::chrono::microseconds rest_ = kRestMin;
+  std::uint32_t left_ = 0;    // chunks, after the last step
   std::uint64_t margin_ = 0;  // rounds beyond the furthest chunk; 0: where it is now
   std::uint64_t pause_ticks_ = 0;
 };

@@ -56,7 +56,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   StagedBeyond staged_beyond() const override;
   std::optional<JobCounters> job_counters(std::uint64_t job_id) const override;
   std::vector<CoreRounds> job_rounds(std::uint64_t job_id, std::size_t rounds) const override;
-  Result<CopiedJob> copy_job(std::uint64_t job_id, const CopyMoment& moment) override;
+  std::unique_ptr<CopyUnderWay> copy_job(std::uint64_t job_id, const CopyMoment& moment) override;
   std::vector<CoreCounters> core_counters() const override;
   std::vector<DropCounter> drops() const override;
 
@@ -79,6 +79,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
     bool is_removed = false;  // under setup
   };
   using JobPointer = std::shared_ptr<Job>;
+  class Copy;
 
   std::optional<IssuedSecret> secret_of(const transport::Hello& hello) override {
     return membership_.secret_of(hello.job_id, hello.epoch, hello.worker);
@@ -96,7 +97,6 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   Status make(Job& job) const;
   Result<std::vector<OpenPort>> ports_by_core(
       const std::vector<std::optional<std::uint32_t>>& cpus) const;
-  Result<CopiedJob> copy_alone(std::uint64_t job_id, const CopyMoment& moment);
   Offered offered() const {
     return {.windows = !ports_.empty(), .sealing = options_.encrypt_tcp, .staging = options_.tcp};
   }

@@ -38,13 +38,9 @@ class StandingDataPlane final : public FakeDataPlane {
  public:
   using FakeDataPlane::FakeDataPlane;
 
-  Result<server::CopiedJob> copy_job(std::uint64_t /*job_id*/,
-                                     const server::CopyMoment& /*moment*/) override {
-    std::unique_lock lock(mutex_);
-    ++standing_;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return is_released_; });
-    return Status(Code::kAborted, "the test let it go");
+  std::unique_ptr<server::CopyUnderWay> copy_job(std::uint64_t /*job_id*/,
+                                                 const server::CopyMoment& moment) override {
+    return std::make_unique<Standing>(*this, moment);
   }
   bool wait_for_copies(std::size_t count) {
     std::unique_lock lock(mutex_);
@@ -53,10 +49,27 @@ class StandingDataPlane final : public FakeDataPlane {
   void release() {
     const std::lock_guard lock(mutex_);
     is_released_ = true;
-    changed_.notify_all();
   }
 
  private:
+  struct Standing final : server::CopyUnderWay {
+    Standing(StandingDataPlane& plane_, const server::CopyMoment& moment_)
+        : plane(plane_), moment(moment_) {
+      const std::lock_guard lock(plane.mutex_);
+      ++plane.standing_;
+      plane.changed_.notify_all();
+    }
+    Result<std::optional<server::CopiedJob>> step() override {
+      if (moment.is_cancelled()) return Status(Code::kAborted, "nobody waits");
+      const std::lock_guard lock(plane.mutex_);
+      if (!plane.is_released_) return std::optional<server::CopiedJob>();
+      return Status(Code::kAborted, "the test let it go");
+    }
+    std::chrono::microseconds rest() const override { return std::chrono::milliseconds(1); }
+    StandingDataPlane& plane;
+    const server::CopyMoment moment;
+  };
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t standing_ = 0;
@@ -66,7 +79,8 @@ class StandingDataPlane final : public FakeDataPlane {
 struct Server {
   TemporaryDirectory folder;
   StandingDataPlane data_plane{kCores};
-  server::JobTable table{{}};
+  server::TenantDirectory tenants;
+  server::JobTable table{{.tenants = &tenants}};
   std::unique_ptr<server::SnapshotStore> store =
       std::move(*server::SnapshotStore::create({.folder = folder.path, .kept = 1}));
   server::Snapshotter snapshotter{data_plane, *store};
@@ -90,12 +104,16 @@ struct Server {
                                      arguments);
   }
   // Members of one job, none of them connected.
-  std::vector<Identity> members(const std::string& job, std::uint32_t workers) {
+  std::vector<Identity> members(const std::string& job, std::uint32_t workers,
+                                const std::string& tenant = "default") {
     const JobSpec spec = spec_of(workers, job);
     std::vector<Identity> joined;
     for (std::uint32_t i = 0; i < workers; ++i) {
       joined.push_back(
-          table.join({.spec = std::make_shared<const JobSpec>(spec), .host = "host"}).value());
+          table
+              .join(
+                  {.spec = std::make_shared<const JobSpec>(spec), .tenant = tenant, .host = "host"})
+              .value());
       const auto load = table.core_load_bytes(joined[0].job_id);
       REQUIRE(ready_now(table, joined.back(),
                         {.cores_per_server = {kCores}, .core_load_bytes = load},
@@ -242,6 +260,26 @@ TEST_CASE("600 snapshots of one tenant are a few that wait, the others are refus
   auto taken = std::async(std::launch::async, [&] { return worker->snapshot(1, kGuard); });
   server.data_plane.release();
   CHECK_THAT(taken.get().error().message(), Contains("let it go"));
+  while (takes.left() > 0) CHECK_THAT(takes.wait_for_one().error_message(), Contains("let it go"));
+}
+
+TEST_CASE("snapshots that wait hold no thread: 80 of 20 tenants wait beside each other") {
+  constexpr std::size_t kTenants = 20;
+  constexpr std::size_t kOfTenant = 4;
+  Server server;
+  const auto stub = control::Snapshots::NewStub(server.channel());
+  Takes takes(&control::Snapshots::Stub::AsyncTake);
+  for (std::size_t i = 0; i < kTenants; ++i) {
+    control::TakeRequest request;
+    request.set_tenant(fmt::format("tenant{}", i));
+    request.set_name("demo");
+    request.set_timeout_ms(600'000);
+    REQUIRE(server.tenants.create(request.tenant(), {}));
+    server.connect(server.members("demo", 1, request.tenant())[0]);
+    for (std::size_t one = 0; one < kOfTenant; ++one) takes.send(*stub, request);
+  }
+  CHECK(server.data_plane.wait_for_copies(kTenants * kOfTenant));
+  server.data_plane.release();
   while (takes.left() > 0) CHECK_THAT(takes.wait_for_one().error_message(), Contains("let it go"));
 }
 

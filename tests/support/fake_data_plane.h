@@ -5,9 +5,11 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -55,9 +57,17 @@ class FakeDataPlane : public server::DataPlane {
     shapes_[shape.job_id] = shape;
     return {};
   }
-  Result<server::CopiedJob> copy_job(std::uint64_t job_id,
-                                     const server::CopyMoment& /*moment*/) override {
-    return Status(Code::kNotFound, "no job " + std::to_string(job_id));
+  std::unique_ptr<server::CopyUnderWay> copy_job(std::uint64_t job_id,
+                                                 const server::CopyMoment& /*moment*/) override {
+    struct NoCopy final : server::CopyUnderWay {
+      explicit NoCopy(std::uint64_t id) : job_id(id) {}
+      Result<std::optional<server::CopiedJob>> step() override {
+        return Status(Code::kNotFound, "no job " + std::to_string(job_id));
+      }
+      std::chrono::microseconds rest() const override { return {}; }
+      const std::uint64_t job_id;
+    };
+    return std::make_unique<NoCopy>(job_id);
   }
   // What it answers for every job; set before the first call.
   std::vector<server::CoreRounds> rounds;

@@ -3,10 +3,13 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +87,65 @@ TEST_CASE("all that was posted is done when the queue is gone, tenants in turn")
     gate.open();
   }
   CHECK(order == std::vector<std::string>{"a", "b", "c", "a", "b"});
+}
+
+TEST_CASE("work that rests between its steps holds no thread, and counts as under way") {
+  std::atomic<bool> is_over = false;
+  std::atomic<int> steps = 0;
+  WorkQueue queue("snapshots", {.threads = 1, .running_of_tenant = 2, .waiting_of_tenant = 1});
+  const auto step = [&]() -> std::optional<std::chrono::microseconds> {
+    ++steps;
+    if (is_over) return std::nullopt;
+    return std::chrono::microseconds(100);
+  };
+  std::promise<void> third;
+  for (int i = 0; i < 2; ++i) REQUIRE(queue.post_steps("red", step).ok());
+  REQUIRE(queue.post("red", [&third] { third.set_value(); }).ok());
+  CHECK_THAT(queue.post("red", [] {}).message(), Contains("3 snapshots of tenant \"red\""));
+  for (int i = 0; i < 20; ++i) {
+    std::promise<void> done;
+    REQUIRE(queue.post("blue", [&done] { done.set_value(); }).ok());
+    REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+  }
+  auto waits = third.get_future();
+  CHECK(waits.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  is_over = true;
+  CHECK(waits.wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+  CHECK(steps >= 4);
+}
+
+TEST_CASE("work in steps is done when the queue is gone") {
+  std::atomic<int> steps = 0;
+  {
+    WorkQueue queue("snapshots", {.threads = 4, .running_of_tenant = 2, .waiting_of_tenant = 9});
+    for (const char* const tenant : {"red", "red", "red", "blue"}) {
+      const auto step = [&steps, left = 5]() mutable -> std::optional<std::chrono::microseconds> {
+        ++steps;
+        if (--left == 0) return std::nullopt;
+        return std::chrono::microseconds(50);
+      };
+      REQUIRE(queue.post_steps(tenant, step).ok());
+    }
+  }
+  CHECK(steps == 20);
+}
+
+TEST_CASE("work that rests has a thread again though another's work took the one it had") {
+  Gate gate;
+  std::atomic<bool> is_over = false;
+  std::promise<void> ended;
+  WorkQueue queue("snapshots", {.threads = 2, .running_of_tenant = 1, .waiting_of_tenant = 1});
+  const auto step = [&]() -> std::optional<std::chrono::microseconds> {
+    if (!is_over) return std::chrono::microseconds(100);
+    ended.set_value();
+    return std::nullopt;
+  };
+  REQUIRE(queue.post_steps("red", step).ok());
+  REQUIRE(queue.post("blue", [&gate] { gate.pass("blue"); }).ok());
+  gate.wait_for(1);
+  is_over = true;
+  CHECK(ended.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+  gate.open();
 }
 
 // No thread can be made while it lives: none finds room for its stack.
