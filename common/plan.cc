@@ -7,6 +7,9 @@
 #include <string>
 #include <tuple>
 
+#include "common/base/check.h"
+#include "common/plan_size.h"
+
 namespace phub {
 namespace {
 
@@ -15,10 +18,6 @@ std::uint64_t divide_up(std::uint64_t value, std::uint64_t divisor) {
 }
 
 Status invalid(const std::string& message) { return {Code::kInvalidArgument, message}; }
-
-bool is_small(std::uint64_t key_bytes, std::uint64_t chunk_bytes) {
-  return key_bytes <= chunk_bytes / 4;
-}
 
 // Runs before anything of the plan's size is allocated: the input may come from a peer.
 Status validate_keys(const PlanInput& input) {
@@ -93,7 +92,7 @@ class Cutter {
 
   void add_key(std::uint64_t elements) {
     const auto key = static_cast<std::uint32_t>(plan_.key_offset.size());
-    if (is_small(elements * element_bytes_, chunk_bytes_)) {
+    if (is_small_key(elements * element_bytes_, chunk_bytes_)) {
       add_small(key, elements);
     } else {
       add_sliced(key, elements);
@@ -291,9 +290,14 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
 Result<Plan> make_plan(const PlanInput& input) {
   PHUB_RETURN_IF_ERROR(validate(input));
   Plan plan;
+  const PlanSize size = size_of_plan(input);  // what grows by doubling would take twice as much
+  plan.chunks.reserve(size.chunks);
+  plan.segments.reserve(size.segments);
   Cutter cutter(input, plan);
   for (const std::uint64_t elements : input.key_elements) cutter.add_key(elements);
   cutter.finish();
+  PHUB_DCHECK(plan.chunks.size() == size.chunks && plan.segments.size() == size.segments,
+              "the plan has the size that was told before");
   place(input, plan);
   number_slots(input.cores_per_server, plan);
   PHUB_RETURN_IF_ERROR(validate_slots(input, plan));

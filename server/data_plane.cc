@@ -146,7 +146,7 @@ Room PinnedDataPlane::room() const {
     room.admitted_bytes += pinned + beyond;
     room.untouched_bytes += pinned - std::min(pinned, touched);
   }
-  for (const auto& copy : copies_) {
+  for (const auto& copy : reserved_) {
     const auto bytes = copy.lock();
     if (bytes) room.admitted_bytes += *bytes;  // it is touched at once
   }

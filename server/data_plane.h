@@ -218,6 +218,14 @@ class DataPlane {
   // Allocates and attaches a job to the cores. Errors: kResourceExhausted with the figures.
   virtual Status create_job(const JobShape& shape) = 0;
 
+  // Counts memory that is about to be taken, beside that of jobs, until the result is gone; null:
+  // it needs none. `what`: that wants it, for the message. Errors: kResourceExhausted with the
+  // figures.
+  virtual Result<std::shared_ptr<const void>> reserve(std::uint64_t /*bytes*/,
+                                                      const std::string& /*what*/) {
+    return std::shared_ptr<const void>();
+  }
+
   // Disconnects the job's workers and frees its memory; returns when that is done. Unknown jobs
   // are ignored.
   virtual void remove_job(std::uint64_t job_id) = 0;

@@ -37,7 +37,7 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
       if (found == plane_.jobs_.end()) return Status(Code::kNotFound, "it is not running here");
       if (making_) return go_on(found->second->shards);
       shape = found->second->shape;
-      PHUB_ASSIGN_OR_RETURN(counted_, plane_.count_copy(shape));
+      PHUB_ASSIGN_OR_RETURN(counted_, plane_.count(bytes_copied(shape), "the snapshot"));
     }
     PHUB_ASSIGN_OR_RETURN(making_, JobCopying::create(shape, moment_.round, time_left()));
     return std::optional<CopiedJob>();
@@ -81,12 +81,20 @@ std::unique_ptr<CopyUnderWay> PinnedDataPlane::copy_job(std::uint64_t job_id,
   return std::make_unique<Copy>(*this, job_id, moment);
 }
 
-Result<std::shared_ptr<const std::uint64_t>> PinnedDataPlane::count_copy(const JobShape& shape) {
-  auto bytes = std::make_shared<const std::uint64_t>(bytes_copied(shape));
-  PHUB_RETURN_IF_ERROR(server::admit(*bytes, room(), "the snapshot"));
-  std::erase_if(copies_, [](const auto& copy) { return copy.expired(); });
-  copies_.push_back(bytes);
-  return bytes;
+Result<std::shared_ptr<const std::uint64_t>> PinnedDataPlane::count(std::uint64_t bytes,
+                                                                    const std::string& what) {
+  PHUB_RETURN_IF_ERROR(server::admit(bytes, room(), what));
+  std::erase_if(reserved_, [](const auto& reserved) { return reserved.expired(); });
+  auto counted = std::make_shared<const std::uint64_t>(bytes);
+  reserved_.push_back(counted);
+  return counted;
+}
+
+Result<std::shared_ptr<const void>> PinnedDataPlane::reserve(std::uint64_t bytes,
+                                                             const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  PHUB_ASSIGN_OR_RETURN(std::shared_ptr<const void> counted, count(bytes, what));
+  return counted;
 }
 
 }  // namespace phub::server

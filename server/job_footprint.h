@@ -29,6 +29,11 @@ std::uint64_t bytes_needed(const JobShape& shape);
 // Files are written from it and read into it.
 std::uint64_t bytes_copied(const JobShape& shape);
 
+// The least of bytes_pinned, before the plan is made: of what a peer can make large the plan, and
+// where this is the job's only server also parameters and tables. REQUIRES: `input` is the shape's,
+// whose plan may be null.
+std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input, const Offered& offered);
+
 // Plan, tables by chunk, by push and by connection, logs of rounds: what small chunks and many
 // workers make large. An upper bound, within three times of what is allocated.
 std::uint64_t bytes_of_bookkeeping(const JobShape& shape);

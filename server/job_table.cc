@@ -287,6 +287,12 @@ Result<std::string> JobTable::tenant_of(const Ticket& ticket) const {
   return job->tenant.name;
 }
 
+std::optional<std::string> JobTable::tenant_of(std::uint64_t job_id) const {
+  const Lock lock(mutex_);
+  const auto found = jobs_.find(job_id);
+  return found == jobs_.end() ? std::nullopt : std::optional(found->second->tenant.name);
+}
+
 std::shared_ptr<Job> JobTable::live_job(const JobName& name) const {
   const auto found = live_by_name_.find(name);
   return found == live_by_name_.end() ? nullptr : jobs_.at(found->second);

@@ -26,6 +26,7 @@
 #include "common/base/status.h"
 #include "server/data_plane.h"
 #include "server/job.h"
+#include "server/job_footprint.h"
 #include "server/job_journal.h"
 #include "server/job_spec.h"
 #include "server/snapshot/snapshot_store.h"
@@ -165,6 +166,8 @@ class JobTable final : public Membership {
 
   // Whose job a member is in. Errors: those of a wrong identity.
   Result<std::string> tenant_of(const Identity& identity) const;
+  // Whose job it is; nothing: it is not known, or not any more.
+  std::optional<std::string> tenant_of(std::uint64_t job_id) const;
   // Whose job a ticket is for. Errors: kUnauthenticated.
   Result<std::string> tenant_of(const Ticket& ticket) const;
 
@@ -276,8 +279,13 @@ class JobTable final : public Membership {
                             std::uint64_t plan_hash);
   void answer_start(const StartWaits::Key& key, const Status& status);
   void answer_starts(const Job& job, const Status& status);
+  Result<Plan> plan_of(Job& job, const JobSpec& spec, const Topology& topology);
+  // REQUIRES: the mutex is not held. What is returned is the data plane's memory for it.
+  Result<std::shared_ptr<const void>> admit_plan_of(Job& job, const PlanInput& input);
   // Returns what of it counts only until the job is made: the snapshot that it starts from.
   Result<std::uint64_t> admit_memory_of(Job& job);
+  Offered offered() const;
+  Result<Tenant> owner_of(const Job& job) const;  // as it is now
   Status admit_live_job() const;
   Status check_free(const JobName& name) const;
   Usage usage_without(const std::string& tenant, const Job* left_out) const;

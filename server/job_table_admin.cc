@@ -6,12 +6,23 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/plan_size.h"
 #include "server/job_table.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
+// Of a plan that is shown: some 20 MB as a message, ten times that while it is made.
+constexpr std::uint64_t kShownChunksMax = std::uint64_t{1} << 20;
+
+Status check_shown(const PlanSize& plan) {
+  if (plan.chunks <= kShownChunksMax) return {};
+  return {Code::kResourceExhausted,
+          fmt::format("the plan has {} chunks, and at most {} are shown; a larger chunk_bytes "
+                      "makes fewer",
+                      plan.chunks, kShownChunksMax)};
+}
 
 }  // namespace
 
@@ -193,13 +204,18 @@ Result<PlanView> JobTable::plan(const JobName& name) const {
     core_load = job->members.empty() ? core_load_without(*job) : job->core_load_bytes;
   }
   if (data_plane_ != nullptr) view.ports = data_plane_->verbs_ports();
-  if (!view.is_preview) return view;
+  if (!view.is_preview) {
+    PHUB_RETURN_IF_ERROR(check_shown(size_of(*view.plan)));
+    return view;
+  }
   if (view.spec->keys.empty()) {
     return Status(
         Code::kFailedPrecondition,
         fmt::format("job \"{}\" has no keys yet: its first worker brings them", to_string(name)));
   }
-  PHUB_ASSIGN_OR_RETURN(Plan preview, make_plan(plan_input(*view.spec, {cores}, core_load)));
+  const PlanInput input = plan_input(*view.spec, {cores}, core_load);
+  PHUB_RETURN_IF_ERROR(check_shown(size_of_plan(input)));
+  PHUB_ASSIGN_OR_RETURN(Plan preview, make_plan(input));
   view.plan = std::make_shared<const Plan>(std::move(preview));
   return view;
 }

@@ -52,16 +52,36 @@ Usage JobTable::usage_of(const std::string& tenant) const {
   return usage_without(tenant, nullptr);
 }
 
+Offered JobTable::offered() const {
+  return {.windows = !data_plane_->verbs_ports().empty(),
+          .sealing = data_plane_->encrypts_tcp(),
+          .staging = data_plane_->tcp_port() != 0};
+}
+
+Result<Tenant> JobTable::owner_of(const Job& job) const {
+  if (options_.tenants == nullptr) return job.tenant;
+  return options_.tenants->find(job.tenant.name);
+}
+
+// A plan is as large as a peer says, so what would be refused is refused before there is one. What
+// is told counts as the job's from now on, and the data plane's while the plan is made.
+Result<std::shared_ptr<const void>> JobTable::admit_plan_of(Job& job, const PlanInput& input) {
+  constexpr std::string_view kWhat = "the job, counted before it is planned,";
+  std::uint64_t bytes = 0;
+  {
+    const Lock lock(mutex_);
+    bytes = bytes_at_least(shape_of(job), input, offered());
+    PHUB_ASSIGN_OR_RETURN(const Tenant tenant, owner_of(job));
+    PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes, kWhat));
+    job.memory_bytes = bytes;
+  }
+  return data_plane_->reserve(bytes, std::string(kWhat));
+}
+
 // REQUIRES: job.plan. Its bytes count from now on, also for jobs that are made at the same time.
 Result<std::uint64_t> JobTable::admit_memory_of(Job& job) {
-  const std::uint64_t bytes =
-      bytes_pinned(shape_of(job), {.windows = !data_plane_->verbs_ports().empty(),
-                                   .sealing = data_plane_->encrypts_tcp(),
-                                   .staging = data_plane_->tcp_port() != 0});
-  Tenant tenant = job.tenant;
-  if (options_.tenants != nullptr) {
-    PHUB_ASSIGN_OR_RETURN(tenant, options_.tenants->find(job.tenant.name));
-  }
+  const std::uint64_t bytes = bytes_pinned(shape_of(job), offered());
+  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, owner_of(job));
   const std::uint64_t restored = job.snapshot.empty() ? 0 : bytes_copied(shape_of(job));
   PHUB_RETURN_IF_ERROR(admit_memory(tenant, usage_without(tenant.name, &job), bytes + restored));
   job.memory_bytes = bytes;

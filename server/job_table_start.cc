@@ -174,6 +174,13 @@ Status JobTable::make_ready(Lock& lock, const Caller& caller, const ReadyCall& c
   return {};
 }
 
+// REQUIRES: the mutex is not held.
+Result<Plan> JobTable::plan_of(Job& job, const JobSpec& spec, const Topology& topology) {
+  const PlanInput input = plan_input(spec, topology.cores_per_server, topology.core_load_bytes);
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<const void> reserved, admit_plan_of(job, input));
+  return make_plan(input);
+}
+
 // Ends in kHeld, or in kNone with an error, so that another worker may try.
 Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topology,
                                     std::uint64_t plan_hash) {
@@ -183,8 +190,7 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     PHUB_RETURN_IF_ERROR(release_before_creating(lock));
     const std::shared_ptr<const JobSpec> spec = job.spec;  // no longer changes: it has keys
     lock.unlock();
-    Result<Plan> plan =
-        make_plan(plan_input(*spec, topology.cores_per_server, topology.core_load_bytes));
+    Result<Plan> plan = plan_of(job, *spec, topology);
     lock.lock();
     if (!plan) return plan.error();
     job.plan = std::make_shared<const Plan>(std::move(*plan));

@@ -43,6 +43,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   Status open();
 
   Status create_job(const JobShape& shape) override;
+  Result<std::shared_ptr<const void>> reserve(std::uint64_t bytes,
+                                              const std::string& what) override;
   void remove_job(std::uint64_t job_id) override;
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(cores_.size()); }
@@ -105,8 +107,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   // These two REQUIRE mutex_.
   Room room() const;
   std::uint64_t staged_beyond(const Job& job) const;
-  // Counts the memory of a snapshot as long as the result is there.
-  Result<std::shared_ptr<const std::uint64_t>> count_copy(const JobShape& shape);
+  // As reserve. REQUIRES: mutex_.
+  Result<std::shared_ptr<const std::uint64_t>> count(std::uint64_t bytes, const std::string& what);
   void detach(Job& job);
   void watch_events();
 
@@ -130,8 +132,9 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   std::map<std::uint64_t, JobPointer> jobs_;
   std::map<std::uint64_t, std::uint64_t> creating_;  // bytes of jobs that are being made
   std::set<std::uint64_t> copying_;  // jobs that a copy_job copies: a shard makes one at a time
-  std::vector<std::weak_ptr<const std::uint64_t>> copies_;  // bytes that snapshots take
-  std::thread thread_;                                      // runs context_
+  // Bytes that snapshots and plans take while they are made.
+  std::vector<std::weak_ptr<const std::uint64_t>> reserved_;
+  std::thread thread_;  // runs context_
 };
 
 }  // namespace phub::server

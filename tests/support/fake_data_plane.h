@@ -33,12 +33,14 @@ class FakeDataPlane : public server::DataPlane {
   // Called within create_job and remove_job, without a lock.
   std::function<void()> on_create = [] {};
   std::function<void()> on_remove = [] {};
+  std::function<void()> on_reserve = [] {};
 
   // What it answers; set before the first call.
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
   server::StagedBeyond beyond;
   bool encrypts = false;
+  std::uint64_t room_bytes = UINT64_MAX;
 
   std::optional<server::JobShape> shape(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
@@ -56,6 +58,12 @@ class FakeDataPlane : public server::DataPlane {
     if (!refusal_.ok()) return std::exchange(refusal_, Status());
     shapes_[shape.job_id] = shape;
     return {};
+  }
+  Result<std::shared_ptr<const void>> reserve(std::uint64_t bytes,
+                                              const std::string& what) override {
+    on_reserve();
+    if (bytes <= room_bytes) return std::shared_ptr<const void>();
+    return Status(Code::kResourceExhausted, what + " has no room");
   }
   std::unique_ptr<server::CopyUnderWay> copy_job(std::uint64_t job_id,
                                                  const server::CopyMoment& /*moment*/) override {

@@ -61,6 +61,29 @@ TEST_CASE("tables by chunk, by push and by connection are counted") {
   }
 }
 
+TEST_CASE("before a job is planned the least that it takes is known") {
+  for (const RuleKind rule : {RuleKind::kSum, RuleKind::kSgd, RuleKind::kLars}) {
+    for (const std::uint32_t workers : {1U, 64U}) {
+      for (const auto& cores : {std::vector<std::uint32_t>{3}, std::vector<std::uint32_t>{3, 2}}) {
+        INFO("workers " << workers << ", servers " << cores.size() << ", " << name_of(rule));
+        PlanInput input{.key_elements = {4 << 20, 10, 20},
+                        .chunk_bytes = 4096,
+                        .cores_per_server = cores,
+                        .whole_keys = needs_whole_keys(rule)};
+        const Offered offered{.windows = true, .sealing = true, .staging = false};
+        JobShape shape;
+        shape.workers = workers;
+        shape.rule = rule;
+        const std::uint64_t least = bytes_at_least(shape, input, offered);
+        shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+        if (cores.size() == 1) CHECK(least == bytes_pinned(shape, offered));
+        CHECK(least <= bytes_pinned(shape, offered));
+        CHECK(least >= shape.plan->chunks.size() * (sizeof(Chunk) + sizeof(Segment)));
+      }
+    }
+  }
+}
+
 TEST_CASE("many workers of a job of one chunk are counted") {
   const std::size_t used = tables_of(1 << 10, 4096, 1024, RuleKind::kSum);
   const std::uint64_t counted = bytes_of_bookkeeping(shape_of(1 << 10, 4096, 1024, RuleKind::kSum));

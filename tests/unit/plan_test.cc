@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "common/plan_size.h"
+
 namespace phub {
 namespace {
 
@@ -178,6 +180,18 @@ void check_slots(const PlanInput& input, const Plan& plan) {
     }
   }
   REQUIRE(placed == plan.chunks.size());
+}
+
+TEST_CASE("a plan's size is known before it is made") {
+  for (std::uint32_t seed = 0; seed < 500; ++seed) {
+    INFO("seed " << seed);
+    const PlanInput input = random_input(seed);
+    const PlanSize told = size_of_plan(input);
+    const PlanSize made = size_of(make_plan(input).value());
+    CHECK(told.chunks == made.chunks);
+    CHECK(told.segments == made.segments);
+    CHECK(told.keys == made.keys);
+  }
 }
 
 TEST_CASE("every element lies in exactly one chunk, keys are contiguous and chunks are aligned") {
