@@ -6,26 +6,22 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <list>
-#include <map>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/address.h"
+#include "server/control_served.h"
 #include "server/door.h"
-#include "server/handed_socket.h"
 #include "server/lobby.h"
 
 namespace phub::server {
@@ -34,15 +30,8 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// How often it is looked which connections gRPC has closed, and how much strangers have sent. How
-// much known connections have sent is looked at less often where there are more than so many.
+// How often it is looked which connections gRPC has closed, and how much they have sent.
 constexpr std::chrono::milliseconds kLook{100};
-constexpr std::size_t kKnownOfLook = 512;
-// Beside its messages: of a call that has succeeded, and of a message, its head and its part of
-// TLS and HTTP/2.
-constexpr std::uint64_t kCallBytes = 4096;
-constexpr std::uint64_t kMessageHeadBytes = 512;
-constexpr std::uint64_t kMessageFraction = 16;
 
 Status listen_error(const Address& address, int error) {
   const std::string what = fmt::format("control_address: cannot listen on {}", to_string(address));
@@ -134,32 +123,6 @@ Result<std::vector<UniqueFd>> listen_on_all(Address& address) {
   return listeners;
 }
 
-// "127.0.0.1:40000", "::1:40000", of the socket's other end.
-std::string peer_of(int socket) {
-  sockaddr_storage peer{};
-  socklen_t length = sizeof(peer);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &length) != 0 ||
-      ::getnameinfo(reinterpret_cast<const sockaddr*>(&peer), length, host.data(), host.size(),
-                    port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "";
-  }
-  std::string_view name = host.data();
-  if (name.starts_with("::ffff:")) name.remove_prefix(7);  // IPv4 that came to an IPv6 socket
-  return fmt::format("{}:{}", name, port.data());
-}
-
-// The same from gRPC's "ipv4:127.0.0.1:40000" or "ipv6:%5B::1%5D:40000".
-std::string peer_from(std::string_view uri) {
-  std::string peer(uri.substr(std::min(uri.find(':') + 1, uri.size())));
-  for (const std::string_view bracket : {"%5B", "%5D", "[", "]"}) {
-    if (const auto at = peer.find(bracket); at != std::string::npos) peer.erase(at, bracket.size());
-  }
-  if (const auto scope = peer.find("%25"); scope != std::string::npos) peer.erase(scope + 1, 2);
-  return peer;
-}
-
 class AsioControlListener;
 
 // Has said nothing yet. Owns itself through the callbacks that wait.
@@ -183,28 +146,10 @@ class Silent final : public Lobby::Guest, public std::enable_shared_from_this<Si
   asio::steady_timer timer_;
 };
 
-// gRPC has it.
-struct Served final : Lobby::Guest {
-  Served(int fd, Door& door_, std::string address_)
-      : socket(fd), door(door_), address(std::move(address_)) {}
-  void turn_out() override {
-    socket.end();
-    was_turned_out = true;
-  }
-  const HandedSocket socket;
-  Door& door;
-  const std::string address;
-  bool is_known = false;
-  bool was_turned_out = false;
-  std::uint64_t received = 0;    // at the last look
-  std::uint64_t unfinished = 0;  // of that, beyond whole messages
-  std::uint64_t finished = 0;    // since the last look
-};
-
 class AsioControlListener final : public ControlListener {
  public:
   explicit AsioControlListener(const ControlListenerOptions& options)
-      : options_(options), silent_(options.silent_max), strangers_(options.strangers_max) {}
+      : options_(options), silent_(options.silent_max), served_(options) {}
 
   ~AsioControlListener() override { AsioControlListener::stop(); }
 
@@ -236,31 +181,18 @@ class AsioControlListener final : public ControlListener {
     if (thread_.joinable()) thread_.join();
   }
 
-  void know(const std::string& peer) override {
-    asio::post(context_, [this, key = peer_from(peer)] {
-      const auto found = served_.find(key);
-      if (found == served_.end()) return;
-      found->second.finished += kCallBytes;
-      if (found->second.is_known) return;
-      if (known_ >= options_.known_max) return say_full();
-      strangers_.leave(found->second);
-      found->second.door.prove(found->second.address);
-      found->second.is_known = true;
-      ++known_;
-    });
+  void know(const std::string& peer, const std::string& payer) override {
+    asio::post(context_, [this, peer, payer] { served_.know(peer, payer); });
   }
 
   void count_message(const std::string& peer, std::uint64_t bytes) override {
-    asio::post(context_, [this, bytes, key = peer_from(peer)] {
-      const auto found = served_.find(key);
-      if (found == served_.end()) return;
-      found->second.finished += bytes + bytes / kMessageFraction + kMessageHeadBytes;
-    });
+    asio::post(context_, [this, peer, bytes] { served_.count_message(peer, bytes); });
   }
 
   ControlDoorCounters counters() const override {
     ControlDoorCounters counters{.handed_over = handed_over_.value(),
-                                 .turned_out = turned_out_.value()};
+                                 .turned_out = turned_out_.value() + served_.turned_out(),
+                                 .crowded_out = served_.crowded_out()};
     for (const auto& door : doors_) counters.shortages += door->shortages();
     return counters;
   }
@@ -271,80 +203,17 @@ class AsioControlListener final : public ControlListener {
   friend class Silent;
 
   void serve(UniqueFd socket, Door& door, const std::string& address) {
-    std::string peer = peer_of(socket.get());
-    if (const auto old = served_.find(peer); old != served_.end()) forget(old);  // a port again
-    Served& served = served_.try_emplace(peer, socket.get(), door, address).first->second;
-    strangers_.enter(address, served);
+    served_.enter(socket.get(), door, address);
     handed_over_.add(1);
     serve_(std::move(socket));
-  }
-
-  using Connections = std::map<std::string, Served>;
-
-  Connections::iterator forget(Connections::iterator connection) {
-    Served& served = connection->second;
-    strangers_.leave(served);
-    if (served.is_known) --known_;
-    if (!served.is_known) served.door.charge(served.address, kSpokenCost);
-    if (served.was_turned_out) turned_out_.add(1);
-    return served_.erase(connection);
   }
 
   void look_later() {
     timer_.expires_after(kLook);
     timer_.async_wait([this](const Error& error) {
       if (error) return;
-      looks_ = (looks_ + 1) % (1 + known_ / kKnownOfLook);
-      for (auto one = served_.begin(); one != served_.end();) {
-        end_if_too_long(one->second);
-        one = one->second.socket.is_open() ? std::next(one) : forget(one);
-      }
+      served_.look();
       look_later();
-    });
-  }
-
-  // What is sent lies in memory that all callers share until its calls are whole.
-  void end_if_too_long(Served& served) {
-    if (served.was_turned_out || (served.is_known && looks_ != 0)) return;
-    const std::uint64_t received = std::max(served.socket.received(), served.received);
-    served.unfinished += received - served.received;
-    served.received = received;
-    if (!served.is_known) {
-      if (received > options_.stranger_bytes_max) turn_out(served);
-      return;
-    }
-    served.unfinished -= std::min(served.unfinished, std::exchange(served.finished, 0));
-    if (served.unfinished <= options_.unfinished_bytes_max) return;
-    say(said_unfinished_, [&] {
-      spdlog::warn(
-          "event=control_unfinished address={} bytes={} allowed={} reason=\"a caller sends "
-          "messages "
-          "that do not end; its connection is closed\"",
-          served.address, served.unfinished, options_.unfinished_bytes_max);
-    });
-    turn_out(served);
-  }
-
-  void turn_out(Served& served) {
-    strangers_.leave(served);
-    served.turn_out();
-  }
-
-  // A line a minute of each kind.
-  template <typename Line>
-  static void say(std::chrono::steady_clock::time_point& last, const Line& line) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - last < std::chrono::minutes(1)) return;
-    last = now;
-    line();
-  }
-
-  void say_full() {
-    say(said_full_, [this] {
-      spdlog::warn(
-          "event=control_full connections={} reason=\"new callers may be turned out; is the limit "
-          "of open files too low, or does somebody keep connections?\"",
-          known_);
     });
   }
 
@@ -352,12 +221,7 @@ class AsioControlListener final : public ControlListener {
   std::string address_;
   Serve serve_;
   Lobby silent_;
-  Lobby strangers_;
-  Connections served_;  // by their other end
-  std::size_t known_ = 0;
-  std::size_t looks_ = 0;
-  std::chrono::steady_clock::time_point said_full_;
-  std::chrono::steady_clock::time_point said_unfinished_;
+  ServedConnections served_;
   Counter handed_over_;
   Counter turned_out_;
   asio::io_context context_{1};  // its callbacks hold the silent ones: it goes before what they use

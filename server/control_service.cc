@@ -81,7 +81,7 @@ class GrpcControlService final : public ControlService {
     connections_ = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
     std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
-    watchers.push_back(watch_callers(*listener_));
+    watchers.push_back(watch_callers(*listener_, payers(options.tenancy)));
     builder.experimental().SetInterceptorCreators(std::move(watchers));
     bound_connections(builder, options);
     // No client of ours compresses, and what is read counts by its bytes on the wire.
@@ -126,6 +126,15 @@ class GrpcControlService final : public ControlService {
   }
 
  private:
+  PayerOf payers(Tenancy* tenancy) const {
+    return [tenancy, gate = std::make_shared<const Gate>(tenancy), &table = table_](
+               const grpc::ServerContextBase& context,
+               std::uint64_t job_id) -> std::optional<std::string> {
+      if (tenancy == nullptr) return "";
+      return job_id == 0 ? gate->payer_of(context) : table.tenant_of(job_id);
+    };
+  }
+
   Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
       const ControlServiceOptions& options) {
     if (options.tls.empty()) return server_credentials({}, false);

@@ -6,9 +6,11 @@
 
 #include <catch2/catch.hpp>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/address.h"
@@ -37,13 +39,15 @@ struct Rig {
   std::unique_ptr<ControlListener> listener;
 
   explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0",
-               bool starts = true, std::size_t known_max = 100) {
+               bool starts = true, std::size_t known_max = 100, std::size_t of_payer = 0) {
     listener = std::move(*ControlListener::create({.address = address,
                                                    .silent_max = 8,
                                                    .strangers_max = 8,
                                                    .known_max = known_max,
+                                                   .known_of_payer_max = of_payer,
                                                    .stranger_bytes_max = 1000,
                                                    .unfinished_bytes_max = 10'000,
+                                                   .unfinished_of_payer_max = 15'000,
                                                    .first_byte = first_byte}));
     if (starts) start();
   }
@@ -87,11 +91,11 @@ bool is_left_alone(const UniqueFd& socket) {
          (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-UniqueFd known_caller(const Rig& rig) {
+UniqueFd known_caller(const Rig& rig, const std::string& payer = "") {
   UniqueFd caller = rig.reach();
   REQUIRE(speak(caller));
   REQUIRE(answer(caller) == 'k');
-  rig.listener->know(peer_name(caller));
+  rig.listener->know(peer_name(caller), payer);
   return caller;
 }
 
@@ -139,6 +143,49 @@ TEST_CASE("who is known when there are as many as may be stays a stranger") {
   }
   CHECK(answer(callers.back()) == '\0');
   CHECK(is_left_alone(callers.front()));
+}
+
+TEST_CASE("of a tenant's known callers beyond its share the one heard longest ago gives way") {
+  const Rig rig(10min, "127.0.0.1:0", true, 100, 3);
+  const UniqueFd other = known_caller(rig, "blue");
+  std::vector<UniqueFd> callers;
+  for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
+  rig.listener->know(peer_name(callers[0]), "red");
+  callers.push_back(known_caller(rig, "red"));
+  CHECK(answer(callers[1]) == '\0');
+  for (const std::size_t stays : {0U, 2U, 3U}) CHECK(is_left_alone(callers[stays]));
+  CHECK(is_left_alone(other));
+  CHECK(rig.listener->counters().crowded_out == 1);
+}
+
+TEST_CASE("a tenant that has most known callers gives way to others when there are no places") {
+  const Rig rig(10min, "127.0.0.1:0", true, 4, 3);
+  std::vector<UniqueFd> callers;
+  for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
+  std::vector<UniqueFd> others;
+  for (int i = 0; i < 2; ++i) others.push_back(known_caller(rig, "blue"));
+  CHECK(answer(callers[0]) == '\0');
+  CHECK(is_left_alone(callers[1]));
+  for (const UniqueFd& other : others) CHECK(is_left_alone(other));
+}
+
+TEST_CASE("what a tenant's callers have sent without an end is bounded together") {
+  const Rig rig;
+  std::vector<UniqueFd> callers;
+  for (const char* const tenant : {"red", "red", "blue"}) {
+    callers.push_back(known_caller(rig, tenant));
+  }
+  const std::string much(13'000, 'x');  // 8,905 or so beyond a call's
+  for (const UniqueFd& caller : callers) {
+    REQUIRE(::send(caller.get(), much.data(), much.size(), MSG_NOSIGNAL) == 13'000);
+  }
+  const auto guard = std::chrono::steady_clock::now() + 2min;
+  while (is_left_alone(callers[0]) && is_left_alone(callers[1])) {
+    REQUIRE(std::chrono::steady_clock::now() < guard);
+    std::this_thread::yield();
+  }
+  CHECK(is_left_alone(callers[0]) != is_left_alone(callers[1]));
+  CHECK(is_left_alone(callers[2]));
 }
 
 TEST_CASE("a stranger that sends more than its share is turned out, a known caller is not") {
