@@ -14,9 +14,14 @@
 #include "worker/nn/models.h"
 #include "worker/profile_report.h"
 #include "worker/run_options.h"
+#include "worker/step_report.h"
+#include "worker/train/step_bench.h"
 
 namespace phub {
 namespace {
+
+// fp16 needs a scale, bf16 does not.
+constexpr float kHalfLossScale = 1024.0F;
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -27,6 +32,9 @@ Examples:
   A time line for https://ui.perfetto.dev, against a peak that is known:
     phub-worker profile vgg11 --batch 4 --steps 3 --peak-gflops 250 --trace vgg11.json
 
+  Where a GPU's step goes, kernel by kernel, against a peak that is known:
+    phub-worker profile resnet50 --backend cuda --batch 256 --peak-gflops 800000
+
 Steps train on one batch of noise, without loss scale and accumulation. Times are medians over the
 steps. push is the handing over of a layer's gradients while backward goes on; without servers the
 whole update is in it. wait is what a layer's forward waited for its parameters. Operations are counted as in
@@ -35,6 +43,9 @@ threads in the product of two 1024 x 1024 matrices (the reference backend: 256 x
 the paper "TBD" (2018): workspace is what the backend allocated beside the feature maps, dynamic the
 optimizer's state in this process and the batch. --trace has the JSON of --json in it, as
 "phub_profile": by layer the durations and its keys' bytes.
+On a GPU each step of its list is timed by itself: a convolution with what is fused into it, or a
+kernel. Roof is the share of the time that its bytes, at the speed of a copy on the device, and its
+operations, at --peak-gflops, need at least.
 Exit status: 0, 1 failed, 2 wrong usage or configuration.)";
 
 Result<WorkerConfig> config_of(const ProfileArguments& arguments) {
@@ -65,11 +76,45 @@ Status write(const std::string& path, const std::string& text) {
   return file ? Status() : errno_status("--trace: cannot write " + path);
 }
 
+// Of a GPU: its own list of steps.
+Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
+                  const nn::Graph& graph, const train::SessionOptions& session) {
+  if (config.servers_size() > 0 || !arguments.trace.empty()) {
+    return {Code::kInvalidArgument,
+            std::string(config.servers_size() > 0 ? "--server" : "--trace") +
+                ": a GPU's steps are timed one by one, in this process; leave it out"};
+  }
+  train::StepBenchOptions options{.backend = session.backend,
+                                  .compute_type = session.compute_type,
+                                  .cuda = cuda_of(config, arguments.run.cuda),
+                                  .batch = session.batch,
+                                  .warm_up = arguments.warm_up,
+                                  .steps = arguments.steps,
+                                  .seed = session.seed};
+  if (session.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
+  options.cuda.program.record = false;
+  PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
+  const StepSubject subject{.model = session.model,
+                            .compute_type = std::string(name_of(session.compute_type)),
+                            .batch = session.batch,
+                            .passes = arguments.steps,
+                            .peak_flops = 1e9 * arguments.peak_gflops};
+  if (arguments.json) {
+    fmt::print("{}\n", step_json(subject, profile).dump());
+  } else {
+    fmt::print("{}", step_table(subject, profile));
+  }
+  return {};
+}
+
 Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   auto network = network_of(config.model());
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
   const train::SessionOptions session = session_of(config, std::move(*network), false);
+  if (session.backend == train::BackendKind::kCuda) {
+    return run_device(arguments, config, graph, session);
+  }
   ProfileSubject subject{.model = session.model,
                          .backend = config.train().backend(),
                          .compute_type = std::string(name_of(session.compute_type)),

@@ -78,6 +78,36 @@ TEST_CASE("A device that hangs is given up at the deadline, and what it may writ
   }
 }
 
+TEST_CASE("Each step of both passes is timed, with what it costs, and changes no number") {
+  Rig rig(phub::nn::testing::blocks(), {});
+  testing::require(rig.program->bind(rig.own->bindings()));
+  rig.new_batch(1);
+  rig.step();
+  const DeviceProfile profile = testing::require(rig.program->time_steps(2));
+  const Lowered& lowered = rig.program->runner().lowered();
+  REQUIRE(profile.steps.size() == lowered.forward.size() + lowered.backward.size());
+  CHECK(profile.bytes_per_second > 0.0);
+  std::uint64_t forward = 0, backward = 0;
+  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    const StepTime& step = profile.steps[i];
+    const bool is_forward = i < lowered.forward.size();
+    CHECK(step.name ==
+          (is_forward ? lowered.forward[i] : lowered.backward[i - lowered.forward.size()]).name);
+    CHECK(step.pass == (is_forward ? "forward" : "backward"));
+    CHECK(step.seconds > 0.0);
+    CHECK(step.bytes > 0);
+    (is_forward ? forward : backward) += step.flops;
+  }
+  // Gradients by the weights and by the inputs, but for the stem's input: with padded channels.
+  CHECK(forward > 0);
+  CHECK(backward > 3 * forward / 2);
+  CHECK(backward < 2 * forward);
+  rig.new_batch(2);
+  rig.step();
+  check_equal(rig);
+  CHECK(rig.program->time_steps(0).error().code() == Code::kInvalidArgument);
+}
+
 TEST_CASE("Every layer is awaited once before forward and told once in backward") {
   Rig rig(phub::nn::testing::blocks(), {});
   testing::require(rig.program->bind(rig.own->bindings()));

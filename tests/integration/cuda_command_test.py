@@ -54,6 +54,28 @@ class CudaCommand(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("built for another phub-worker", done.stderr)
 
+    def test_a_profile_has_every_step_of_the_device(self):
+        done = run("profile", "lenet", "--backend", "cuda", "--batch", "4", "--steps", "2", "--json",
+                   PHUB_CUDA_PLUGIN=STAND_IN)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        profile = json.loads(done.stdout)
+        passes = [step["pass"] for step in profile["steps"]]
+        self.assertEqual(passes, sorted(passes, reverse=True))
+        self.assertEqual(set(passes), {"forward", "backward"})
+        for step in profile["steps"]:
+            self.assertGreater(step["seconds"], 0)
+            self.assertGreater(step["bytes"], 0)
+            self.assertGreater(step["roof"], 0)
+        self.assertGreater(sum(step["flops"] for step in profile["steps"]), 0)
+        table = run("profile", "lenet", "--backend", "cuda", "--batch", "4", "--steps", "2",
+                    PHUB_CUDA_PLUGIN=STAND_IN)
+        for step in profile["steps"]:
+            self.assertIn(step["name"], table.stdout)
+        for option in (("--server", "127.0.0.1:1"), ("--trace", "/tmp/never-written")):
+            refused = run("profile", "lenet", "--backend", "cuda", *option, PHUB_CUDA_PLUGIN=STAND_IN)
+            self.assertEqual(refused.returncode, 2, refused.stdout)
+            self.assertIn(option[0], refused.stderr)
+
     def test_a_plug_in_trains_with_the_type_that_fits(self):
         for arguments, compute_type in (((), "bf16"), (("--loss-scale", "128"), "fp16")):
             done = self.train(*arguments, PHUB_CUDA_PLUGIN=STAND_IN)

@@ -1,6 +1,7 @@
 #include "tests/support/host_runtime.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -292,6 +293,18 @@ Status HostRunner::run(nn::cuda::Pass pass, std::size_t first, std::size_t last)
                                         [this, &step = steps[i]] { interpreter_.run(step); }));
   }
   return {};
+}
+
+Result<std::vector<double>> HostRunner::time(nn::cuda::Pass pass) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < nn::cuda::steps_of(lowered_, pass).size(); ++i) {
+    const auto begin = Clock::now();
+    PHUB_RETURN_IF_ERROR(run(pass, i, i + 1));
+    PHUB_RETURN_IF_ERROR(runtime_.synchronise(nn::cuda::Lane::kCompute));
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return seconds;
 }
 
 }  // namespace phub::testing

@@ -187,6 +187,7 @@ class HostRunner : public nn::cuda::LoweredRunner {
   DataType type_of(nn::cuda::BufferId) const override { return DataType::kFloat32; }
   std::uint64_t* dropout_keys() const override { return keys_; }
   Status run(nn::cuda::Pass pass, std::size_t first, std::size_t last) override;
+  Result<std::vector<double>> time(nn::cuda::Pass pass) override;
 
  private:
   HostRuntime& runtime_;

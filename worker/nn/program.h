@@ -18,6 +18,7 @@
 #include "worker/nn/graph.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/ops.h"
+#include "worker/nn/step_time.h"
 
 namespace phub::nn {
 
@@ -135,6 +136,13 @@ class Program {
   // layers cannot be told apart.
   virtual bool observe(LayerObserver* /*observer*/) { return false; }
   virtual FeatureMaps feature_maps() const { return {}; }
+
+  // The steps of a pass in training, each by itself on a device that does nothing else, as medians
+  // of `passes`. REQUIRES: a whole step of training behind it. Error: kInvalidArgument: this
+  // program has no such steps.
+  virtual Result<DeviceProfile> time_steps(std::uint32_t /*passes*/) {
+    return Status(Code::kInvalidArgument, "this backend runs no list of steps");
+  }
 
   virtual std::uint32_t batch() const = 0;
   virtual std::size_t input_elements() const = 0;   // of the whole batch

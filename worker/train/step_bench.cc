@@ -195,4 +195,21 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
   return times;
 }
 
+Result<nn::DeviceProfile> bench_device_steps(const nn::Graph& graph,
+                                             const StepBenchOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(const auto network,
+                        make_program(graph, {.backend = options.backend,
+                                             .compute_type = options.compute_type,
+                                             .batch = options.batch,
+                                             .threads = options.threads,
+                                             .cuda = options.cuda,
+                                             .kernels = options.kernels}));
+  StepBench bench(*network, nullptr, options);
+  PHUB_RETURN_IF_ERROR(bench.prepare());
+  for (std::uint32_t index = 1; index <= options.warm_up + 1; ++index) {
+    PHUB_RETURN_IF_ERROR(bench.step(index).error());
+  }
+  return network->time_steps(options.steps);
+}
+
 }  // namespace phub::train

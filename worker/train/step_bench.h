@@ -49,4 +49,9 @@ struct StepTimes {
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step);
 
+// The same steps, then each step of a device's list by itself, `options.steps` times. Errors:
+// kInvalidArgument: the backend has no such list.
+Result<nn::DeviceProfile> bench_device_steps(const nn::Graph& graph,
+                                             const StepBenchOptions& options);
+
 }  // namespace phub::train

@@ -70,6 +70,7 @@ class CudaProgram : public Program {
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
   Status backward(Hooks& hooks) override;
+  Result<DeviceProfile> time_steps(std::uint32_t passes) override;
 
   // In parts, for who drives several of them and brings parameters and gradients himself
   // (gpu_group.h). A forward is begin_forward, run_segment of each in order, end_forward. A

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "common/base/dtype.h"
 #include "common/base/status.h"
@@ -28,6 +29,8 @@ class LoweredRunner {
   virtual std::uint64_t* dropout_keys() const = 0;
   // Queues the steps [first, last) of a pass on Lane::kCompute.
   virtual Status run(Pass pass, std::size_t first, std::size_t last) = 0;
+  // Runs a pass and waits: the seconds of each step.
+  virtual Result<std::vector<double>> time(Pass pass) = 0;
 };
 
 inline const std::vector<Step>& steps_of(const Lowered& lowered, Pass pass) {

@@ -64,4 +64,32 @@ DataType PlannedRunner::type_of(BufferId id) const {
   return DataType::kFloat32;
 }
 
+Result<std::vector<double>> PlannedRunner::time(Pass pass) {
+  struct Destroy {
+    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  };
+  const cudaStream_t stream = runtime_.stream(Lane::kCompute);
+  const std::size_t steps = steps_of(lowered(), pass).size();
+  std::vector<std::unique_ptr<CUevent_st, Destroy>> events;
+  for (std::size_t i = 0; i <= steps; ++i) {
+    cudaEvent_t event = nullptr;
+    PHUB_RETURN_IF_ERROR(cuda_status(cudaEventCreate(&event), "a timer"));
+    events.emplace_back(event);
+  }
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(events[0].get(), stream), "a timer"));
+  for (std::size_t i = 0; i < steps; ++i) {
+    PHUB_RETURN_IF_ERROR(run(pass, i, i + 1));
+    PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(events[i + 1].get(), stream), "a timer"));
+  }
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaEventSynchronize(events.back().get()), "a pass"));
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < steps; ++i) {
+    float milliseconds = 0.0F;
+    PHUB_RETURN_IF_ERROR(cuda_status(
+        cudaEventElapsedTime(&milliseconds, events[i].get(), events[i + 1].get()), "a timer"));
+    seconds.push_back(static_cast<double>(milliseconds) / 1000.0);
+  }
+  return seconds;
+}
+
 }  // namespace phub::nn::cuda

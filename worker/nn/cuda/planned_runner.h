@@ -45,6 +45,8 @@ class PlannedRunner : public LoweredRunner {
     return network_->run(pass, first, last, runtime_.stream(Lane::kCompute));
   }
 
+  Result<std::vector<double>> time(Pass pass) override;
+
   const CudnnLibrary& library() const { return *library_; }
   const PlannedNetwork& network() const { return *network_; }
   std::size_t tuned() const { return book_->tuned(); }  // graphs that were measured
