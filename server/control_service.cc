@@ -125,6 +125,8 @@ class GrpcControlService final : public ControlService {
     return tls_ ? tls_->expiries() : std::vector<CertificateExpiry>();
   }
 
+  ControlDoorCounters door_counters() const override { return listener_->counters(); }
+
  private:
   PayerOf payers(Tenancy* tenancy) const {
     return [tenancy, gate = std::make_shared<const Gate>(tenancy), &table = table_](

@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "common/tls_files.h"
+#include "server/control_listener.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
 #include "server/snapshot/snapshotter.h"
@@ -53,6 +54,7 @@ class ControlService {
   // TlsKeeper::look and expiries; without TLS nothing.
   virtual Status reload() = 0;
   virtual std::vector<CertificateExpiry> certificates() const = 0;
+  virtual ControlDoorCounters door_counters() const = 0;  // any thread
 
   // PageState of proto/page.proto: what a page can show, of one tenant, or with "" of all. Any
   // thread.

@@ -144,11 +144,11 @@ Status RendezvousService::snapshot(const grpc::CallbackServerContext& context, c
     return Status(Code::kFailedPrecondition,
                   "the job has ended" + (job.reason.empty() ? "" : ": " + job.reason));
   };
-  const auto end = [this, &reactor, worker = request.worker_index(),
+  const auto end = [this, &reactor, tenant = job.tenant,
                     object = to_string(name_of(job))](const Status& outcome) {
     if (!outcome.ok() && !audits_refusal()) return reactor.Finish(to_grpc(outcome));
-    const Principal member{
-        .role = Role::kWorker, .tenant = {}, .name = "worker " + std::to_string(worker)};
+    // One principal for all workers of a tenant: they share its part of the log.
+    const Principal member{.role = Role::kWorker, .tenant = {}, .name = "a worker of " + tenant};
     reactor.Finish(gate_.audited(member, "snapshot take", object, outcome));
   };
   const WantedSnapshot wanted{.round = request.round(),

@@ -78,6 +78,7 @@ Status Daemon::serve_http() {
   metrics_ = std::make_unique<MetricsCollector>(
       table_, *data_plane_,
       MetricsSources{.certificates = [this] { return service_->certificates(); },
+                     .control_door = [this] { return service_->door_counters(); },
                      .log_lines_dropped = options_.log_lines_dropped});
   readers_ = std::make_unique<TokenReaders>(tenancy_->access);
   site_ = std::make_unique<Site>(

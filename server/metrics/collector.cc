@@ -215,6 +215,22 @@ void add_port(const PortStatus& status, Families& families) {
   }
 }
 
+void add_control_door(const ControlDoorCounters& door, Families& families) {
+  const auto add = [&](const char* outcome, std::uint64_t count) {
+    families.add(
+        "phub_control_connections_total",
+        "Connections to the control port: served, closed as strangers or as silent, closed "
+        "for others of their tenant's or other tenants'",
+        kCounter, {{"outcome", outcome}}, number(count));
+  };
+  add("served", door.handed_over);
+  add("turned out", door.turned_out - door.crowded_out);
+  add("crowded out", door.crowded_out);
+  families.add("phub_control_descriptor_shortages_total",
+               "Times that there was no descriptor for another connection to the control port",
+               kCounter, {}, number(door.shortages));
+}
+
 void add_server(const JobTable& table, const DataPlane& data_plane, Families& families) {
   families.add("phub_jobs", "Live jobs", kGauge, {}, number(table.live_jobs()));
   for (const PortStatus& status : data_plane.port_statuses()) add_port(status, families);
@@ -253,6 +269,8 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
   }
   if (tenant.empty()) {
     add_server(table_, data_plane_, families);
+    add_control_door(sources_.control_door ? sources_.control_door() : ControlDoorCounters(),
+                     families);
     families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
                  kCounter, {},
                  number(sources_.log_lines_dropped ? sources_.log_lines_dropped() : 0));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/control_listener.h"
 #include "server/data_plane.h"
 #include "server/job_table.h"
 #include "server/tls_keeper.h"
@@ -21,7 +22,8 @@ namespace phub::server {
 // What the rest of the daemon knows; left out: nothing.
 struct MetricsSources {
   std::function<std::vector<CertificateExpiry>()> certificates = {};  // the server's own
-  std::function<std::uint64_t()> log_lines_dropped = {};              // since the start
+  std::function<ControlDoorCounters()> control_door = {};
+  std::function<std::uint64_t()> log_lines_dropped = {};  // since the start
 };
 
 class MetricsCollector final : public prometheus::Collectable {

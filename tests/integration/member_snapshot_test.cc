@@ -44,13 +44,14 @@ struct Place {
     control::TakeReply reply;
     return ask(*snapshots, "", &Snapshots::Stub::Take, request, reply);
   }
-  bool has_audited(const std::string& action, const std::string& object,
-                   const std::string& outcome) {
+  bool has_audited(const std::string& action, const std::string& object, const std::string& outcome,
+                   const std::string& principal = "") {
     control::ListAuditReply audit;
     REQUIRE(ask(*admin, "", &Admin::Stub::ListAudit, control::ListAuditRequest(), audit).ok());
     return std::any_of(audit.entries().begin(), audit.entries().end(), [&](const auto& entry) {
       return entry.action() == action && entry.object() == object &&
-             entry.outcome().find(outcome) != std::string::npos;
+             entry.outcome().find(outcome) != std::string::npos &&
+             (principal.empty() || entry.principal() == principal);
     });
   }
   TemporaryDirectory folder;
@@ -165,7 +166,8 @@ TEST_CASE("a worker's snapshot that its tenant's quota has no room for is refuse
   CHECK(refused.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
   CHECK_THAT(refused.error_message(),
              Contains("the snapshot needs 2 MiB") && Contains("quota of 4 MiB"));
-  CHECK(place.has_audited("snapshot take", "red/demo", "the snapshot needs 2 MiB"));
+  CHECK(place.has_audited("snapshot take", "red/demo", "the snapshot needs 2 MiB",
+                          "a worker of red"));
 }
 
 TEST_CASE("a snapshot is given up when whoever asked for it goes away") {

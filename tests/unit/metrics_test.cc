@@ -149,4 +149,19 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what became of connections to the control port is counted") {
+  JobTableFixture f;
+  const MetricsCollector collector(
+      f.table, f.data_plane, {.control_door = [] {
+        return ControlDoorCounters{
+            .handed_over = 9, .turned_out = 5, .crowded_out = 2, .shortages = 1};
+      }});
+  for (const char* line : {"phub_control_connections_total{outcome=\"served\"} 9",
+                           "phub_control_connections_total{outcome=\"turned out\"} 3",
+                           "phub_control_connections_total{outcome=\"crowded out\"} 2",
+                           "phub_control_descriptor_shortages_total 1"}) {
+    CHECK_THAT(collector.text(), Catch::Contains(line));
+  }
+}
+
 }  // namespace phub::testing

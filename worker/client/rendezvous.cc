@@ -340,11 +340,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
   arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
   // Workers of one process must not share a connection, and a server that is just starting must
-  // not cost a long back-off.
+  // not cost a long back-off, nor one whose port is flooded from this address.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const auto channel = grpc::CreateCustomChannel(to_string(*parsed), credentials, arguments);
   return std::unique_ptr<Rendezvous>(
