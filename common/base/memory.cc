@@ -24,9 +24,14 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Of a file that somebody else has made, a kernel refuses what its maker did not allow.
 Status map_failed(std::size_t bytes) {
-  return errno_status("mapping " + std::to_string(bytes >> 20) +
-                          " MiB (is there memory left? see `free -m` and `ulimit -v`)",
+  const std::string what = "mapping " + std::to_string(bytes) + " bytes";
+  if (errno == EPERM || errno == EACCES) {
+    return errno_status(what + " (the file is sealed, or open for reading only)",
+                        Code::kInvalidArgument);
+  }
+  return errno_status(what + " (is there memory left? see `free -m` and `ulimit -v`)",
                       Code::kResourceExhausted);
 }
 }  // namespace

@@ -5,12 +5,12 @@ import pathlib
 import random
 import signal
 import socket
-import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import processes  # noqa: E402
+import strangers  # noqa: E402
 from processes import DEADLINE, JobTest, Server, until, worker  # noqa: E402
 
 processes.BIN = pathlib.Path(sys.argv.pop(1))
@@ -64,10 +64,9 @@ class Faults(JobTest):
     def test_strangers_on_the_data_port_are_dropped_and_counted(self):
         self.start(2, "tcp")
         rng = random.Random(5)
-        hello = lambda magic, job: struct.pack("<IIQIIIIQ16sII", magic, 2, job, 1, 0, 0, 0, 0, bytes(16), 0, 0)
         attempts = [rng.randbytes(200) for _ in range(20)]
-        attempts += [b"GET / HTTP/1.1\r\n\r\n" * 8, hello(0x48424850, 1)[:20]]
-        attempts += [hello(0x48424850, job) + rng.randbytes(32) for job in (1, 2, 999)]
+        attempts += [b"GET / HTTP/1.1\r\n\r\n" * 8, strangers.hello(rng)[:20]]
+        attempts += [strangers.hello(rng, job=job) + rng.randbytes(32) for job in (1, 2, 999)]
         for bytes_ in attempts:
             with socket.create_connection(("127.0.0.1", self.server.data)) as stream:
                 stream.settimeout(DEADLINE)

@@ -194,12 +194,16 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.checkpoint: cannot write in", done.stderr)
 
-    def test_a_checkpoint_that_is_a_folder_is_found_before_training(self):
-        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
-                   "--checkpoint", self.folder)
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("is a folder: give the name of a file", done.stderr)
-        self.assertEqual(done.stdout, "")
+    def test_a_checkpoint_that_is_no_file_is_found_before_training(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        for path, is_what in ((self.folder, "a folder"), (fifo, "a device or a FIFO")):
+            done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                       "--checkpoint", path)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"is {is_what}: give the name of a file", done.stderr)
+            self.assertEqual(done.stdout, "")
+        self.assertTrue(fifo.is_fifo())
 
     def test_without_a_state_folder_a_snapshot_is_refused_with_the_cure(self):
         server = Server()

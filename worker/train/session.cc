@@ -144,9 +144,14 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
 }
 
 Status check_checkpoint(const SessionOptions& options) {
-  if (std::error_code error; std::filesystem::is_directory(options.checkpoint, error)) {
-    return {Code::kInvalidArgument, "train.checkpoint: " + options.checkpoint.string() +
-                                        " is a folder: give the name of a file"};
+  // What is there gives way to the checkpoint: a device would be gone for the whole machine.
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(options.checkpoint, error);
+  if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
+    return {Code::kInvalidArgument,
+            "train.checkpoint: " + options.checkpoint.string() +
+                (std::filesystem::is_directory(found) ? " is a folder" : " is a device or a FIFO") +
+                ": give the name of a file"};
   }
   const std::filesystem::path folder =
       options.checkpoint.has_parent_path() ? options.checkpoint.parent_path() : ".";
