@@ -17,11 +17,13 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
         deadline_(std::chrono::steady_clock::now() + moment.timeout) {}
 
   ~Copy() override {
-    if (!has_turn_) return;
+    if (!is_queued_) return;
     const std::lock_guard lock(plane_.mutex_);
     const auto found = plane_.jobs_.find(job_id_);
     if (making_ && found != plane_.jobs_.end()) making_->end(plane_.cores_, found->second->shards);
-    plane_.copying_.erase(job_id_);
+    const auto queue = plane_.copying_.find(job_id_);
+    std::erase(queue->second, this);
+    if (queue->second.empty()) plane_.copying_.erase(queue);
   }
 
   Result<std::optional<CopiedJob>> step() override {
@@ -31,8 +33,7 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
     JobShape shape;
     {
       const std::lock_guard lock(plane_.mutex_);
-      if (!has_turn_) has_turn_ = plane_.copying_.insert(job_id_).second;
-      if (!has_turn_) return wait_for_turn();
+      if (!has_turn()) return wait_for_turn();
       const auto found = plane_.jobs_.find(job_id_);
       if (found == plane_.jobs_.end()) return Status(Code::kNotFound, "it is not running here");
       if (making_) return go_on(found->second->shards);
@@ -53,6 +54,14 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
                                                         std::chrono::steady_clock::now());
   }
 
+  // REQUIRES: the data plane's mutex.
+  bool has_turn() {
+    std::deque<const Copy*>& queue = plane_.copying_[job_id_];
+    if (!is_queued_) queue.push_back(this);
+    is_queued_ = true;
+    return queue.front() == this;
+  }
+
   Result<std::optional<CopiedJob>> wait_for_turn() const {
     if (time_left().count() > 0) return std::optional<CopiedJob>();
     return Status(Code::kDeadlineExceeded, "another snapshot of it is still under way");
@@ -71,7 +80,7 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
   const std::uint64_t job_id_;
   const CopyMoment moment_;
   const std::chrono::steady_clock::time_point deadline_;
-  bool has_turn_ = false;  // it is in copying_
+  bool is_queued_ = false;  // in copying_
   std::shared_ptr<const std::uint64_t> counted_;
   std::unique_ptr<JobCopying> making_;
 };

@@ -9,11 +9,11 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -131,7 +131,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, JobPointer> jobs_;
   std::map<std::uint64_t, std::uint64_t> creating_;  // bytes of jobs that are being made
-  std::set<std::uint64_t> copying_;  // jobs that a copy_job copies: a shard makes one at a time
+  // By job, the copies of it that are asked for, in order: a shard makes one at a time.
+  std::map<std::uint64_t, std::deque<const Copy*>> copying_;
   // Bytes that snapshots and plans take while they are made.
   std::vector<std::weak_ptr<const std::uint64_t>> reserved_;
   std::thread thread_;  // runs context_

@@ -198,4 +198,38 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
   plane->remove_job(kSlowJob);
 }
 
+TEST_CASE("copies of a job are made in the order in which they were asked for") {
+  AnyMember membership;
+  server::DataPlaneOptions options;
+  options.cores = 1;
+  options.verbs = server::OfferVerbs::kNo;
+  const auto plane = std::move(*server::DataPlane::create(options, membership));
+  server::JobShape shape;
+  shape.job_id = kOtherJob;
+  shape.rule = RuleKind::kMomentum;
+  shape.weight_decay = {0};
+  shape.plan = std::make_shared<const Plan>(
+      std::move(*make_plan({.key_elements = {1000}, .cores_per_server = {1}})));
+  REQUIRE(plane->create_job(shape).ok());
+  // Of a round that never comes. Who has its turn looks more often than who waits for it.
+  const auto ask = [&] {
+    return plane->copy_job(kOtherJob, {.round = 1, .timeout = std::chrono::minutes(10)});
+  };
+  const auto has_turn = [](server::CopyUnderWay& copy) {
+    const auto copied = copy.step();
+    REQUIRE(copied);
+    CHECK_FALSE(copied->has_value());
+    return copy.rest() < std::chrono::milliseconds(20);
+  };
+  auto first = ask(), second = ask(), third = ask();
+  CHECK(has_turn(*first));
+  CHECK_FALSE(has_turn(*second));
+  CHECK_FALSE(has_turn(*third));
+  first.reset();
+  CHECK_FALSE(has_turn(*third));
+  CHECK(has_turn(*second));
+  second.reset();
+  CHECK(has_turn(*third));
+}
+
 }  // namespace phub
