@@ -343,8 +343,9 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
   // not cost a long back-off, nor one whose port is flooded from this address.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  // By its name a pause; it is how long a connection may take, TLS on a busy machine included.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const auto channel = grpc::CreateCustomChannel(to_string(*parsed), credentials, arguments);
   return std::unique_ptr<Rendezvous>(
