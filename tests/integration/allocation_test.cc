@@ -11,6 +11,7 @@
 #include "tests/support/counting_new.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/hang_guard.h"
+#include "tests/support/lone_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 #include "worker/client/verbs_ports.h"
@@ -38,16 +39,6 @@ namespace {
 
 constexpr std::uint64_t kJob = 7;
 constexpr std::uint32_t kWorkers = 2;
-
-class OneSecret final : public server::Membership {
- public:
-  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
-                                                std::uint32_t) override {
-    return server::IssuedSecret{};
-  }
-  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
-  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
-};
 
 struct Worker {
   std::unique_ptr<SharedMemory> memory;
@@ -139,7 +130,7 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     const bool votes = name.find("votes") != std::string::npos;  // and whole keys
     const std::string transport =
         name.starts_with("encrypted") ? "tcp" : name.substr(0, name.find(','));
-    OneSecret membership;
+    testing::AnyMember membership;
     server::DataPlaneOptions options;
     options.cores = 2;
     options.allow_oversubscription = true;

@@ -5,6 +5,7 @@
 
 #include "server/data_plane.h"
 #include "tests/support/hang_guard.h"
+#include "tests/support/lone_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 
@@ -15,16 +16,6 @@ constexpr std::uint64_t kJob = 1;
 constexpr KeyId kKeys = 600;
 constexpr std::uint64_t kElements = 8192;
 constexpr std::uint64_t kKeyBytes = kElements * sizeof(float);
-
-class AnyMember final : public server::Membership {
- public:
-  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
-                                                std::uint32_t) override {
-    return server::IssuedSecret{};
-  }
-  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
-  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
-};
 
 struct Worker {
   std::vector<std::byte> hyper;
@@ -55,19 +46,9 @@ struct Worker {
 }  // namespace
 
 TEST_CASE("what is read of a worker that is ahead, since another waits for it, is told") {
-  AnyMember membership;
-  server::DataPlaneOptions options;
-  options.cores = 1;
-  options.verbs = server::OfferVerbs::kNo;
-  const auto plane = std::move(*server::DataPlane::create(options, membership));
-  server::JobShape shape;
-  shape.job_id = kJob;
+  const LonePlane plane;
+  server::JobShape shape = shape_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
   shape.workers = 2;
-  shape.weight_decay.assign(kKeys, 0.0F);
-  PlanInput input;
-  input.key_elements.assign(kKeys, kElements);
-  input.cores_per_server = {1};
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
   REQUIRE(plane->create_job(shape).ok());
   Worker first(*plane, shape.plan, 0);
   Worker second(*plane, shape.plan, 1);

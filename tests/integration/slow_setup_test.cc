@@ -14,24 +14,18 @@
 #include "server/data_plane.h"
 #include "server/job_copy.h"
 #include "tests/support/fake_verbs.h"
+#include "tests/support/lone_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/verbs_ports.h"
 
 namespace phub {
 namespace {
 
+using testing::AnyMember;
+using testing::LonePlane;
+
 constexpr std::uint64_t kSlowJob = 1;
 constexpr std::uint64_t kOtherJob = 2;
-
-class AnyMember final : public server::Membership {
- public:
-  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
-                                                std::uint32_t) override {
-    return server::IssuedSecret{};
-  }
-  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
-  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
-};
 
 client::JoinInfo join(const server::DataPlane& plane, std::uint64_t job, std::uint32_t worker) {
   client::JoinInfo joined;
@@ -165,16 +159,8 @@ class HeldBack {
 }  // namespace
 
 TEST_CASE("while a job's parameters are restored other jobs begin, connect and are looked at") {
-  AnyMember membership;
-  server::DataPlaneOptions options;
-  options.cores = 1;
-  options.verbs = server::OfferVerbs::kNo;
-  const auto plane = std::move(*server::DataPlane::create(options, membership));
-  server::JobShape shape;
-  shape.job_id = kOtherJob;
-  shape.weight_decay = {0};
-  shape.plan = std::make_shared<const Plan>(
-      std::move(*make_plan({.key_elements = {100'000}, .cores_per_server = {1}})));
+  const LonePlane plane;
+  const server::JobShape shape = testing::shape_of(kOtherJob, {100'000});
   server::JobShape restored = shape;
   restored.job_id = kSlowJob;
   const auto copy = std::move(*server::JobCopy::create(*shape.plan, 0, false));
@@ -199,17 +185,9 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
 }
 
 TEST_CASE("copies of a job are made in the order in which they were asked for") {
-  AnyMember membership;
-  server::DataPlaneOptions options;
-  options.cores = 1;
-  options.verbs = server::OfferVerbs::kNo;
-  const auto plane = std::move(*server::DataPlane::create(options, membership));
-  server::JobShape shape;
-  shape.job_id = kOtherJob;
+  const LonePlane plane;
+  server::JobShape shape = testing::shape_of(kOtherJob, {1000});
   shape.rule = RuleKind::kMomentum;
-  shape.weight_decay = {0};
-  shape.plan = std::make_shared<const Plan>(
-      std::move(*make_plan({.key_elements = {1000}, .cores_per_server = {1}})));
   REQUIRE(plane->create_job(shape).ok());
   // Of a round that never comes. Who has its turn looks more often than who waits for it.
   const auto ask = [&] {

@@ -1,0 +1,55 @@
+// A data plane of one core without a control plane: whoever connects is a member.
+//
+// Owned by a test.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/plan.h"
+#include "server/data_plane.h"
+
+namespace phub::testing {
+
+class AnyMember final : public server::Membership {
+ public:
+  std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
+                                                std::uint32_t) override {
+    return server::IssuedSecret{};
+  }
+  void on_connected(std::uint64_t, std::uint32_t, std::uint32_t, std::string_view) override {}
+  void on_lost(std::uint64_t, std::uint32_t, std::string_view) override {}
+};
+
+// Over tcp and shm.
+struct LonePlane {
+  AnyMember membership;
+  std::unique_ptr<server::DataPlane> plane;
+
+  LonePlane() {
+    server::DataPlaneOptions options;
+    options.cores = 1;
+    options.verbs = server::OfferVerbs::kNo;
+    plane = std::move(*server::DataPlane::create(options, membership));
+  }
+  server::DataPlane* operator->() const { return plane.get(); }
+  server::DataPlane& operator*() const { return *plane; }
+};
+
+// A job of these keys on such a plane.
+inline server::JobShape shape_of(std::uint64_t job_id, std::vector<std::uint64_t> key_elements) {
+  server::JobShape shape;
+  shape.job_id = job_id;
+  shape.weight_decay.assign(key_elements.size(), 0.0F);
+  PlanInput input;
+  input.key_elements = std::move(key_elements);
+  input.cores_per_server = {1};
+  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  return shape;
+}
+
+}  // namespace phub::testing
