@@ -49,8 +49,8 @@ Graph reader(std::uint32_t channels) {
 }
 
 struct Loaded {
-  explicit Loaded(const Graph& graph) {
-    auto made = std::make_unique<HostRuntime>(HostRuntime::Options{});
+  explicit Loaded(const Graph& graph, unsigned seed = 1) {
+    auto made = std::make_unique<HostRuntime>(HostRuntime::Options{.seed = seed});
     runtime = made.get();
     auto lowered = require(lower(graph, {.batch = kBatch}));
     auto host = std::make_unique<HostRunner>(*made, std::move(lowered));
@@ -110,7 +110,9 @@ TEST_CASE("A device's training images are the loader's, moved by the same random
     CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
                      loading.labels().end()));
     CHECK(same_bits(loaded.input(channels), expected.images));
+    std::vector<std::uint8_t> pixels(kBatch * images.image_bytes());
     data::ByteBatch bytes;
+    bytes.pixels = pixels;
     on_device->load(epoch, in_epoch, bytes);
     for (const auto& move : bytes.moves) moved += move.down != 0 || move.flip ? 1 : 0;
   }
@@ -131,17 +133,65 @@ TEST_CASE("A device's test images are the loader's, also in a last batch that is
   }
 }
 
+TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten") {
+  const data::Dataset images = dataset(3);
+  const data::LoaderOptions options{.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true};
+  const auto on_host = require(data::Loader::create(images, options));
+  const auto on_device = require(data::Loader::create(images, options));
+  const unsigned seed = GENERATE(range(1U, 33U));
+  std::mt19937 random(seed);
+  Loaded loaded(reader(3), seed);
+  train::BatchLoading loading;
+  const std::uint64_t steps = on_host->steps_per_epoch();
+  const auto check_training = [&](std::uint64_t step) {
+    data::Batch expected;
+    on_host->load(0, step, expected);
+    require(loading.load(*on_device, 0, step, *loaded.program));
+    CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
+                     loading.labels().end()));
+    return expected.images;
+  };
+  for (int turn = 0; turn < 40; ++turn) {
+    INFO("seed " << seed << ", turn " << turn);
+    const std::vector<float> expected = check_training(random() % steps);
+    // Begun before the device has read the batch of now, which stays what it is.
+    if (random() % 4 > 0) {
+      require(loading.begin_ahead(*on_device, 0, random() % steps, *loaded.program));
+    }
+    const bool is_sent_early = random() % 2 == 0;
+    if (is_sent_early) require(loading.send_ahead(*loaded.program));
+    CHECK(same_bits(loaded.input(3), expected));
+    for (auto again = random() % 3; again > 0; --again) {
+      require(loading.send_ahead(*loaded.program));
+    }
+    if (random() % 4 > 0) continue;
+    // An evaluation in between, by others.
+    loading.forget_ahead();
+    train::BatchLoading other;
+    data::Batch in_order;
+    in_order.labels.resize(kBatch);
+    data::load_in_order(images, 3, in_order);
+    require(other.load_in_order(images, 3, *loaded.program));
+    CHECK(same_bits(loaded.input(3), in_order.images));
+  }
+}
+
 TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
   const Graph graph = reader(3);
   const data::Dataset images = dataset(3);
   const data::LoaderOptions options{.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true};
   const auto loader = require(data::Loader::create(images, options));
   const unsigned seed = GENERATE(range(1U, 9U));
+  const auto ahead = require(data::Loader::create(images, options));
   testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .record = seed % 2 == 0});
   require(rig.program->bind(rig.own->bindings()));
   train::BatchLoading own, oracle;
   for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
     require(own.load(*loader, 0, step, *rig.program));
+    if (seed % 4 < 2 && step + 1 < loader->steps_per_epoch()) {
+      require(own.begin_ahead(*ahead, 0, step + 1, *rig.program));
+      require(own.send_ahead(*rig.program));
+    }
     require(oracle.load(*loader, 0, step, *rig.network));
     rig.step();
     CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));

@@ -119,7 +119,7 @@ ByteBatch::Move Loader::move_of(std::uint64_t epoch, std::uint32_t sample) const
 }
 
 void Loader::load(std::uint64_t epoch, std::uint64_t step, ByteBatch& batch) {
-  batch.pixels.resize(options_.batch * dataset_.image_bytes());
+  PHUB_CHECK(batch.pixels.size() == options_.batch * dataset_.image_bytes(), "a batch's pixels");
   batch.moves.resize(options_.batch);
   batch.labels.resize(options_.batch);
   std::size_t slot = 0;
@@ -156,7 +156,8 @@ void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch) {
 
 void load_in_order(const Dataset& dataset, std::size_t first, ByteBatch& batch) {
   PHUB_CHECK(first < dataset.images(), "the first image exists");
-  batch.pixels.resize(batch.labels.size() * dataset.image_bytes());
+  PHUB_CHECK(batch.pixels.size() == batch.labels.size() * dataset.image_bytes(),
+             "a batch's pixels");
   batch.moves.assign(batch.labels.size(), {});
   for (std::size_t slot = 0; slot < batch.labels.size(); ++slot) {
     copy_image(dataset, std::min(first + slot, dataset.images() - 1), slot, batch);

@@ -38,8 +38,10 @@ struct ByteBatch {
     std::int32_t right = 0;
     bool flip = false;
   };
-  std::vector<std::uint8_t> pixels;  // [image][row][column][channel], as the data set has them
-  std::vector<Move> moves;           // [image]
+  // [image][row][column][channel], as the data set has them: memory of who asks, of batch *
+  // Dataset::image_bytes().
+  std::span<std::uint8_t> pixels;
+  std::vector<Move> moves;  // [image]
   std::vector<std::uint16_t> labels;
 };
 
@@ -62,7 +64,8 @@ class Loader {
 
   // A training batch. REQUIRES: step < steps_per_epoch().
   void load(std::uint64_t epoch, std::uint64_t step, Batch& batch);
-  // The same images with the same moves, which are left to who takes the batch.
+  // The same images with the same moves, which are left to who takes the batch. REQUIRES: pixels of
+  // the whole batch.
   void load(std::uint64_t epoch, std::uint64_t step, ByteBatch& batch);
   const Dataset& dataset() const { return dataset_; }
 
@@ -79,7 +82,7 @@ class Loader {
 };
 
 // Images from `first` on, in order, as they are but normalised: for evaluation. The batch
-// keeps its number of labels; behind the last image, that one is repeated.
+// keeps its number of labels; behind the last image, that one is repeated. REQUIRES: as load.
 void load_in_order(const Dataset& dataset, std::size_t first, Batch& batch);
 void load_in_order(const Dataset& dataset, std::size_t first, ByteBatch& batch);
 

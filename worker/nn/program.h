@@ -158,6 +158,17 @@ class Program {
   virtual Status load_bytes(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
     return {Code::kInvalidArgument, "this backend takes images in fp32"};
   }
+  // A batch ahead, in three calls, where the program takes one: pixels_ahead is where its pixels
+  // go, input_elements() bytes which any thread may fill (empty: none is taken). send_ahead sends
+  // them, also from within backward's hooks; `images.pixels` is that memory. load_ahead, between
+  // steps, makes it the batch of the forwards that follow. Another load in between forgets it.
+  virtual Result<std::span<std::uint8_t>> pixels_ahead() { return std::span<std::uint8_t>(); }
+  virtual Status send_ahead(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
+    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
+  }
+  virtual Status load_ahead() {
+    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
+  }
   // REQUIRES: bound and loaded.
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
   // Of the last forward, in any mode: its output, [image][class] of the whole batch; waits for it.

@@ -1,14 +1,35 @@
 #include "worker/train/batch_loading.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "common/base/check.h"
 
 namespace phub::train {
+namespace {
+
+nn::ByteImages images_of(const data::Dataset& dataset, const data::ByteBatch& batch,
+                         std::vector<nn::ImageMove>& moves) {
+  moves.clear();
+  for (const data::ByteBatch::Move& move : batch.moves) {
+    moves.push_back({move.down, move.right, move.flip});
+  }
+  return {batch.pixels, moves, dataset.mean, dataset.deviation};
+}
+
+}  // namespace
 
 Status BatchLoading::load(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
                           nn::Program& program) {
+  if (ahead_.dataset != nullptr && ahead_.epoch == epoch && ahead_.step == step) {
+    return take_ahead(program);
+  }
+  forget_ahead();
   if (program.loads_bytes()) {
-    loader.load(epoch, step, bytes_);
-    labels_ = bytes_.labels;
+    own_pixels(loader.dataset(), program.batch());
+    loader.load(epoch, step, bytes_.batch);
+    labels_ = bytes_.batch.labels;
     return send(loader.dataset(), program);
   }
   loader.load(epoch, step, reals_);
@@ -18,11 +39,13 @@ Status BatchLoading::load(data::Loader& loader, std::uint64_t epoch, std::uint64
 
 Status BatchLoading::load_in_order(const data::Dataset& dataset, std::size_t first,
                                    nn::Program& program) {
+  forget_ahead();
   const std::size_t images = std::min<std::size_t>(program.batch(), dataset.images() - first);
   if (program.loads_bytes()) {
-    bytes_.labels.resize(program.batch());
-    data::load_in_order(dataset, first, bytes_);
-    labels_ = std::span<const nn::Label>(bytes_.labels).first(images);
+    own_pixels(dataset, program.batch());
+    bytes_.batch.labels.resize(program.batch());
+    data::load_in_order(dataset, first, bytes_.batch);
+    labels_ = std::span<const nn::Label>(bytes_.batch.labels).first(images);
     return send(dataset, program);
   }
   reals_.labels.resize(program.batch());
@@ -31,12 +54,54 @@ Status BatchLoading::load_in_order(const data::Dataset& dataset, std::size_t fir
   return program.load(reals_.images, labels_);
 }
 
+void BatchLoading::own_pixels(const data::Dataset& dataset, std::uint32_t batch) {
+  pixels_.resize(batch * dataset.image_bytes());
+  bytes_.batch.pixels = pixels_;
+}
+
 Status BatchLoading::send(const data::Dataset& dataset, nn::Program& program) {
-  moves_.clear();
-  for (const data::ByteBatch::Move& move : bytes_.moves) {
-    moves_.push_back({move.down, move.right, move.flip});
-  }
-  return program.load_bytes({bytes_.pixels, moves_, dataset.mean, dataset.deviation}, labels_);
+  return program.load_bytes(images_of(dataset, bytes_.batch, bytes_.moves), labels_);
+}
+
+Status BatchLoading::begin_ahead(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
+                                 nn::Program& program) {
+  forget_ahead();
+  PHUB_ASSIGN_OR_RETURN(const auto pixels, program.pixels_ahead());
+  if (pixels.empty()) return {};
+  ahead_.bytes.batch.pixels = pixels;
+  ahead_.dataset = &loader.dataset();
+  ahead_.epoch = epoch;
+  ahead_.step = step;
+  ahead_.is_sent = false;
+  // A thread a batch, for milliseconds of a step's tens. Where there can be no more threads, it is
+  // made when it is taken (libstdc++).
+  ahead_.made =
+      std::async(std::launch::async | std::launch::deferred,
+                 [this, &loader, epoch, step] { loader.load(epoch, step, ahead_.bytes.batch); });
+  return {};
+}
+
+Status BatchLoading::send_ahead(nn::Program& program) {
+  if (ahead_.dataset == nullptr || ahead_.is_sent) return {};
+  if (ahead_.made.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
+  ahead_.is_sent = true;
+  return program.send_ahead(images_of(*ahead_.dataset, ahead_.bytes.batch, ahead_.bytes.moves),
+                            ahead_.bytes.batch.labels);
+}
+
+Status BatchLoading::take_ahead(nn::Program& program) {
+  ahead_.made.wait();
+  PHUB_RETURN_IF_ERROR(send_ahead(program));
+  ahead_.dataset = nullptr;
+  std::swap(bytes_, ahead_.bytes);
+  labels_ = bytes_.batch.labels;
+  return program.load_ahead();
+}
+
+void BatchLoading::forget_ahead() {
+  if (ahead_.dataset == nullptr) return;
+  ahead_.made.wait();
+  ahead_.dataset = nullptr;
 }
 
 }  // namespace phub::train

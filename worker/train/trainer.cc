@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
@@ -33,8 +34,11 @@ std::vector<KeySpec> sum_keys(const nn::Program& network, std::uint32_t accumula
 // batches but the last, gradients are added up; the last one's go out with them.
 class Trainer::ExchangeHooks : public nn::Hooks {
  public:
-  explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr)
-      : exchanger_(exchanger), sums_(sums) {}
+  // `sums` and `sender` are there for training: the first where gradients are added up, the second
+  // to be called from time to time while the device works on backward.
+  explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr,
+                         std::function<Status()> sender = {})
+      : exchanger_(exchanger), sums_(sums), sender_(std::move(sender)) {}
 
   void begin_batch(bool is_first, bool is_last, StepReport& report) {
     is_first_ = is_first;
@@ -61,6 +65,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   }
 
   Status grad_ready(const nn::KeyRange& keys) override {
+    if (sender_) PHUB_RETURN_IF_ERROR(sender_());
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
       if (!is_first_ || !is_last_) add_up(key);
@@ -72,6 +77,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
 
   Status grad_checked(const nn::KeyRange& keys, nn::Finite finite) override {
     if (!is_first_ || !is_last_) return grad_ready(keys);
+    if (sender_) PHUB_RETURN_IF_ERROR(sender_());
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
       PHUB_RETURN_IF_ERROR(exchanger_.push_checked(key, finite == nn::Finite::kYes));
@@ -99,6 +105,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
 
   Exchanger& exchanger_;
   Arena* sums_;
+  std::function<Status()> sender_;
   StepReport* report_ = nullptr;  // of a step in training
   bool is_first_ = true;
   bool is_last_ = true;
@@ -122,7 +129,8 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   StepReport report{.step = index,
                     .epoch = index / steps_per_epoch(),
                     .learning_rate = learning_rate_at(options_.schedule, index)};
-  ExchangeHooks hooks(parts_.exchanger, &sums_);
+  ExchangeHooks hooks(parts_.exchanger, &sums_,
+                      [this] { return batches_.send_ahead(parts_.network); });
   for (std::uint32_t part = 0; part < options_.accumulate; ++part) {
     PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
@@ -144,6 +152,10 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   hooks.begin_batch(part == 0, is_last, report);
   const std::uint64_t in_epoch = index % steps_per_epoch() * options_.accumulate + part;
   PHUB_RETURN_IF_ERROR(batches_.load(parts_.loader, report.epoch, in_epoch, parts_.network));
+  if (!is_last || is_within_epoch(index + 1)) {
+    PHUB_RETURN_IF_ERROR(
+        batches_.begin_ahead(parts_.loader, report.epoch, in_epoch + 1, parts_.network));
+  }
   data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
@@ -180,6 +192,7 @@ Status Trainer::wait_all() {
 }
 
 Result<double> Trainer::evaluate() {
+  batches_.forget_ahead();
   ExchangeHooks hooks(parts_.exchanger);
   PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
                         train::evaluate(parts_.network, parts_.test, hooks));

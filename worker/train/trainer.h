@@ -104,6 +104,10 @@ class Trainer {
   std::uint64_t steps_per_epoch() const {
     return parts_.loader.steps_per_epoch() / options_.accumulate;
   }
+  // Whether a step comes after another of its epoch.
+  bool is_within_epoch(std::uint64_t index) const {
+    return index < last_step() && index % steps_per_epoch() > 0;
+  }
   Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
   Status take_answer();
 

@@ -39,60 +39,90 @@ Status BatchFeed::make(Slot& slot) {
   return {};
 }
 
-// The next slot becomes the host's to fill; its labels are filled.
-Status BatchFeed::begin_load(std::span<const Label> labels) {
+Status BatchFeed::write_labels(std::span<const Label> labels) {
   PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
-  ++loads_;
-  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*slot().sent));
-  std::copy(labels.begin(), labels.end(), slot().pinned->as<std::int32_t>(image_bytes()));
-  label_count_ = labels.size();
-  is_prepared_ = false;
-  return runtime_.wait(Lane::kUpload, *slot().read);
+  std::copy(labels.begin(), labels.end(), next().pinned->as<std::int32_t>(image_bytes()));
+  next().labels = labels.size();
+  // The device has read what was in it.
+  return runtime_.wait(Lane::kUpload, *next().read);
+}
+
+void BatchFeed::write_moves(std::span<const ImageMove> moves) {
+  const Block& to = *next().pinned;
+  auto* top = to.as<std::int32_t>(tops());
+  auto* left = to.as<std::int32_t>(lefts());
+  auto* flip = to.as<std::uint8_t>(flips());
+  for (const ImageMove& move : moves) {
+    *top++ = -move.down;
+    *left++ = move.flip ? move.right : -move.right;  // the kernel mirrors the window
+    *flip++ = move.flip ? 1 : 0;
+  }
 }
 
 Status BatchFeed::send(std::size_t from, std::size_t bytes) {
-  return runtime_.copy(slot().device->as<std::byte>(from), slot().pinned->as<std::byte>(from),
+  return runtime_.copy(next().device->as<std::byte>(from), next().pinned->as<std::byte>(from),
                        bytes, Lane::kUpload);
 }
 
 Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
   PHUB_CHECK(images.size_bytes() == image_bytes(), "images of a whole batch");
-  PHUB_RETURN_IF_ERROR(begin_load(labels));
-  Slot& to = slot();
-  to.is_bytes = false;
+  Slot& to = next();
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*to.sent));
   std::memcpy(to.pinned->address, images.data(), images.size_bytes());
+  PHUB_RETURN_IF_ERROR(write_labels(labels));
+  to.is_bytes = false;
   PHUB_RETURN_IF_ERROR(send(0, image_bytes() + labels.size() * sizeof(std::int32_t)));
-  return runtime_.record(*to.sent, Lane::kUpload);
+  PHUB_RETURN_IF_ERROR(runtime_.record(*to.sent, Lane::kUpload));
+  to.is_sent = true;
+  return load_ahead();
 }
 
 Status BatchFeed::load_bytes(const ByteImages& images, std::span<const Label> labels) {
-  PHUB_CHECK(images.pixels.size() == batch_ * shape_.elements(), "images of a whole batch");
+  PHUB_CHECK(images.pixels.size() == pixels(), "images of a whole batch");
+  PHUB_ASSIGN_OR_RETURN(const auto to, pixels_ahead());
+  std::memcpy(to.data(), images.pixels.data(), to.size());
+  ByteImages sent = images;
+  sent.pixels = to;
+  PHUB_RETURN_IF_ERROR(send_ahead(sent, labels));
+  return load_ahead();
+}
+
+Result<std::span<std::uint8_t>> BatchFeed::pixels_ahead() {
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(*next().sent));
+  next().is_sent = false;
+  return std::span(next().pinned->as<std::uint8_t>(), pixels());
+}
+
+Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> labels) {
+  Slot& to = next();
+  PHUB_CHECK(images.pixels.data() == to.pinned->address, "pixels where pixels_ahead said");
+  PHUB_CHECK(!to.is_sent, "sent once");
   PHUB_CHECK(images.moves.size() == batch_, "a move for each image");
   PHUB_CHECK(images.mean.size() == shape_.channels && images.deviation.size() == shape_.channels,
              "a mean and a deviation for each channel");
-  PHUB_RETURN_IF_ERROR(begin_load(labels));
-  Slot& to = slot();
-  to.is_bytes = true;
+  PHUB_RETURN_IF_ERROR(write_labels(labels));
+  write_moves(images.moves);
   std::copy(images.mean.begin(), images.mean.end(), to.mean);
   std::copy(images.deviation.begin(), images.deviation.end(), to.deviation);
-  std::memcpy(to.pinned->address, images.pixels.data(), images.pixels.size());
-  auto* top = to.pinned->as<std::int32_t>(tops());
-  auto* left = to.pinned->as<std::int32_t>(lefts());
-  auto* flip = to.pinned->as<std::uint8_t>(flips());
-  for (const ImageMove& move : images.moves) {
-    *top++ = -move.down;
-    *left++ = move.flip ? move.right : -move.right;  // the kernel mirrors the window
-    *flip++ = move.flip ? 1 : 0;
-  }
-  PHUB_RETURN_IF_ERROR(send(0, images.pixels.size()));
+  to.is_bytes = true;
+  PHUB_RETURN_IF_ERROR(send(0, pixels()));
   PHUB_RETURN_IF_ERROR(send(image_bytes(), slot_bytes() - image_bytes()));
+  to.is_sent = true;
   return runtime_.record(*to.sent, Lane::kUpload);
+}
+
+Status BatchFeed::load_ahead() {
+  PHUB_CHECK(next().is_sent, "sent before it is loaded");
+  next().is_sent = false;
+  current_ = 1 - current_;
+  is_prepared_ = false;
+  return {};
 }
 
 kernels::cuda::PrepareImages BatchFeed::preparation() {
   const BufferId input = runner_.lowered().input;
   const Dimensions& dimensions = runner_.lowered().buffer(input).dimensions;
-  const Slot& from = slot();
+  const Slot& from = now();
   kernels::cuda::PrepareImages images{.source = from.device->address,
                                       .top = nullptr,
                                       .left = nullptr,
@@ -121,15 +151,15 @@ kernels::cuda::PrepareImages BatchFeed::preparation() {
 Status BatchFeed::prepare() {
   if (is_prepared_) return {};
   is_prepared_ = true;
-  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kCompute, *slot().sent));
+  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kCompute, *now().sent));
   PHUB_RETURN_IF_ERROR(runtime_.launch(preparation(), Lane::kCompute));
-  return runtime_.record(*slot().read, Lane::kCompute);
+  return runtime_.record(*now().read, Lane::kCompute);
 }
 
-Status BatchFeed::labels_were_read() { return runtime_.record(*slot().read, Lane::kCompute); }
+Status BatchFeed::labels_were_read() { return runtime_.record(*now().read, Lane::kCompute); }
 
 const std::int32_t* BatchFeed::device_labels() const {
-  return slots_[loads_ % 2].device->as<std::int32_t>(image_bytes());
+  return slots_[current_].device->as<std::int32_t>(image_bytes());
 }
 
 Status BatchFeed::send_noise(std::uint64_t noise) {

@@ -1,5 +1,5 @@
 // What each step needs from the host: images, labels, and what dropout draws from. Two of each in
-// turn, so that the host fills one while the device may still read the other.
+// turn: the host fills one and sends it while the device reads the other.
 //
 // Owned by the program; its thread.
 #pragma once
@@ -32,6 +32,10 @@ class BatchFeed {
   Status load(std::span<const float> images, std::span<const Label> labels);
   // The device moves, normalises and converts them.
   Status load_bytes(const ByteImages& images, std::span<const Label> labels);
+  // Program::pixels_ahead and what follows it.
+  Result<std::span<std::uint8_t>> pixels_ahead();
+  Status send_ahead(const ByteImages& images, std::span<const Label> labels);
+  Status load_ahead();
   // kCompute: the network's input becomes the last batch.
   Status prepare();
   // kCompute: dropout's keys become those of the noise.
@@ -39,7 +43,7 @@ class BatchFeed {
   // kCompute has read the labels for the last time, until the next load.
   Status labels_were_read();
 
-  std::size_t labels() const { return label_count_; }
+  std::size_t labels() const { return slots_[current_].labels; }
   const std::int32_t* device_labels() const;
 
  private:
@@ -47,7 +51,9 @@ class BatchFeed {
 
   struct Slot {
     BlockPointer pinned, device;  // images, then labels, then how bytes are moved
+    std::size_t labels = 0;
     bool is_bytes = false;
+    bool is_sent = false;                                         // and not yet the batch
     float mean[kChannelsMax] = {}, deviation[kChannelsMax] = {};  // of bytes
     BlockPointer keys;                                            // pinned
     EventPointer sent, read, keys_sent;
@@ -57,7 +63,8 @@ class BatchFeed {
       : runtime_(runtime), runner_(runner), shape_(shape), batch_(batch) {}
 
   Status make(Slot& slot);
-  Status begin_load(std::span<const Label> labels);
+  Status write_labels(std::span<const Label> labels);
+  void write_moves(std::span<const ImageMove> moves);
   Status send(std::size_t from, std::size_t bytes);
   kernels::cuda::PrepareImages preparation();
   // Where in a slot things are. Images in fp32 take the most.
@@ -66,7 +73,9 @@ class BatchFeed {
   std::size_t lefts() const { return tops() + batch_ * sizeof(std::int32_t); }
   std::size_t flips() const { return lefts() + batch_ * sizeof(std::int32_t); }
   std::size_t slot_bytes() const { return flips() + batch_; }
-  Slot& slot() { return slots_[loads_ % 2]; }
+  std::size_t pixels() const { return batch_ * shape_.elements(); }
+  Slot& now() { return slots_[current_]; }
+  Slot& next() { return slots_[1 - current_]; }
 
   Runtime& runtime_;
   const LoweredRunner& runner_;
@@ -74,8 +83,8 @@ class BatchFeed {
   std::uint32_t batch_;
   bool has_dropout_ = false;
   Slot slots_[2];
-  std::uint64_t loads_ = 0, noises_ = 0;
-  std::size_t label_count_ = 0;
+  std::size_t current_ = 0;
+  std::uint64_t noises_ = 0;
   bool is_prepared_ = true;
   std::optional<std::uint64_t> sent_noise_;
 };

@@ -171,6 +171,10 @@ Status CudaProgram::load_bytes(const ByteImages& images, std::span<const Label> 
   return feed_->load_bytes(images, labels);
 }
 
+Status CudaProgram::send_ahead(const ByteImages& images, std::span<const Label> labels) {
+  return feed_->send_ahead(images, labels);
+}
+
 Status CudaProgram::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;

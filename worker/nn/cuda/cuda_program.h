@@ -66,6 +66,9 @@ class CudaProgram : public Program {
   Status load(std::span<const float> images, std::span<const Label> labels) override;
   bool loads_bytes() const override { return true; }
   Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
+  Result<std::span<std::uint8_t>> pixels_ahead() override { return feed_->pixels_ahead(); }
+  Status send_ahead(const ByteImages& images, std::span<const Label> labels) override;
+  Status load_ahead() override { return feed_->load_ahead(); }
   Status forward(Mode mode, Hooks& hooks) override;
   Status read_output(std::span<float> host) override;
   Status start_loss(const LossOptions& options) override;
