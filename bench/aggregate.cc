@@ -16,22 +16,20 @@
 namespace phub::bench {
 namespace {
 
-constexpr double kTail = 0.99;
-constexpr double kGiga = 1e9;
 constexpr std::uint64_t kElementsPerKib = 256;
 
-struct Measured {
+struct MeasuredWay {
   std::string name;
   Way way;
   Blocks blocks;
   std::string checksum;
 };
 
-std::array<Measured, 4> ways() {
-  return {Measured{"tall-fused", {true, true}, {}, {}},
-          Measured{"tall-unfused", {true, false}, {}, {}},
-          Measured{"wide-fused", {false, true}, {}, {}},
-          Measured{"wide-unfused", {false, false}, {}, {}}};
+std::array<MeasuredWay, 4> ways() {
+  return {MeasuredWay{"tall-fused", {true, true}, {}, {}},
+          MeasuredWay{"tall-unfused", {true, false}, {}, {}},
+          MeasuredWay{"wide-fused", {false, true}, {}, {}},
+          MeasuredWay{"wide-unfused", {false, false}, {}, {}}};
 }
 
 double timed(Aggregation& aggregation, Way way) {
@@ -40,8 +38,8 @@ double timed(Aggregation& aggregation, Way way) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void measure_all(Aggregation& aggregation, std::span<Measured> all, const BlockPlan& plan) {
-  for (Measured& one : all) {
+void measure_all(Aggregation& aggregation, std::span<MeasuredWay> all, const BlockPlan& plan) {
+  for (MeasuredWay& one : all) {
     aggregation.reset();
     aggregation.run(one.way);
     aggregation.run(one.way);
@@ -49,7 +47,7 @@ void measure_all(Aggregation& aggregation, std::span<Measured> all, const BlockP
   }
   Progress progress(all.size() * plan.blocks);
   for (unsigned block = 0; block < plan.blocks; ++block) {
-    for (Measured& one : all) {
+    for (MeasuredWay& one : all) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, one.name));
       aggregation.reset();
       for (unsigned i = 0; i < plan.warm_up; ++i) aggregation.run(one.way);
@@ -65,8 +63,8 @@ double gigabytes(const AggregateOptions& options, double seconds) {
          kGiga;
 }
 
-void print_lines(const AggregateOptions& options, std::span<const Measured> all) {
-  for (const Measured& one : all) {
+void print_lines(const AggregateOptions& options, std::span<const MeasuredWay> all) {
+  for (const MeasuredWay& one : all) {
     const std::vector<double> seconds = all_values(one.blocks);
     const Spread over = ratio(one.blocks, all.front().blocks);
     const nlohmann::ordered_json object = {
@@ -92,11 +90,11 @@ void print_lines(const AggregateOptions& options, std::span<const Measured> all)
   }
 }
 
-void print_table(const AggregateOptions& options, std::span<const Measured> all) {
+void print_table(const AggregateOptions& options, std::span<const MeasuredWay> all) {
   fmt::print("{} workers, {} fp32 elements, rule {}, {} threads, {} KiB chunks\n", options.workers,
              options.elements, name_of(options.rule), options.threads, options.chunk_kib);
   Table table({"way", "p50", "p99", "GB/s", "time / tall-fused", "[min .. max]", "same bits"});
-  for (const Measured& one : all) {
+  for (const MeasuredWay& one : all) {
     const std::vector<double> seconds = all_values(one.blocks);
     const Spread over = ratio(one.blocks, all.front().blocks);
     table.add(
@@ -119,14 +117,14 @@ Status run_aggregate(const AggregateOptions& options) {
                            .rule = options.rule,
                            .threads = options.threads,
                            .chunk_elements = options.chunk_kib * kElementsPerKib}));
-  std::array<Measured, 4> all = ways();
+  std::array<MeasuredWay, 4> all = ways();
   measure_all(*aggregation, all, options.plan);
   if (options.json) {
     print_lines(options, all);
   } else {
     print_table(options, all);
   }
-  for (const Measured& one : all) {
+  for (const MeasuredWay& one : all) {
     if (one.checksum != all.front().checksum) {
       return {Code::kDataLoss,
               fmt::format("{} sums otherwise than {}", one.name, all.front().name)};

@@ -5,12 +5,12 @@
 #include <numeric>
 
 #include "bench/pattern.h"
+#include "bench/team.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
 namespace {
 
-constexpr std::uint64_t kLine = 16;  // floats in a cache line
 constexpr Hyper kHyper{.learning_rate = 1e-3F, .momentum = 0.9F, .gradient_scale = 0.25F};
 
 kernels::Source source_at(std::span<const float> array, std::uint64_t first) {

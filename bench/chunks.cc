@@ -14,8 +14,6 @@ namespace phub::bench {
 namespace {
 
 constexpr std::uint32_t kDefaultKib = 32;
-constexpr double kTail = 0.99;
-constexpr double kGiga = 1e9;
 constexpr double kBarWidth = 40.0;
 
 Result<Lineup> start_sizes(const ChunksOptions& options, Places& places) {

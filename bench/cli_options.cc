@@ -4,11 +4,12 @@
 #include <thread>
 
 #include "bench/keys.h"
+#include "kernels/reduce.h"
 
 namespace phub::bench {
 namespace {
 
-constexpr unsigned kMostWorkers = 64;  // kernels::kMaxSources
+constexpr unsigned kMostWorkers = kernels::kMaxSources;
 constexpr unsigned kMostServers = 64;
 constexpr unsigned kMostCores = 1024;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 36;

@@ -16,7 +16,7 @@ namespace phub::bench {
 namespace {
 
 constexpr std::chrono::seconds kStartTimeout{20};
-constexpr std::chrono::seconds kStopTimeout{5};
+constexpr std::chrono::seconds kServerStopTimeout{5};
 constexpr std::uint64_t kKib = 1024;
 
 struct Resident {
@@ -112,7 +112,7 @@ Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places
 }
 
 PhubServers::~PhubServers() {
-  const Deadline deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  const Deadline deadline = std::chrono::steady_clock::now() + kServerStopTimeout;
   for (const auto& process : processes_) process->stop(SIGTERM, deadline);
 }
 

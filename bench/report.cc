@@ -10,8 +10,6 @@
 namespace phub::bench {
 namespace {
 
-constexpr double kTail = 0.99;
-constexpr double kGiga = 1e9;
 constexpr double kMilli = 1e-3;
 constexpr double kMicro = 1e-6;
 

@@ -9,9 +9,6 @@
 namespace phub::bench {
 namespace {
 
-constexpr double kTail = 0.99;
-constexpr double kGiga = 1e9;
-
 nlohmann::ordered_json describe(const std::string& bench, const System& system) {
   const std::vector<double> seconds = all_values(system.blocks);
   const double p50 = median(seconds);

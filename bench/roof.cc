@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "bench/roof_kernels.h"
+#include "bench/team.h"
+#include "kernels/reduce.h"
 
 namespace phub::bench {
 namespace {
-
-constexpr std::uint64_t kLine = 16;  // floats in a cache line
-constexpr unsigned kMostWorkers = 64;
 
 // An array's length in memory, so that each starts on its own page.
 std::uint64_t padded(std::uint64_t elements) {
@@ -37,10 +36,10 @@ unsigned roof_streams(RoofPass pass, unsigned workers) {
 }
 
 Result<std::unique_ptr<Roof>> Roof::create(const Options& options) {
-  if (options.workers == 0 || options.workers > kMostWorkers || options.elements == 0) {
+  if (options.workers == 0 || options.workers > kernels::kMaxSources || options.elements == 0) {
     return Status(
         Code::kInvalidArgument,
-        fmt::format("the roof needs 1 to {} workers and at least 1 element", kMostWorkers));
+        fmt::format("the roof needs 1 to {} workers and at least 1 element", kernels::kMaxSources));
   }
   std::unique_ptr<Roof> roof(new Roof(options));
   const std::uint64_t arrays = options.workers + 1 + (options.state ? 1 : 0);

@@ -13,27 +13,24 @@
 namespace phub::bench {
 namespace {
 
-constexpr double kTail = 0.99;
-constexpr double kGiga = 1e9;
-
-struct Measured {
+struct MeasuredPass {
   std::string name;
   RoofPass pass;
   Blocks blocks;
 };
 
-std::vector<Measured> passes(const RoofOptions& options) {
-  std::vector<Measured> all = {{"sum", RoofPass::kSum, {}}};
+std::vector<MeasuredPass> passes(const RoofOptions& options) {
+  std::vector<MeasuredPass> all = {{"sum", RoofPass::kSum, {}}};
   if (options.state) all.push_back({"nesterov", RoofPass::kUpdate, {}});
   all.push_back({"copy", RoofPass::kCopy, {}});
   all.push_back({"triad", RoofPass::kTriad, {}});
   return all;
 }
 
-void measure_all(Roof& roof, std::vector<Measured>& all, const BlockPlan& plan) {
+void measure_all(Roof& roof, std::vector<MeasuredPass>& all, const BlockPlan& plan) {
   Progress progress(all.size() * plan.blocks);
   for (unsigned block = 0; block < plan.blocks; ++block) {
-    for (Measured& one : all) {
+    for (MeasuredPass& one : all) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, one.name));
       std::vector<double> seconds;
       for (unsigned i = 0; i < plan.warm_up; ++i) roof.run(one.pass);
@@ -54,9 +51,9 @@ double gigabytes(const RoofOptions& options, RoofPass pass, double seconds) {
          seconds / kGiga;
 }
 
-void print_lines(const RoofOptions& options, const std::vector<Measured>& all,
+void print_lines(const RoofOptions& options, const std::vector<MeasuredPass>& all,
                  const Result<std::uint64_t>& sum) {
-  for (const Measured& one : all) {
+  for (const MeasuredPass& one : all) {
     const std::vector<double> seconds = all_values(one.blocks);
     const double p50 = median(seconds);
     const nlohmann::ordered_json object = {
@@ -79,11 +76,11 @@ void print_lines(const RoofOptions& options, const std::vector<Measured>& all,
   }
 }
 
-void print_table(const RoofOptions& options, const std::vector<Measured>& all) {
+void print_table(const RoofOptions& options, const std::vector<MeasuredPass>& all) {
   fmt::print("{} workers, {} fp32 elements, {} pinned threads\n", options.workers, options.elements,
              options.threads);
   Table table({"pass", "streams", "p50", "p99", "GB/s"});
-  for (const Measured& one : all) {
+  for (const MeasuredPass& one : all) {
     const std::vector<double> seconds = all_values(one.blocks);
     const double p50 = median(seconds);
     table.add({one.name, std::to_string(roof_streams(one.pass, options.workers)),
@@ -105,7 +102,7 @@ Status run_roof(const RoofOptions& options) {
                                                        .state = options.state}));
   RoofTask task(*roof, options.workers, RoofPass::kSum);
   const Result<std::uint64_t> sum = task.verify(1);
-  std::vector<Measured> all = passes(options);
+  std::vector<MeasuredPass> all = passes(options);
   measure_all(*roof, all, options.plan);
   if (options.json) {
     print_lines(options, all, sum);

@@ -5,6 +5,9 @@
 
 namespace phub::bench {
 
+inline constexpr double kTail = 0.99;  // the percentile that reports show
+inline constexpr double kGiga = 1e9;   // bytes a second in gigabytes
+
 // The smallest value that at least `share` (0 to 1) of the values do not exceed; 0 if empty.
 double percentile(std::vector<double> values, double share);
 double median(const std::vector<double>& values);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <barrier>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -12,6 +13,9 @@
 #include "common/base/status.h"
 
 namespace phub::bench {
+
+// Floats in a cache line: what members share out begins at one.
+inline constexpr std::uint64_t kLine = 16;
 
 class Team {
  public:

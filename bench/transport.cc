@@ -26,9 +26,7 @@ using transport::LinkEnd;
 using transport::LinkOptions;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kGiga = 1e9;
-
-struct Measured {
+struct MeasuredRow {
   std::string system;
   std::string what;
   Blocks values;  // by block: bytes per second, or seconds
@@ -85,7 +83,7 @@ Result<double> latency(LinkEnd& end, bool sender, const TransportOptions& option
 // One end's part of a run; the sender's results are what counts. `between` runs after each block
 // while the other end waits.
 Status run_end(LinkEnd& end, bool sender, const TransportOptions& options,
-               std::vector<Measured>& all, const std::function<Status()>& between) {
+               std::vector<MeasuredRow>& all, const std::function<Status()>& between) {
   // Not counted: the first writes touch every page for the first time.
   const auto warm_up = bandwidth(end, sender, options, options.batches.back());
   if (!warm_up) return warm_up.error();
@@ -103,8 +101,8 @@ Status run_end(LinkEnd& end, bool sender, const TransportOptions& options,
   return {};
 }
 
-std::vector<Measured> phub_rows(const TransportOptions& options) {
-  std::vector<Measured> all;
+std::vector<MeasuredRow> phub_rows(const TransportOptions& options) {
+  std::vector<MeasuredRow> all;
   for (const std::uint32_t batch : options.batches) {
     all.push_back({"phub", fmt::format("bandwidth, batches of {}", batch), {}, false});
   }
@@ -113,7 +111,7 @@ std::vector<Measured> phub_rows(const TransportOptions& options) {
 }
 
 Status run_perftest(const LinkOptions& link, const TransportOptions& options, Places& places,
-                    std::vector<Measured>& all) {
+                    std::vector<MeasuredRow>& all) {
   const std::vector<std::string>& names = options.devices;
   const std::string& own = link.device->name;
   const PerftestRun run{.server_device = names.size() > 1 ? names[1] : own,
@@ -139,10 +137,10 @@ Status run_perftest(const LinkOptions& link, const TransportOptions& options, Pl
 }
 
 // Against its peer: bandwidth over bandwidth, the peer's time over ours; above 1 phub is better.
-std::string ratio_text(const Measured& row, const std::vector<Measured>& all) {
+std::string ratio_text(const MeasuredRow& row, const std::vector<MeasuredRow>& all) {
   if (row.system != "phub") return "";
   std::string text;
-  for (const Measured& peer : all) {
+  for (const MeasuredRow& peer : all) {
     if (peer.system == "phub" || peer.is_latency != row.is_latency) continue;
     const Spread spread =
         row.is_latency ? ratio(peer.values, row.values) : ratio(row.values, peer.values);
@@ -152,9 +150,9 @@ std::string ratio_text(const Measured& row, const std::vector<Measured>& all) {
   return text;
 }
 
-void print(const TransportOptions& options, const std::vector<Measured>& all, bool verified) {
+void print(const TransportOptions& options, const std::vector<MeasuredRow>& all, bool verified) {
   Table table({"system", "measure", "median", "against its peer, above 1 phub is better"});
-  for (const Measured& row : all) {
+  for (const MeasuredRow& row : all) {
     const double middle = median(all_values(row.values));
     if (options.json) {
       const nlohmann::ordered_json object = {
@@ -179,7 +177,7 @@ void print(const TransportOptions& options, const std::vector<Measured>& all, bo
   table.print();
 }
 
-Status measure(const TransportOptions& options, UniqueFd socket, std::vector<Measured>& all,
+Status measure(const TransportOptions& options, UniqueFd socket, std::vector<MeasuredRow>& all,
                bool* verified) {
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
   PHUB_ASSIGN_OR_RETURN(const LinkOptions link, link_of(options, 0));
@@ -216,7 +214,7 @@ Result<std::pair<UniqueFd, UniqueFd>> loopback_pair() {
 Status receive(const TransportOptions& options, const LinkOptions& link, UniqueFd socket,
                bool* verified) {
   PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 1, std::move(socket)));
-  std::vector<Measured> ignored = phub_rows(options);
+  std::vector<MeasuredRow> ignored = phub_rows(options);
   PHUB_RETURN_IF_ERROR(run_end(*end, false, options, ignored, [] { return Status(); }));
   *verified = end->verified();
   return {};
@@ -244,7 +242,7 @@ Status run_transport(const TransportOptions& options) {
     ::_exit(run_receiver(options, std::move(other)));
   }
   other = {};
-  std::vector<Measured> all = phub_rows(options);
+  std::vector<MeasuredRow> all = phub_rows(options);
   bool verified = false;
   const Status status = measure(options, std::move(own), all, &verified);
   int ended = 0;

@@ -17,8 +17,6 @@ using grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerRpcInfo;
 
-constexpr std::string_view kTicketScheme = "Ticket ";
-
 // The job that a member's message is about; 0: it is no member's.
 std::uint64_t job_of(const google::protobuf::Message& message) {
   const google::protobuf::Descriptor& type = *message.GetDescriptor();

@@ -19,6 +19,9 @@
 
 namespace phub::server {
 
+// How the metadata of a join begin that shows a ticket instead of a token: "Ticket JOB_ID:NONCE".
+inline constexpr std::string_view kTicketScheme = "Ticket ";
+
 // What a call's metadata say under `authorization`; empty: nothing.
 std::string_view authorization_of(const grpc::ServerContextBase& context);
 

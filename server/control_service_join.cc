@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/rpc_status.h"
+#include "server/control_service_gate.h"
 #include "server/control_service_messages.h"
 #include "server/control_service_names.h"
 #include "server/control_service_rendezvous.h"
@@ -21,7 +22,6 @@ namespace phub::server {
 namespace {
 
 constexpr std::size_t kHostCharsMax = 256;
-constexpr std::string_view kTicketScheme = "Ticket ";
 
 // What the metadata bring instead of a token: "Ticket JOB_ID:NONCE". One that makes no sense is a
 // wrong one.

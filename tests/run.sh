@@ -7,7 +7,8 @@ usage() {
 Usage: tests/run.sh [--quick]
 
 Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
-plane) and fuzz (half a minute for each target; tests/fuzz/fuzz_long takes hours). --quick: dev only.
+plane); asan's fuzz targets run for half a minute each (tests/fuzz/fuzz_long takes hours). --quick: dev
+only.
 The tests with the label rdma run in a virtual machine (tests/rdma/in_vm --help) and are skipped where
 there can be none.
 EOF
@@ -50,12 +51,9 @@ run dev
 if [ "$quick" = no ]; then
   # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there
   # by the kernels' own test.
-  targets=(phub_sanitized_tests)
-  build asan "${targets[@]}"
-  run asan -L sanitized
-  build tsan "${targets[@]}"
+  build asan phub_sanitized_tests phub_fuzzers
+  run asan -L 'sanitized|fuzz'
+  build tsan phub_sanitized_tests
   run tsan -L sanitized
-  build fuzz phub_fuzzers
-  run fuzz -L fuzz
 fi
 echo "[$SECONDS s] all tests passed$skipped"

@@ -15,7 +15,7 @@
 namespace phub {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kBenchExamples = R"(
 Examples:
   ResNet-20's whole step on CIFAR-sized images, one thread:
     phub-worker bench resnet20
@@ -122,8 +122,6 @@ void add_exchange(CLI::App& bench, BenchArguments& arguments) {
 }
 
 // fp16 needs a scale, bf16 and fp32 do not.
-constexpr float kHalfLossScale = 1024.0F;
-
 Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& options) {
   if (arguments.servers.empty()) return {};
   const auto wire = parse_data_type(arguments.wire_type);
@@ -164,7 +162,7 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   }
   PHUB_RETURN_IF_ERROR(
       check_kernel_arguments(arguments.kernels, options.backend == train::BackendKind::kOnednn));
-  if (options.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
+  if (options.compute_type == DataType::kFloat16) options.loss_scale = train::kHalfLossScale;
   PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));
   return options;
 }
@@ -173,7 +171,7 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
 
 CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
   CLI::App* bench = app.add_subcommand("bench", "Time training steps alone, without a server");
-  bench->footer(kExamples);
+  bench->footer(kBenchExamples);
   add_model_choice(*bench, arguments.choice);
   const auto add = [&](const char* name, std::uint32_t& value, std::uint32_t least,
                        std::uint32_t most, const char* text) {

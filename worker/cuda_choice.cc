@@ -9,18 +9,17 @@
 #include <system_error>
 
 #include "worker/cache_folder.h"
+#include "worker/exit_status.h"
 
 namespace phub {
 namespace {
 
-constexpr const char* kGroup = "GPU (backend cuda)";
+constexpr const char* kGpuGroup = "GPU (backend cuda)";
 
 nn::Fusion fusion_of(std::string_view word) {
   if (word == "fused") return nn::Fusion::kFused;
   return word == "unfused" ? nn::Fusion::kUnfused : nn::Fusion::kTuned;
 }
-
-void print_note(std::string_view note) { fmt::print(stderr, "phub-worker: {}\n", note); }
 
 void print_progress(std::size_t done, std::size_t all) {
   if (isatty(STDERR_FILENO) == 0) return;
@@ -32,7 +31,7 @@ void print_progress(std::size_t done, std::size_t all) {
 
 void add_cuda_options(CLI::App& command, CudaChoice& choice) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
-    return command.add_option(name, value, text)->type_name(type)->group(kGroup);
+    return command.add_option(name, value, text)->type_name(type)->group(kGpuGroup);
   };
   auto* device = add("--device", choice.device, "N", "Which GPU, from 0");
   add("--devices", choice.devices, "N,N...", "Several GPUs: each computes a part of the batch")
@@ -50,10 +49,10 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
   command
       .add_flag("--tune", choice.tune,
                 "Measure first what the cache does not know: cuDNN's engines, what is fused")
-      ->group(kGroup);
+      ->group(kGpuGroup);
   command
       .add_flag("--unrecorded", choice.unrecorded, "Queue kernel by kernel, without CUDA graphs")
-      ->group(kGroup);
+      ->group(kGpuGroup);
   add("--fusion", choice.fusion, "WAY",
       "tuned: each block as it was measured, else fused (default); fused; unfused: layer by layer")
       ->check(CLI::IsMember({"tuned", "fused", "unfused"}));

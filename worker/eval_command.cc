@@ -16,7 +16,7 @@
 namespace phub {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kEvalExamples = R"(
 Examples:
   What a training has written:
     phub-worker train configs/mnist.textproto --local --checkpoint model.safetensors
@@ -91,7 +91,7 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
 
 CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
   CLI::App* eval = app.add_subcommand("eval", "Evaluate a checkpoint on the test images");
-  eval->footer(kExamples);
+  eval->footer(kEvalExamples);
   eval->add_option("CONFIG", arguments.run.config_path, "Of the training: its model and data")
       ->required()
       ->type_name("");

@@ -21,6 +21,8 @@ int say(const Ending& ending, bool as_json) {
   return ending.exit_code;
 }
 
+void print_note(std::string_view note) { fmt::print(stderr, "phub-worker: {}\n", note); }
+
 void set_up_logging(const std::string& level) {
   spdlog::set_level(spdlog::level::from_str(level));
   gpr_set_log_function([](gpr_log_func_args* arguments) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 
@@ -23,6 +24,9 @@ Ending fail(const Status& status);
 
 // Says the error on standard error, if there is one, and returns the exit code.
 int say(const Ending& ending, bool as_json);
+
+// A line on standard error that is no error.
+void print_note(std::string_view note);
 
 // Of this process, gRPC's included. `level`: as in a configuration.
 void set_up_logging(const std::string& level);

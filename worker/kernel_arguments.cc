@@ -8,13 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "worker/cache_folder.h"
+#include "worker/exit_status.h"
 
 namespace phub {
 namespace {
 
-constexpr const char* kGroup = "Kernels (backend onednn)";
-
-void print_note(std::string_view note) { fmt::print(stderr, "phub-worker: {}\n", note); }
+constexpr const char* kKernelsGroup = "Kernels (backend onednn)";
 
 void print_progress(const nn::KernelChoice& choice) {
   if (choice.is_known || isatty(STDERR_FILENO) == 0) return;
@@ -37,20 +36,20 @@ void add_kernel_options(CLI::App& command, KernelArguments& arguments) {
           "is one; onednn: its first choice; blocked: that, for the layouts it likes best")
       ->type_name("RULE")
       ->check(CLI::IsMember({"measured", "own", "onednn", "blocked"}))
-      ->group(kGroup);
+      ->group(kKernelsGroup);
   command
       .add_option("--kernel-cache", arguments.cache,
                   "What was measured; default: phub/kernels.jsonl in the user's cache")
       ->type_name("FILE")
       ->envname("PHUB_KERNEL_CACHE")
-      ->group(kGroup);
+      ->group(kKernelsGroup);
 }
 
 void add_kernel_print(CLI::App& command, KernelArguments& arguments) {
   command
       .add_flag("--print-kernels", arguments.print,
                 "Also what was chosen for each operation, and the times of what was not")
-      ->group(kGroup);
+      ->group(kKernelsGroup);
 }
 
 Status check_kernel_arguments(const KernelArguments& arguments, bool is_onednn) {

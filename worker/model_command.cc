@@ -16,7 +16,7 @@
 namespace phub {
 namespace {
 
-constexpr const char* kExamples = R"(
+constexpr const char* kModelExamples = R"(
 Examples:
   The models there are:
     phub-worker model --list
@@ -81,7 +81,7 @@ Result<std::string> text_of(const ModelArguments& arguments) {
 
 CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
   CLI::App* model = app.add_subcommand("model", "Print a network: layers, shapes, costs");
-  model->footer(kExamples);
+  model->footer(kModelExamples);
   add_model_choice(*model, arguments.choice);
   auto* list = model->add_flag("--list", arguments.list, "The built-in models");
   auto* json = model->add_flag("--json", arguments.json, "JSON instead of a table");

@@ -21,9 +21,7 @@ namespace phub {
 namespace {
 
 // fp16 needs a scale, bf16 does not.
-constexpr float kHalfLossScale = 1024.0F;
-
-constexpr const char* kExamples = R"(
+constexpr const char* kProfileExamples = R"(
 Examples:
   Where ResNet-50's step goes on this machine, without servers:
     phub-worker profile resnet50 --batch 8 --threads 2
@@ -91,7 +89,7 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
                                   .seed = session.seed};
-  if (session.compute_type == DataType::kFloat16) options.loss_scale = kHalfLossScale;
+  if (session.compute_type == DataType::kFloat16) options.loss_scale = train::kHalfLossScale;
   options.cuda.program.record = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
@@ -165,7 +163,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
 CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   CLI::App* profile =
       app.add_subcommand("profile", "Time, memory and utilisation of a step, layer by layer");
-  profile->footer(kExamples);
+  profile->footer(kProfileExamples);
   profile->add_option("MODEL|CONFIG", arguments.what, "A built-in model, or a configuration")
       ->required()
       ->type_name("");

@@ -26,7 +26,7 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-struct Options {
+struct Arguments {
   std::string server = "127.0.0.1:7077";
   bool as_json = false;
   std::string credentials;
@@ -40,7 +40,7 @@ struct Options {
   JobOptions job;
 };
 
-void declare_create(CLI::App& jobs, Options& options, Command& command) {
+void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
   create.footer(
       "Examples:\n"
@@ -88,7 +88,7 @@ void declare_create(CLI::App& jobs, Options& options, Command& command) {
   });
 }
 
-void declare_jobs(CLI::App& app, Options& options, Command& command) {
+void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
   CLI::App& jobs =
       *app.add_subcommand("job", "List, inspect, explain, create, close and plan jobs");
   jobs.require_subcommand(1);
@@ -120,7 +120,7 @@ void declare_jobs(CLI::App& app, Options& options, Command& command) {
   });
 }
 
-void declare(CLI::App& app, Options& options, Command& command) {
+void declare(CLI::App& app, Arguments& options, Command& command) {
   app.description("phubctl: looks at and administers a phub-server.");
   app.footer(
       "Examples:\n"
@@ -169,7 +169,7 @@ void declare(CLI::App& app, Options& options, Command& command) {
   });
 }
 
-Status ask_server(const Options& options, const Command& command) {
+Status ask_server(const Arguments& options, const Command& command) {
   CredentialFiles credentials;
   if (!options.credentials.empty()) {
     PHUB_ASSIGN_OR_RETURN(credentials, find_credentials(options.credentials));
@@ -199,7 +199,7 @@ int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** a
 
 int run(int argc, char** argv) {
   CLI::App app;
-  Options options;
+  Arguments options;
   Command command;
   LocalCommand local_command;
   declare(app, options, command);

@@ -9,7 +9,7 @@
 namespace phub::phubctl {
 namespace {
 
-struct Options {
+struct TenantArguments {
   TenantOptions tenant;
   TokenOptions token;
   std::uint32_t audit_count = 100;
@@ -31,23 +31,25 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
       ->type_name("N");
 }
 
-void declare_changes(CLI::App& tenants, const std::shared_ptr<Options>& options, Command& command) {
+void declare_changes(CLI::App& tenants, const std::shared_ptr<TenantArguments>& options,
+                     Command& command) {
   CLI::App& create = *tenants.add_subcommand("create", "Make a tenant");
   create.footer("Example:\n  phubctl tenant create vision --memory-mib 4096 --jobs 8 --weight 2");
   declare_quotas(create, options->tenant);
-  run_with(create, command, options, &Options::tenant, create_tenant);
+  run_with(create, command, options, &TenantArguments::tenant, create_tenant);
   CLI::App& set = *tenants.add_subcommand("set", "Change quotas; what is left out stays");
   set.footer("Example:\n  phubctl tenant set vision --jobs 16");
   declare_quotas(set, options->tenant);
-  run_with(set, command, options, &Options::tenant, set_tenant);
+  run_with(set, command, options, &TenantArguments::tenant, set_tenant);
   CLI::App& remove = *tenants.add_subcommand("delete", "Delete a tenant and its tokens");
   remove.footer("Example:\n  phubctl tenant delete vision --close-jobs");
   remove.add_option("name", options->tenant.name, "Name of the tenant")->required();
   remove.add_flag("--close-jobs", options->tenant.close_jobs, "End its live jobs too");
-  run_with(remove, command, options, &Options::tenant, delete_tenant);
+  run_with(remove, command, options, &TenantArguments::tenant, delete_tenant);
 }
 
-void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, Command& command) {
+void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& options,
+                    Command& command) {
   CLI::App& tokens =
       *tenants.add_subcommand("token", "What tenants, observers and administrators show");
   tokens.require_subcommand(1);
@@ -67,17 +69,17 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, 
       ->capture_default_str();
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");
-  run_with(create, command, options, &Options::token, create_token);
+  run_with(create, command, options, &TenantArguments::token, create_token);
   CLI::App& list = *tokens.add_subcommand("list", "All tokens, or one tenant's");
   list.footer("Example:\n  phubctl tenant token list vision");
   list.add_option("tenant", token.tenant, "Whose");
-  run_with(list, command, options, [](const Session& session, const Options& given) {
+  run_with(list, command, options, [](const Session& session, const TenantArguments& given) {
     return list_tokens(session, given.token.tenant);
   });
   CLI::App& revoke = *tokens.add_subcommand("revoke", "Refuse a token from now on");
   revoke.footer("Example:\n  phubctl tenant token revoke 7");
   revoke.add_option("id", token.id, "As `token list` shows it")->required();
-  run_with(revoke, command, options, [](const Session& session, const Options& given) {
+  run_with(revoke, command, options, [](const Session& session, const TenantArguments& given) {
     return revoke_token(session, given.token.id);
   });
 }
@@ -85,7 +87,7 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<Options>& options, 
 }  // namespace
 
 void declare_tenants(CLI::App& app, Command& command) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TenantArguments>();
   CLI::App& tenants = *app.add_subcommand("tenant", "Tenants, their quotas and their tokens");
   tenants.require_subcommand(1);
   tenants.footer(
@@ -99,7 +101,7 @@ void declare_tenants(CLI::App& app, Command& command) {
   CLI::App& inspect = *tenants.add_subcommand("inspect", "A tenant, its tokens and its jobs");
   inspect.footer("Example:\n  phubctl tenant inspect vision");
   inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();
-  run_with(inspect, command, options, [](const Session& session, const Options& given) {
+  run_with(inspect, command, options, [](const Session& session, const TenantArguments& given) {
     return inspect_tenant(session, given.tenant.name);
   });
   declare_tokens(tenants, options, command);
@@ -108,7 +110,7 @@ void declare_tenants(CLI::App& app, Command& command) {
   audit.add_option("--count", options->audit_count, "The last so many records, at most 10,000")
       ->check(CLI::Range(1U, 10'000U))
       ->capture_default_str();
-  run_with(audit, command, options, &Options::audit_count, print_audit);
+  run_with(audit, command, options, &TenantArguments::audit_count, print_audit);
 }
 
 }  // namespace phub::phubctl

@@ -1,10 +1,10 @@
 // Catch's main for tests that run on a GPU, or on PHUB_GPUS_NEEDED of them: without they are
 // skipped, and say so.
-#define CATCH_CONFIG_RUNNER
 #include <cuda_runtime_api.h>
 
-#include <catch2/catch.hpp>
 #include <cstdio>
+
+#include "tests/support/catch.h"
 
 int main(int argc, char* argv[]) {
   constexpr int kSkipped = 77;
@@ -18,5 +18,5 @@ int main(int argc, char* argv[]) {
     std::printf("skipped: %d GPU, %d needed\n", devices, PHUB_GPUS_NEEDED);
     return kSkipped;
   }
-  return Catch::Session().run(argc, argv);
+  return phub::testing::run_tests(argc, argv);
 }

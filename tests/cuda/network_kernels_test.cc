@@ -16,7 +16,7 @@ using phub::testing::MirroredReals;
 using phub::testing::require_cuda;
 using phub::testing::Side;
 
-constexpr DataType kSingle = DataType::kFloat32;
+constexpr DataType kReal = DataType::kFloat32;
 
 // One rounding of the type, and of sums in another order.
 double tolerance_of(DataType type) {
@@ -27,7 +27,7 @@ TEST_CASE("Batch normalisation's vectors agree with their specification") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   const std::int64_t channels = GENERATE(8, 264, 2048);
   const auto vector = [&](unsigned seed) {
-    return std::make_unique<MirroredReals>(static_cast<std::size_t>(channels), kSingle, seed);
+    return std::make_unique<MirroredReals>(static_cast<std::size_t>(channels), kReal, seed);
   };
   auto sum = vector(1), scale = vector(2), bias = vector(3), running_mean = vector(4),
        running_variance = vector(5), mean = vector(6), inverse = vector(7), factor = vector(8),
@@ -81,7 +81,7 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
   const auto elements = static_cast<std::size_t>(rows * channels);
   const auto vectors = static_cast<std::size_t>(channels);
   MirroredReals dy(elements, type, 1), x(elements, type, 2), dx(elements, type, 3);
-  MirroredReals a(vectors, kSingle, 4), b(vectors, kSingle, 5), c(vectors, kSingle, 6);
+  MirroredReals a(vectors, kReal, 4), b(vectors, kReal, 5), c(vectors, kReal, 6);
   const auto apply = [&](Side side) {
     return ApplyBatchNormBackward{dy.at(side),    x.at(side),     a.floats(side),
                                   b.floats(side), c.floats(side), dx.at(side),
@@ -92,8 +92,7 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
   dx.check(tolerance_of(type));
 
   const std::int64_t parts = rows < 8 ? 1 : 7;
-  MirroredReals sums(static_cast<std::size_t>(parts * channels), kSingle),
-      gradient(vectors, kSingle);
+  MirroredReals sums(static_cast<std::size_t>(parts * channels), kReal), gradient(vectors, kReal);
   const auto bias = [&](Side side) {
     return BiasGradient{dy.at(side), sums.floats(side), gradient.floats(side), type, rows, channels,
                         parts};

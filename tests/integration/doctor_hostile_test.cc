@@ -17,13 +17,13 @@ namespace {
 
 using Catch::Contains;
 
-const std::atomic<bool> kNeverStops{false};
+const std::atomic<bool> kRunsOn{false};
 // Only bounds a failure, but for those who are meant to be waited for in vain.
 const Limits kPatient{.connect = testing::kHangGuard,
                       .greeting = testing::kHangGuard,
                       .silence = testing::kHangGuard,
                       .message = testing::kHangGuard,
-                      .stop = &kNeverStops};
+                      .stop = &kRunsOn};
 
 SessionOptions session_with(const Limits& limits) {
   return {.paths = {}, .choices = {}, .limits = limits};

@@ -114,7 +114,7 @@ class Tree:
             name = copy.relative_to(self.folder)
             if name.parts[0] != "build" and copy.is_file() and str(name) not in files:
                 copy.unlink()
-        status, said = run(["cmake", "--preset", self.preset], self.folder, 600)
+        status, said = run(["cmake", "--preset", self.preset, "-DPHUB_UNITY=OFF"], self.folder, 600)
         if status != 0:
             raise Wrong(f"cmake --preset {self.preset} fails in {self.folder}:\n{said}")
 

@@ -1,2 +1,3 @@
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+#include "tests/support/catch.h"
+
+int main(int argc, char* argv[]) { return phub::testing::run_tests(argc, argv); }

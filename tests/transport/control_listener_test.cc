@@ -34,12 +34,13 @@ struct Echo {
   }
 };
 
-struct Rig {
+struct ListenerRig {
   Echo echo;
   std::unique_ptr<ControlListener> listener;
 
-  explicit Rig(std::chrono::milliseconds first_byte = 10min, const char* address = "127.0.0.1:0",
-               bool starts = true, std::size_t known_max = 100, std::size_t of_payer = 0) {
+  explicit ListenerRig(std::chrono::milliseconds first_byte = 10min,
+                       const char* address = "127.0.0.1:0", bool starts = true,
+                       std::size_t known_max = 100, std::size_t of_payer = 0) {
     listener = std::move(*ControlListener::create({.address = address,
                                                    .silent_max = 8,
                                                    .strangers_max = 8,
@@ -91,7 +92,7 @@ bool is_left_alone(const UniqueFd& socket) {
          (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-UniqueFd known_caller(const Rig& rig, const std::string& payer = "") {
+UniqueFd known_caller(const ListenerRig& rig, const std::string& payer = "") {
   UniqueFd caller = rig.reach();
   REQUIRE(speak(caller));
   REQUIRE(answer(caller) == 'k');
@@ -102,7 +103,7 @@ UniqueFd known_caller(const Rig& rig, const std::string& payer = "") {
 }  // namespace
 
 TEST_CASE("who says nothing at the control port gives way, and who speaks is served") {
-  const Rig rig;
+  const ListenerRig rig;
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 50; ++i) silent.push_back(rig.reach());
   const UniqueFd caller = rig.reach();
@@ -113,12 +114,12 @@ TEST_CASE("who says nothing at the control port gives way, and who speaks is ser
 }
 
 TEST_CASE("who says nothing in time is let go") {
-  const Rig rig(20ms);
+  const ListenerRig rig(20ms);
   CHECK(answer(rig.reach()) == '\0');
 }
 
 TEST_CASE("strangers give way to each other and leave known callers alone") {
-  const Rig rig;
+  const ListenerRig rig;
   const UniqueFd caller = known_caller(rig);
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 20; ++i) {
@@ -132,7 +133,7 @@ TEST_CASE("strangers give way to each other and leave known callers alone") {
 }
 
 TEST_CASE("who is known when there are as many as may be stays a stranger") {
-  const Rig rig(10min, "127.0.0.1:0", true, 1);
+  const ListenerRig rig(10min, "127.0.0.1:0", true, 1);
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 2; ++i) callers.push_back(known_caller(rig));
   std::vector<UniqueFd> strangers;
@@ -146,7 +147,7 @@ TEST_CASE("who is known when there are as many as may be stays a stranger") {
 }
 
 TEST_CASE("of a tenant's known callers beyond its share the one heard longest ago gives way") {
-  const Rig rig(10min, "127.0.0.1:0", true, 100, 3);
+  const ListenerRig rig(10min, "127.0.0.1:0", true, 100, 3);
   const UniqueFd other = known_caller(rig, "blue");
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
@@ -159,7 +160,7 @@ TEST_CASE("of a tenant's known callers beyond its share the one heard longest ag
 }
 
 TEST_CASE("a tenant that has most known callers gives way to others when there are no places") {
-  const Rig rig(10min, "127.0.0.1:0", true, 4, 3);
+  const ListenerRig rig(10min, "127.0.0.1:0", true, 4, 3);
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
   std::vector<UniqueFd> others;
@@ -170,7 +171,7 @@ TEST_CASE("a tenant that has most known callers gives way to others when there a
 }
 
 TEST_CASE("what a tenant's callers have sent without an end is bounded together") {
-  const Rig rig;
+  const ListenerRig rig;
   std::vector<UniqueFd> callers;
   for (const char* const tenant : {"red", "red", "blue"}) {
     callers.push_back(known_caller(rig, tenant));
@@ -189,7 +190,7 @@ TEST_CASE("what a tenant's callers have sent without an end is bounded together"
 }
 
 TEST_CASE("a stranger that sends more than its share is turned out, a known caller is not") {
-  const Rig rig;
+  const ListenerRig rig;
   const UniqueFd caller = known_caller(rig);
   const UniqueFd stranger = rig.reach();
   REQUIRE(speak(stranger));
@@ -204,7 +205,7 @@ TEST_CASE("a stranger that sends more than its share is turned out, a known call
 }
 
 TEST_CASE("a known caller whose messages do not end is turned out, one whose messages do is not") {
-  const Rig rig;
+  const ListenerRig rig;
   std::vector<UniqueFd> callers;
   for (int i = 0; i < 2; ++i) callers.push_back(known_caller(rig));
   const std::string much(30'000, 'x');
@@ -219,7 +220,7 @@ TEST_CASE("a known caller whose messages do not end is turned out, one whose mes
 }
 
 TEST_CASE("who has left while it waited in the queue is not served") {
-  Rig rig(10min, "127.0.0.1:0", false);
+  ListenerRig rig(10min, "127.0.0.1:0", false);
   std::vector<UniqueFd> gone;
   for (int i = 0; i < 5; ++i) {
     gone.push_back(rig.reach());
@@ -237,7 +238,7 @@ TEST_CASE("who has left while it waited in the queue is not served") {
 TEST_CASE("a name is listened on at all its addresses, IPv4 reaches the IPv6 wildcard") {
   for (const char* address : {"localhost:0", "[::]:0", "0.0.0.0:0"}) {
     INFO(address);
-    const Rig rig(10min, address);
+    const ListenerRig rig(10min, address);
     const UniqueFd caller = rig.reach();
     REQUIRE(speak(caller));
     CHECK(answer(caller) == 'k');

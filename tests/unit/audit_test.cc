@@ -14,11 +14,11 @@ using namespace server;  // NOLINT(google-build-using-namespace): what the test 
 using Catch::Matchers::Contains;
 using std::chrono::seconds;
 
-struct Fixture {
+struct AuditFixture {
   std::chrono::steady_clock::time_point now;
   std::unique_ptr<Store> store = std::move(*Store::open(""));
   AuditLog audit{*store, [this] { return now; }};
-  Fixture() { spdlog::set_level(spdlog::level::off); }
+  AuditFixture() { spdlog::set_level(spdlog::level::off); }
   std::size_t count(const std::string& principal) {
     const auto all = audit.last(10'000).value();
     return static_cast<std::size_t>(
@@ -41,7 +41,7 @@ bool is_utf8(std::string_view text) {
 }  // namespace
 
 TEST_CASE("whatever a word is, its record is valid UTF-8 and at most 512 bytes") {
-  Fixture f;
+  AuditFixture f;
   for (const std::string& character :
        {std::string("a"), std::string("\xC3\xA4"), std::string("\xE2\x82\xAC"),
         std::string("\xF0\x9F\x98\x80"), std::string("\xFF"), std::string("\xC2\x9B")}) {
@@ -72,7 +72,7 @@ TEST_CASE("text that is no UTF-8 is told from text that is") {
 }
 
 TEST_CASE("a flood of one principal's failures leaves the others' records where they are") {
-  Fixture f;
+  AuditFixture f;
   f.audit.record({.name = "alice"}, "job create", "x", kDenied);
   for (int i = 0; i < 5000; ++i) f.audit.record({.name = "flood"}, "job create", "x", kDenied);
   CHECK(f.count("flood") == AuditLog::kFailuresAtOnce);
@@ -86,7 +86,7 @@ TEST_CASE("a flood of one principal's failures leaves the others' records where 
 }
 
 TEST_CASE("floods under ever new names share one budget") {
-  Fixture f;
+  AuditFixture f;
   for (int i = 0; i < 5000; ++i) {
     f.audit.record({.name = "peer " + std::to_string(i)}, "authenticate", "x", kDenied);
   }
@@ -95,7 +95,7 @@ TEST_CASE("floods under ever new names share one budget") {
 }
 
 TEST_CASE("what a token does, and be it a thousand times, does not push out administrators' acts") {
-  Fixture f;
+  AuditFixture f;
   f.audit.record({.name = "root", .is_admin = true}, "tenant delete", "blue", {});
   for (int i = 0; i < 3000; ++i) f.audit.record({.name = "token 3"}, "job create", "x", {});
   CHECK(f.count("root") == 1);
@@ -108,7 +108,7 @@ TEST_CASE("what a token does, and be it a thousand times, does not push out admi
 }
 
 TEST_CASE("a token's flood of successful acts pushes out its own, not those of others") {
-  Fixture f;
+  AuditFixture f;
   for (int i = 0; i < 30; ++i) f.audit.record({.name = "quiet"}, "job create", "x", {});
   for (int i = 0; i < 3000; ++i) f.audit.record({.name = "flood"}, "job create", "x", {});
   CHECK(f.count("quiet") == 30);
@@ -123,7 +123,7 @@ TEST_CASE("a token's flood of successful acts pushes out its own, not those of o
 }
 
 TEST_CASE("where nobody has two records, the oldest makes room") {
-  Fixture f;
+  AuditFixture f;
   const auto name = [](int i) { return "token " + std::to_string(i); };
   for (int i = 0; i < 1005; ++i) f.audit.record({.name = name(i)}, "job create", "x", {});
   CHECK(f.count(name(4)) == 0);

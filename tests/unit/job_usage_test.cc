@@ -6,14 +6,14 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-constexpr std::uint64_t kMebibyte = 1024 * 1024;
+constexpr std::uint64_t kOneMebibyte = 1024 * 1024;
 
 // Its parameters have 20 MiB.
 JobSpec large() {
   return {.name = "a",
           .workers = 1,
           .rule = RuleKind::kSgd,
-          .keys = {{.name = "w", .elements = 20 * kMebibyte / 4}}};
+          .keys = {{.name = "w", .elements = 20 * kOneMebibyte / 4}}};
 }
 
 // Its parameters have 4 GiB, in a chunk more than 2^20: a plan of 68 MiB.
@@ -22,7 +22,7 @@ JobSpec of_many_chunks() {
           .workers = 1,
           .rule = RuleKind::kSgd,
           .chunk_bytes = 4096,
-          .keys = {{.name = "w", .elements = 1024 * kMebibyte + 1}}};
+          .keys = {{.name = "w", .elements = 1024 * kOneMebibyte + 1}}};
 }
 
 // Of a job of the default tenant that is ready, on cores with these ports.
@@ -44,7 +44,7 @@ TEST_CASE("an ended job's memory counts until it is released, its connections do
   REQUIRE(f.ready(member, large()).ok());
   f.connect(member);
   const std::uint64_t bytes = f.table.usage_of("red").memory_bytes;
-  CHECK(bytes >= 20 * kMebibyte);
+  CHECK(bytes >= 20 * kOneMebibyte);
   CHECK(f.table.usage_of("red").jobs == 1);
   CHECK(f.table.usage_of("red").connections == kCores);
   CHECK(f.table.usage_of(std::string(kDefaultTenant)).memory_bytes == 0);
@@ -61,8 +61,8 @@ TEST_CASE("an ended job's memory counts until it is released, its connections do
 
 TEST_CASE("where RDMA is offered a worker's window counts as its job's memory") {
   const std::uint64_t windows = bytes_with(std::vector<server::CorePort>(kCores)) - bytes_with({});
-  CHECK(windows >= 20 * kMebibyte);
-  CHECK(windows < 21 * kMebibyte);
+  CHECK(windows >= 20 * kOneMebibyte);
+  CHECK(windows < 21 * kOneMebibyte);
 }
 
 TEST_CASE("a job that is too large for its tenant is refused before it is planned") {
@@ -85,13 +85,13 @@ TEST_CASE("a job for which the server has no room is refused before it is planne
   REQUIRE(tenants.create("red", {}));
   JobTableFixture f(&tenants);
   const Identity member = f.join(of_many_chunks(), -1, "red").value();
-  f.data_plane.room_bytes = 4096 * kMebibyte;
+  f.data_plane.room_bytes = 4096 * kOneMebibyte;
   std::uint64_t counted = 0;
   f.data_plane.on_reserve = [&] { counted = f.table.usage_of("red").memory_bytes; };
   const Status refused = ready_now(f.table, member, {.cores_per_server = {kCores}}, 0);
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(), Contains("counted before it is planned"));
-  CHECK(counted > 4096 * kMebibyte);  // while it is asked for
+  CHECK(counted > 4096 * kOneMebibyte);  // while it is asked for
   CHECK(f.table.usage_of("red").memory_bytes == 0);
 }
 

@@ -16,7 +16,7 @@ constexpr std::size_t kChannels[] = {1, 3, 6, 8, 16, 17, 31, 64};
 // Around a part, and around a tile.
 constexpr std::size_t kPixels[] = {0, 1, 3, 4, 5, 63, 256, 257, 519};
 
-struct Case {
+struct ActivationCase {
   DataType type;
   std::size_t pixels, channels;
 
@@ -33,7 +33,7 @@ std::vector<float> channel_values(std::size_t channels, std::mt19937& random, fl
   return values;
 }
 
-void for_each_case(const std::function<void(const Case&, std::mt19937&)>& body) {
+void for_each_case(const std::function<void(const ActivationCase&, std::mt19937&)>& body) {
   on_every_target([&](const std::string& target) {
     std::mt19937 random(3);
     for (const DataType type : kStored) {
@@ -68,7 +68,7 @@ struct RandomScale {
 };
 
 TEST_CASE("channel sums equal the specification for every target, type, width and length") {
-  for_each_case([](const Case& c, std::mt19937& random) {
+  for_each_case([](const ActivationCase& c, std::mt19937& random) {
     const Array input = random_array(c.type, c.elements(), random, c.pixels == 63);
     const std::vector<float> about = channel_values(c.channels, random, -1.0F);
     std::vector<double> sums(c.channels, 0.5), squares(c.channels, 0.25);
@@ -83,7 +83,7 @@ TEST_CASE("channel sums equal the specification for every target, type, width an
 }
 
 TEST_CASE("normalising equals the specification, with and without a residual, in place too") {
-  for_each_case([](const Case& c, std::mt19937& random) {
+  for_each_case([](const ActivationCase& c, std::mt19937& random) {
     const Array input = random_array(c.type, c.elements(), random);
     const Array residual = random_array(c.type, c.elements(), random);
     const RandomScale scale(c.channels, random);
@@ -111,7 +111,7 @@ TEST_CASE("normalising equals the specification, with and without a residual, in
 }
 
 TEST_CASE("a normalisation's gradients equal the specification for each kind of mask") {
-  for_each_case([](const Case& c, std::mt19937& random) {
+  for_each_case([](const ActivationCase& c, std::mt19937& random) {
     const Array input = random_array(c.type, c.elements(), random, false);
     const Array gradient = random_array(c.type, c.elements(), random, false);
     const Array mask = random_array(c.type, c.elements(), random);

@@ -2,9 +2,9 @@
 // cap of the instruction set, against the reference in fp64.
 //
 // Usage: ONEDNN_MAX_CPU_ISA=CAP nn_dispatch_test CAP. Exit status 77 where the processor has less.
-#define CATCH_CONFIG_RUNNER
 #include <nlohmann/json.hpp>
 
+#include "tests/support/catch.h"
 #include "tests/unit/nn_run.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/onednn.h"
@@ -177,5 +177,5 @@ int main(int argc, char** argv) {
     return kSkipped;
   }
   const char* arguments[] = {argv[0]};
-  return Catch::Session().run(1, arguments);
+  return phub::testing::run_tests(1, arguments);
 }

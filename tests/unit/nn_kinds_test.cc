@@ -4,10 +4,10 @@
 namespace phub::nn {
 namespace {
 
-constexpr float kEpsilon = 1e-2F;
-constexpr double kTolerance = 5e-3;  // relative to the largest gradient of the array
+constexpr float kKindsEpsilon = 1e-2F;
+constexpr double kKindsTolerance = 5e-3;  // relative to the largest gradient of the array
 
-Graph one_layer(const Shape& input, const LayerKind& kind) {
+Graph graph_of(const Shape& input, const LayerKind& kind) {
   Graph graph(input);
   graph.add("layer", kind, {0});
   return graph;
@@ -20,8 +20,8 @@ TEST_CASE("Rectangular and grouped convolutions' gradients are their finite diff
        {.channels = 6, .window = {3, 1, 1}, .groups = 2},
        {.channels = 32, .window = {3, 2, 1}, .bias = false, .groups = 4}}));
   const std::uint32_t channels = layer.groups == 4 ? 32 : 4;
-  NetworkHarness harness(one_layer({.channels = channels, .height = 7, .width = 8}, layer), 2);
-  harness.check_gradients(kEpsilon, kTolerance);
+  NetworkHarness harness(graph_of({.channels = channels, .height = 7, .width = 8}, layer), 2);
+  harness.check_gradients(kKindsEpsilon, kKindsTolerance);
 }
 
 TEST_CASE("Further pools' gradients are their finite differences") {
@@ -30,17 +30,18 @@ TEST_CASE("Further pools' gradients are their finite differences") {
                     {.kind = PoolKind::kMax, .window = {2, 2, 1}, .ceil = true},
                     {.kind = PoolKind::kMax, .window = {.kernel = {1, 3}, .stride = {1, 2}}},
                     {.kind = PoolKind::kAverage, .window = {3, 1, 1}, .count_padding = true}}));
-  NetworkHarness harness(one_layer({.channels = 3, .height = 6, .width = 6}, pool), 2);
-  for (std::size_t i = 0; i < harness.input.size(); ++i) {  // distinct, further than kEpsilon apart
+  NetworkHarness harness(graph_of({.channels = 3, .height = 6, .width = 6}, pool), 2);
+  for (std::size_t i = 0; i < harness.input.size();
+       ++i) {  // distinct, further than kKindsEpsilon apart
     harness.input[i] = 0.1F * static_cast<float>((i * 101) % harness.input.size());
   }
-  harness.check_gradients(kEpsilon, kTolerance);
+  harness.check_gradients(kKindsEpsilon, kKindsTolerance);
 }
 
 TEST_CASE("An average divides by what it is told to") {
   const bool count_padding = GENERATE(false, true);
   NetworkHarness harness(
-      one_layer(
+      graph_of(
           {.channels = 1, .height = 3, .width = 3},
           Pool{.kind = PoolKind::kAverage, .window = {3, 1, 1}, .count_padding = count_padding}),
       1);
@@ -63,11 +64,11 @@ TEST_CASE("A concatenation is its inputs side by side, and its gradients go back
     REQUIRE(channels[4] == harness.input[pixel * 2 + 1]);
     REQUIRE(std::equal(channels, channels + 3, channels + 6));
   }
-  harness.check_gradients(kEpsilon, kTolerance);
+  harness.check_gradients(kKindsEpsilon, kKindsTolerance);
 }
 
 TEST_CASE("Dropout's gradient is its finite difference, and inference keeps everything") {
-  NetworkHarness harness(one_layer({.channels = 40}, Dropout{.ratio = 0.25F}), 5);
+  NetworkHarness harness(graph_of({.channels = 40}, Dropout{.ratio = 0.25F}), 5);
   harness.backend().set_noise(17);
   const std::vector<float> trained = harness.forward();
   std::size_t dropped = 0;
@@ -77,7 +78,7 @@ TEST_CASE("Dropout's gradient is its finite difference, and inference keeps ever
   }
   REQUIRE(dropped > 25);
   REQUIRE(dropped < 75);
-  harness.check_gradients(kEpsilon, kTolerance);
+  harness.check_gradients(kKindsEpsilon, kKindsTolerance);
   REQUIRE(harness.forward(Mode::kInference) == harness.input);
   harness.backend().set_noise(18);
   REQUIRE(harness.forward() != trained);
@@ -86,7 +87,7 @@ TEST_CASE("Dropout's gradient is its finite difference, and inference keeps ever
 }
 
 TEST_CASE("Backward uses the mask of its forward though the noise has changed") {
-  NetworkHarness harness(one_layer({.channels = 64}, Dropout{}), 1);
+  NetworkHarness harness(graph_of({.channels = 64}, Dropout{}), 1);
   harness.backend().set_noise(3);
   const std::vector<float> trained = harness.forward();
   harness.backend().set_noise(4);

@@ -22,7 +22,7 @@ std::vector<std::uint64_t> loads_of(const PlanInput& input, const Plan& plan) {
   return loads;
 }
 
-PlanInput random_input(std::uint32_t seed) {
+PlanInput random_whole_input(std::uint32_t seed) {
   std::mt19937 random(seed);
   PlanInput input;
   input.whole_keys = true;
@@ -38,7 +38,7 @@ PlanInput random_input(std::uint32_t seed) {
 TEST_CASE("with whole keys all chunks of a key have neighbouring slots of one core") {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
-    const PlanInput input = random_input(seed);
+    const PlanInput input = random_whole_input(seed);
     const Plan plan = make_plan(input).value();
     for (std::size_t key = 0; key < input.key_elements.size(); ++key) {
       const Chunk& first = plan.chunks[plan.first_chunk[key]];
@@ -54,7 +54,7 @@ TEST_CASE("with whole keys all chunks of a key have neighbouring slots of one co
 
 TEST_CASE("with whole keys chunks and arena are cut as without") {
   for (std::uint32_t seed = 0; seed < 50; ++seed) {
-    PlanInput input = random_input(seed);
+    PlanInput input = random_whole_input(seed);
     const Plan whole = make_plan(input).value();
     input.whole_keys = false;
     const Plan split = make_plan(input).value();
@@ -72,7 +72,7 @@ TEST_CASE("with whole keys chunks and arena are cut as without") {
 TEST_CASE("with whole keys no core has more than the mean and the largest key") {
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
-    const PlanInput input = random_input(seed);
+    const PlanInput input = random_whole_input(seed);
     const Plan plan = make_plan(input).value();
     const auto loads = loads_of(input, plan);
     const std::uint64_t all = std::accumulate(loads.begin(), loads.end(), std::uint64_t{0});

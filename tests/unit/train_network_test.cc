@@ -31,7 +31,7 @@ SessionOptions session(BackendKind backend, float ratio = 0.3F) {
           .seed = 5};
 }
 
-Result<SessionResult> run(const SessionOptions& options, std::uint64_t stop_after = ~0ULL) {
+Result<SessionResult> run_network(const SessionOptions& options, std::uint64_t stop_after = ~0ULL) {
   std::uint64_t steps = 0;
   return run_session(
       options,
@@ -47,19 +47,19 @@ TEST_CASE("A run with dropout repeats bit by bit, also where it was stopped and 
   SessionOptions options = session(backend);
   for (const char* name : {"a", "b"}) {
     options.checkpoint = directory.path / name;
-    REQUIRE(run(options));
+    REQUIRE(run_network(options));
   }
   REQUIRE(directory.read("a") == directory.read("b"));
   options.checkpoint = directory.path / "half";
-  REQUIRE(run(options, 7)->next_step == 7);
+  REQUIRE(run_network(options, 7)->next_step == 7);
   options.resume = options.checkpoint;
   options.checkpoint = directory.path / "joined";
-  REQUIRE(run(options));
+  REQUIRE(run_network(options));
   REQUIRE(directory.read("joined") == directory.read("a"));
   // And the masks are not for nothing.
   SessionOptions without = session(backend, 0.0F);
   without.checkpoint = directory.path / "without";
-  REQUIRE(run(without));
+  REQUIRE(run_network(without));
   REQUIRE(directory.read("without") != directory.read("a"));
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("A described network learns on either backend") {
     SessionOptions options = session(backend);
     options.momentum = 0.9F;
     options.epochs = 8;
-    const auto result = run(options);
+    const auto result = run_network(options);
     REQUIRE(result);
     REQUIRE(result->test_accuracy > 0.9);
   }
@@ -77,14 +77,14 @@ TEST_CASE("A described network learns on either backend") {
 TEST_CASE("What cannot be trained is refused before anybody is joined") {
   SessionOptions options = session(BackendKind::kReference);
   options.threads = 2;
-  const auto threads = run(options);
+  const auto threads = run_network(options);
   REQUIRE_FALSE(threads);
   REQUIRE(threads.error().message().find("train.threads") != std::string::npos);
   nn::Graph nothing({.channels = 1, .height = 12, .width = 12});
   nothing.add("pool", nn::GlobalAveragePool{}, {0});
   options = session(BackendKind::kOnednn);
   options.graph = nothing;
-  const auto empty = run(options);
+  const auto empty = run_network(options);
   REQUIRE_FALSE(empty);
   REQUIRE(empty.error().message().find("nothing to train") != std::string::npos);
 }

@@ -14,6 +14,9 @@
 
 namespace phub::train {
 
+// Of a bench in fp16, unless told otherwise.
+inline constexpr float kHalfLossScale = 1024.0F;
+
 struct StepBenchOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;

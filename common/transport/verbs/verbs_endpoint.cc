@@ -15,7 +15,6 @@ namespace {
 // Streams are looked at once in this many polls; a sleeping endpoint looks at once.
 constexpr std::uint32_t kPollsPerStreamCheck = 1024;
 constexpr std::size_t kCompletionsPerTake = 64;
-constexpr std::uint64_t kChannelEvent = ~0ULL;
 
 // Of a completion that failed, or of one that no write with immediate makes.
 Loss loss_of(const ibv_wc& done, bool is_receive) {

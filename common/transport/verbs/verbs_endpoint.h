@@ -88,7 +88,8 @@ class VerbsEndpoint final : public Endpoint {
   const verbs::OpenDevice& device() const { return *device_; }
 
  private:
-  static constexpr std::size_t kChain = 64;  // work requests to a doorbell
+  static constexpr std::size_t kChain = 64;              // work requests to a doorbell
+  static constexpr std::uint64_t kChannelEvent = ~0ULL;  // of epoll: not a device's number
 
   // A signaled write whose `written` is asked for.
   struct Flight {

@@ -13,7 +13,6 @@
 namespace phub::transport {
 
 namespace {
-constexpr std::uint64_t kChannelEvent = ~0ULL;
 constexpr std::uint32_t kFirstEntries = 256;
 // More sends than this on their way bring no throughput: 512 x 32 KiB is 16 MiB, beyond what
 // 400 Gb/s times a rack's round trip holds.

@@ -16,7 +16,7 @@ std::size_t address_of(const HostArray& array) {
   return reinterpret_cast<std::uintptr_t>(array.bytes.data());
 }
 
-std::size_t rounded(std::size_t bytes) {
+std::size_t rounded_for_staging(std::size_t bytes) {
   return (bytes + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment;
 }
 
@@ -87,7 +87,7 @@ Status HostArrays::place(const std::function<void(std::string_view)>& note) {
   };
   std::size_t bytes = 0;
   for (const HostArray& array : arrays_)
-    bytes += is_staged(array) ? rounded(array.bytes.size()) : 0;
+    bytes += is_staged(array) ? rounded_for_staging(array.bytes.size()) : 0;
   if (bytes > 0) {
     PHUB_ASSIGN_OR_RETURN(staging_, runtime_.pinned_memory(bytes, "the exchange's arrays"));
   }
@@ -96,7 +96,7 @@ Status HostArrays::place(const std::function<void(std::string_view)>& note) {
     places_.push_back(array.bytes.data());
     if (!is_staged(array)) continue;
     places_.back() = staging_->as<std::byte>(offset);
-    offset += rounded(array.bytes.size());
+    offset += rounded_for_staging(array.bytes.size());
     ++staged_;
   }
   return {};

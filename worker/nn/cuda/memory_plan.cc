@@ -57,10 +57,6 @@ std::size_t place(const std::vector<Placed>& placed, const Life& life, std::size
   return offset;
 }
 
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 }  // namespace
 
 MemoryPlan plan_memory(const Lowered& lowered,
@@ -69,7 +65,7 @@ MemoryPlan plan_memory(const Lowered& lowered,
   plan.offsets.assign(lowered.buffers.size(), 0);
   std::vector<BufferId> scratch;
   for (BufferId id = 0; id < lowered.buffers.size(); ++id) {
-    const std::size_t bytes = rounded(bytes_of(lowered.buffer(id)));
+    const std::size_t bytes = aligned_bytes(bytes_of(lowered.buffer(id)));
     if (lowered.buffer(id).role == BufferRole::kScratch) {
       scratch.push_back(id);
       plan.scratch_bytes_unshared += bytes;
@@ -87,7 +83,7 @@ MemoryPlan plan_memory(const Lowered& lowered,
   std::vector<Placed> placed;
   for (const BufferId id : scratch) {
     if (lives[id].first == kNever) continue;  // named by no step
-    const std::size_t bytes = rounded(bytes_of(lowered.buffer(id)));
+    const std::size_t bytes = aligned_bytes(bytes_of(lowered.buffer(id)));
     const std::size_t offset = place(placed, lives[id], bytes, plan.persistent_bytes);
     plan.offsets[id] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);

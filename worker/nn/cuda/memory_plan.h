@@ -16,6 +16,11 @@ namespace phub::nn::cuda {
 // cudaMalloc's own alignment; cuDNN's engines want at most 128 bytes.
 inline constexpr std::size_t kBufferAlignment = 256;
 
+// What a buffer of so many bytes takes, so that the next one is aligned too.
+constexpr std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
 struct MemoryPlan {
   std::vector<std::size_t> offsets;        // by BufferId, in bytes
   std::size_t bytes = 0;                   // of the whole block

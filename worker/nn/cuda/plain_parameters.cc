@@ -8,18 +8,14 @@
 namespace phub::nn::cuda {
 namespace {
 
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 PlainPlaces one_behind_the_other(const LoweredRunner& runner, const PlainTypes& types) {
   PlainPlaces places;
   for (const ParameterLayout& layout : runner.lowered().parameters) {
     const auto elements = static_cast<std::size_t>(layout.k * layout.c * layout.pixels);
     places.parameters.push_back(places.parameter_bytes);
     places.gradients.push_back(places.gradient_bytes);
-    places.parameter_bytes += rounded(elements * size_of(types.parameter));
-    places.gradient_bytes += rounded(elements * size_of(types.gradient));
+    places.parameter_bytes += aligned_bytes(elements * size_of(types.parameter));
+    places.gradient_bytes += aligned_bytes(elements * size_of(types.gradient));
   }
   return places;
 }

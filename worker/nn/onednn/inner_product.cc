@@ -47,7 +47,7 @@ struct Flattening {
 };
 
 // A layer's product.
-struct Task {
+struct ProductTask {
   const InnerProduct& layer;
   OnednnTensor& output;
   const Flattening& input;
@@ -63,7 +63,7 @@ struct Task {
 // [output][input], weights are not copied in fp32, and a fully connected layer has most of a
 // network's parameters; in blocked ones products are faster, and weights are reordered.
 struct Descs {
-  Descs(const Task& task, bool any_layout)
+  Descs(const ProductTask& task, bool any_layout)
       : in(task.input.flat.get_desc()),
         out(rows_desc(task.output, task.output.value())),
         out_gradient(rows_desc(task.output, task.output.gradient())) {
@@ -92,7 +92,7 @@ Parameters parameters_of(const Descs& d, LibraryWay::Parameter weights, int bias
 }
 
 LibraryWay::Arguments arguments_of(const inner_product_forward::primitive_desc& desc,
-                                   const Descs& d, const Task& task) {
+                                   const Descs& d, const ProductTask& task) {
   return {.read = {{DNNL_ARG_SRC, task.input.flat, desc.src_desc()}},
           .written = {{DNNL_ARG_DST, task.rows(task.output.value()), desc.dst_desc()}},
           .sources = parameters_of(d, {DNNL_ARG_WEIGHTS, d.plain_weights, desc.weights_desc()},
@@ -102,7 +102,7 @@ LibraryWay::Arguments arguments_of(const inner_product_forward::primitive_desc& 
 }
 
 LibraryWay::Arguments arguments_of(const inner_product_backward_data::primitive_desc& desc,
-                                   const Descs& d, const Task& task) {
+                                   const Descs& d, const ProductTask& task) {
   const Memory gradient = task.rows(task.output.gradient());
   return {.read = {{DNNL_ARG_DIFF_DST, gradient, desc.diff_dst_desc()}},
           .written = {{DNNL_ARG_DIFF_SRC, task.input_gradient->flat, desc.diff_src_desc()}},
@@ -112,7 +112,7 @@ LibraryWay::Arguments arguments_of(const inner_product_backward_data::primitive_
 }
 
 LibraryWay::Arguments arguments_of(const inner_product_backward_weights::primitive_desc& desc,
-                                   const Descs& d, const Task& task) {
+                                   const Descs& d, const ProductTask& task) {
   const Memory gradient = task.rows(task.output.gradient());
   return {
       .read = {{DNNL_ARG_SRC, task.input.flat, desc.src_desc()},
@@ -125,8 +125,8 @@ LibraryWay::Arguments arguments_of(const inner_product_backward_weights::primiti
 }
 
 // The implementations for weights in one layout.
-void add_implementations(Pass pass, const Task& task, const Descs& d, const AskedLayout& layout,
-                         std::vector<WayPlan>& plans) {
+void add_implementations(Pass pass, const ProductTask& task, const Descs& d,
+                         const AskedLayout& layout, std::vector<WayPlan>& plans) {
   const dnnl::engine& engine = task.context.engine;
   const auto arguments = [&](const auto& desc) { return arguments_of(desc, d, task); };
   const inner_product_forward::desc forward(dnnl::prop_kind::forward_training, d.in, d.weights,
@@ -147,7 +147,7 @@ void add_implementations(Pass pass, const Task& task, const Descs& d, const Aske
                                               arguments, task.context, plans);
 }
 
-std::string operation_of(Pass pass, const Task& task, const Descs& d) {
+std::string operation_of(Pass pass, const ProductTask& task, const Descs& d) {
   const char* const name = pass == Pass::kForward   ? "forward"
                            : pass == Pass::kWeights ? "weights gradient"
                                                     : "data gradient";
@@ -156,7 +156,7 @@ std::string operation_of(Pass pass, const Task& task, const Descs& d) {
          std::to_string(d.out.dims()[1]) + (task.layer.bias ? ", bias" : "");
 }
 
-std::unique_ptr<Way> choose_way(Pass pass, const Task& task) {
+std::unique_ptr<Way> choose_way(Pass pass, const ProductTask& task) {
   std::vector<WayPlan> plans;
   std::vector<Memory::desc> parameters;
   std::string operation;
@@ -204,8 +204,8 @@ std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& 
   output.widen_output(context);
   Flattenings flattenings{Flattening(input, input.value(), context), {}};
   if (input.has_gradient()) flattenings.gradient.emplace(input, input.gradient(), context);
-  const Task task{layer, output, flattenings.input,
-                  flattenings.gradient ? &*flattenings.gradient : nullptr, context};
+  const ProductTask task{layer, output, flattenings.input,
+                         flattenings.gradient ? &*flattenings.gradient : nullptr, context};
   Passes passes{.forward = choose_way(Pass::kForward, task),
                 .weights = choose_way(Pass::kWeights, task),
                 .data = nullptr};
