@@ -17,7 +17,7 @@ Result<std::vector<std::optional<std::uint32_t>>> assign_cpus(const DataPlaneOpt
     }
   }
   if (!cpus.empty()) return cpus;
-  const std::size_t cores = options.cores == 0 ? usable.size() : options.cores;
+  const std::size_t cores = options.cores == 0 ? default_cores(usable.size()) : options.cores;
   if (cores > usable.size() && !options.allow_oversubscription) {
     return Status(Code::kResourceExhausted,
                   "cores: " + std::to_string(cores) + " asked for, the machine has " +

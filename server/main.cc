@@ -24,6 +24,7 @@
 #include "common/base/version.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
+#include "server/core_cpus.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
 #include "server/descriptor_limit.h"
@@ -204,7 +205,7 @@ void drain(Daemon& daemon, const sigset_t& signals) {
 }
 
 std::uint64_t cores_of(const DataPlaneOptions& data_plane) {
-  return data_plane.cores == 0 ? std::max(1U, std::thread::hardware_concurrency())
+  return data_plane.cores == 0 ? default_cores(std::thread::hardware_concurrency())
                                : data_plane.cores;
 }
 
