@@ -1,23 +1,77 @@
 #include "kernels/cuda/elements.cuh"
+#include "kernels/cuda/parameter_eights.h"
 #include "kernels/cuda/training_kernels.h"
 
 namespace phub::kernels::cuda {
 namespace {
+
+struct DeviceMemory {
+  __device__ float load(const void* array, DataType type, std::int64_t index) const {
+    return cuda::load(array, type, index);
+  }
+  __device__ void store(void* array, DataType type, std::int64_t index, float value) const {
+    cuda::store(array, type, index, value);
+  }
+  __device__ void load_eight(const void* array, DataType type, std::int64_t index,
+                             float* values) const {
+    switch (type) {
+      case DataType::kFloat16:
+        return load_as<__half>(array, index, values);
+      case DataType::kBfloat16:
+        return load_as<__nv_bfloat16>(array, index, values);
+      case DataType::kFloat32:
+        break;
+    }
+    load_as<float>(array, index, values);
+  }
+  __device__ void store_eight(void* array, DataType type, std::int64_t index,
+                              const float* values) const {
+    switch (type) {
+      case DataType::kFloat16:
+        return store_as<__half>(array, index, values);
+      case DataType::kBfloat16:
+        return store_as<__nv_bfloat16>(array, index, values);
+      case DataType::kFloat32:
+        break;
+    }
+    store_as<float>(array, index, values);
+  }
+  __device__ bool is_finite_as(DataType type, float value) const {
+    switch (type) {
+      case DataType::kFloat16:
+        return isfinite(to_float(from_float<__half>(value)));
+      case DataType::kBfloat16:
+        return isfinite(to_float(from_float<__nv_bfloat16>(value)));
+      case DataType::kFloat32:
+        break;
+    }
+    return isfinite(value);
+  }
+
+ private:
+  template <typename T>
+  __device__ static void load_as(const void* array, std::int64_t index, float* values) {
+    const Eight<T> eight = *reinterpret_cast<const Eight<T>*>(static_cast<const T*>(array) + index);
+#pragma unroll
+    for (int j = 0; j < kEight; ++j) values[j] = to_float(eight.values[j]);
+  }
+  template <typename T>
+  __device__ static void store_as(void* array, std::int64_t index, const float* values) {
+    Eight<T> eight;
+#pragma unroll
+    for (int j = 0; j < kEight; ++j) eight.values[j] = from_float<T>(values[j]);
+    *reinterpret_cast<Eight<T>*>(static_cast<T*>(array) + index) = eight;
+  }
+};
 
 __global__ void load_parameters(LoadParameters a) {
   const TensorChunk chunk = a.chunks[blockIdx.x];
   const ParameterTensor t = a.tensors[chunk.tensor];
   const std::int64_t elements = t.padded_k * t.pixels * t.padded_c;
   const std::int64_t first = chunk.chunk * kChunkElements;
-  for (std::int64_t j = threadIdx.x; j < kChunkElements; j += blockDim.x) {
-    const std::int64_t i = first + j;
-    if (i >= elements) return;
-    const std::int64_t c = i % t.padded_c;
-    const std::int64_t pixel = i / t.padded_c % t.pixels;
-    const std::int64_t k = i / t.padded_c / t.pixels;
-    const bool there = k < t.k && c < t.c;
-    store(t.padded, t.padded_type, i,
-          there ? load(t.plain, t.plain_type, (k * t.c + c) * t.pixels + pixel) : 0.0F);
+  for (std::int64_t j = kEight * threadIdx.x; j < kChunkElements && first + j < elements;
+       j += kEight * blockDim.x) {
+    load_eight(t, first + j, DeviceMemory{});
   }
 }
 
@@ -26,17 +80,12 @@ __global__ void publish_gradients(PublishGradients a) {
   const ParameterTensor t = a.tensors[chunk.tensor];
   const std::int64_t elements = t.k * t.c * t.pixels;
   const std::int64_t first = chunk.chunk * kChunkElements;
-  bool not_finite = false;
-  for (std::int64_t j = threadIdx.x; j < kChunkElements && first + j < elements; j += blockDim.x) {
-    const std::int64_t i = first + j;
-    const std::int64_t pixel = i % t.pixels;
-    const std::int64_t c = i / t.pixels % t.c;
-    const std::int64_t k = i / t.pixels / t.c;
-    const float padded = load(t.padded, t.padded_type, (k * t.pixels + pixel) * t.padded_c + c);
-    store(t.plain, t.plain_type, i, padded * a.scale);
-    not_finite |= !isfinite(load(t.plain, t.plain_type, i));
+  bool finite = true;
+  for (std::int64_t j = kEight * threadIdx.x; j < kChunkElements && first + j < elements;
+       j += kEight * blockDim.x) {
+    finite = publish_eight(t, first + j, a.scale, DeviceMemory{}) && finite;
   }
-  if (not_finite) *a.not_finite = 1;  // all who write it write the same
+  if (!finite) *a.not_finite = 1;  // all who write it write the same
 }
 
 }  // namespace

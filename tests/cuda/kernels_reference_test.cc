@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/host_array.h"
+#include "kernels/cuda/parameter_eights.h"
 #include "kernels/cuda/training_reference.h"
 #include "kernels/reference.h"
 #include "worker/nn/loss.h"
@@ -44,6 +46,109 @@ TEST_CASE("A parameter that is loaded and published comes back, and its padding 
   padded[5] = std::nanf("");
   reference::run(PublishGradients{&tensor, &chunk, 1, 1.0F, &not_finite});
   CHECK(not_finite == 1);
+}
+
+// As a device accesses memory, and whether it accesses what is there and is aligned.
+struct CheckedMemory {
+  float load(const void* array, DataType type, std::int64_t index) const {
+    return reference::load(array, type, index);
+  }
+  void store(void* array, DataType type, std::int64_t index, float value) const {
+    reference::store(array, type, index, value);
+  }
+  void load_eight(const void* array, DataType type, std::int64_t index, float* values) const {
+    REQUIRE(index % kEight == 0);
+    REQUIRE(is_aligned(array));
+    for (int j = 0; j < kEight; ++j) values[j] = load(array, type, index + j);
+  }
+  void store_eight(void* array, DataType type, std::int64_t index, const float* values) const {
+    REQUIRE(index % kEight == 0);
+    REQUIRE(is_aligned(array));
+    for (int j = 0; j < kEight; ++j) store(array, type, index + j, values[j]);
+  }
+  bool is_finite_as(DataType type, float value) const {
+    float stored = 0.0F;
+    store(&stored, type, 0, value);
+    return std::isfinite(load(&stored, type, 0));
+  }
+};
+
+// Bytes behind a guard: what is written outside shows.
+struct Guarded {
+  Guarded(std::int64_t elements, DataType type, std::size_t shift)
+      : bytes(static_cast<std::size_t>(elements) * size_of(type)), offset(64 + shift) {
+    storage.resize((bytes + offset + 64) / sizeof(std::uint64_t) + 8, ~std::uint64_t{0});
+    const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
+    offset += (16 - address % 16) % 16;
+  }
+  void* at() { return reinterpret_cast<std::byte*>(storage.data()) + offset; }
+
+  std::size_t bytes, offset;
+  std::vector<std::uint64_t> storage;
+};
+
+TEST_CASE("Eight at a time, parameters and gradients are those of the specification") {
+  const DataType plain_type = GENERATE(DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16);
+  const DataType padded_type = GENERATE(DataType::kFloat16, DataType::kFloat32);
+  const std::size_t shift = GENERATE(0U, 4U);  // of the plain array, as an exchange may give it
+  const auto [k, c, pixels, padded_k, padded_c] =
+      GENERATE(table<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>(
+          {{20, 3, 25, 24, 4},
+           {10, 1, 1, 16, 1},
+           {64, 64, 9, 64, 64},
+           {64, 128, 1, 64, 128},
+           {10, 20, 1, 16, 24},
+           {7, 12, 1, 8, 16},
+           {5, 8, 1, 8, 8},
+           {1000, 1, 1, 1000, 1},
+           {3, 17, 4, 8, 24},
+           {2, 8, 1, 8, 16}}));
+  const auto random_bytes = [](Guarded& array, DataType type, std::int64_t elements,
+                               unsigned seed) {
+    const auto values = random_floats(static_cast<std::size_t>(elements), seed);
+    for (std::int64_t i = 0; i < elements; ++i) {
+      reference::store(array.at(), type, i, values[static_cast<std::size_t>(i)]);
+    }
+  };
+  const std::int64_t plain_elements = k * c * pixels,
+                     padded_elements = padded_k * padded_c * pixels;
+  Guarded plain(plain_elements, plain_type, shift), padded(padded_elements, padded_type, 0);
+  random_bytes(plain, plain_type, plain_elements, 1);
+  random_bytes(padded, padded_type, padded_elements, 2);
+  Guarded own_plain = plain, own_padded = padded;
+  const ParameterTensor expected{plain.at(), padded.at(), k,          c,          pixels,
+                                 padded_k,   padded_c,    plain_type, padded_type};
+  ParameterTensor own = expected;
+  own.plain = own_plain.at();
+  own.padded = own_padded.at();
+  const auto chunks = [](std::int64_t elements) {
+    std::vector<TensorChunk> all;
+    for (std::int64_t i = 0; i < chunks_of(elements); ++i) {
+      all.push_back({0, static_cast<std::uint32_t>(i)});
+    }
+    return all;
+  };
+  SECTION("loaded") {
+    const auto all = chunks(padded_elements);
+    reference::run(LoadParameters{&expected, all.data(), static_cast<std::int64_t>(all.size())});
+    for (std::int64_t i = 0; i < padded_elements; i += kEight) {
+      load_eight(own, i, CheckedMemory{});
+    }
+  }
+  SECTION("published") {
+    const float scale = GENERATE(0.25F, 3e38F);  // the second overflows
+    const auto all = chunks(plain_elements);
+    int not_finite = 0;
+    reference::run(PublishGradients{&expected, all.data(), static_cast<std::int64_t>(all.size()),
+                                    scale, &not_finite});
+    bool finite = true;
+    for (std::int64_t i = 0; i < plain_elements; i += kEight) {
+      finite = publish_eight(own, i, scale, CheckedMemory{}) && finite;
+    }
+    CHECK(finite == (not_finite == 0));
+  }
+  CHECK(own_plain.storage == plain.storage);
+  CHECK(own_padded.storage == padded.storage);
 }
 
 TEST_CASE("Without smoothing the loss and its gradient are those of worker/nn/loss.h") {
