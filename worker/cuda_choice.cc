@@ -50,6 +50,9 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
       .add_flag("--tune", choice.tune,
                 "Measure first what the cache does not know: cuDNN's engines, what is fused")
       ->group(kGpuGroup);
+  add("--plan-threads", choice.plan_threads, "N",
+      "Threads that compile engines for --tune and tune; 0: one for each CPU")
+      ->check(CLI::Range(0U, 64U));
   command
       .add_flag("--unrecorded", choice.unrecorded, "Queue kernel by kernel, without CUDA graphs")
       ->group(kGpuGroup);
@@ -60,10 +63,11 @@ void add_cuda_options(CLI::App& command, CudaChoice& choice) {
 
 Status check_cuda_choice(const CudaChoice& choice, bool is_cuda) {
   const bool is_asked = choice.device || !choice.devices.empty() || choice.tune ||
-                        choice.unrecorded || !choice.fusion.empty();
+                        choice.unrecorded || !choice.fusion.empty() || choice.plan_threads != 0;
   if (is_cuda || !is_asked) return {};
   return {Code::kInvalidArgument,
-          "--device, --devices, --tune, --unrecorded and --fusion are for --backend cuda: remove "
+          "--device, --devices, --tune, --plan-threads, --unrecorded and --fusion are for "
+          "--backend cuda: remove "
           "them"};
 }
 
@@ -77,6 +81,7 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.program.record = !choice.unrecorded;
   options.program.fusion = fusion_of(choice.fusion);
   options.program.tune = choice.tune;
+  options.program.plan_threads = choice.plan_threads;
   options.program.engine_cache = choice.engine_cache.empty()
                                      ? cache_file("engines.jsonl")
                                      : std::filesystem::path(choice.engine_cache);

@@ -17,6 +17,7 @@ struct CudaChoice {
   std::string plugin, libraries, engine_cache;
   std::string fusion;  // empty: tuned
   bool unrecorded = false, tune = false;
+  std::uint32_t plan_threads = 0;
 };
 
 void add_cuda_options(CLI::App& command, CudaChoice& choice);

@@ -18,8 +18,9 @@ Examples:
     phub-worker tune resnet20 --backend onednn --compute-type bf16 --batch 64 --threads 2
 
 On a GPU each different cuDNN graph of the network is run with the engines that cuDNN proposes (the
-ten best by its own guess that work; the median of five runs of several launches each), and the
-fastest is written to the cache, which training and bench read. So is, for each block of layers that
+ten best by its own guess that work; the median of five runs of several launches each, on noise), and
+the fastest is written to the cache at once, which training and bench read; graphs of training come
+first, so a run that is stopped can be used and goes on where it stopped. So is, for each block of layers that
 can be done in one kernel or in several (a convolution with the sums of the batch normalisation behind
 it, ...), which of the two is faster.
 On a CPU each pass of each different convolution and product is run by oneDNN's implementations, for

@@ -15,6 +15,9 @@
 #include "tests/cuda/program_rig.h"
 #include "worker/data/loader.h"
 #include "worker/train/batch_loading.h"
+#include "worker/train/exchanger.h"
+#include "worker/train/initialise.h"
+#include "worker/train/trainer.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -174,6 +177,62 @@ TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten"
     require(other.load_in_order(images, 3, *loaded.program));
     CHECK(same_bits(loaded.input(3), in_order.images));
   }
+}
+
+// What a training says of its steps and epochs.
+struct Told : train::Observer {
+  void on_step(const train::StepReport& report) override { losses.push_back(report.loss); }
+  void on_epoch(const train::EpochReport& report) override {
+    accuracies.push_back(report.test_accuracy);
+  }
+  std::vector<double> losses, accuracies;
+};
+
+constexpr std::size_t kStopAfter = 5;  // of four steps an epoch, or of two
+
+Told train_on(Program& program, const data::Dataset& images, std::uint32_t accumulate) {
+  std::vector<KeySpec> keys;
+  for (const ParameterSpec& spec : program.parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  const auto exchanger = train::make_local_exchanger(keys, RuleKind::kMomentum);
+  for (KeyId key = 0; key < keys.size(); ++key) {
+    train::fill_initial(program.parameters()[key], 1, key, exchanger->gradient(key));
+  }
+  require(exchanger->initialise());
+  require(train::bind(program, *exchanger));
+  const auto loader = require(
+      data::Loader::create(images, {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true}));
+  train::Trainer trainer({program, *exchanger, *loader, images},
+                         {.epochs = 4,
+                          .schedule = {.learning_rate = 0.02F},
+                          .momentum = 0.9F,
+                          .accumulate = accumulate});
+  Told told;
+  std::size_t steps = 0;
+  // In the midst of an epoch a batch is ahead, which an evaluation takes the place of.
+  require(trainer.run(told, [&] { return ++steps == kStopAfter; }));
+  told.accuracies.push_back(require(trainer.evaluate()));
+  require(trainer.run(told, [] { return false; }));
+  return told;
+}
+
+TEST_CASE("A training whose batches are made ahead is one on a CPU") {
+  const std::uint32_t accumulate = GENERATE(1U, 2U);
+  const unsigned seed = GENERATE(range(1U, 7U));
+  const data::Dataset images = dataset(3);
+  const auto train_alike = [&](Program& program) { return train_on(program, images, accumulate); };
+  testing::Rig rig(reader(3), {.runtime = {.seed = seed}, .batch = kBatch});
+  const auto network =
+      require(Network::create(reader(3), require(make_onednn_backend({})), {.batch = kBatch}));
+  const Told own = train_alike(*rig.program), oracle = train_alike(*network);
+  REQUIRE(own.losses.size() == 16 / accumulate);
+  REQUIRE(oracle.losses.size() == own.losses.size());
+  for (std::size_t step = 0; step < own.losses.size(); ++step) {
+    INFO("step " << step);
+    CHECK(own.losses[step] == Approx(oracle.losses[step]).epsilon(1e-3));
+  }
+  CHECK(own.accuracies == oracle.accuracies);
 }
 
 TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {

@@ -1,10 +1,12 @@
 // The wrapper over cuDNN's graph API, planning for an H200 that is not there.
 #include "worker/nn/cuda/cudnn_plan.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
 
 #include "tests/cuda/planner.h"
+#include "worker/nn/cuda/concurrent_planner.h"
 #include "worker/nn/cuda/op_graph.h"
 
 using namespace phub;
@@ -49,6 +51,51 @@ TEST_CASE("A fused graph is planned for a described device, and again from its e
   INFO(again.error().message());
   REQUIRE(again);
   CHECK((*again)->workspace_bytes() == (*plan)->workspace_bytes());
+}
+
+TEST_CASE("Engines planned at the same time are those planned one by one") {
+  const Planner planner;
+  const OpGraph graph = convolution_with_statistics();
+  const auto found = candidates(planner.target(), graph, Search::kThorough);
+  REQUIRE(found);
+  std::vector<Candidate> many;  // more than there are threads
+  for (int i = 0; i < 3; ++i) many.insert(many.end(), found->begin(), found->end());
+  REQUIRE(many.size() > 3);
+  std::size_t made = 0;
+  const auto together =
+      ConcurrentPlanner::create({.threads = 4,
+                                 .make_target = [&]() -> Result<std::unique_ptr<CudnnTarget>> {
+                                   if (++made > 3)
+                                     return Status(Code::kResourceExhausted, "no more");
+                                   return planner.another();
+                                 },
+                                 .begin_thread = [&]() -> Status {
+                                   static std::atomic<int> begun{0};
+                                   if (++begun % 2 == 0)
+                                     return {Code::kInternal, "this thread has no device"};
+                                   return {};
+                                 }});
+  REQUIRE(together);
+  CHECK((*together)->threads() == 3);
+  std::vector<Result<std::unique_ptr<CudnnPlan>>> alone;
+  for (const Candidate& each : *found) {
+    alone.push_back(CudnnPlan::create(planner.target(), graph, each.choice));
+  }
+  const auto engines = (*together)->plan(graph, many);
+  REQUIRE(engines.size() == many.size());
+  for (std::size_t i = 0; i < engines.size(); ++i) {
+    INFO("engine " << i);
+    const auto& expected = alone[i % alone.size()];
+    CHECK(engines[i].choice == many[i].choice);
+    REQUIRE((engines[i].plan != nullptr) == static_cast<bool>(expected));
+    REQUIRE(engines[i].target != nullptr);
+    if (expected) {
+      CHECK(engines[i].plan->workspace_bytes() == (*expected)->workspace_bytes());
+    } else {
+      CHECK(engines[i].why.message() == expected.error().message());
+    }
+  }
+  CHECK((*together)->plan(graph, {}).empty());
 }
 
 TEST_CASE("What cuDNN refuses is an error with the graph's name and cuDNN's words") {

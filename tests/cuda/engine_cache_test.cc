@@ -67,6 +67,34 @@ TEST_CASE("Blocks are found again with the times of their two ways") {
   CHECK_FALSE(EngineCache::open(file.path, {kScope.cudnn_version, "another"})->find_block("0123"));
 }
 
+TEST_CASE("Engines that come with the program are known, and what is measured here counts more") {
+  const TemporaryFile file("own"), others("committed");
+  const auto measured = [](std::int64_t engine, double microseconds) {
+    return MeasuredEngine{{engine, {}}, microseconds};
+  };
+  {
+    auto committed = EngineCache::open(others.path, kScope);
+    REQUIRE(committed->add("both", measured(1, 10.0)).ok());
+    REQUIRE(committed->add("only committed", measured(2, 20.0)).ok());
+    REQUIRE(committed->add_block("0123", "layer1.0", {2.0, 3.0}).ok());
+    auto own = EngineCache::open(file.path, kScope);
+    REQUIRE(own->add("both", measured(3, 30.0)).ok());
+  }
+  std::ifstream in(others.path);
+  const std::string committed((std::istreambuf_iterator<char>(in)), {});
+  const auto cache = EngineCache::open(file.path, kScope, committed);
+  REQUIRE(cache);
+  CHECK(cache->find("both")->choice.engine == 3);
+  CHECK(cache->find("only committed")->choice.engine == 2);
+  CHECK(cache->find_block("0123"));
+  CHECK(EngineCache::open({}, {kScope.cudnn_version, "another"}, committed)->size() == 0);
+  const auto damaged = EngineCache::open({}, kScope, committed + "{");
+  REQUIRE_FALSE(damaged);
+  CHECK_THAT(damaged.error().message(), Catch::Contains("come with phub-worker:4"));
+  // Whatever is in the tree is readable.
+  CHECK(EngineCache::open({}, kScope, committed_engines()));
+}
+
 TEST_CASE("A damaged cache names the line and the cure") {
   const TemporaryFile file("damaged");
   std::ofstream(file.path) << "\n{\"cudnn\": 91900, \"device\": \"NVIDIA H200\"}\n";

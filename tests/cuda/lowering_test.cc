@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -117,6 +118,27 @@ TEST_CASE("ResNet-20 in fp16 stores no normalised activation inside its blocks")
   CHECK(count<cuda::BatchNormBackwardOp>(fused->backward) == 3);
   CHECK(count<cuda::BatchNormBackwardWeightsOp>(fused->backward) == 16);
   CHECK(fused->forward.size() < unfused->forward.size() + 19);
+}
+
+TEST_CASE("A tuner sees each different graph of training once, in the order of the passes") {
+  const auto lowered =
+      cuda::lower(*make_model("resnet50"), {.batch = 256, .compute_type = DataType::kFloat16});
+  REQUIRE(lowered);
+  const auto training = cuda::different_graphs({&lowered->forward, &lowered->backward});
+  CHECK(training.size() == 95);
+  std::set<std::string> keys;
+  for (const cuda::GraphStep* graph : training) CHECK(keys.insert(graph->graph.key()).second);
+  CHECK(training.front() ==
+        &std::get<cuda::GraphStep>(std::find_if(lowered->forward.begin(), lowered->forward.end(),
+                                                [](const cuda::Step& step) {
+                                                  return std::holds_alternative<cuda::GraphStep>(
+                                                      step.work);
+                                                })
+                                       ->work));
+  const auto all =
+      cuda::different_graphs({&lowered->forward, &lowered->backward, &lowered->inference});
+  CHECK(all.size() > training.size());
+  CHECK(std::equal(training.begin(), training.end(), all.begin()));
 }
 
 TEST_CASE("In bf16 batch normalisation's backward is an operation of its own") {

@@ -28,14 +28,17 @@ class Planner {
     INFO(library.error().message());
     REQUIRE(library);
     library_ = std::move(*library);
-    auto target = CudnnTarget::described(
-        *library_, text_of(std::filesystem::path(PHUB_DEVICES) / "h200.json"));
+    auto target = another();
     INFO(target.error().message());
     REQUIRE(target);
     target_ = std::move(*target);
   }
 
   const CudnnTarget& target() const { return *target_; }
+  Result<std::unique_ptr<CudnnTarget>> another() const {
+    return CudnnTarget::described(*library_,
+                                  text_of(std::filesystem::path(PHUB_DEVICES) / "h200.json"));
+  }
 
  private:
   std::unique_ptr<CudnnLibrary> library_;

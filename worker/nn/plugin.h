@@ -40,6 +40,9 @@ struct DeviceProgramOptions {
   bool record = true;  // passes as CUDA graphs
   Fusion fusion = Fusion::kTuned;
   bool tune = false;  // measures engines, and blocks where kTuned, that the cache does not know
+  // Threads that plan what `tune` measures; 0: one for each CPU, at most as many as it plans at
+  // once.
+  std::uint32_t plan_threads = 0;
   std::filesystem::path engine_cache{};            // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN and NCCL in
   // Sentences for the user, and how many of all graphs have been looked at.
@@ -61,7 +64,7 @@ inline constexpr char kPluginEntry[] = "phub_plugin";
 // What both sides must agree on. kInterface goes up with each change of what crosses the border
 // that sizes do not show.
 inline std::string plugin_abi() {
-  constexpr int kInterface = 5;
+  constexpr int kInterface = 6;
   return std::string("phub ") + kVersion + ", interface " + std::to_string(kInterface) +
          ", compiler " + __VERSION__ + ", sizes " + std::to_string(sizeof(Graph)) + ' ' +
          std::to_string(sizeof(Layer)) + ' ' + std::to_string(sizeof(ParameterSpec)) + ' ' +

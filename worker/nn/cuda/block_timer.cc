@@ -41,6 +41,21 @@ Status BlockTimer::make_room(const Lowered& lowered) {
   return {};
 }
 
+Status BlockTimer::measure_engines(const Lowered& lowered,
+                                   const std::function<void(std::size_t, std::size_t)>& progress) {
+  PHUB_RETURN_IF_ERROR(make_room(lowered));
+  const auto graphs = different_graphs({&lowered.forward, &lowered.backward});
+  Status first;
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    progress(i, graphs.size());
+    const auto plan =
+        book_.plan(*graphs[i], [this](BufferId id) { return memory_->at(plan_.offsets[id]); });
+    const bool is_told = plan || plan.error().code() == Code::kNotFound || !first.ok();
+    if (!is_told) first = plan.error();
+  }
+  return first;
+}
+
 Result<double> BlockTimer::microseconds(const BlockWay& way) {
   if (way.steps.empty()) return 0.0;
   PHUB_RETURN_IF_ERROR(make_room(*way.lowered));

@@ -4,6 +4,8 @@
 // goes before the network is planned. The backend's thread; the book outlives it.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "worker/nn/cuda/engine_book.h"
@@ -20,6 +22,12 @@ class BlockTimer : public StepDevice {
   // The median of several runs. Measures engines first where the book does that. Errors:
   // kResourceExhausted where the lowering's buffers do not fit on the device.
   Result<double> microseconds(const BlockWay& way) override;
+
+  // The engines of a lowering's training, before any block is looked at: a run that is cut short
+  // then leaves what the fused network needs. What no engine takes is left to who judges
+  // blocks; the first other error comes back when all were tried.
+  Status measure_engines(const Lowered& lowered,
+                         const std::function<void(std::size_t, std::size_t)>& progress);
 
  private:
   Status make_room(const Lowered& lowered);

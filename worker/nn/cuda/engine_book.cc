@@ -1,5 +1,7 @@
 #include "worker/nn/cuda/engine_book.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "worker/nn/cuda/device_timer.h"
@@ -71,8 +73,23 @@ Result<EngineBook::PlanPointer> EngineBook::fastest(const GraphStep& step,
                                                     const AddressOf& address) {
   const OpGraph& graph = step.graph;
   PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, Search::kThorough));
-  const Tuning tuning =
-      find_fastest(found, [&](const EngineChoice& choice) { return timed(step, choice, address); });
+  PHUB_ASSIGN_OR_RETURN(const auto sets, buffers_.sets(step, addresses_of(step, address)));
+  const TuneOptions tuned;
+  std::vector<PlannedEngine> ahead;
+  if (options_.planner != nullptr) {
+    ahead = options_.planner->plan(
+        graph, std::span(found).first(std::min(found.size(), tuned.candidates)));
+  }
+  const auto plan = [&](const EngineChoice& choice) -> Result<TimedRun> {
+    const auto made = std::find_if(ahead.begin(), ahead.end(), [&](const PlannedEngine& engine) {
+      return engine.choice == choice && (engine.plan != nullptr || !engine.why.ok());
+    });
+    if (made != ahead.end()) return timed(*made, sets);
+    PlannedEngine engine{.choice = choice, .target = &target_};
+    PHUB_ASSIGN_OR_RETURN(engine.plan, CudnnPlan::create(target_, graph, choice));
+    return timed(engine, sets);
+  };
+  const Tuning tuning = find_fastest(found, plan, tuned);
   if (!tuning.best) return tuning.error().with_context(context(graph));
   ++tuned_;
   remember(graph, tuning);
@@ -98,20 +115,25 @@ Result<void*> EngineBook::workspace(std::size_t bytes) {
   return workspace_->at(0);
 }
 
-Result<TimedRun> EngineBook::timed(const GraphStep& step, const EngineChoice& choice,
-                                   const AddressOf& address) {
-  PHUB_ASSIGN_OR_RETURN(auto made, CudnnPlan::create(target_, step.graph, choice));
-  const std::shared_ptr<const CudnnPlan> plan = std::move(made);
-  if (plan->workspace_bytes() > options_.workspace_limit) {
+Result<TimedRun> EngineBook::timed(const PlannedEngine& engine,
+                                   const std::vector<std::vector<void*>>& sets) {
+  if (engine.plan == nullptr) return engine.why;
+  if (engine.plan->workspace_bytes() > options_.workspace_limit) {
     return Status(Code::kNotFound, "its workspace is above the limit");
   }
   PHUB_ASSIGN_OR_RETURN(void* const room,
-                        workspace(static_cast<std::size_t>(plan->workspace_bytes())));
-  PHUB_ASSIGN_OR_RETURN(auto binding, plan->bind(addresses_of(step, address), room));
-  const std::shared_ptr<const CudnnDescriptor> bound = std::move(binding);
-  return TimedRun([this, plan, bound](std::size_t launches) {
-    return device_microseconds([&] { return plan->execute(*bound); }, launches, target_);
-  });
+                        workspace(static_cast<std::size_t>(engine.plan->workspace_bytes())));
+  std::vector<std::shared_ptr<const CudnnDescriptor>> bound;
+  for (const auto& addresses : sets) {
+    PHUB_ASSIGN_OR_RETURN(auto binding, engine.plan->bind(addresses, room));
+    bound.push_back(std::move(binding));
+  }
+  const auto run = [plan = engine.plan, target = engine.target, bound,
+                    next = std::size_t{0}](std::size_t launches) mutable {
+    const auto queue = [&] { return plan->execute(*bound[next++ % bound.size()]); };
+    return device_microseconds(queue, launches, *target);
+  };
+  return TimedRun(run);
 }
 
 }  // namespace phub::nn::cuda

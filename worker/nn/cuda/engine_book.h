@@ -15,17 +15,20 @@
 
 #include "common/base/status.h"
 #include "worker/nn/cuda/autotuner.h"
+#include "worker/nn/cuda/concurrent_planner.h"
 #include "worker/nn/cuda/cudnn_plan.h"
 #include "worker/nn/cuda/cudnn_target.h"
 #include "worker/nn/cuda/device.h"
 #include "worker/nn/cuda/engine_cache.h"
 #include "worker/nn/cuda/lowered.h"
+#include "worker/nn/cuda/measurement_buffers.h"
 
 namespace phub::nn::cuda {
 
 struct EngineBookOptions {
   std::int64_t workspace_limit = std::int64_t{1} << 30U;
   bool tune = false;  // measures the engines of graphs that the cache does not know
+  ConcurrentPlanner* planner = nullptr;  // what is measured is planned by it; null: one by one
   // Sentences about what failed and does not end the run.
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
@@ -51,7 +54,13 @@ class EngineBook {
 
   // At least so many bytes; what was given before is gone when it grows.
   Result<void*> workspace(std::size_t bytes);
-  void free_workspace() { workspace_.reset(); }
+  // And what measurements have beside it.
+  void free_workspace() {
+    workspace_.reset();
+    buffers_.free();
+  }
+  // The planner goes: what is asked for from now on is planned here.
+  void end_measuring() { options_.planner = nullptr; }
   CudnnTarget& target() { return target_; }
   const EngineBookOptions& options() const { return options_; }
   std::size_t tuned() const { return tuned_; }  // graphs that were measured
@@ -62,8 +71,8 @@ class EngineBook {
   Result<PlanPointer> known(const OpGraph& graph) const;
   Result<PlanPointer> first(const OpGraph& graph) const;
   Result<PlanPointer> fastest(const GraphStep& step, const AddressOf& address);
-  Result<TimedRun> timed(const GraphStep& step, const EngineChoice& choice,
-                         const AddressOf& address);
+  // `sets`: the addresses of launches in turn.
+  Result<TimedRun> timed(const PlannedEngine& engine, const std::vector<std::vector<void*>>& sets);
   void remember(const OpGraph& graph, const Tuning& tuning);
 
   CudnnTarget& target_;
@@ -72,6 +81,7 @@ class EngineBook {
   std::map<std::string, PlanPointer> plans_;  // by OpGraph::key()
   std::map<std::string, Status> supported_;
   std::unique_ptr<DeviceMemory> workspace_;
+  MeasurementBuffers buffers_;
   std::size_t tuned_ = 0;
   bool told_cache_ = false;
 };

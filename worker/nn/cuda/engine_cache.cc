@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "common/base/whole_file.h"
@@ -35,30 +36,38 @@ MeasuredBlock block_of(const json& object) {
 
 }  // namespace
 
-Result<EngineCache> EngineCache::open(std::filesystem::path file, EngineScope scope) {
+Result<EngineCache> EngineCache::open(std::filesystem::path file, EngineScope scope,
+                                      std::string_view committed) {
   const Status readable = check_readable_to_end(file.string());
   if (!readable.ok()) return readable.with_context("engine cache");
   EngineCache cache(std::move(file), std::move(scope));
+  std::istringstream known{std::string(committed)};
+  PHUB_RETURN_IF_ERROR(cache.read(known, "the engines that come with phub-worker"));
   std::ifstream in(cache.file_);
+  PHUB_RETURN_IF_ERROR(cache.read(in, cache.file_.string()));
+  return cache;
+}
+
+Status EngineCache::read(std::istream& lines, const std::string& name) {
   std::string line;
-  for (std::size_t number = 1; std::getline(in, line); ++number) {
+  for (std::size_t number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
     try {
       const json object = json::parse(line);
-      if (object.at("cudnn").get<std::int64_t>() != cache.scope_.cudnn_version) continue;
-      if (object.at("device").get<std::string>() != cache.scope_.device) continue;
+      if (object.at("cudnn").get<std::int64_t>() != scope_.cudnn_version) continue;
+      if (object.at("device").get<std::string>() != scope_.device) continue;
       if (object.contains("block")) {
-        cache.blocks_[object.at("block").get<std::string>()] = block_of(object);
+        blocks_[object.at("block").get<std::string>()] = block_of(object);
       } else {
-        cache.engines_[object.at("graph").get<std::string>()] = engine_of(object);
+        engines_[object.at("graph").get<std::string>()] = engine_of(object);
       }
     } catch (const json::exception& error) {
-      return Status(Code::kDataLoss, cache.file_.string() + ":" + std::to_string(number) +
+      return Status(Code::kDataLoss, name + ":" + std::to_string(number) +
                                          ": no engine of the autotuner (" + error.what() +
                                          "); remove the line or the file");
     }
   }
-  return cache;
+  return {};
 }
 
 std::optional<MeasuredEngine> EngineCache::find(const std::string& graph_key) const {

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <iosfwd>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "worker/nn/cuda/engine_choice.h"
@@ -39,11 +41,17 @@ struct MeasuredBlock {
   bool is_fused() const { return fused <= unfused; }
 };
 
+// What this project brings: worker/nn/cuda/data/engines.jsonl, a line for each graph and block that was
+// measured on a machine of ours.
+std::string_view committed_engines();
+
 class EngineCache {
  public:
   // An empty path: remembers in memory only. A file that is not there is made by the first add.
+  // `committed`: such lines that are known before the file's, which count where both have one.
   // Errors: kDataLoss names the line that is no such object.
-  static Result<EngineCache> open(std::filesystem::path file, EngineScope scope);
+  static Result<EngineCache> open(std::filesystem::path file, EngineScope scope,
+                                  std::string_view committed = {});
 
   std::optional<MeasuredEngine> find(const std::string& graph_key) const;
   // Errors: kUnavailable if the file cannot be written; the choice is remembered in memory.
@@ -60,6 +68,7 @@ class EngineCache {
   EngineCache(std::filesystem::path file, EngineScope scope)
       : file_(std::move(file)), scope_(std::move(scope)) {}
 
+  Status read(std::istream& lines, const std::string& name);
   Status append(const std::string& line) const;
 
   std::filesystem::path file_;

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <numeric>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace phub::nn::cuda {
@@ -20,6 +22,19 @@ const std::vector<BufferId>& Step::buffers() const {
 BufferId Lowered::add(Buffer buffer) {
   buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(buffers.size() - 1);
+}
+
+std::vector<const GraphStep*> different_graphs(
+    std::initializer_list<const std::vector<Step>*> passes) {
+  std::vector<const GraphStep*> different;
+  std::set<std::string> seen;
+  for (const auto* steps : passes) {
+    for (const Step& step : *steps) {
+      const auto* graph = std::get_if<GraphStep>(&step.work);
+      if (graph != nullptr && seen.insert(graph->graph.key()).second) different.push_back(graph);
+    }
+  }
+  return different;
 }
 
 }  // namespace phub::nn::cuda

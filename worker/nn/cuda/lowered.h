@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <variant>
@@ -117,5 +118,9 @@ struct Lowered {
   BufferId add(Buffer buffer);
   const Buffer& buffer(BufferId id) const { return buffers[id]; }
 };
+
+// The graphs of some passes, each different one once, in the order in which they come first.
+std::vector<const GraphStep*> different_graphs(
+    std::initializer_list<const std::vector<Step>*> passes);
 
 }  // namespace phub::nn::cuda

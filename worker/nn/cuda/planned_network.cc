@@ -48,15 +48,8 @@ Status PlannedNetwork::prepare() {
 }
 
 Status PlannedNetwork::plan_graphs() {
-  std::vector<const GraphStep*> different;
-  for (const auto* steps : {&lowered_.forward, &lowered_.backward, &lowered_.inference}) {
-    for (const Step& step : *steps) {
-      const auto* graph = std::get_if<GraphStep>(&step.work);
-      if (graph != nullptr && plans_.try_emplace(graph->graph.key()).second) {
-        different.push_back(graph);
-      }
-    }
-  }
+  const auto different =
+      different_graphs({&lowered_.forward, &lowered_.backward, &lowered_.inference});
   for (std::size_t i = 0; i < different.size(); ++i) {
     options_.progress(i, different.size());
     PHUB_ASSIGN_OR_RETURN(plans_[different[i]->graph.key()],

@@ -1,5 +1,7 @@
 #include "worker/nn/cuda/planned_runner.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "common/base/check.h"
@@ -17,18 +19,41 @@ Result<std::unique_ptr<PlannedRunner>> PlannedRunner::create(const CudaRuntime& 
       EngineCache cache,
       EngineCache::open(options.engine_cache,
                         {.cudnn_version = static_cast<std::int64_t>(runner->library_->version()),
-                         .device = runtime.device_name()}));
+                         .device = runtime.device_name()},
+                        committed_engines()));
   runner->cache_ = std::make_unique<EngineCache>(std::move(cache));
-  runner->book_ =
-      std::make_unique<EngineBook>(*runner->target_, *runner->cache_,
-                                   EngineBookOptions{.tune = options.tune, .note = options.note});
+  if (options.tune) PHUB_RETURN_IF_ERROR(runner->make_planner(options));
+  runner->book_ = std::make_unique<EngineBook>(
+      *runner->target_, *runner->cache_,
+      EngineBookOptions{
+          .tune = options.tune, .planner = runner->planner_.get(), .note = options.note});
   PHUB_ASSIGN_OR_RETURN(Lowered lowered, runner->lower_with(graph, options));
   runner->book_->free_workspace();  // what blocks were timed with; the network's memory comes next
   PHUB_ASSIGN_OR_RETURN(runner->network_,
                         PlannedNetwork::create(*runner->book_, std::move(lowered),
                                                {.compute_type = options.lowering.compute_type,
                                                 .progress = options.progress}));
+  runner->book_->end_measuring();
+  runner->planner_.reset();
   return runner;
+}
+
+// A tuner's: its threads have handles of their own.
+Status PlannedRunner::make_planner(const PlannedRunnerOptions& options) {
+  const std::size_t all = std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t threads = std::min<std::size_t>(
+      TuneOptions{}.candidates, options.plan_threads == 0 ? all : options.plan_threads);
+  if (threads == 1) return {};
+  int device = 0;
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaGetDevice(&device), "the device"));
+  PHUB_ASSIGN_OR_RETURN(
+      planner_,
+      ConcurrentPlanner::create(
+          {.threads = threads,
+           .make_target = [this] { return CudnnTarget::current_device(*library_); },
+           .begin_thread =
+               [device] { return cuda_status(cudaSetDevice(device), "a planner's device"); }}));
+  return {};
 }
 
 Result<Lowered> PlannedRunner::lower_with(const Graph& graph, const PlannedRunnerOptions& options) {
@@ -41,6 +66,10 @@ Result<Lowered> PlannedRunner::lower_with(const Graph& graph, const PlannedRunne
   BlockTimer timer(*book_, options.lowering.compute_type);  // its memory goes with it
   const JudgeOptions judging{.fusion = options.fusion, .tune = options.tune, .note = options.note};
   PHUB_ASSIGN_OR_RETURN(Lowered fused, lower(graph, options.lowering));
+  if (options.tune) {
+    const Status measured = timer.measure_engines(fused, options.progress);
+    if (!measured.ok()) options.note(measured.message());
+  }
   if (fuses_all(timer, *cache_, judging, fused)) return fused;
   const BlockJudge judge = make_judge(timer, *cache_, judging);
   PHUB_ASSIGN_OR_RETURN(ChosenLowering chosen,

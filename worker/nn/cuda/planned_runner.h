@@ -3,6 +3,7 @@
 // Owns cuDNN and the plans; the runtime outlives it. The program's thread.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -24,6 +25,7 @@ struct PlannedRunnerOptions {
   LoweringOptions lowering;  // but for what is fused
   Fusion fusion = Fusion::kTuned;
   bool tune = false;
+  std::uint32_t plan_threads = 0;        // as DeviceProgramOptions
   const Lowered* chosen = nullptr;       // instead: as another GPU with the same work has it
   std::filesystem::path engine_cache{};  // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in
@@ -56,12 +58,14 @@ class PlannedRunner : public LoweredRunner {
  private:
   explicit PlannedRunner(const CudaRuntime& runtime) : runtime_(runtime) {}
 
+  Status make_planner(const PlannedRunnerOptions& options);
   Result<Lowered> lower_with(const Graph& graph, const PlannedRunnerOptions& options);
 
   const CudaRuntime& runtime_;
   std::unique_ptr<CudnnLibrary> library_;
   std::unique_ptr<CudnnTarget> target_;
   std::unique_ptr<EngineCache> cache_;
+  std::unique_ptr<ConcurrentPlanner> planner_;  // of a tuner, until all is planned
   std::unique_ptr<EngineBook> book_;
   std::unique_ptr<PlannedNetwork> network_;
   std::size_t unfused_blocks_ = 0;

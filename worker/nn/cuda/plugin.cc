@@ -41,6 +41,7 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
   planned.lowering.compute_type = options.compute_type;
   planned.fusion = options.fusion;
   planned.tune = options.tune;
+  planned.plan_threads = options.plan_threads;
   planned.chosen = like != nullptr ? &like->runner().lowered() : nullptr;
   planned.engine_cache = options.engine_cache;
   planned.libraries = options.libraries;
