@@ -4,19 +4,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/slow_clock.h"
 #include "tests/support/streams_rig.h"
 
 namespace phub::testing {
-namespace {
-
-struct SlowClock final : TickSource {
-  explicit SlowClock(std::uint64_t nanoseconds) : of_a_look(nanoseconds) {}
-  std::uint64_t now() override { return time += of_a_look; }
-  std::uint64_t of_a_look;
-  std::uint64_t time = 0;
-};
-
-}  // namespace
 
 TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") {
   constexpr std::uint32_t kChunks = 1000;
