@@ -8,6 +8,7 @@ from steps import Step
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH_MODES = ("eager", "graph", "compile", "reduce-overhead")
 KERNELS, NETWORK, PROGRAM = "cuda_kernels_test", "cuda_network_test", "cuda_device_program_test"
+ENGINES = "cuda_engines_test"
 NETWORKS = {"lenet": "LeNet", "blocks": "blocks of every kind", "resnet20": "ResNet-20"}
 PROGRAMS = {"steps": "Steps on a GPU*", "learns": "A GPU that keeps*", "overflow": "Gradients that overflow*",
             "exported": "Memory for adapters*", "stays": "Gradients that stay*"}
@@ -65,7 +66,7 @@ def correctness(place):
 
 
 def tuning(place):
-    """Which engines, and what is fused; goes on where it stopped."""
+    """Which engines, and what is fused; goes on where it stopped. Then whether those are right."""
     model = place.models[0]
     common = dict(steps=5, seconds=120)
     yield bench(place, "unfused-unrecorded", model, "--fusion", "unfused", "--unrecorded", **common)
@@ -74,6 +75,7 @@ def tuning(place):
     yield Step("tune", (place.worker, "tune", model, "--batch", place.batch, "--engine-cache",
                         place.engines), 400)
     yield bench(place, "tuned", model)
+    yield Step("engines", (place.test(ENGINES), "-r", "compact"), 300)
 
 
 def speed(place):

@@ -8,13 +8,8 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device_code.h"
 #include "kernels/cuda/training_arguments.h"
-
-#ifdef __CUDACC__
-#define PHUB_DEVICE __device__
-#else
-#define PHUB_DEVICE
-#endif
 
 namespace phub::kernels::cuda {
 

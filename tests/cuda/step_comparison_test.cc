@@ -8,9 +8,9 @@
 #include <functional>
 #include <random>
 
-#include "kernels/cuda/host_array.h"
 #include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
+#include "tests/support/rounding_device.h"
 #include "worker/nn/cuda/lowering.h"
 #include "worker/nn/models.h"
 
@@ -20,57 +20,13 @@ namespace {
 using namespace nn::cuda;  // NOLINT(google-build-using-namespace)
 using nn::cuda::testing::Likeness;
 
-constexpr std::uint64_t kNoise = 99;
+constexpr std::uint64_t kNoise = RoundingDevice::kNoise;
 
 Lowered lowered_of(const nn::Graph& graph, DataType type, bool fuse, std::uint32_t batch = 2) {
   auto lowered = lower(graph, {.batch = batch, .compute_type = type, .fuse = fuse});
   REQUIRE(lowered);
   return std::move(*lowered);
 }
-
-float rounded(float value, ElementType type) {
-  if (type == ElementType::kFloat32 || type == ElementType::kInt8) return value;
-  const DataType stored = type == ElementType::kFloat16 ? DataType::kFloat16 : DataType::kBfloat16;
-  std::uint16_t bits = 0;
-  kernels::cuda::reference::store(&bits, stored, 0, value);
-  return kernels::cuda::reference::load(&bits, stored, 0);
-}
-
-// What a device does wrong, to the buffers of a step that has just run.
-using Fault = std::function<void(const Step& step, const LoweredInterpreter& memory)>;
-
-class RoundingDevice final : public StepDevice {
- public:
-  explicit RoundingDevice(const Lowered& lowered, Fault fault = {})
-      : lowered_(lowered), interpreter_(lowered, kNoise), fault_(std::move(fault)) {}
-
-  Status run(Pass pass, std::size_t index) override {
-    const Step& step = steps_of(lowered_, pass)[index];
-    interpreter_.run(step);
-    for (const BufferId id : step.buffers()) round(id);
-    if (fault_) fault_(step, interpreter_);
-    return {};
-  }
-  Status read(BufferId id, std::span<float> to) override {
-    const std::span<const float> values = interpreter_.buffer(id);
-    std::copy(values.begin(), values.end(), to.begin());
-    return {};
-  }
-  Status write(BufferId id, std::span<const float> from) override {
-    std::copy(from.begin(), from.end(), interpreter_.buffer(id).begin());
-    round(id);
-    return {};
-  }
-
- private:
-  void round(BufferId id) {
-    for (float& value : interpreter_.buffer(id)) value = rounded(value, lowered_.buffer(id).type);
-  }
-
-  const Lowered& lowered_;
-  LoweredInterpreter interpreter_;
-  const Fault fault_;
-};
 
 std::vector<Difference> differences_of(const Lowered& lowered, std::int64_t classes,
                                        const Fault& fault = {}) {
@@ -172,27 +128,7 @@ TEST_CASE("A whole network's gradients in 16 bits are like those in fp32, though
 
 TEST_CASE("A step that does anything else is named, and no other") {
   const Lowered lowered = lowered_of(nn::testing::blocks(), DataType::kFloat16, true);
-  struct Case {
-    const char* what;
-    std::function<void(std::span<float>)> fault;
-  };
-  const Case cases[] = {
-      {"scaled by 1 %",
-       [](std::span<float> b) {
-         for (float& v : b) v *= 1.01F;
-       }},
-      {"the largest cut off",
-       [](std::span<float> b) {
-         float& largest = *std::max_element(b.begin(), b.end());
-         largest *= 0.5F;
-       }},
-      {"not a number", [](std::span<float> b) { b[b.size() / 2] = NAN; }},
-      {"the second half is zeros",
-       [](std::span<float> b) {
-         std::fill(b.begin() + static_cast<std::ptrdiff_t>(b.size() / 2), b.end(), 0.0F);
-       }},
-  };
-  for (const Case& one : cases) {
+  for (const WrongBuffer& one : wrong_buffers()) {
     std::size_t tried = 0;
     for (const auto* steps : {&lowered.forward, &lowered.backward, &lowered.inference}) {
       for (const Step& step : *steps) {
@@ -201,7 +137,7 @@ TEST_CASE("A step that does anything else is named, and no other") {
         if (lowered.buffer(broken).type == ElementType::kInt8) continue;
         if (++tried % 7 != 0) continue;  // some of each pass
         const auto fault = [&](const Step& run, const LoweredInterpreter& memory) {
-          if (&run == &step) one.fault(memory.buffer(broken));
+          if (&run == &step) one.apply(memory.buffer(broken));
         };
         INFO(one.what << " in " << step.name << ", " << lowered.buffer(broken).name);
         const auto found = differences_of(lowered, 5, fault);

@@ -6,42 +6,14 @@
 #include <cmath>
 #include <variant>
 
+#include "tests/support/step_bounds.h"
+
 namespace phub::testing {
 namespace {
 
 using namespace nn::cuda;  // NOLINT(google-build-using-namespace)
 
-// Disturbances are random: two of them, and their largest effect so many times.
-constexpr int kDisturbances = 2;
-constexpr double kSafety = 4.0;
-// A single element may be so many allowed differences off, and of these few may be further: a mask
-// that is worked out again can turn where its argument is nearly 0.
-constexpr double kElementSafety = 16.0;
-constexpr std::size_t kOneOutlierIn = 10'000;
-constexpr std::size_t kOutliersAlways = 2;
-
 bool is_index(const Buffer& buffer) { return buffer.type == ElementType::kInt8; }
-
-// Half a unit in the last place; of fp32 what a few operations come to.
-double rounding_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat16:
-      return 0x1p-11;
-    case ElementType::kBfloat16:
-      return 0x1p-8;
-    default:
-      return 0x1p-22;
-  }
-}
-
-// Below this fp16 has fewer digits.
-double least_of(ElementType type) { return type == ElementType::kFloat16 ? 0x1p-24 : 1e-30; }
-
-// What is not finite has been told of its step, and is equal to itself after it.
-double difference(float a, float b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0.0;
-  return std::abs(double{a} - double{b});
-}
 
 double rms(std::span<const float> values) {
   double squares = 0.0;
@@ -118,8 +90,6 @@ Status StepComparison::compare_pass(Pass pass, std::vector<Difference>& differen
   return {};
 }
 
-// Where two numbers of a window are the largest, each is right. So none are alike: 64 levels, which
-// every type has, in an order that repeats after 8 rows and 8 columns.
 Status StepComparison::spread_maxima(const Step& step) {
   const auto* work = std::get_if<GraphStep>(&step.work);
   if (work == nullptr) return {};
@@ -137,8 +107,7 @@ Status StepComparison::spread_maxima(const Step& step) {
       for (std::int64_t h = 0; h < d[2]; ++h) {
         for (std::int64_t w = 0; w < d[3]; ++w) {
           for (std::int64_t c = 0; c < d[1]; ++c) {
-            const std::int64_t level = (h % 8 * 8 + w % 8) * 37 + n * 11 + c * 5;
-            values.push_back(static_cast<float>(level % 64 - 32) / 32.0F);
+            values.push_back(spread_level(n, c, h, w));
           }
         }
       }
@@ -204,16 +173,11 @@ Status StepComparison::compare(Pass pass, std::size_t index, std::vector<Differe
     const double rounding = rounding_of(buffer.type);
     Difference is{.step = step.name, .buffer = buffer.name, .elements = expected[i].size()};
     is.rms = rms_difference(found[i], expected[i]);
-    is.allowed = kSafety * moved + rounding * rms(expected[i]) + least_of(buffer.type);
+    is.allowed = allowed_difference(buffer.type, moved, rms(expected[i]));
     for (std::size_t at = 0; at < expected[i].size(); ++at) {
-      const double own = 2.0 * rounding * std::abs(double{expected[i][at]});
-      const double off = difference(found[i][at], expected[i][at]);
-      // Not a number is far off too.
-      const bool is_near = off == 0.0 || off <= kElementSafety * is.allowed + own;
-      if (!is_near) ++is.outliers;
+      if (is_far_off(found[i][at], expected[i][at], is.allowed, rounding)) ++is.outliers;
     }
-    const std::size_t few = std::max(kOutliersAlways, is.elements / kOneOutlierIn);
-    const bool is_right = is.rms <= is.allowed && is.outliers <= few;
+    const bool is_right = is.rms <= is.allowed && is.outliers <= outliers_allowed(is.elements);
     if (!is_right) differences.push_back(std::move(is));
   }
   return {};
