@@ -68,6 +68,14 @@ struct Loaded {
   std::vector<float> input(std::uint32_t channels) {
     require(program->forward(Mode::kInference, *hooks));
     require(runtime->synchronise(Lane::kCompute));
+    return read(channels);
+  }
+  // The same when the device comes to it. `to` stays until kCompute is done.
+  void queue_input(std::uint32_t channels, std::vector<float>& to) {
+    require(program->forward(Mode::kInference, *hooks));
+    require(runtime->queue(Lane::kCompute, [this, channels, &to] { to = read(channels); }));
+  }
+  std::vector<float> read(std::uint32_t channels) const {
     const BufferId id = runner->lowered().input;
     const auto* values = static_cast<const float*>(runner->address(id));
     const auto padded = static_cast<std::size_t>(runner->lowered().buffer(id).dimensions[1]);
@@ -176,6 +184,31 @@ TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten"
     data::load_in_order(images, 3, in_order);
     require(other.load_in_order(images, 3, *loaded.program));
     CHECK(same_bits(loaded.input(3), in_order.images));
+  }
+}
+
+TEST_CASE("Batches follow each other while the device is busy with those before") {
+  const data::Dataset images = dataset(3);
+  const data::LoaderOptions options{.batch = kBatch, .seed = 7, .shift_pixels = 2, .flip = true};
+  const auto on_host = require(data::Loader::create(images, options));
+  const auto on_device = require(data::Loader::create(images, options));
+  const unsigned seed = GENERATE(range(1U, 33U));
+  Loaded loaded(reader(3), seed);
+  train::BatchLoading loading;
+  constexpr std::size_t kBatches = 9;
+  std::vector<std::vector<float>> expected(kBatches), found(kBatches);
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    const std::uint64_t step = i % on_host->steps_per_epoch();
+    data::Batch batch;
+    on_host->load(0, step, batch);
+    expected[i] = batch.images;
+    require(loading.load(*on_device, 0, step, *loaded.program));
+    loaded.queue_input(3, found[i]);  // nobody waits for it
+  }
+  require(loaded.runtime->synchronise(Lane::kCompute));
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    INFO("seed " << seed << ", batch " << i);
+    CHECK(same_bits(found[i], expected[i]));
   }
 }
 
