@@ -246,6 +246,8 @@ TEST_CASE("a job ends when all its workers have left, and late losses do not mat
   JobTableFixture f;
   const auto members = f.running(2);
   REQUIRE(f.table.leave(members[0]).ok());
+  CHECK_FALSE(f.table.secret_of(members[0].job_id, 1, 0));  // no new connection of its
+  CHECK(f.table.secret_of(members[1].job_id, 1, 1));
   f.table.on_lost(members[0].job_id, 0, "its connection closed");
   CHECK(f.state() == JobState::kRunning);
   CHECK(f.table.heartbeat(members[1]).value().workers_left == std::vector<std::uint32_t>{0});
