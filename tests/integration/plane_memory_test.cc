@@ -53,10 +53,6 @@ TEST_CASE("what is read of a worker that is ahead, since another waits for it, i
   Worker first(*plane, shape.plan, 0);
   Worker second(*plane, shape.plan, 1);
   CHECK(plane->staged_beyond().empty());
-
-  // The first pushes everything; what the second waits for is behind all of that.
-  for (KeyId key = 0; key < kKeys; ++key) first.exchange->start(key);
-  second.exchange->start(kKeys - 1);
   const auto run_until = [&](const auto& is_done) {
     const auto end = std::chrono::steady_clock::now() + kHangGuard;
     while (!is_done() && std::chrono::steady_clock::now() < end) {
@@ -65,6 +61,16 @@ TEST_CASE("what is read of a worker that is ahead, since another waits for it, i
     }
     REQUIRE(is_done());
   };
+  // A push of each is what the job was admitted with.
+  first.exchange->start(0);
+  second.exchange->start(0);
+  run_until([&] { return first.exchange->idle() && second.exchange->idle(); });
+  CHECK(plane->job_counters(kJob)->staging_bytes > 0);
+  CHECK(plane->staged_beyond().empty());
+
+  // The first pushes everything; what the second waits for is behind all of that.
+  for (KeyId key = 0; key < kKeys; ++key) first.exchange->start(key);
+  second.exchange->start(kKeys - 1);
   run_until([&] { return second.exchange->ready(kKeys - 1); });
   const server::StagedBeyond beyond = plane->staged_beyond();
   REQUIRE(beyond.contains(kJob));
