@@ -8,17 +8,11 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/device_code.h"
 #include "kernels/cuda/training_arguments.h"
-
-#ifdef __CUDACC__
-#define PHUB_DEVICE __device__
-#else
-#define PHUB_DEVICE
-#endif
 
 namespace phub::kernels::cuda {
 
-inline constexpr int kEight = 8;
 static_assert(kChunkElements % kEight == 0, "no eight lies in two chunks");
 
 // For accesses of 16 bytes; indices are multiples of eight.
