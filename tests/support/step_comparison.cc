@@ -118,8 +118,9 @@ Status StepComparison::compare_pass(Pass pass, std::vector<Difference>& differen
   return {};
 }
 
-// Where two numbers of a window are the largest, each is right. So none are alike: 64 levels, which
-// every type has, in an order that repeats after 8 rows and 8 columns.
+// Where two numbers of a window are the largest, each is right for cuDNN; pooling of our own takes
+// the first everywhere. So none are alike: 64 levels, which every type has, in an order that
+// repeats after 8 rows and 8 columns.
 Status StepComparison::spread_maxima(const Step& step) {
   const auto* work = std::get_if<GraphStep>(&step.work);
   if (work == nullptr) return {};
