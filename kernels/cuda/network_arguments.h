@@ -87,4 +87,53 @@ struct Dropout {
   std::int64_t rows, channels, used_channels;
 };
 
+// Windows over images of NHWC. Window (p, q) begins at row p * stride_height - pad_height and
+// column q * stride_width - pad_width; it sees what of it lies in the image, one pixel at least. A
+// tap is a place in a window: row * window_width + column, at most 126.
+struct PoolShape {
+  std::int32_t images, height, width, channels;  // of what is pooled
+  std::int32_t pooled_height, pooled_width;
+  std::int32_t window_height, window_width, stride_height, stride_width, pad_height, pad_width;
+};
+
+// y = the largest of relu(factor * x + offset) in a window: batch normalisation, ReLU and max
+// pooling as one. taken = the largest x of the window (the smallest where factor < 0), of equal
+// ones the first by rows; index = its tap, or -1 where factor * taken + offset, a fused
+// multiply-add, is at most 0 and so has no gradient. y, taken, index: [image][p][q][channel].
+struct ScaledPool {
+  const void* x;
+  const float *factor, *offset;
+  std::int8_t* index;
+  void *taken, *y;
+  DataType type;
+  PoolShape shape;
+};
+
+// The sums of the normalisation's backward behind ScaledPool, whose dy is y's gradient. A window's
+// dy goes to the x that it has taken, so x itself need not be read: over the rows of y where index
+// >= 0, dbias = sum of dy, dscale = sum of dy * (taken - mean) * inverse_deviation; in equal parts
+// as BiasGradient. With `count` elements of a channel in x: dy_factor = scale * inverse_deviation,
+// x_factor = -dy_factor * inverse_deviation * dscale / count, constant = -dy_factor * dbias / count
+// - x_factor * mean.
+struct ScaledPoolSums {
+  const void *dy, *taken;
+  const std::int8_t* index;
+  const float *scale, *mean, *inverse_deviation;
+  float* part_sums;  // [2][parts][channels]: for dbias, then for dscale
+  float *dscale, *dbias, *dy_factor, *x_factor, *constant;
+  DataType type;
+  std::int64_t rows, channels, parts, count;
+};
+
+// dx = dy_factor * dz + x_factor * x + constant; dz = the sum of dy of the windows whose index
+// names this element, by rows.
+struct ScaledPoolBackward {
+  const void *dy, *x;
+  const std::int8_t* index;
+  const float *dy_factor, *x_factor, *constant;
+  void* dx;
+  DataType type;
+  PoolShape shape;
+};
+
 }  // namespace phub::kernels::cuda

@@ -19,5 +19,8 @@ cudaError_t run(const CopyChannels& arguments, cudaStream_t stream);
 cudaError_t run_forward(const Subsample& arguments, cudaStream_t stream);
 cudaError_t run_backward(const Subsample& arguments, cudaStream_t stream);
 cudaError_t run(const Dropout& arguments, cudaStream_t stream);
+cudaError_t run(const ScaledPool& arguments, cudaStream_t stream);
+cudaError_t run(const ScaledPoolSums& arguments, cudaStream_t stream);
+cudaError_t run(const ScaledPoolBackward& arguments, cudaStream_t stream);
 
 }  // namespace phub::kernels::cuda

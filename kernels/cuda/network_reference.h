@@ -14,5 +14,8 @@ void run(const CopyChannels& arguments);
 void run_forward(const Subsample& arguments);
 void run_backward(const Subsample& arguments);
 void run(const Dropout& arguments);
+void run(const ScaledPool& arguments);
+void run(const ScaledPoolSums& arguments);
+void run(const ScaledPoolBackward& arguments);
 
 }  // namespace phub::kernels::cuda::reference

@@ -13,7 +13,6 @@
 
 namespace phub::kernels::cuda {
 
-inline constexpr int kEight = 8;
 static_assert(kChunkElements % kEight == 0, "no eight lies in two chunks");
 
 // For accesses of 16 bytes; indices are multiples of eight.

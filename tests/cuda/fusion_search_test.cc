@@ -183,6 +183,54 @@ TEST_CASE("A prologue alone can be given up, or the statistics with all that nee
   CHECK_FALSE(has<GenerateStatisticsOp>(without.lowered));
 }
 
+std::string kernel_text(Kernel kernel) {
+  return "kernel " + std::to_string(static_cast<int>(kernel)) + ' ';
+}
+
+TEST_CASE("A pooling that does a normalisation is given up by itself") {
+  const Graph graph = testing::bottlenecks();
+  const Kernel dear =
+      GENERATE(Kernel::kScaledPool, Kernel::kScaledPoolSums, Kernel::kScaledPoolBackward);
+  FakeDevice device;
+  device.time = [&](const std::string& key) {
+    return key.find(kernel_text(dear)) == 0 ? 100.0 : 1.0;
+  };
+  EngineCache cache = memory_cache();
+  std::vector<std::string> names;
+  const BlockJudge judge = make_judge(device, cache, {.tune = true});
+  const auto watch = [&](const BlockAlternatives& block) {
+    names.push_back(block.name);
+    return judge(block);
+  };
+  const auto chosen = require(choose_fusion(graph, {.batch = 2}, watch));
+  CHECK(std::find(names.begin(), names.end(), "stembn, pooling") != names.end());
+  CHECK(std::count(chosen.unfused.begin(), chosen.unfused.end(),
+                   FusionBlock{FusionKind::kPool, 1}) == 1);
+  CHECK(has<PoolForwardOp>(chosen.lowered));
+  CHECK(has<GenerateStatisticsOp>(chosen.lowered));
+}
+
+TEST_CASE("Kernels that differ by their window differ in cost") {
+  const auto keys = [](const Pool& pool) {
+    Graph graph({.channels = 3, .height = 8, .width = 8});
+    TensorId x = testing::add_conv_norm(graph, "stem", 0, 8, {}, true);
+    x = graph.add("pool", pool, {x});
+    graph.add("fc", InnerProduct{.outputs = 8}, {x});
+    const Lowered lowered = require(lower(graph, {.batch = 2}));
+    std::set<std::string> all;
+    for (const std::string& key : keys_of(lowered)) {
+      for (const Kernel kernel : {Kernel::kScaledPool, Kernel::kScaledPoolBackward}) {
+        if (key.find(kernel_text(kernel)) == 0) all.insert(key);
+      }
+    }
+    CHECK(all.size() == 2);
+    return all;
+  };
+  std::set<std::string> both = keys({PoolKind::kMax, {.kernel = 2, .stride = 2}});
+  both.merge(keys({PoolKind::kMax, {.kernel = 3, .stride = 2}, true}));
+  CHECK(both.size() == 4);
+}
+
 TEST_CASE("What was measured is remembered, and chosen again without a measurement") {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / ("phub_fusion_search_" + std::to_string(::getpid()));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <variant>
@@ -120,12 +121,83 @@ TEST_CASE("ResNet-20 in fp16 stores no normalised activation inside its blocks")
   CHECK(fused->forward.size() < unfused->forward.size() + 19);
 }
 
+// The buffers of this size that steps name.
+std::set<cuda::BufferId> buffers_like(
+    const Lowered& lowered, const cuda::Dimensions& dimensions,
+    std::initializer_list<const std::vector<cuda::Step>*> passes) {
+  std::set<cuda::BufferId> found;
+  for (const auto* steps : passes) {
+    for (const cuda::Step& step : *steps) {
+      for (const cuda::BufferId id : step.buffers()) {
+        if (lowered.buffer(id).dimensions == dimensions) found.insert(id);
+      }
+    }
+  }
+  return found;
+}
+
+std::size_t count(const std::vector<cuda::Step>& steps, cuda::Kernel kernel) {
+  return static_cast<std::size_t>(
+      std::count_if(steps.begin(), steps.end(), [&](const cuda::Step& step) {
+        const auto* own = std::get_if<cuda::KernelStep>(&step.work);
+        return own != nullptr && own->kernel == kernel;
+      }));
+}
+
+TEST_CASE("ResNet-50's stem stores nothing of its size but what its convolution reads and writes") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  const Graph graph = *make_model("resnet50");
+  const LoweringOptions options{.batch = 2, .compute_type = type};
+  const auto fused = cuda::lower(graph, options);
+  REQUIRE(fused);
+  const cuda::Dimensions large = {2, 64, 112, 112};
+  // The convolution's output, and the gradient by it.
+  CHECK(buffers_like(*fused, large, {&fused->forward}).size() == 1);
+  CHECK(buffers_like(*fused, large, {&fused->forward, &fused->backward}).size() == 2);
+  CHECK(count(fused->forward, cuda::Kernel::kScaledPool) == 1);
+  CHECK(count(fused->backward, cuda::Kernel::kScaledPoolSums) == 1);
+  CHECK(count(fused->backward, cuda::Kernel::kScaledPoolBackward) == 1);
+  CHECK(count<cuda::PoolBackwardOp>(fused->backward) == 1);  // the average's
+
+  LoweringOptions without = options;
+  without.unfused = {{cuda::FusionKind::kPool, 1}};
+  REQUIRE(graph.layers()[1].name == "bn1");
+  const auto unfused = cuda::lower(graph, without);
+  REQUIRE(unfused);
+  CHECK(buffers_like(*unfused, large, {&unfused->forward, &unfused->backward}).size() == 5);
+  CHECK(count(unfused->forward, cuda::Kernel::kScaledPool) == 0);
+}
+
+TEST_CASE("Pooling does a normalisation only with a ReLU, from statistics, alone and of maxima") {
+  const auto pools = [](const Pool& pool, bool relu, bool bias, bool second_reader) {
+    Graph graph({.channels = 3, .height = 12, .width = 12});
+    TensorId x = graph.add("conv", Convolution{.channels = 8, .bias = bias}, {0});
+    x = graph.add("bn", BatchNorm{.relu = relu}, {x});
+    const TensorId pooled = graph.add("pool", pool, {x});
+    TensorId y = graph.add("fc", InnerProduct{.outputs = 8}, {pooled});
+    if (second_reader)
+      y = graph.add("add", Add{}, {y, graph.add("mean", GlobalAveragePool{}, {x})});
+    const auto lowered = cuda::lower(graph, {.batch = 2});
+    REQUIRE(lowered);
+    return count(lowered->forward, cuda::Kernel::kScaledPool) == 1;
+  };
+  const Pool maxima{PoolKind::kMax, {.kernel = 3, .stride = 2}};
+  CHECK(pools(maxima, true, false, false));
+  CHECK_FALSE(pools(maxima, false, false, false));
+  CHECK_FALSE(pools(maxima, true, true, false));
+  CHECK_FALSE(pools(maxima, true, false, true));
+  CHECK_FALSE(pools({PoolKind::kAverage, maxima.window}, true, false, false));
+  // An index of 8 bits names 127 places.
+  CHECK(pools({PoolKind::kMax, {.kernel = {11, 11}}}, true, false, false));
+  CHECK_FALSE(pools({PoolKind::kMax, {.kernel = {11, 12}}}, true, false, false));
+}
+
 TEST_CASE("A tuner sees each different graph of training once, in the order of the passes") {
   const auto lowered =
       cuda::lower(*make_model("resnet50"), {.batch = 256, .compute_type = DataType::kFloat16});
   REQUIRE(lowered);
   const auto training = cuda::different_graphs({&lowered->forward, &lowered->backward});
-  CHECK(training.size() == 95);
+  CHECK(training.size() == 90);
   std::set<std::string> keys;
   for (const cuda::GraphStep* graph : training) CHECK(keys.insert(graph->graph.key()).second);
   CHECK(training.front() ==

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/cuda/network_reference.h"
 #include "tests/cuda/mirrored.h"
@@ -101,6 +102,82 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
   require_cuda(run(bias(Side::kDevice), nullptr));
   sums.check(1e-4);
   gradient.check(1e-4);
+}
+
+TEST_CASE("Pooling of what it scales, and its backward, agree with their specification") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  // ResNet-50's stem; rounded up; more taps and more channels than a block's lanes.
+  const PoolShape shape = GENERATE(PoolShape{37, 23, 21, 64, 12, 11, 3, 3, 2, 2, 1, 1},
+                                   PoolShape{3, 7, 6, 8, 4, 3, 2, 2, 2, 2, 0, 0},
+                                   PoolShape{2, 14, 13, 136, 7, 7, 5, 5, 2, 2, 2, 2});
+  const std::int64_t rows = std::int64_t{shape.images} * shape.pooled_height * shape.pooled_width;
+  const std::int64_t pixels = std::int64_t{shape.images} * shape.height * shape.width;
+  const std::int64_t parts = rows < 300 ? 1 : 7;
+  const auto large = static_cast<std::size_t>(pixels * shape.channels);
+  const auto small = static_cast<std::size_t>(rows * shape.channels);
+  const auto vectors = static_cast<std::size_t>(shape.channels);
+  MirroredReals x(large, type, 1), dx(large, type, 2), y(small, type, 3), taken(small, type, 4),
+      dy(small, type, 5);
+  MirroredReals factor(vectors, kReal, 6), offset(vectors, kReal, 7), scale(vectors, kReal, 8),
+      mean(vectors, kReal, 9), inverse(vectors, kReal, 10), dscale(vectors, kReal),
+      dbias(vectors, kReal), dy_factor(vectors, kReal), x_factor(vectors, kReal),
+      constant(vectors, kReal);
+  MirroredReals sums(static_cast<std::size_t>(2 * parts * shape.channels), kReal);
+  Mirrored<std::int8_t> index(std::vector<std::int8_t>(small, -7));
+  const auto forward = [&](Side side) {
+    return ScaledPool{x.at(side),
+                      factor.floats(side),
+                      offset.floats(side),
+                      index.at(side),
+                      taken.at(side),
+                      y.at(side),
+                      type,
+                      shape};
+  };
+  reference::run(forward(Side::kHost));
+  require_cuda(run(forward(Side::kDevice), nullptr));
+  CHECK(index.download() == index.host());
+  taken.check(0.0);
+  y.check(tolerance_of(type));
+
+  const auto add = [&](Side side) {
+    return ScaledPoolSums{.dy = dy.at(side),
+                          .taken = taken.at(side),
+                          .index = index.at(side),
+                          .scale = scale.floats(side),
+                          .mean = mean.floats(side),
+                          .inverse_deviation = inverse.floats(side),
+                          .part_sums = sums.floats(side),
+                          .dscale = dscale.floats(side),
+                          .dbias = dbias.floats(side),
+                          .dy_factor = dy_factor.floats(side),
+                          .x_factor = x_factor.floats(side),
+                          .constant = constant.floats(side),
+                          .type = type,
+                          .rows = rows,
+                          .channels = shape.channels,
+                          .parts = parts,
+                          .count = pixels};
+  };
+  reference::run(add(Side::kHost));
+  require_cuda(run(add(Side::kDevice), nullptr));
+  for (MirroredReals* array : {&sums, &dscale, &dbias, &x_factor, &constant}) array->check(1e-4);
+  dy_factor.check(1e-6);
+
+  const auto backward = [&](Side side) {
+    return ScaledPoolBackward{dy.at(side),
+                              x.at(side),
+                              index.at(side),
+                              dy_factor.floats(side),
+                              x_factor.floats(side),
+                              constant.floats(side),
+                              dx.at(side),
+                              type,
+                              shape};
+  };
+  reference::run(backward(Side::kHost));
+  require_cuda(run(backward(Side::kDevice), nullptr));
+  dx.check(tolerance_of(type));
 }
 
 TEST_CASE("Copies of channels agree with their specification") {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <random>
+#include <variant>
 
 #include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
@@ -126,6 +127,15 @@ TEST_CASE("A whole network's gradients in 16 bits are like those in fp32, though
   }
 }
 
+namespace {
+
+bool is_pooling_of_ours(const Step& step) {
+  const auto* kernel = std::get_if<KernelStep>(&step.work);
+  return kernel != nullptr && kernel->kernel >= Kernel::kScaledPool;
+}
+
+}  // namespace
+
 TEST_CASE("A step that does anything else is named, and no other") {
   const Lowered lowered = lowered_of(nn::testing::blocks(), DataType::kFloat16, true);
   for (const WrongBuffer& one : wrong_buffers()) {
@@ -134,8 +144,10 @@ TEST_CASE("A step that does anything else is named, and no other") {
       for (const Step& step : *steps) {
         if (step.buffers().empty()) continue;
         const BufferId broken = step.buffers().back();
-        if (lowered.buffer(broken).type == ElementType::kInt8) continue;
-        if (++tried % 7 != 0) continue;  // some of each pass
+        const bool own = is_pooling_of_ours(step);
+        // Of others' vectors of channels some nearly cancel, and have room for this.
+        if (!own && lowered.buffer(broken).type == ElementType::kFloat32) continue;
+        if (++tried % 7 != 0 && !own) continue;  // some of each pass
         const auto fault = [&](const Step& run, const LoweredInterpreter& memory) {
           if (&run == &step) one.apply(memory.buffer(broken));
         };

@@ -65,8 +65,8 @@ constexpr std::size_t outliers_allowed(std::size_t elements) {
 }
 
 // The level of an element of what a maximum is taken of: where two numbers of a window are the
-// largest, each is right. So none are alike: 64 levels, which every type has, in an order that
-// repeats after 8 rows and 8 columns.
+// largest, each is right for cuDNN (pooling of ours takes the first). So none are alike: 64 levels,
+// which every type has, in an order that repeats after 8 rows and 8 columns.
 PHUB_HOST_DEVICE inline float spread_level(long long n, long long c, long long h, long long w) {
   const long long level = (h % 8 * 8 + w % 8) * 37 + n * 11 + c * 5;
   return static_cast<float>(level % 64 - 32) / 32.0F;

@@ -10,6 +10,13 @@ bool strided_1x1(const Window& window) {
   return window.kernel == Extent(1) && !(window.stride == Extent(1));
 }
 
+// Whether kernels of our own pool so: an index of 8 bits names a place in the window.
+bool pools_maxima(const Pool& pool) {
+  constexpr std::uint64_t kTapsMax = 127;
+  const Extent& window = pool.window.kernel;
+  return pool.kind == PoolKind::kMax && std::uint64_t{window.height} * window.width <= kTapsMax;
+}
+
 }  // namespace
 
 FusionPlan::FusionPlan(const Graph& graph)
@@ -40,6 +47,7 @@ std::vector<FusionBlock> FusionPlan::blocks() const {
     if (fusion.relu_inside) all.push_back({FusionKind::kRelu, layer});
     if (fusion.is_virtual) all.push_back({FusionKind::kPrologue, layer});
     if (fusion.in_add) all.push_back({FusionKind::kAddend, layer});
+    if (fusion.in_pool) all.push_back({FusionKind::kPool, layer});
     if (fusion.statistics) all.push_back({FusionKind::kStatistics, layer});
     if (!is_product) continue;
     if (data_gradient_takes_more(layer)) all.push_back({FusionKind::kMask, layer});
@@ -101,6 +109,9 @@ void FusionPlan::fuse_batch_norm(std::size_t layer) {
   if (const auto* add = std::get_if<Add>(&reader->kind)) {
     fusion.in_add = !relu && add->relu && reader->inputs[0] != reader->inputs[1] &&
                     is_allowed(FusionKind::kAddend, layer);
+  }
+  if (const auto* pool = std::get_if<Pool>(&reader->kind)) {
+    fusion.in_pool = relu && pools_maxima(*pool) && is_allowed(FusionKind::kPool, layer);
   }
   const std::size_t next = readers_[layer + 1].front();
   fusion.is_virtual = relu && layers_[next].statistics && data_gradient_sums(next) &&

@@ -6,7 +6,11 @@
 // Backward, the convolution that reads such a tensor last also undoes the ReLU and sums what batch
 // normalisation's backward needs. As NVIDIA's MLPerf ResNet-50 does it; what cuDNN 9.19 offers on
 // sm_90 decides: virtual outputs and the sums backward need fp16, no groups, and no 1 x 1 kernel
-// with a stride; bf16 has the sums of forward only. Pure functions.
+// with a stride; bf16 has the sums of forward only.
+//
+// A max pooling that alone reads a normalisation with a ReLU does all three, forward and backward,
+// in kernels of our own: between the convolution's output and the pooling's nothing is stored, nor
+// between their gradients. Of both types. Pure functions.
 #pragma once
 
 #include <compare>
@@ -27,6 +31,7 @@ enum class FusionKind : std::uint8_t {
   kRelu,          // Convolution, InnerProduct: does the Relu behind it
   kPrologue,      // BatchNorm: done by the convolution that reads it; needs the next three kinds
   kAddend,        // BatchNorm: done by the Add that reads it; needs kStatistics
+  kPool,          // BatchNorm: done with its ReLU by the max Pool that reads it; needs kStatistics
   kBackwardSums,  // Convolution: its data gradient makes the sums of the normalisation before it
   kMask,          // Convolution, InnerProduct: its data gradient adds others' and undoes the ReLU
   kStatistics,    // Convolution: sums what it writes for the normalisation behind it
@@ -44,6 +49,7 @@ struct LayerFusion {
   bool from_statistics = false;  // BatchNorm: takes them
   bool is_virtual = false;       // BatchNorm: done by the convolution that reads it
   bool in_add = false;           // BatchNorm: done by the Add that reads it
+  bool in_pool = false;          // BatchNorm: done by the Pool that reads it
   bool relu_inside = false;      // Convolution, InnerProduct: does the Relu that reads it
 };
 

@@ -18,6 +18,8 @@ const char* word(FusionKind kind) {
       return "prologue";
     case FusionKind::kAddend:
       return "addend";
+    case FusionKind::kPool:
+      return "pooling";
     case FusionKind::kBackwardSums:
       return "sums of backward";
     case FusionKind::kMask:
@@ -31,7 +33,7 @@ const char* word(FusionKind kind) {
 bool is_same_kernel(const Lowered& a, const KernelStep& x, const Lowered& b, const KernelStep& y) {
   if (x.kernel != y.kernel || x.buffers.size() != y.buffers.size() || x.count != y.count ||
       x.channels != y.channels || x.from != y.from || x.to != y.to || x.clear_to != y.clear_to ||
-      x.stride != y.stride) {
+      x.stride != y.stride || !(x.window == y.window)) {
     return false;
   }
   return std::equal(x.buffers.begin(), x.buffers.end(), y.buffers.begin(),
@@ -183,6 +185,7 @@ std::string cost_key(const Lowered& lowered, const Step& step) {
        {kernel.count, kernel.channels, kernel.from, kernel.to, kernel.clear_to, kernel.stride}) {
     text += ' ' + std::to_string(number);
   }
+  if (!(kernel.window == Window2d{})) text += text_of(kernel.window);
   return text;
 }
 

@@ -58,6 +58,30 @@ struct Builder {
             channels(0),
             step.channels};
   }
+  std::int8_t* index(std::size_t i) const { return static_cast<std::int8_t*>(at(i)); }
+  kernels::cuda::PoolShape pool_shape(std::size_t large, std::size_t small) const {
+    const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+    const Dimensions& l = dimensions(large);
+    const Dimensions& s = dimensions(small);
+    const auto& [size, stride, before, after] = step.window;
+    return {narrow(l[0]),      narrow(l[2]),      narrow(l[3]),      narrow(l[1]),
+            narrow(s[2]),      narrow(s[3]),      narrow(size[0]),   narrow(size[1]),
+            narrow(stride[0]), narrow(stride[1]), narrow(before[0]), narrow(before[1])};
+  }
+  kernels::cuda::ScaledPool scaled_pool() const {
+    return {at(0), floats(1), floats(2), index(3), at(4), at(5), memory.type, pool_shape(0, 5)};
+  }
+  kernels::cuda::ScaledPoolSums scaled_pool_sums() const {
+    return {at(0),       at(1),     index(2),    floats(3),
+            floats(4),   floats(5), floats(6),   floats(7),
+            floats(8),   floats(9), floats(10),  floats(11),
+            memory.type, rows(0),   channels(0), dimensions(6)[0] / 2,
+            step.count};
+  }
+  kernels::cuda::ScaledPoolBackward scaled_pool_backward() const {
+    return {at(0),     at(1), index(2),    floats(3),       floats(4),
+            floats(5), at(6), memory.type, pool_shape(1, 0)};
+  }
 };
 
 }  // namespace
@@ -84,9 +108,15 @@ KernelArguments arguments_of(const Lowered& lowered, const KernelStep& step,
     case Kernel::kSubsampleBackward:
       return SubsampleBackward{builder.subsample(1, 0)};
     case Kernel::kDropout:
+      return builder.dropout();
+    case Kernel::kScaledPool:
+      return builder.scaled_pool();
+    case Kernel::kScaledPoolSums:
+      return builder.scaled_pool_sums();
+    case Kernel::kScaledPoolBackward:
       break;
   }
-  return builder.dropout();
+  return builder.scaled_pool_backward();
 }
 
 }  // namespace phub::nn::cuda

@@ -29,7 +29,8 @@ using KernelArguments =
     std::variant<kernels::cuda::FinalizeStatistics, kernels::cuda::InferenceFactors, KeepStatistics,
                  kernels::cuda::ApplyBatchNormBackward, kernels::cuda::BiasGradient,
                  kernels::cuda::CopyChannels, kernels::cuda::Subsample, SubsampleBackward,
-                 kernels::cuda::Dropout>;
+                 kernels::cuda::Dropout, kernels::cuda::ScaledPool, kernels::cuda::ScaledPoolSums,
+                 kernels::cuda::ScaledPoolBackward>;
 
 struct KernelMemory {
   std::function<void*(BufferId)> address;

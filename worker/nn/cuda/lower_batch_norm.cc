@@ -68,7 +68,7 @@ void lower_from_statistics(LoweringContext& context, std::size_t layer) {
                .momentum = kind.momentum,
                .count = std::int64_t{context.options.batch} * shape.height * shape.width});
   const LayerFusion fused = context.fused(layer);
-  if (!fused.is_virtual && !fused.in_add) write_scaled(context, layer, norm);
+  if (!fused.is_virtual && !fused.in_add && !fused.in_pool) write_scaled(context, layer, norm);
 }
 
 void lower_operation(LoweringContext& context, std::size_t layer) {
@@ -116,6 +116,7 @@ void lower_batch_norm_forward(LoweringContext& context, std::size_t layer) {
 }
 
 void lower_batch_norm_backward(LoweringContext& context, std::size_t layer) {
+  if (context.fused(layer).in_pool) return lower_pooled_norm_backward(context, layer);
   const Layer& own = context.layer(layer);
   const BatchNormState& norm = context.norms[layer];
   const TensorId input = own.inputs[0];

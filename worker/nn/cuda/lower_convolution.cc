@@ -1,5 +1,4 @@
 // Convolutions, and inner products as convolutions of one pixel.
-#include <algorithm>
 #include <variant>
 
 #include "common/base/check.h"
@@ -24,12 +23,6 @@ OperandId image_operand(const LoweringContext& context, GraphWriter& writer, Ten
   const OperandId sum =
       writer.pointwise(PointwiseMode::kAdd, product, writer.use(norm.offset16), context.type);
   return writer.pointwise(PointwiseMode::kRelu, sum, sum, context.type);
-}
-
-// Enough parts of the rows to fill a large device, none of a few rows only.
-std::int64_t bias_gradient_parts(std::int64_t rows) {
-  constexpr std::int64_t kRowsMin = 256, kPartsMax = 512;
-  return std::clamp<std::int64_t>(rows / kRowsMin, 1, kPartsMax);
 }
 
 void write_statistics(LoweringContext& context, GraphWriter& writer, std::size_t layer,
@@ -109,9 +102,9 @@ void lower_convolution_backward(LoweringContext& context, std::size_t layer) {
   }
   if (own.parameters.size() == 2) {
     const Dimensions& rows = shape.output;
-    const BufferId parts = context.scratch(
-        own.name + " bias gradient, parts",
-        {bias_gradient_parts(rows[0] * rows[2] * rows[3]), rows[1], 1, 1}, ElementType::kFloat32);
+    const BufferId parts = context.scratch(own.name + " bias gradient, parts",
+                                           {parts_of(rows[0] * rows[2] * rows[3]), rows[1], 1, 1},
+                                           ElementType::kFloat32);
     context.run(layer, "bias gradient",
                 {.kernel = Kernel::kBiasGradient,
                  .buffers = {dy, parts, context.parameter(layer, 1).gradient}});

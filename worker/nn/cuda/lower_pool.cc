@@ -1,6 +1,7 @@
-// Pooling.
+// Pooling: cuDNN's, or with the batch normalisation before it by kernels of our own.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <variant>
 
 #include "worker/nn/cuda/lowering_context.h"
@@ -40,9 +41,35 @@ Pooling pooling_of(const LoweringContext& context, std::size_t layer) {
   return result;
 }
 
+// Whether the layer is done together with the normalisation that it reads.
+bool does_norm(const LoweringContext& context, std::size_t layer) {
+  const TensorId input = context.layer(layer).inputs[0];
+  return input > 0 && context.fused(input - 1).in_pool;
+}
+
+BufferId add_index(LoweringContext& context, std::size_t layer) {
+  context.indices[layer] = context.scratch(context.layer(layer).name + " index",
+                                           context.dimensions(layer + 1), ElementType::kInt8);
+  return context.indices[layer];
+}
+
+void lower_norm_and_pool(LoweringContext& context, std::size_t layer) {
+  const std::string& name = context.layer(layer).name;
+  BatchNormState& norm = context.norms[context.layer(layer).inputs[0] - 1];
+  norm.taken = context.scratch(name + " inputs taken", layer + 1);
+  const BufferId index = add_index(context, layer);
+  const BufferId value = context.scratch(name + " output", layer + 1);
+  context.tensors[layer + 1].value = value;
+  context.run(layer, "of the scaled input",
+              {.kernel = Kernel::kScaledPool,
+               .buffers = {norm.x, norm.factor, norm.offset, index, norm.taken, value},
+               .window = pooling_of(context, layer).window});
+}
+
 }  // namespace
 
 void lower_pool_forward(LoweringContext& context, std::size_t layer) {
+  if (does_norm(context, layer)) return lower_norm_and_pool(context, layer);
   const Layer& own = context.layer(layer);
   const auto [mode, window] = pooling_of(context, layer);
   TensorState& state = context.tensors[layer + 1];
@@ -52,15 +79,14 @@ void lower_pool_forward(LoweringContext& context, std::size_t layer) {
   const OperandId y = writer.use(state.value);
   OperandId index = x;
   if (mode == PoolMode::kMax && context.training) {
-    context.indices[layer] =
-        context.scratch(own.name + " index", context.dimensions(layer + 1), ElementType::kInt8);
-    index = writer.use(context.indices[layer]);
+    index = writer.use(add_index(context, layer));
   }
   writer.add(PoolForwardOp{mode, x, y, index, window});
   writer.finish();
 }
 
 void lower_pool_backward(LoweringContext& context, std::size_t layer) {
+  if (does_norm(context, layer)) return;  // the normalisation's backward does it
   const Layer& own = context.layer(layer);
   const TensorId input = own.inputs[0];
   const auto [mode, window] = pooling_of(context, layer);
@@ -73,6 +99,37 @@ void lower_pool_backward(LoweringContext& context, std::size_t layer) {
   writer.add(PoolBackwardOp{mode, dy, dx, index, window});
   writer.finish();
   context.contribute(input, result);
+}
+
+void lower_pooled_norm_backward(LoweringContext& context, std::size_t batch_norm) {
+  const Layer& own = context.layer(batch_norm);
+  const std::size_t pool = context.fusion.readers(batch_norm + 1).front();
+  const BatchNormState& norm = context.norms[batch_norm];
+  const BufferId dy = context.gradient(pool, pool + 1);
+  const BufferId index = context.indices[pool];
+  const Dimensions large = context.dimensions(own.inputs[0]);
+  const Dimensions small = context.dimensions(pool + 1);
+  const auto vector = [&](const char* what) {
+    return context.per_channel(own.name + what, batch_norm + 1);
+  };
+  const BufferId dy_factor = vector(" dy factor"), x_factor = vector(" x factor"),
+                 constant = vector(" constant");
+  const std::int64_t parts = parts_of(small[0] * small[2] * small[3]);
+  const BufferId part_sums = context.scratch(own.name + " sums, parts", {2 * parts, small[1], 1, 1},
+                                             ElementType::kFloat32);
+  context.run(
+      batch_norm, "sums of backward",
+      {.kernel = Kernel::kScaledPoolSums,
+       .buffers = {dy, norm.taken, index, norm.scale, norm.mean, norm.inverse_deviation, part_sums,
+                   context.parameter(batch_norm, 0).gradient,
+                   context.parameter(batch_norm, 1).gradient, dy_factor, x_factor, constant},
+       .count = large[0] * large[2] * large[3]});
+  const BufferId dx = context.scratch(own.name + " data gradient", own.inputs[0]);
+  context.run(batch_norm, "backward",
+              {.kernel = Kernel::kScaledPoolBackward,
+               .buffers = {dy, norm.x, index, dy_factor, x_factor, constant, dx},
+               .window = pooling_of(context, pool).window});
+  context.contribute(own.inputs[0], dx);
 }
 
 }  // namespace phub::nn::cuda

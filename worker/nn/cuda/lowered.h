@@ -53,6 +53,10 @@ enum class Kernel : std::uint8_t {
   kSubsample,               // [source, target]
   kSubsampleBackward,       // [target's gradient, source's gradient]
   kDropout,                 // [source, target]; backward is the same on gradients
+  kScaledPool,              // [x, factor, offset, index, taken, y]
+  kScaledPoolSums,          // [dy, taken, index, scale, mean, inverse_deviation, parts, dscale,
+                            //  dbias, dy_factor, x_factor, constant]
+  kScaledPoolBackward,      // [dy, x, index, dy_factor, x_factor, constant, dx]
 };
 
 // Fields that a kernel does not name in its comment are unused by it.
@@ -61,13 +65,14 @@ struct KernelStep {
   std::vector<BufferId> buffers = {};
   float epsilon = 0.0F;       // kFinalizeStatistics, kInferenceFactors
   float momentum = 0.0F;      // kFinalizeStatistics
-  std::int64_t count = 0;     // kFinalizeStatistics: elements of a channel
+  std::int64_t count = 0;     // kFinalizeStatistics, kScaledPoolSums: elements of a channel of x
   std::int64_t channels = 0;  // not padded: kCopyChannels, kSubsample(Backward), kDropout
   std::int64_t from = 0;      // kCopyChannels: the first channel in the source
   std::int64_t to = 0;        // kCopyChannels, kSubsample: the first channel in the target
   std::int64_t clear_to = 0;  // kCopyChannels: channels behind those become 0, up to this one
   std::int64_t stride = 1;    // kSubsample(Backward)
   float ratio = 0.0F;         // kDropout
+  Window2d window = {};       // kScaledPool(Backward), which do not read pad_after
 };
 
 struct GraphStep {

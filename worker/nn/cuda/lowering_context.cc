@@ -81,6 +81,11 @@ BufferId LoweringContext::masked_gradient(std::size_t index, TensorId tensor) {
   return state.masked;
 }
 
+std::int64_t parts_of(std::int64_t rows) {
+  constexpr std::int64_t kRowsMin = 256, kPartsMax = 512;
+  return std::clamp<std::int64_t>(rows / kRowsMin, 1, kPartsMax);
+}
+
 GraphWriter::GraphWriter(LoweringContext& context, std::size_t layer, const std::string& what)
     : context_(context),
       layer_(layer),

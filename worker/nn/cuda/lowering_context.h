@@ -27,6 +27,7 @@ struct BatchNormState {
   BufferId running_mean = kNoBuffer, running_variance = kNoBuffer;
   // From the kernel that wrote the gradient, if that could: by the normalisation's own output.
   BufferId dy = kNoBuffer, dy_factor = kNoBuffer, x_factor = kNoBuffer, constant = kNoBuffer;
+  BufferId taken = kNoBuffer;  // in_pool: x where the pooling found its maxima
 };
 
 struct TensorState {
@@ -84,6 +85,8 @@ void lower_convolution_forward(LoweringContext& context, std::size_t layer);
 void lower_convolution_backward(LoweringContext& context, std::size_t layer);
 void lower_batch_norm_forward(LoweringContext& context, std::size_t layer);
 void lower_batch_norm_backward(LoweringContext& context, std::size_t layer);
+// Of a normalisation in_pool: its own and the pooling's.
+void lower_pooled_norm_backward(LoweringContext& context, std::size_t batch_norm);
 void lower_add_forward(LoweringContext& context, std::size_t layer);
 void lower_add_backward(LoweringContext& context, std::size_t layer);
 void lower_relu_forward(LoweringContext& context, std::size_t layer);
@@ -93,6 +96,10 @@ void lower_pool_backward(LoweringContext& context, std::size_t layer);
 void lower_shape_forward(LoweringContext& context,
                          std::size_t layer);  // Concat, Subsample, Dropout
 void lower_shape_backward(LoweringContext& context, std::size_t layer);
+
+// Into how many parts a sum over so many rows is cut: enough to fill a large device, none of a few
+// rows only.
+std::int64_t parts_of(std::int64_t rows);
 
 // One cuDNN graph being written: buffers become operands as they are named.
 class GraphWriter {

@@ -178,6 +178,9 @@ class OpGraph {
   std::vector<Operation> operations_;
 };
 
+// " window 3x3 stride 2x2 pad 1x1 1x1".
+std::string text_of(const Window2d& window);
+
 // Of 4 dimensions N, C, H, W: those of NHWC without gaps; of others: row-major.
 Dimensions packed_strides(const Dimensions& dimensions);
 

@@ -41,11 +41,6 @@ std::string text_of(const Pair& pair) {
   return std::to_string(pair[0]) + 'x' + std::to_string(pair[1]);
 }
 
-std::string text_of(const Window2d& window) {
-  return " window " + text_of(window.size) + " stride " + text_of(window.stride) + " pad " +
-         text_of(window.pad_before) + ' ' + text_of(window.pad_after);
-}
-
 const char* word(ConvolutionOp::Direction direction) {
   switch (direction) {
     case ConvolutionOp::Direction::kForward:
@@ -121,6 +116,11 @@ struct OperationText {
 };
 
 }  // namespace
+
+std::string text_of(const Window2d& window) {
+  return " window " + text_of(window.size) + " stride " + text_of(window.stride) + " pad " +
+         text_of(window.pad_before) + ' ' + text_of(window.pad_after);
+}
 
 std::string OpGraph::key() const {
   std::string text;
