@@ -67,7 +67,10 @@ bool HostMachine::do_one() {
   for (const auto& [id, node] : pending_) {
     if (!node.stuck && is_done(node.needs)) ready.push_back(id);
   }
-  if (ready.empty()) return false;
+  if (ready.empty()) {
+    if (!pending_.empty()) now_ += std::chrono::milliseconds(1);
+    return false;
+  }
   const NodeId chosen = ready[random_() % ready.size()];
   const auto work = std::move(pending_[chosen].work);
   pending_.erase(chosen);

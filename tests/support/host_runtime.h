@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,6 +72,9 @@ class HostMachine {
   // Some of what can be done; false: nothing can, all is done or stuck.
   bool do_one();
   void do_some();
+  // Passes a millisecond at a time, where there is nothing to be done but what is stuck: so what is
+  // given up at a deadline is, on every machine, what hangs.
+  std::chrono::steady_clock::time_point now() const { return now_; }
   // Memory with a wall, which is open while something is done.
   void adopt(const std::shared_ptr<const WalledMemory>& memory) { walled_.push_back(memory); }
   // Lets what is stuck go on, without doing it.
@@ -83,6 +87,7 @@ class HostMachine {
 
  private:
   std::mt19937 random_;
+  std::chrono::steady_clock::time_point now_;
   std::map<NodeId, Node> pending_;
   NodeId next_ = 0;
   MemoryRanges pinned_;
@@ -119,6 +124,7 @@ class HostRuntime : public nn::cuda::Runtime {
   Status synchronise(const nn::cuda::Event& event) override;
   Status synchronise(Lane lane) override;
   Result<bool> idle() override;
+  std::chrono::steady_clock::time_point now() override { return machine_->now(); }
   Status begin_recording() override;
   Result<nn::cuda::RecordingPointer> end_recording() override;
   Status launch(const nn::cuda::Recording& recording) override;

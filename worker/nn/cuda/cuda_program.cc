@@ -46,9 +46,9 @@ CudaProgram::~CudaProgram() {
 }
 
 bool CudaProgram::comes_to_rest() {
-  const auto end = std::chrono::steady_clock::now() + options_.timeout;
+  const auto end = runtime_->now() + options_.timeout;
   for (auto idle = runtime_->idle(); idle && !*idle; idle = runtime_->idle()) {
-    if (std::chrono::steady_clock::now() >= end) return false;
+    if (runtime_->now() >= end) return false;
     std::this_thread::yield();
   }
   return true;  // one that failed does nothing more

@@ -104,6 +104,8 @@ class GpuGroup : public Program {
   }
   Status ended_by(const Status& status);
 
+  using TimePoint = std::chrono::steady_clock::time_point;
+
   Status share_statistics();
   Status bring(std::size_t group, Hooks& hooks);
   Status run_segment(Pass pass, std::size_t segment, Hooks& hooks);
@@ -115,8 +117,9 @@ class GpuGroup : public Program {
   Status settle();
   // After a failure: whether they all come to rest before the timeout.
   bool come_to_rest();
+  TimePoint now() { return gpus_.front().program->runtime().now(); }
   // By rank, at once. Errors end the group: of a GPU, of a collective, or as it takes too long.
-  Result<std::vector<bool>> find_busy(std::chrono::steady_clock::time_point start);
+  Result<std::vector<bool>> find_busy(TimePoint start);
 
   GpuGroupOptions options_;
   std::vector<GpuRank> gpus_;

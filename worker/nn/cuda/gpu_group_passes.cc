@@ -8,8 +8,6 @@
 
 namespace phub::nn::cuda {
 
-using Clock = std::chrono::steady_clock;
-
 Status GpuGroup::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || !own_.empty(), "bound before forward");
   const bool trains = mode == Mode::kTraining;
@@ -111,7 +109,7 @@ Status GpuGroup::tell_gradients(Hooks& hooks) {
 
 Result<bool> GpuGroup::wait_told(std::size_t slot) {
   constexpr std::uint32_t kSpins = 256;  // between two looks at everything else
-  const auto start = Clock::now();
+  const auto start = now();
   bool all_finite = true;
   for (std::size_t rank = 0; rank < n(); ++rank) {
     const StepStatus& status = gpus_[rank].program->status();
@@ -133,7 +131,7 @@ Result<bool> GpuGroup::wait_told(std::size_t slot) {
 }
 
 Status GpuGroup::settle() {
-  const auto start = Clock::now();
+  const auto start = now();
   for (;;) {
     if (!failed_.ok()) return failed_;
     PHUB_ASSIGN_OR_RETURN(const auto busy, find_busy(start));
@@ -143,7 +141,7 @@ Status GpuGroup::settle() {
 }
 
 bool GpuGroup::come_to_rest() {
-  const auto start = Clock::now();
+  const auto start = now();
   const auto is_busy = [](GpuRank& gpu) {
     Runtime& runtime = gpu.program->runtime();
     static_cast<void>(runtime.make_current());
@@ -151,13 +149,13 @@ bool GpuGroup::come_to_rest() {
     return idle && !*idle;  // one that failed does nothing more
   };
   while (std::any_of(gpus_.begin(), gpus_.end(), is_busy)) {
-    if (Clock::now() - start > options_.timeout) return false;
+    if (now() - start > options_.timeout) return false;
     std::this_thread::yield();
   }
   return true;
 }
 
-Result<std::vector<bool>> GpuGroup::find_busy(Clock::time_point start) {
+Result<std::vector<bool>> GpuGroup::find_busy(TimePoint start) {
   std::vector<bool> busy(n());
   std::string names;
   const auto look = [&](std::size_t rank, CudaProgram& program) -> Status {
@@ -169,7 +167,7 @@ Result<std::vector<bool>> GpuGroup::find_busy(Clock::time_point start) {
   };
   PHUB_RETURN_IF_ERROR(each(look));
   PHUB_RETURN_IF_ERROR(ended_by(collectives_->check()));
-  if (names.empty() || Clock::now() - start < options_.timeout) return busy;
+  if (names.empty() || now() - start < options_.timeout) return busy;
   return ended_by(
       {Code::kDeadlineExceeded,
        names +

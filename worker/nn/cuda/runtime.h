@@ -5,6 +5,7 @@
 // here. Used by the program's thread. Blocks and events are given back before the runtime goes.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -96,6 +97,8 @@ class Runtime {
   virtual Status synchronise(Lane lane) = 0;
   // Whether all that was queued is done, on every lane.
   virtual Result<bool> idle() = 0;
+  // For deadlines of waits for the device.
+  virtual std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
   // Between the two, work is noted instead of done: that of kCompute, and of lanes which wait for
   // an event that was recorded there. Those are waited for by kCompute before the end.

@@ -65,13 +65,13 @@ Status StepStatus::never_told(std::size_t slot) const {
 
 Result<bool> StepStatus::wait(std::size_t slot) {
   constexpr std::uint32_t kSpins = 256;  // between two questions whether the device has failed
-  const auto end = std::chrono::steady_clock::now() + timeout_;
+  const auto end = runtime_.now() + timeout_;
   for (std::uint32_t spin = 1;; ++spin) {
     if (const auto finite = look(slot)) return *finite;
     if (spin % kSpins != 0) continue;
     PHUB_ASSIGN_OR_RETURN(const bool idle, runtime_.idle());
     if (idle && !look(slot)) return never_told(slot);
-    if (std::chrono::steady_clock::now() >= end) {
+    if (runtime_.now() >= end) {
       return Status(Code::kDeadlineExceeded,
                     "the GPU did not finish its work within " + std::to_string(timeout_.count()) +
                         " ms (timeout_ms): it hangs, or others take all of its time; the kernel's "
