@@ -14,6 +14,10 @@
 
 #include "common/base/dtype.h"
 #include "kernels/cuda/host_array.h"
+#include "kernels/cuda/network_kernels.h"
+#include "kernels/cuda/network_reference.h"
+#include "kernels/cuda/training_kernels.h"
+#include "kernels/cuda/training_reference.h"
 
 namespace phub::testing {
 
@@ -95,5 +99,12 @@ class MirroredReals {
   DataType type_;
   Mirrored<std::byte> bytes_;
 };
+
+// Runs a kernel's specification and the kernel; `arguments_on(Side)` are over that side's memory.
+template <typename ArgumentsOn>
+void run_both(const ArgumentsOn& arguments_on) {
+  kernels::cuda::reference::run(arguments_on(Side::kHost));
+  require_cuda(kernels::cuda::run(arguments_on(Side::kDevice), nullptr));
+}
 
 }  // namespace phub::testing

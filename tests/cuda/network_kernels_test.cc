@@ -15,6 +15,7 @@ namespace {
 using phub::testing::Mirrored;
 using phub::testing::MirroredReals;
 using phub::testing::require_cuda;
+using phub::testing::run_both;
 using phub::testing::Side;
 
 constexpr DataType kReal = DataType::kFloat32;
@@ -56,8 +57,7 @@ TEST_CASE("Batch normalisation's vectors agree with their specification") {
                               1e-5F,
                               0.1F};
   };
-  reference::run(finalize(Side::kHost));
-  require_cuda(run(finalize(Side::kDevice), nullptr));
+  run_both(finalize);
   for (auto* array : {&mean, &inverse, &factor, &offset, &running_mean, &running_variance}) {
     (*array)->check(1e-5);
   }
@@ -69,8 +69,7 @@ TEST_CASE("Batch normalisation's vectors agree with their specification") {
         scale->floats(side),  bias->floats(side),   mean->floats(side), inverse->floats(side),
         factor->floats(side), offset->floats(side), channels,           1e-3F};
   };
-  reference::run(inference(Side::kHost));
-  require_cuda(run(inference(Side::kDevice), nullptr));
+  run_both(inference);
   factor->check(1e-5);
   offset->check(1e-5);
 }
@@ -88,8 +87,7 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
                                   b.floats(side), c.floats(side), dx.at(side),
                                   type,           rows,           channels};
   };
-  reference::run(apply(Side::kHost));
-  require_cuda(run(apply(Side::kDevice), nullptr));
+  run_both(apply);
   dx.check(tolerance_of(type));
 
   const std::int64_t parts = rows < 8 ? 1 : 7;
@@ -98,8 +96,7 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
     return BiasGradient{dy.at(side), sums.floats(side), gradient.floats(side), type, rows, channels,
                         parts};
   };
-  reference::run(bias(Side::kHost));
-  require_cuda(run(bias(Side::kDevice), nullptr));
+  run_both(bias);
   sums.check(1e-4);
   gradient.check(1e-4);
 }
@@ -134,8 +131,7 @@ TEST_CASE("Pooling of what it scales, and its backward, agree with their specifi
                       type,
                       shape};
   };
-  reference::run(forward(Side::kHost));
-  require_cuda(run(forward(Side::kDevice), nullptr));
+  run_both(forward);
   CHECK(index.download() == index.host());
   taken.check(0.0);
   y.check(tolerance_of(type));
@@ -159,8 +155,7 @@ TEST_CASE("Pooling of what it scales, and its backward, agree with their specifi
                           .parts = parts,
                           .count = pixels};
   };
-  reference::run(add(Side::kHost));
-  require_cuda(run(add(Side::kDevice), nullptr));
+  run_both(add);
   for (MirroredReals* array : {&sums, &dscale, &dbias, &x_factor, &constant}) array->check(1e-4);
   dy_factor.check(1e-6);
 
@@ -175,8 +170,7 @@ TEST_CASE("Pooling of what it scales, and its backward, agree with their specifi
                               type,
                               shape};
   };
-  reference::run(backward(Side::kHost));
-  require_cuda(run(backward(Side::kDevice), nullptr));
+  run_both(backward);
   dx.check(tolerance_of(type));
 }
 
@@ -195,8 +189,7 @@ TEST_CASE("Copies of channels agree with their specification") {
                      z = clear_to](Side side) {
     return CopyChannels{source.at(side), target.at(side), type, rows, s, t, n, f, o, z};
   };
-  reference::run(copy(Side::kHost));
-  require_cuda(run(copy(Side::kDevice), nullptr));
+  run_both(copy);
   target.check(0.0);
 }
 
@@ -231,8 +224,7 @@ TEST_CASE("Subsampling and dropout agree with their specification") {
     return Dropout{
         source.at(side), target.at(side), key.at(side), 1ULL << 31U, 2.0F, type, 1000, 24, 20};
   };
-  reference::run(dropout(Side::kHost));
-  require_cuda(run(dropout(Side::kDevice), nullptr));
+  run_both(dropout);
   target.check(0.0);
 }
 

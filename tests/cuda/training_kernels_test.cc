@@ -14,7 +14,7 @@ namespace {
 
 using phub::testing::Mirrored;
 using phub::testing::MirroredReals;
-using phub::testing::require_cuda;
+using phub::testing::run_both;
 using phub::testing::Side;
 
 constexpr DataType kSingle = DataType::kFloat32;
@@ -63,8 +63,7 @@ TEST_CASE("Parameters are loaded and gradients published as specified") {
     return LoadParameters{side_tensors(side), load_chunks.at(side),
                           static_cast<std::int64_t>(load_chunks.host().size())};
   };
-  reference::run(load(Side::kHost));
-  require_cuda(run(load(Side::kDevice), nullptr));
+  run_both(load);
   for (auto& array : padded) array->check(0.0);
 
   Mirrored<TensorChunk> publish_chunks(chunks_for(plain_sizes));
@@ -75,8 +74,7 @@ TEST_CASE("Parameters are loaded and gradients published as specified") {
                             static_cast<std::int64_t>(publish_chunks.host().size()), scale,
                             not_finite.at(side)};
   };
-  reference::run(publish(Side::kHost));
-  require_cuda(run(publish(Side::kDevice), nullptr));
+  run_both(publish);
   CHECK(not_finite.download() == not_finite.host());
   CHECK((not_finite.host()[0] == 1) == (scale > 1.0F && plain_type == DataType::kFloat16));
   if (scale < 1.0F) {
@@ -111,8 +109,7 @@ TEST_CASE("Softmax, loss and its gradient agree with their specification") {
                        smoothing,
                        128.0F};
   };
-  reference::run(softmax(Side::kHost));
-  require_cuda(run(softmax(Side::kDevice), nullptr));
+  run_both(softmax);
   gradient.check(type == DataType::kFloat16 ? 2e-3 : 1.6e-2);
   loss.check(1e-5);
   CHECK(correct.download() == correct.host());
@@ -159,8 +156,7 @@ TEST_CASE("The local optimizer agrees with its specification, and skips") {
                          trust.at(side),
                          skipped.at(side)};
   };
-  reference::run(step(Side::kHost));
-  require_cuda(run(step(Side::kDevice), nullptr));
+  run_both(step);
   for (auto& array : weights) array->check(1e-5);
   for (auto& array : velocities) array->check(1e-5);
 }
@@ -194,8 +190,7 @@ TEST_CASE("Images are cropped, mirrored and normalised as specified") {
                          28,
                          4};
   };
-  reference::run(prepare(Side::kHost));
-  require_cuda(run(prepare(Side::kDevice), nullptr));
+  run_both(prepare);
   target.check(type == DataType::kFloat16 ? 1e-3 : 8e-3);
 }
 
