@@ -46,6 +46,16 @@ std::vector<Part> parts_of(const control::JobTiming& timing) {
           {"reply", timing.reply_seconds()}};
 }
 
+// Said last, beside what few rounds do show.
+Finding too_few_rounds(const control::JobTiming& timing) {
+  return {.topic = "too early",
+          .what = fmt::format("Only {} {} timed here so far: which worker is the slowest shows "
+                              "after {}.",
+                              timing.rounds(), timing.rounds() == 1 ? "round is" : "rounds are",
+                              kRoundsToBlame),
+          .cure = "ask again in a moment"};
+}
+
 Finding nothing_stands_out(const control::JobInfo& job) {
   const std::vector<Part> parts = parts_of(job.timing());
   const Part longest =
@@ -80,7 +90,11 @@ std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
         compute_bound(job, push_is_compute)}) {
     if (finding) findings.push_back(*finding);
   }
-  if (findings.empty()) findings.push_back(nothing_stands_out(job));
+  if (job.timing().rounds() < kRoundsToBlame) {
+    findings.push_back(too_few_rounds(job.timing()));
+  } else if (findings.empty()) {
+    findings.push_back(nothing_stands_out(job));
+  }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding& a, const Finding& b) { return a.seconds > b.seconds; });
   return findings;

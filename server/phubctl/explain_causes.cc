@@ -107,6 +107,7 @@ double work_share(int index, const Looks& server) {
 std::optional<Finding> straggler(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
+  if (timing.rounds() < kRoundsToBlame) return {};
   if (last == nullptr || !is_straggler(timing, *last)) return {};
   return Finding{
       .topic = "straggler",
@@ -125,6 +126,7 @@ std::optional<Finding> straggler(const control::JobInfo& job) {
 std::optional<Finding> uneven_work(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
+  if (timing.rounds() < kRoundsToBlame) return {};
   if (last == nullptr || is_straggler(timing, *last)) return {};
   const double share = share_of_round(timing, timing.wait_seconds());
   if (share < kWaitShareMin) return {};

@@ -3,11 +3,15 @@
 // Pure functions; any thread. REQUIRES everywhere: the job has a timing.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "server/phubctl/explain.h"
 
 namespace phub::phubctl {
+
+// Fewer rounds than these do not tell the slowest worker: the first steps are like no others.
+constexpr std::uint64_t kRoundsToBlame = 10;
 
 // One worker is the last in most rounds, by at least a twentieth of a round.
 std::optional<Finding> straggler(const control::JobInfo& job);

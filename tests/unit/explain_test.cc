@@ -127,6 +127,26 @@ TEST_CASE("one of two workers is a straggler only when it nearly always is the l
   CHECK(c.topics() == Topics{"straggler"});
 }
 
+TEST_CASE("nobody is blamed for the first rounds, which are like no others") {
+  Case c({.compute = 0.3, .push = 0.1, .wait = 0.5, .aggregate = 0.05, .reply = 0.05}, 2);
+  control::WorkerTiming& late = *c.job.mutable_timing()->mutable_workers(0);
+  late.set_last_share(1.0);
+  late.set_late_seconds(0.048);
+  c.job.mutable_timing()->set_rounds(1);
+  CHECK(c.topics() == Topics{"too early"});
+  CHECK_THAT(c.find("too early").what, Contains("Only 1 round is timed") && Contains("after 10"));
+  c.job.mutable_timing()->set_rounds(9);
+  CHECK(c.topics() == Topics{"too early"});
+  c.job.mutable_timing()->set_rounds(10);
+  CHECK(c.topics() == Topics{"straggler"});
+}
+
+TEST_CASE("what few rounds do show is said before that they are few") {
+  Case c({.compute = 0.83, .push = 0.05, .wait = 0.04, .aggregate = 0.04, .reply = 0.04});
+  c.job.mutable_timing()->set_rounds(3);
+  CHECK(c.topics() == Topics{"compute", "too early"});
+}
+
 TEST_CASE("a wait without one worker to blame is uneven work") {
   const Case c({.compute = 0.40, .push = 0.15, .wait = 0.3, .aggregate = 0.08, .reply = 0.07});
   CHECK(c.topics() == Topics{"uneven work"});

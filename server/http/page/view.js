@@ -124,10 +124,15 @@ export function jobsView({jobs}, rates, chosen) {
   return table("Jobs by tenant", columns, rows);
 }
 
+const roundsToBlame = 10;  // the first steps are like no others
+
 // The straggler in words; the same bounds as `phubctl job explain`.
 export function straggler(job) {
   const workers = job.timing?.workers ?? [];
   if (workers.length < 2) return null;
+  if (job.timing.rounds < roundsToBlame) {
+    return {isLate: false, text: `Which worker is the slowest shows after ${roundsToBlame} rounds.`};
+  }
   const last = workers.reduce((a, b) => (b.last_share > a.last_share ? b : a));
   const member = job.members.find((m) => m.worker_index === last.worker_index);
   const who = `Worker ${last.worker_index}` + (member ? ` (${member.host}, pid ${member.process_id})` : "");
