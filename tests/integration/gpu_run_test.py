@@ -12,9 +12,10 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "bench/gpu/run"
-sys.path.insert(0, str(PROGRAM.parent))
+sys.path[:0] = [str(PROGRAM.parent), str(ROOT / "tests/support")]
 import stages  # noqa: E402
 import steps  # noqa: E402
+from processes import until  # noqa: E402
 from steps import Step  # noqa: E402
 
 BUDGET = 600  # seconds; only bounds a test that hangs
@@ -57,17 +58,19 @@ class Steps(InFolder):
         hangs = f"sleep 10000 & echo $! > {pid}; echo begun; trap '' TERM; while :; do sleep 1; done"
         self.assertFalse(self.runner().run(Step("hangs", ("bash", "-c", hangs), seconds=1)))
         self.assertEqual(self.outcome("hangs")["said"], "not done after 1 s: begun")
-        self.assertFalse(self.is_alive(pid))
+        until(lambda: not self.is_alive(pid), "its child has ended")
 
     def test_a_child_that_holds_its_output_open_keeps_nobody_waiting(self):
         pid = self.folder / "pid"
         leaves = f"sleep 10000 & echo $! > {pid}; echo done"
         self.assertTrue(self.runner().run(Step("leaves", ("bash", "-c", leaves))))
-        self.assertFalse(self.is_alive(pid))
+        until(lambda: not self.is_alive(pid), "its child has ended")
 
     def is_alive(self, pid):
-        stat = pathlib.Path(f"/proc/{pid.read_text().strip()}/stat")
-        return stat.exists() and " Z " not in stat.read_text()
+        try:
+            return " Z " not in pathlib.Path(f"/proc/{pid.read_text().strip()}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # between the two there may be its end
+            return False
 
     def test_what_worked_is_not_run_again_what_failed_is(self):
         count = self.folder / "count"
@@ -88,7 +91,7 @@ class Steps(InFolder):
         server = ("bash", "-c", f"echo $$ > {pid}; echo ready control=here:1 data=2; sleep 10000")
         self.assertTrue(self.runner().run(Step("asks", ("echo", "{server}"), server=server)))
         self.assertEqual(self.outcome("asks")["said"], "here:1")
-        self.assertFalse(self.is_alive(pid))
+        until(lambda: not self.is_alive(pid), "its child has ended")
         dead = Step("alone", ("echo", "{server}"), server=("false",))
         self.assertFalse(self.runner().run(dead))
         self.assertIn("did not start", self.outcome("alone")["said"])
@@ -135,7 +138,7 @@ class Stages(InFolder):
 
     def test_options_are_those_of_our_programs(self):
         source = "".join(file.read_text() for folder in ("worker", "server")
-                         for file in (ROOT / folder).glob("*.cc"))
+                         for file in (ROOT / folder).rglob("*.cc"))
         for step in self.all_steps():
             words = step.words()
             if words[0].endswith("phub-worker"):
