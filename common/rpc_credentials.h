@@ -1,9 +1,9 @@
 // TLS for gRPC, from PEM files, at both ends; and who the other end's certificate names.
 //
 // Any thread. A server reads the files again every second: new connections use what they hold then
-// (server/tls_keeper.h sees to it that they fit). A client, which has one connection for its life,
-// reads them once: gRPC 1.51 never gives back what a watching client has allocated, its thread
-// included. gRPC's security headers are included here only.
+// (server/door/tls_keeper.h sees to it that they fit). A client, which has one connection for its
+// life, reads them once: gRPC 1.51 never gives back what a watching client has allocated, its
+// thread included. gRPC's security headers are included here only.
 #pragma once
 
 #include <grpcpp/security/credentials.h>

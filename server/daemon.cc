@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "common/base/log_value.h"
-#include "server/token_readers.h"
+#include "server/access/token_readers.h"
 
 namespace phub::server {
 namespace {

@@ -12,13 +12,13 @@
 #include <thread>
 
 #include "common/base/status.h"
-#include "server/control_service.h"
-#include "server/control_service_journal.h"
-#include "server/data_plane.h"
 #include "server/http/http_server.h"
 #include "server/http/site.h"
-#include "server/job_table.h"
+#include "server/jobs/table.h"
 #include "server/metrics/collector.h"
+#include "server/plane/data_plane.h"
+#include "server/rpc/messages/journal.h"
+#include "server/rpc/service.h"
 
 namespace phub::server {
 

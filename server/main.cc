@@ -24,14 +24,14 @@
 #include "common/base/version.h"
 #include "common/config.h"
 #include "common/credentials_folder.h"
-#include "server/core_cpus.h"
+#include "server/access/tenancy.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
-#include "server/descriptor_limit.h"
-#include "server/log.h"
-#include "server/tenants/tenancy.h"
-#include "server/thread_limit.h"
-#include "server/tls_keeper.h"
+#include "server/door/tls_keeper.h"
+#include "server/plane/core_cpus.h"
+#include "server/process/descriptor_limit.h"
+#include "server/process/log.h"
+#include "server/process/thread_limit.h"
 
 namespace phub::server {
 namespace {

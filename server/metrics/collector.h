@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/control_listener.h"
-#include "server/data_plane.h"
-#include "server/job_table.h"
-#include "server/tls_keeper.h"
+#include "server/door/control_listener.h"
+#include "server/door/tls_keeper.h"
+#include "server/jobs/table.h"
+#include "server/plane/data_plane.h"
 
 namespace phub::server {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/latency.h"
+#include "server/job/latency.h"
 
 namespace phub::server {
 

@@ -12,8 +12,8 @@
 
 #include "common/base/version.h"
 #include "common/error_line.h"
-#include "server/phubctl/client.h"
-#include "server/phubctl/commands.h"
+#include "server/phubctl/commands/client.h"
+#include "server/phubctl/commands/commands.h"
 #include "server/phubctl/main_doctor.h"
 #include "server/phubctl/main_pki.h"
 #include "server/phubctl/main_snapshots.h"

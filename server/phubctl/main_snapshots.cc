@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "server/phubctl/snapshots.h"
-#include "server/phubctl/subcommand.h"
+#include "server/phubctl/commands/snapshots.h"
+#include "server/phubctl/commands/subcommand.h"
 
 namespace phub::phubctl {
 namespace {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "server/phubctl/subcommand.h"
-#include "server/phubctl/tenants.h"
+#include "server/phubctl/commands/subcommand.h"
+#include "server/phubctl/commands/tenants.h"
 
 namespace phub::phubctl {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "server/phubctl/commands.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 

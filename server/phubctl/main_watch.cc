@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "server/phubctl/subcommand.h"
+#include "server/phubctl/commands/subcommand.h"
 
 namespace phub::phubctl {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "server/data_plane.h"
-#include "server/job_spec.h"
-#include "server/snapshot/snapshot_store.h"
+#include "server/job/spec.h"
+#include "server/plane/data_plane.h"
+#include "server/snapshot/store.h"
 
 namespace phub::server {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/transport/descriptors.h"
-#include "server/acceptor.h"
+#include "server/plane/acceptor.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "server/control_service_messages.h"
-#include "server/control_service_spec.h"
+#include "server/job/spec_text.h"
+#include "server/rpc/messages/messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phub;  // NOLINT(google-build-using-namespace)

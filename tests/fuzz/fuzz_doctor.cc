@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "server/phubctl/doctor/channel.h"
-#include "server/phubctl/doctor/hello.h"
+#include "server/phubctl/doctor/peer/channel.h"
+#include "server/phubctl/doctor/peer/hello.h"
 
 namespace {
 

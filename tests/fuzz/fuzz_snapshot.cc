@@ -1,5 +1,5 @@
 // Any bytes as a snapshot: a job that can be, whose copy has a plan's elements, or an error.
-#include "server/snapshot/snapshot_file.h"
+#include "server/snapshot/file.h"
 #include "tests/fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 #include "tests/support/counting_new.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/hang_guard.h"

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "server/control_service_admin.h"
-#include "server/control_service_messages.h"
+#include "server/rpc/admin.h"
+#include "server/rpc/messages/messages.h"
 #include "tests/support/gid_tables.h"
 #include "tests/support/job_table_fixture.h"
 

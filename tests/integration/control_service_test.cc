@@ -1,7 +1,5 @@
 // The control plane over real gRPC on a free port: workers' Rendezvous against a daemon's services
 // on a fake data plane.
-#include "server/control_service.h"
-
 #include <fmt/format.h>
 #include <grpcpp/create_channel.h>
 #include <spdlog/spdlog.h>
@@ -19,7 +17,8 @@
 
 #include "common/plan.h"
 #include "proto/control.grpc.pb.h"
-#include "server/job_table.h"
+#include "server/jobs/table.h"
+#include "server/rpc/service.h"
 #include "tests/support/fake_data_plane.h"
 #include "worker/client/rendezvous.h"
 

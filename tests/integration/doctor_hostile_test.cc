@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "server/phubctl/doctor/hello.h"
+#include "server/phubctl/doctor/peer/hello.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/hang_guard.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "server/phubctl/doctor/judge.h"
+#include "server/phubctl/doctor/peer/judge.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/unit/temporary_directory.h"

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/transport/handshake.h"
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/tap.h"

@@ -9,8 +9,8 @@
 
 #include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
-#include "server/call_rates.h"
-#include "server/key_allowance.h"
+#include "server/jobs/key_allowance.h"
+#include "server/rpc/call_rates.h"
 #include "tests/support/async_calls.h"
 #include "tests/support/control_plane.h"
 #include "worker/client/rendezvous.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "proto/control.grpc.pb.h"
-#include "server/descriptor_limit.h"
+#include "server/process/descriptor_limit.h"
 #include "tests/support/control_plane.h"
 #include "worker/client/rendezvous.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/lone_plane.h"
 #include "worker/client/data_connection.h"

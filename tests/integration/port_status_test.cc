@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/unit/temporary_directory.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/landing.h"
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 

@@ -11,8 +11,8 @@
 #include <future>
 #include <thread>
 
-#include "server/data_plane.h"
-#include "server/job_copy.h"
+#include "server/job/copy.h"
+#include "server/plane/data_plane.h"
 #include "tests/support/fake_verbs.h"
 #include "tests/support/lone_plane.h"
 #include "worker/client/data_connection.h"

@@ -18,7 +18,7 @@
 
 #include "common/rpc_status.h"
 #include "proto/control.grpc.pb.h"
-#include "server/control_service.h"
+#include "server/rpc/service.h"
 #include "server/snapshot/snapshotter.h"
 #include "tests/support/async_calls.h"
 #include "tests/support/job_table_fixture.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "server/control_service.h"
+#include "server/rpc/service.h"
 #include "tests/support/fake_data_plane.h"
 #include "tests/support/job_answers.h"
 #include "tests/unit/temporary_directory.h"

@@ -8,8 +8,8 @@
 
 #include "common/transport/verbs/registered.h"
 #include "common/wire.h"
-#include "server/core.h"
-#include "server/verbs_memory.h"
+#include "server/core/core.h"
+#include "server/plane/verbs_memory.h"
 #include "tests/support/endpoint_pair.h"
 #include "tests/support/rdma_devices.h"
 

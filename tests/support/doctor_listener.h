@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/phubctl/doctor/listen.h"
-#include "server/phubctl/doctor/peer.h"
+#include "server/phubctl/doctor/peer/listen.h"
+#include "server/phubctl/doctor/peer/peer.h"
 
 namespace phub::phubctl::doctor {
 

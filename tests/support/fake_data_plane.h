@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 
 namespace phub::testing {
 

@@ -6,7 +6,7 @@
 #include <future>
 #include <memory>
 
-#include "server/job_table.h"
+#include "server/jobs/table.h"
 
 namespace phub::testing {
 

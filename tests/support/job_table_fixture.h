@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "server/job_table.h"
+#include "server/jobs/table.h"
 #include "tests/support/fake_data_plane.h"
 #include "tests/support/job_answers.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/plan.h"
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 
 namespace phub::testing {
 

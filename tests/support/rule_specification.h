@@ -10,7 +10,7 @@
 
 #include "kernels/lars.h"
 #include "kernels/reference.h"
-#include "server/data_plane.h"
+#include "server/plane/data_plane.h"
 
 namespace phub::testing {
 

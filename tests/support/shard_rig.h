@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/reference.h"
-#include "server/shard.h"
+#include "server/chunks/shard.h"
 #include "tests/support/rule_specification.h"
 
 namespace phub::testing {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/snapshot/snapshot_file.h"
-#include "server/snapshot/snapshot_store.h"
+#include "server/snapshot/file.h"
+#include "server/snapshot/store.h"
 
 namespace phub::testing {
 

@@ -12,7 +12,7 @@
 
 #include "common/transport/tcp/frame.h"
 #include "common/wire.h"
-#include "server/core.h"
+#include "server/core/core.h"
 #include "tests/support/endpoint_pair.h"
 
 namespace phub::testing {

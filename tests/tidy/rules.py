@@ -10,6 +10,28 @@ FOLDERS = {"server", "worker", "proto", "common", "kernels", "deploy", "tests", 
 HIDDEN_FOLDERS = {".ci"}
 LINES_MAX = 500
 
+# A room is a folder. Those that are larger yet may shrink and not grow.
+ROOM_FILES_MAX = 25
+LARGE_ROOMS = {
+    "bench": 63,
+    "common": 33,
+    "common/base": 29,
+    "common/transport/verbs": 31,
+    "tests/cuda": 40,
+    "tests/integration": 29,
+    "tests/support": 65,
+    "tests/transport": 30,
+    "tests/unit": 83,
+    "worker": 33,
+    "worker/client": 28,
+    "worker/nn": 29,
+    "worker/nn/cuda": 111,
+    "worker/nn/onednn": 31,
+    "worker/train": 38,
+}
+# Where no room may come to include itself by way of others.
+ROOMS_IN_ORDER = re.compile(r"^server/")
+
 CODE = re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh)$")
 COUNTED = re.compile(r"(\.(h|hpp|cc|cpp|c|cu|cuh|py|sh|proto|cmake|textproto)|CMakeLists\.txt)$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -32,8 +54,8 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config|job_enums|rpc_status|rpc_credentials)"
-                r"|server/(control_service|phubctl|main|job_table|membership|daemon)"
+     re.compile(r"^(common/(config|job_enums|rpc_status|rpc_credentials|text/message_json)"
+                r"|server/(rpc/|job/spec_(message|text)|phubctl|main|daemon)"
                 r"|worker/(client/rendezvous|nn/description|run_|exit_status|train/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
@@ -114,6 +136,58 @@ def text_violations(path, lines):
             yield f"{path}:{number}: '{match.group(0)}' is a path of one machine"
 
 
+def room_of(path):
+    return path.rpartition("/")[0]
+
+
+def size_violations(tree):
+    files = {}
+    for path in tree:
+        if CODE.search(path):
+            files[room_of(path)] = files.get(room_of(path), 0) + 1
+    for room, count in sorted(files.items()):
+        most = max(LARGE_ROOMS.get(room, 0), ROOM_FILES_MAX)
+        if count > most:
+            yield (f"{room}: {count} files; a room has at most {most}: make a room inside it for those "
+                   "that belong together, and say in its README.md what lives there")
+
+
+def room_includes(tree):
+    """{room: {room that it includes: an include that says so}}, of rooms that are in order."""
+    found = {}
+    for path, text in sorted(tree.items()):
+        if text is None or not CODE.search(path) or not ROOMS_IN_ORDER.search(path):
+            continue
+        own = room_of(path)
+        for line in text.splitlines():
+            match = INCLUDE.match(line)
+            if match and ROOMS_IN_ORDER.search(match.group(2)) and room_of(match.group(2)) != own:
+                found.setdefault(own, {}).setdefault(room_of(match.group(2)),
+                                                     f"{path} includes {match.group(2)}")
+    return found
+
+
+def circle_violations(tree):
+    """Each circle of rooms once, with an include for each of its arrows."""
+    includes = room_includes(tree)
+    done = set()
+
+    def visit(room, way):
+        if room in way:
+            circle = way[way.index(room):] + [room]
+            arrows = "; ".join(includes[a][b] for a, b in zip(circle, circle[1:]))
+            yield (f"{' -> '.join(circle)}: rooms that include each other ({arrows}): move what both "
+                   "need into a room beneath them")
+            return
+        if room in done:
+            return
+        for other in sorted(includes.get(room, {})):
+            yield from visit(other, way + [room])
+        done.add(room)
+    for room in sorted(includes):
+        yield from visit(room, [])
+
+
 def violations(tree):
     """All violations in {path: text}, as 'path:line: what and the cure'. Text None: not text."""
     found = []
@@ -127,4 +201,4 @@ def violations(tree):
             found.append(f"{path}: {len(lines)} lines; the limit is {LINES_MAX}: split it by idea")
         if CODE.search(path):
             found += code_violations(path, lines)
-    return found
+    return found + list(size_violations(tree)) + list(circle_violations(tree))

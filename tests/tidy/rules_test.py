@@ -31,36 +31,58 @@ class RulesTest(unittest.TestCase):
                              ("common/transport/shm/a.cc", "common/transport/transport.h"),
                              ("kernels/reduce.h", "common/base/rule.h"),
                              ("kernels/cpu/reduce.cc", "kernels/reduce.h"),
-                             ("server/core.cc", "common/transport/transport.h"),
-                             ("server/core.cc", "kernels/reduce.h"),
+                             ("server/core/core.cc", "common/transport/transport.h"),
+                             ("server/core/core.cc", "kernels/reduce.h"),
                              ("worker/main.cc", "worker/client/phub.h"),
                              ("bench/main.cc", "worker/client/phub.h"),
-                             ("tests/unit/core_test.cc", "server/core.h")]:
+                             ("tests/unit/core_test.cc", "server/core/core.h")]:
             self.accepts(path, f'#include "{header}"\n')
         for path, header in [("common/base/ring.h", "common/plan.h"),
                              ("common/base/ring.h", "kernels/reduce.h"),
                              ("common/transport/tcp/a.cc", "common/plan.h"),
                              ("common/transport/tcp/a.cc", "kernels/reduce.h"),
-                             ("common/plan.cc", "server/core.h"),
+                             ("common/plan.cc", "server/core/core.h"),
                              ("common/plan.cc", "common/transport/transport.h"),
                              ("kernels/reduce.h", "common/plan.h"),
-                             ("kernels/cpu/reduce.cc", "server/core.h"),
-                             ("server/core.cc", "worker/client/phub.h"),
-                             ("worker/main.cc", "server/core.h"),
-                             ("server/core.cc", "bench/harness.h"),
+                             ("kernels/cpu/reduce.cc", "server/core/core.h"),
+                             ("server/core/core.cc", "worker/client/phub.h"),
+                             ("worker/main.cc", "server/core/core.h"),
+                             ("server/core/core.cc", "bench/harness.h"),
                              ("worker/main.cc", "tests/support/peers.h"),
                              ("bench/main.cc", "tests/support/peers.h")]:
             self.refuses(path, f'#include "{header}"\n', "may not include")
             self.refuses(path, f"  #  include <{header}>\n", "may not include")
 
     def test_our_headers_are_named_from_the_root(self):
-        self.refuses("server/core.cc", '#include "core.h"\n', "path from the root")
-        self.refuses("server/core.cc", '#include "../common/plan.h"\n', "path from the root")
+        self.refuses("server/core/core.cc", '#include "core.h"\n', "path from the root")
+        self.refuses("server/core/core.cc", '#include "../common/plan.h"\n', "path from the root")
+
+    def test_rooms_do_not_overflow(self):
+        files = {f"server/core/part{i}.h": "" for i in range(rules.ROOM_FILES_MAX)}
+        self.assertEqual(rules.violations(files), [])
+        files["server/core/one_more.cc"] = ""
+        found = rules.violations(files)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("server/core: 26 files", found[0])
+        self.assertEqual(rules.violations({f"server/core/{i}.md": "" for i in range(30)}), [])
+
+    def test_rooms_do_not_include_each_other(self):
+        def includes(*headers):
+            return "".join(f'#include "{header}"\n' for header in headers)
+        tree = {"server/core/core.h": includes("server/job/job.h"),
+                "server/job/job.h": includes("server/state/store.h", "server/job/spec.h"),
+                "server/state/store.h": ""}
+        self.assertEqual(rules.violations(tree), [])
+        tree["server/state/store.cc"] = includes("server/core/core.h")
+        found = rules.violations(tree)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("server/core -> server/job -> server/state -> server/core", found[0])
+        self.assertIn("server/state/store.cc includes server/core/core.h", found[0])
 
     def test_libraries_stay_in_their_places(self):
         for header, inside, outside in [
                 ("proto/config.pb.h", "common/config.cc", "common/plan.cc"),
-                ("grpcpp/server.h", "server/control_service.cc", "server/core.cc"),
+                ("grpcpp/server.h", "server/rpc/service.cc", "server/core/core.cc"),
                 ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
                 ("google/protobuf/text_format.h", "common/config_check.h", "worker/train/a.cc"),
                 ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
@@ -69,7 +91,7 @@ class RulesTest(unittest.TestCase):
                 ("oneapi/dnnl/dnnl.hpp", "worker/nn/onednn/a.h", "worker/train/a.cc"),
                 ("cuda_runtime.h", "kernels/cuda/reduce.cu", "kernels/cpu/reduce.cc"),
                 ("cudnn.h", "worker/nn/cuda/a.cc", "worker/nn/layers.cc"),
-                ("hwloc.h", "common/base/affinity.cc", "server/core.cc"),
+                ("hwloc.h", "common/base/affinity.cc", "server/core/core.cc"),
                 ("hwy/highway.h", "kernels/cpu/reduce.cc", "kernels/reduce.h")]:
             self.accepts(inside, f"#include <{header}>\n")
             self.refuses(outside, f"#include <{header}>\n", "only")
@@ -77,20 +99,20 @@ class RulesTest(unittest.TestCase):
     def test_features_are_not_chosen_by_the_preprocessor(self):
         for line in ["#ifdef PHUB_CUDA", "#if HAVE_NUMA", "# ifndef GUARD_H", "#if 0",
                      "#if defined(__linux__) && defined(PHUB_SHM)", "#elif USE_TCP"]:
-            self.refuses("server/core.cc", line + "\n", "does not choose features")
+            self.refuses("server/core/core.cc", line + "\n", "does not choose features")
         self.accepts("common/base/check.h", "#ifdef PHUB_ENABLE_DCHECKS\n")
         self.accepts("kernels/cpu/reduce.cc", "#if HWY_ONCE\n")
         self.accepts("worker/client/phub_c.h", "#ifdef __cplusplus\n")
         self.accepts("common/pause.h", "#if defined(__x86_64__)  // else nothing\n")
 
     def test_values_of_the_logs_fields_are_quoted_in_one_place(self):
-        self.refuses("server/job.cc", 'spdlog::info("event=x job=\\"{}\\"", name);\n', "log_value()")
-        self.accepts("server/job.cc", 'spdlog::info("event=x job={}", log_value(name));\n')
-        self.accepts("server/job.cc", 'fmt::format("no job \\"{}\\"", name);\n')
+        self.refuses("server/jobs/job.cc", 'spdlog::info("event=x job=\\"{}\\"", name);\n', "log_value()")
+        self.accepts("server/jobs/job.cc", 'spdlog::info("event=x job={}", log_value(name));\n')
+        self.accepts("server/jobs/job.cc", 'fmt::format("no job \\"{}\\"", name);\n')
 
     def test_files_have_at_most_500_lines(self):
-        self.accepts("server/core.cc", "\n" * 500)
-        self.refuses("server/core.cc", "\n" * 501, "501 lines")
+        self.accepts("server/core/core.cc", "\n" * 500)
+        self.refuses("server/core/core.cc", "\n" * 501, "501 lines")
         self.refuses("tests/run.sh", "\n" * 501)
         self.accepts("configs/data/labels.txt", "\n" * 5000)
 
@@ -120,14 +142,14 @@ class RulesTest(unittest.TestCase):
                                       capture_output=True, text=True, check=False)
 
             subprocess.run(["git", "init", "-q", directory], check=True)
-            (root / "server").mkdir()
+            (root / "server/core").mkdir(parents=True)
             (root / ".gitignore").write_text("ignored.cc\n")
             (root / "server/ignored.cc").write_text('#include "worker/a.h"\n')
             (root / "server/data.bin").write_bytes(b"\0\xff")
             self.assertEqual(run().returncode, 0, run().stdout)
-            (root / "server/core.cc").write_text('#include "worker/a.h"\n')
+            (root / "server/core/core.cc").write_text('#include "worker/a.h"\n')
             self.assertEqual(run().returncode, 1)
-            self.assertIn("server/core.cc:1: server may not include worker", run().stdout)
+            self.assertIn("server/core/core.cc:1: server may not include worker", run().stdout)
             subprocess.run(["git", "-C", directory, "add", "."], check=True)
             self.assertEqual(run().returncode, 1)
 

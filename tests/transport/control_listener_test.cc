@@ -1,5 +1,5 @@
 // The control port's listener, with an echo in gRPC's place.
-#include "server/control_listener.h"
+#include "server/door/control_listener.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/transport/descriptors.h"
-#include "server/acceptor.h"
+#include "server/plane/acceptor.h"
 
 namespace phub::server {
 namespace {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "server/verbs_memory.h"
+#include "server/plane/verbs_memory.h"
 #include "tests/support/endpoint_pair.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/rdma_devices.h"

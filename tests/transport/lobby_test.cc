@@ -1,5 +1,5 @@
 // Who gives way among those who wait at a door.
-#include "server/lobby.h"
+#include "server/door/lobby.h"
 
 #include <algorithm>
 #include <array>

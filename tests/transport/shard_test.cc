@@ -1,5 +1,5 @@
 // Aggregation without a network: what arrives in which order, and what comes out.
-#include "server/shard.h"
+#include "server/chunks/shard.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,7 +1,7 @@
 // What a core has in staging buffers is what admission counted, whoever of a job is ahead.
 #include <catch2/catch.hpp>
 
-#include "server/job_footprint.h"
+#include "server/job/footprint.h"
 #include "tests/support/streams_rig.h"
 
 namespace phub::testing {

@@ -1,5 +1,5 @@
 // What the audit log keeps, and what nobody can push out of it.
-#include "server/tenants/audit.h"
+#include "server/access/audit.h"
 
 #include <spdlog/spdlog.h>
 

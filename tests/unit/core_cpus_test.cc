@@ -1,5 +1,5 @@
 // How many cores there are by default, and on which CPUs.
-#include "server/core_cpus.h"
+#include "server/plane/core_cpus.h"
 
 #include <catch2/catch.hpp>
 

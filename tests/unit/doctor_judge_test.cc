@@ -5,10 +5,10 @@
 #include <string>
 
 #include "server/phubctl/doctor/doctor.h"
-#include "server/phubctl/doctor/end.h"
-#include "server/phubctl/doctor/hello.h"
-#include "server/phubctl/doctor/judge.h"
-#include "server/phubctl/doctor/socket.h"
+#include "server/phubctl/doctor/peer/end.h"
+#include "server/phubctl/doctor/peer/hello.h"
+#include "server/phubctl/doctor/peer/judge.h"
+#include "server/phubctl/doctor/peer/socket.h"
 #include "tests/support/gid_tables.h"
 
 namespace phub::phubctl::doctor {

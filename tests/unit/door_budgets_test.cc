@@ -1,4 +1,4 @@
-#include "server/door_budgets.h"
+#include "server/door/door_budgets.h"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // Each cause of a slow step is found from made-up figures, and not where it is not.
-#include "server/phubctl/explain.h"
+#include "server/phubctl/explain/explain.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "server/fair_share.h"
+#include "server/sharing/fair_share.h"
 
 #include <array>
 #include <catch2/catch.hpp>

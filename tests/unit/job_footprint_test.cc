@@ -1,14 +1,13 @@
 // What admission counts for a job's tables covers what is allocated for them, and is not far above.
-#include "server/job_footprint.h"
-
 #include <malloc.h>
 
 #include <catch2/catch.hpp>
 
-#include "server/buffer_pool.h"
-#include "server/connection.h"
-#include "server/job_memory.h"
-#include "server/shard.h"
+#include "server/chunks/connection.h"
+#include "server/chunks/shard.h"
+#include "server/job/buffer_pool.h"
+#include "server/job/footprint.h"
+#include "server/job/memory.h"
 
 namespace phub::server {
 namespace {

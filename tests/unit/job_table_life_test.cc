@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/job_table.h"
+#include "server/jobs/table.h"
 #include "tests/support/job_table_fixture.h"
 
 namespace phub::testing {

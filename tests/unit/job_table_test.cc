@@ -1,5 +1,3 @@
-#include "server/job_table.h"
-
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +5,7 @@
 #include <future>
 #include <string>
 
+#include "server/jobs/table.h"
 #include "tests/support/job_table_fixture.h"
 
 namespace phub::testing {

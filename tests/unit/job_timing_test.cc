@@ -1,6 +1,6 @@
-#include "server/job_timing.h"
-
 #include <catch2/catch.hpp>
+
+#include "server/job/timing.h"
 
 using phub::server::CoreRounds;
 using phub::server::JobTiming;

@@ -13,7 +13,7 @@
 
 #include "common/base/log_value.h"
 #include "common/base/unique_fd.h"
-#include "server/log.h"
+#include "server/process/log.h"
 #include "tests/support/job_table_fixture.h"
 
 namespace phub::testing {

@@ -3,13 +3,13 @@
 #include <limits>
 #include <string>
 
+#include "common/text/message_json.h"
+#include "common/text/table.h"
 #include "proto/control.pb.h"
-#include "server/phubctl/commands.h"
-#include "server/phubctl/json.h"
-#include "server/phubctl/plan.h"
-#include "server/phubctl/ports.h"
-#include "server/phubctl/table.h"
-#include "server/phubctl/tenants.h"
+#include "server/phubctl/commands/commands.h"
+#include "server/phubctl/commands/plan.h"
+#include "server/phubctl/commands/ports.h"
+#include "server/phubctl/commands/tenants.h"
 
 namespace phub::phubctl {
 namespace {

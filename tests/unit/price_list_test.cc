@@ -1,4 +1,4 @@
-#include "server/price_list.h"
+#include "server/sharing/price_list.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,9 +1,9 @@
 // Quotas and the host's memory: what does not fit is refused with the figures.
 #include <fstream>
 
-#include "server/core_load.h"
-#include "server/host_memory.h"
-#include "server/job_footprint.h"
+#include "server/job/footprint.h"
+#include "server/jobs/core_load.h"
+#include "server/process/host_memory.h"
 #include "tests/support/job_table_fixture.h"
 #include "tests/unit/temporary_directory.h"
 

@@ -1,4 +1,4 @@
-#include "server/round_times.h"
+#include "server/chunks/round_times.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
 // A server's chunks are packed: each has a place of its own, and other servers' have none.
-#include "server/server_arena.h"
-
 #include <catch2/catch.hpp>
+
+#include "server/job/arena.h"
 
 namespace phub::server {
 namespace {

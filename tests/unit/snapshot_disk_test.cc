@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/job_table.h"
+#include "server/jobs/table.h"
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/principal.h"
 #include "tests/support/fake_data_plane.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <limits>
 
-#include "server/snapshot/snapshot_digest.h"
+#include "server/snapshot/digest.h"
 #include "tests/support/snapshot_example.h"
 #include "tests/unit/temporary_directory.h"
 

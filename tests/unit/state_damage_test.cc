@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
+#include "server/access/tenancy.h"
 #include "server/state/schema.h"
-#include "server/tenants/tenancy.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace phub::testing {

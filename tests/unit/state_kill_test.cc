@@ -8,7 +8,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "server/tenants/tenancy.h"
+#include "server/access/tenancy.h"
 #include "tests/support/killed_process.h"
 
 namespace phub::testing {

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/tenants/directory.h"
+#include "server/access/directory.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace phub::testing {

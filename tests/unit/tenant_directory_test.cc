@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "server/tenants/directory.h"
+#include "server/access/directory.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace phub::server {

@@ -1,4 +1,4 @@
-#include "server/token_bucket.h"
+#include "server/door/token_bucket.h"
 
 #include <catch2/catch.hpp>
 

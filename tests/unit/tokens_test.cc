@@ -1,12 +1,12 @@
 // Tokens, roles, and what callers are taken for.
-#include "server/tenants/tokens.h"
+#include "server/access/tokens.h"
 
 #include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "server/tenants/tenancy.h"
+#include "server/access/tenancy.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace phub::testing {

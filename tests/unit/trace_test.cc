@@ -1,5 +1,5 @@
 // The Chrome trace and the look of `top`, from made-up replies.
-#include "server/phubctl/trace.h"
+#include "server/phubctl/commands/trace.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "server/phubctl/top.h"
+#include "server/phubctl/commands/top.h"
 
 namespace phub::phubctl {
 namespace {

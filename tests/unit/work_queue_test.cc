@@ -1,5 +1,5 @@
 // Work of several tenants on few threads.
-#include "server/work_queue.h"
+#include "server/process/work_queue.h"
 
 #include <pthread.h>
 

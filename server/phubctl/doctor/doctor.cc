@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "server/phubctl/client.h"
-#include "server/phubctl/doctor/hello.h"
-#include "server/phubctl/doctor/judge.h"
-#include "server/phubctl/doctor/listen.h"
-#include "server/phubctl/doctor/peer.h"
+#include "common/text/table.h"
+#include "server/phubctl/commands/client.h"
+#include "server/phubctl/doctor/peer/hello.h"
+#include "server/phubctl/doctor/peer/judge.h"
+#include "server/phubctl/doctor/peer/listen.h"
+#include "server/phubctl/doctor/peer/peer.h"
 #include "server/phubctl/doctor/progress.h"
-#include "server/phubctl/table.h"
 
 namespace phub::phubctl {
 namespace doctor {

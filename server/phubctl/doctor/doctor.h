@@ -8,9 +8,9 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "server/phubctl/doctor/checks.h"
-#include "server/phubctl/doctor/host.h"
-#include "server/phubctl/doctor/meeting.h"
+#include "server/phubctl/doctor/checks/checks.h"
+#include "server/phubctl/doctor/checks/host.h"
+#include "server/phubctl/doctor/peer/meeting.h"
 
 namespace phub::phubctl {
 

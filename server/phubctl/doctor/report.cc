@@ -3,10 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/text/table.h"
 #include "common/transport/verbs/gid.h"
 #include "common/transport/verbs/port_choice.h"
 #include "server/phubctl/doctor/doctor.h"
-#include "server/phubctl/table.h"
 
 namespace phub::phubctl::doctor {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "server/phubctl/client.h"
+#include "server/phubctl/commands/client.h"
 #include "server/phubctl/pki/certificate.h"
 
 namespace phub::phubctl {

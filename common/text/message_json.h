@@ -1,0 +1,19 @@
+// Messages as JSON for programs: field names of control.proto, numbers as numbers, enumerators as
+// lower-case words without their prefix ("running", "fp32"); a message or an `optional` field that
+// is absent is left out. One object on one line.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <string>
+
+namespace phub {
+
+std::string message_json(const google::protobuf::Message& message);
+
+// JOB_STATE_RUNNING -> "running".
+std::string enum_word(const google::protobuf::EnumValueDescriptor& value);
+
+}  // namespace phub

@@ -1,0 +1,96 @@
+#include "common/text/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/base/check.h"
+
+namespace phub {
+namespace {
+
+constexpr double kKibi = 1024.0;
+constexpr std::uint64_t kMinute = 60;
+constexpr std::uint64_t kHour = 3600;
+
+// Columns on the screen: bytes of UTF-8 that do not continue a character.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
+  }));
+}
+
+std::string line_of(const std::vector<std::string>& cells, const std::vector<Column>& columns,
+                    const std::vector<std::size_t>& widths) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string padding(widths[i] - width_of(cells[i]), ' ');
+    if (i > 0) line += "  ";
+    const bool is_left = columns[i].align == Align::kLeft;
+    line.append(is_left ? cells[i] : padding).append(is_left ? padding : cells[i]);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+}  // namespace
+
+void Table::add(std::vector<std::string> cells) {
+  PHUB_CHECK(cells.size() == columns_.size(), "a row has a cell for each column");
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::to_string() const {
+  std::vector<std::string> titles;
+  std::vector<std::size_t> widths;
+  for (const Column& column : columns_) {
+    titles.push_back(column.title);
+    widths.push_back(width_of(column.title));
+  }
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string text = line_of(titles, columns_, widths);
+  for (const auto& row : rows_) text += line_of(row, columns_, widths);
+  return text;
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  // What would be printed as 1024.0 belongs to the next unit.
+  while (value >= kKibi - 0.05 && unit + 1 < kUnits.size()) {
+    value /= kKibi;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+std::string human_count(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, 1, ',');
+  return text;
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<std::uint64_t>(seconds);
+  if (whole < kHour) return fmt::format("{} min {:02} s", whole / kMinute, whole % kMinute);
+  return fmt::format("{} h {:02} min", whole / kHour, whole % kHour / kMinute);
+}
+
+std::string human_time(double seconds) {
+  if (seconds >= 0.99995) return fmt::format("{:.1f} s", seconds);
+  if (seconds >= 0.00099995) return fmt::format("{:.1f} ms", 1e3 * seconds);
+  return fmt::format("{:.0f} us", 1e6 * seconds);
+}
+
+std::string human_share(double share) { return fmt::format("{:.1f} %", 100.0 * share); }
+
+std::string human_port(const std::string& device, std::uint32_t port) {
+  return fmt::format("{}/{}", device, port);
+}
+
+}  // namespace phub

@@ -1,0 +1,92 @@
+#include "server/access/directory.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace phub::server {
+namespace {
+
+std::int64_t unix_seconds() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Status unknown_tenant(const std::string& name) {
+  return {Code::kNotFound, fmt::format("tenant \"{}\" is not known here; `phubctl tenant list` "
+                                       "shows all, `phubctl tenant create {}` makes it",
+                                       name, name)};
+}
+
+TenantDirectory::TenantDirectory(Store* store) : store_(store) {
+  tenants_[std::string(kDefaultTenant)] = {.created_unix_s = unix_seconds()};
+}
+
+Status TenantDirectory::load() {
+  if (store_ == nullptr) return {};
+  PHUB_ASSIGN_OR_RETURN(const std::vector<Tenant> stored, store_->tenants());
+  const std::lock_guard lock(mutex_);
+  for (const Tenant& tenant : stored) tenants_[tenant.name] = tenant;
+  return {};
+}
+
+Result<Tenant> TenantDirectory::find(const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = tenants_.find(name);
+  if (found == tenants_.end()) return unknown_tenant(name);
+  return found->second;
+}
+
+std::vector<Tenant> TenantDirectory::list() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Tenant> tenants;
+  for (const auto& [name, tenant] : tenants_) tenants.push_back(tenant);
+  return tenants;
+}
+
+Result<Tenant> TenantDirectory::create(const std::string& name, const Quotas& quotas) {
+  PHUB_RETURN_IF_ERROR(validate_tenant_name("name", name));
+  PHUB_RETURN_IF_ERROR(validate(quotas));
+  const std::lock_guard change(change_mutex_);
+  if (find(name)) {
+    return Status(Code::kAlreadyExists,
+                  fmt::format("tenant \"{}\" exists; `phubctl tenant set` changes it", name));
+  }
+  Tenant tenant{.name = name, .quotas = quotas, .created_unix_s = unix_seconds()};
+  if (store_ != nullptr) {
+    PHUB_ASSIGN_OR_RETURN(tenant.id, store_->add_tenant(tenant));
+  } else {
+    tenant.id = next_id_++;
+  }
+  const std::lock_guard lock(mutex_);
+  tenants_[name] = tenant;
+  return tenant;
+}
+
+Result<Tenant> TenantDirectory::set(const std::string& name, const Quotas& quotas) {
+  PHUB_RETURN_IF_ERROR(validate(quotas));
+  const std::lock_guard change(change_mutex_);
+  PHUB_ASSIGN_OR_RETURN(Tenant tenant, find(name));
+  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->set_quotas(tenant.id, quotas));
+  tenant.quotas = quotas;
+  const std::lock_guard lock(mutex_);
+  tenants_[name] = tenant;
+  return tenant;
+}
+
+Status TenantDirectory::remove(const std::string& name) {
+  const std::lock_guard change(change_mutex_);
+  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, find(name));
+  if (tenant.id == 0) {
+    return {Code::kFailedPrecondition, "the default tenant cannot be deleted"};
+  }
+  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->remove_tenant(tenant.id));
+  const std::lock_guard lock(mutex_);
+  tenants_.erase(name);
+  return {};
+}
+
+}  // namespace phub::server

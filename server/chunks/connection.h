@@ -1,0 +1,47 @@
+// One worker's connection to one core. Belongs to the core's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/landing.h"
+#include "common/priority_set.h"
+#include "common/transport/transport.h"
+#include "server/chunks/shard.h"
+#include "server/sharing/price_list.h"
+
+namespace phub::server {
+
+struct Connection {
+  Connection(Shard* shard_, std::uint32_t worker_, bool in_place_)
+      : shard(shard_),
+        worker(worker_),
+        in_place(in_place_),
+        hyper(shard_->initial_hyper()),
+        answers(shard_->chunks()) {}
+
+  Shard* shard;
+  std::uint32_t worker;
+  bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
+  // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
+  // core.
+  std::byte* window = nullptr;
+  std::shared_ptr<const Landing> landing;
+  transport::Endpoint* endpoint = nullptr;
+  transport::PeerId peer = 0;
+  Prices* prices = nullptr;          // of its pushes
+  Hyper hyper;                       // for the pushes that follow
+  alignas(16) Hyper arriving_hyper;  // where tcp places the next one
+  alignas(8) Vote arriving_vote;     // and the next vote
+  PrioritySet answers;               // slots that are complete and not answered yet
+  std::uint64_t pushes = 0;          // chunks that were taken
+  std::uint32_t queued = 0;          // arrivals that wait for their turn
+  bool paused = false;               // too far ahead of the slowest worker, or of its turn
+  bool ready = false;                // in its shard's list of those with something to be read
+  Connection* next_ready = nullptr;  // the link of that list
+  bool dirty = false;                // in the core's list of connections with answers
+  std::uint32_t gathered = 0;        // times that its answers were kept back to be more
+  bool lost = false;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,39 @@
+// A core's answers: what is complete is gathered for each worker and sent.
+//
+// Belongs to the core's thread (counters: any thread); allocates when it is made.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/counter.h"
+#include "server/core/turns.h"
+
+namespace phub::server {
+
+class Answers {
+ public:
+  // At most so many connections at a time.
+  Answers(std::size_t connections, Turns& turns) : turns_(turns) { dirty_.reserve(connections); }
+
+  // No answers wait to be sent.
+  bool empty() const { return dirty_.empty(); }
+  // A chunk is complete: everybody who is connected is to have it.
+  void complete(Shard& shard, std::uint32_t slot);
+  // Sends what has room. `all`: nothing is kept back to be more.
+  void send(bool all);
+  void forget(Connection& connection) { std::erase(dirty_, &connection); }
+
+  Counter chunks_completed;
+  Counter bytes_sent;
+
+ private:
+  bool is_gathering(Connection& connection) const;
+  bool send(Connection& connection);
+  void mark(Connection& connection);
+
+  Turns& turns_;
+  std::vector<Connection*> dirty_;  // with answers to send
+};
+
+}  // namespace phub::server

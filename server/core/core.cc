@@ -1,0 +1,377 @@
+#include "server/core/core.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/base/affinity.h"
+#include "common/wire.h"
+
+namespace phub::server {
+
+using transport::Completion;
+using transport::CompletionKind;
+
+namespace {
+constexpr std::size_t kServedAtOnce = 8;
+// So many bytes are served between two looks at the clock.
+constexpr std::size_t kBytesPerStamp = std::size_t{256} << 10;
+constexpr std::chrono::milliseconds kLongestSleep{500};
+// While answers wait for room: who reads a ring does not wake the one that fills it.
+constexpr std::chrono::milliseconds kLongestSleepWithAnswers{5};
+
+Drop drop_of(transport::Loss loss) {
+  switch (loss) {
+    case transport::Loss::kBadFrame:
+      return Drop::kBadFrame;
+    case transport::Loss::kBadLength:
+    case transport::Loss::kRefused:
+      return Drop::kBadLength;
+    case transport::Loss::kBadMemory:
+    case transport::Loss::kUnreadable:
+      return Drop::kBadMemory;
+    case transport::Loss::kBadTag:
+      return Drop::kBadTag;
+    default:
+      return Drop::kCount;
+  }
+}
+
+std::string_view reason_of(transport::Loss loss) {
+  switch (loss) {
+    case transport::Loss::kClosed:
+      return "its connection closed";
+    case transport::Loss::kBadTag:
+      return "its encrypted stream was changed on the way";
+    case transport::Loss::kUnreadable:
+      return "the memory that it shares could not be read";
+    default:
+      return "its connection broke the protocol";
+  }
+}
+
+// As of a job that is made: see validate in job_spec.cc.
+bool makes_sense(const Hyper& hyper) {
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&
+         hyper.momentum >= 0.0F && hyper.momentum < 1.0F;
+}
+
+// Of a write that nobody will look at: its staging buffer, where it has one.
+void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
+  if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
+  connection.shard->give_buffer(data);
+}
+}  // namespace
+
+// Jobs and connections are as many as the three transports have room for, at most.
+Core::Core(const CoreOptions& options, std::uint32_t max_connections)
+    : options_(options),
+      turns_(Clock(options.time)),
+      tcp_connections_(max_connections),
+      shm_connections_(max_connections),
+      verbs_connections_(options.device ? max_connections : 0),
+      answers_(3 * std::size_t{max_connections}, turns_),
+      updates_(3 * std::size_t{max_connections}, turns_, answers_),
+      held_(max_connections),
+      events_(4 * std::size_t{max_connections}) {}
+
+Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
+  std::unique_ptr<Core> core(new Core(options, options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(
+      core->tcp_, TcpReader::create(options.max_connections, core->tcp_connections_, core->turns_));
+  PHUB_ASSIGN_OR_RETURN(
+      core->shm_, transport::ShmEndpoint::create(options.max_connections, &core->shm_places_));
+  std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), &core->tcp_->endpoint()};
+  if (options.device) {
+    PHUB_ASSIGN_OR_RETURN(core->verbs_,
+                          transport::VerbsEndpoint::create(options.device, options.max_connections,
+                                                           core->places_, core->places_));
+    endpoints.push_back(core->verbs_.get());
+  }
+  PHUB_ASSIGN_OR_RETURN(core->waiter_,
+                        transport::Waiter::create(options.waiting, std::move(endpoints)));
+  if (!options.own_thread) return core;
+  Status pinned;
+  core->thread_ = std::jthread([raw = core.get()](const std::stop_token& stop) { raw->run(stop); });
+  if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
+  if (!pinned.ok()) return pinned;
+  return core;
+}
+
+Core::~Core() {
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    waiter_->interrupt();
+    thread_.join();
+  }
+  tcp_.reset();  // gives back half-received payloads, which needs the connections
+}
+
+void Core::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    while (auto task = tasks_.pop()) {
+      (*task)->run();
+      (*task)->done.release();
+    }
+    if (run_once()) {
+      waiter_->busy();
+    } else {
+      waiter_->idle(answers_.empty() ? kLongestSleep : kLongestSleepWithAnswers);
+    }
+  }
+}
+
+void Core::call(std::function<void()> function) {
+  if (!thread_.joinable()) return function();
+  Task task{.run = std::move(function)};
+  const std::lock_guard lock(task_mutex_);
+  PHUB_CHECK(tasks_.push(&task), "one task at a time fits");
+  waiter_->interrupt();
+  task.done.acquire();
+}
+
+// ---- the data path ---------------------------------------------------------------------------
+
+bool Core::run_once() {
+  const bool shm = drain(*shm_, shm_connections_);
+  const bool tcp = drain(tcp_->endpoint(), tcp_connections_);
+  const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
+  const bool more = serve();
+  if (!updates_.empty()) updates_.run();
+  const bool any = shm || tcp || verbs || more || !updates_.empty();
+  // While there is work, answers are gathered: a few in one call wake a worker once.
+  answers_.send(!any);
+  return (!held_.empty() && held_.release()) || any;
+}
+
+// What the endpoint brings of itself: everything, or over tcp losses only, for streams are read in
+// their jobs' turns.
+bool Core::drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections) {
+  const std::size_t count = endpoint.poll(completions_);
+  if (count == 0) return false;
+  const std::uint64_t now = turns_.now();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    Connection* connection = connections[completion.peer];
+    if (connection == nullptr || connection->lost) continue;
+    if (completion.kind == CompletionKind::kArrived) {
+      on_arrived(*connection, completion, now);
+    } else if (completion.kind == CompletionKind::kPeerLost) {
+      drop_peer(*connection, drop_of(completion.loss), reason_of(completion.loss));
+    }
+  }
+  return true;
+}
+
+// True if something arrived.
+bool Core::read(Shard& shard) {
+  const std::size_t count = tcp_->read(shard, completions_);
+  if (count == 0) return false;
+  const std::uint64_t now = turns_.now();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    Connection& connection = *tcp_connections_[completion.peer];
+    if (connection.lost) {  // by what came before in the same look
+      give_back(connection, completion.immediate, completion.data);
+    } else {
+      on_arrived(connection, completion, now);
+    }
+  }
+  return true;
+}
+
+void Core::on_arrived(Connection& connection, const Completion& arrived, std::uint64_t now) {
+  Shard& shard = *connection.shard;
+  bytes_received_.add(arrived.bytes);
+  if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
+    drops_.count(Drop::kStaleEpoch);
+    give_back(connection, arrived.immediate, arrived.data);
+    // No sample: nothing is done.
+    turns_.shares.charge(shard, connection.prices->cost(arrived.bytes));
+    return;
+  }
+  if (connection.queued > shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
+    give_back(connection, arrived.immediate, arrived.data);
+    return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+  }
+  ++connection.queued;
+  shard.arrivals->push({.connection = &connection,
+                        .data = arrived.data,
+                        .immediate = arrived.immediate,
+                        .bytes = arrived.bytes,
+                        .arrived = now});
+  turns_.shares.wake(shard);
+  held_.hold_if_ahead(connection);
+}
+
+// Takes some of what waits; true if it took something, or there may be more. While several jobs
+// want the core it looks for arrivals again after every few pushes: turns would follow what
+// happened to come in first, and what has been read would be served when it is no longer in the
+// cache. A job whose turn it is and that has nothing whole here, but something that it is still to
+// pay for, or to be released, comes next.
+bool Core::serve() {
+  while (FairShare::Flow* flow = turns_.shares.next()) {
+    Shard& shard = static_cast<Shard&>(*flow);
+    if (!turns_.are_taken()) return serve_alone(shard);
+    read(shard);
+    const bool serves = !shard.arrivals->empty();
+    if (serves) serve_some(shard);
+    if (shard.arrivals->empty() && shard.ready.empty() && !shard.is_releasing) {
+      turns_.shares.rest(*flow);
+      if (!serves) continue;
+    }
+    return true;  // others wait meanwhile: no sleep
+  }
+  return false;
+}
+
+// A few pushes of one kind, while its turn can pay for them, with one stamp for all. REQUIRES: some
+// wait.
+void Core::serve_some(Shard& shard) {
+  const std::uint64_t start = turns_.now();
+  const ArrivalQueue& waiting = *shard.arrivals;
+  Connection& connection = *waiting.front().connection;
+  const std::uint32_t bytes = waiting.front().bytes;
+  const std::uint64_t owed = turns_.shares.owed(shard);
+  std::uint64_t cost = 0;
+  std::size_t served = 0;
+  do {
+    serve(shard.arrivals->pop());
+    cost += connection.prices->cost(bytes);
+  } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
+           waiting.front().bytes == bytes &&
+           waiting.front().connection->prices == connection.prices);
+  turns_.spend(connection, bytes, turns_.now() - start);
+  // For a job that has stopped nothing is done: no sample of what such pushes take.
+  if (!shard.stopped()) connection.prices->served(bytes, served);
+  turns_.shares.charge(shard, cost);
+}
+
+// Nobody else wants the core: nothing is charged. But others may come, and answers are to go, so
+// that it is not for longer than a turn.
+bool Core::serve_alone(Shard& shard) {
+  const bool reads = read(shard);
+  const bool serves = !shard.arrivals->empty();
+  const std::uint64_t start = turns_.now();
+  std::uint64_t spent = 0;
+  std::size_t bytes = 0;
+  while (!shard.arrivals->empty() && spent < turns_.turn_ticks) {
+    const Arrival arrival = shard.arrivals->pop();
+    bytes += arrival.bytes;
+    serve(arrival);
+    if (bytes < kBytesPerStamp) continue;
+    bytes = 0;
+    spent = turns_.now() - start;
+  }
+  shard.times->worked(turns_.now() - start);
+  const bool more = !shard.arrivals->empty() || !shard.ready.empty();
+  if (!more) turns_.shares.rest(shard);
+  return reads || serves || more;
+}
+
+void Core::serve(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  --connection.queued;
+  const std::uint32_t slot = wire::slot_of(arrival.immediate);
+  if (connection.lost) {  // and its memory with it
+    give_back(connection, arrival.immediate, arrival.data);
+  } else if (wire::is_control(slot)) {
+    slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
+  } else {
+    on_chunk(arrival);
+  }
+}
+
+void Core::on_hyper(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  if (arrival.bytes != sizeof(Hyper)) {
+    drop_peer(connection, Drop::kBadLength, "it sent hyper-parameters of a wrong size");
+    return;
+  }
+  Hyper hyper;
+  std::memcpy(&hyper, arrival.data, sizeof(hyper));  // once: the worker may still write to it
+  if (!makes_sense(hyper)) {
+    return drop_peer(connection, Drop::kBadHyper,
+                     "its hyper-parameters are no numbers, or out of range");
+  }
+  connection.hyper = hyper;
+}
+
+void Core::on_chunk(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  Shard& shard = *connection.shard;
+  const std::uint32_t slot = wire::slot_of(arrival.immediate);
+  ++connection.pushes;
+  switch (shard.arrive({.worker = connection.worker,
+                        .slot = slot,
+                        .data = arrival.data,
+                        .bytes = arrival.bytes,
+                        .staged = !connection.in_place,
+                        .hyper = &connection.hyper})) {
+    case Outcome::kAccepted:
+      return shard.times->pushed(connection.worker, slot, arrival.arrived);
+    case Outcome::kCompleted:
+      shard.times->pushed(connection.worker, slot, arrival.arrived);
+      shard.times->gathered(slot, arrival.arrived, turns_.rate());
+      shard.times->completed(slot, turns_.now());
+      return answers_.complete(shard, slot);
+    case Outcome::kReleasable:
+      updates_.add(shard);
+      [[fallthrough]];
+    case Outcome::kHeld:
+      shard.times->pushed(connection.worker, slot, arrival.arrived);
+      return shard.times->gathered(slot, arrival.arrived, turns_.rate());
+    case Outcome::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    case Outcome::kUnknownChunk:
+      return drop_peer(connection, Drop::kUnknownChunk, "it pushed a chunk that does not exist");
+    case Outcome::kBadLength:
+      return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
+    case Outcome::kDuplicate:
+      return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+  }
+}
+
+void Core::on_vote(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  Shard& shard = *connection.shard;
+  if (arrival.bytes != sizeof(Vote)) {
+    return drop_peer(connection, Drop::kBadLength, "it sent a vote of a wrong size");
+  }
+  Vote vote;
+  std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
+  switch (shard.vote(connection.worker, vote)) {
+    case VoteOutcome::kAccepted:
+      return;
+    case VoteOutcome::kReleasable:
+      return updates_.add(shard);
+    case VoteOutcome::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    case VoteOutcome::kUnasked:
+      return drop_peer(connection, Drop::kBadVote, "it voted in a job without votes");
+    case VoteOutcome::kMalformed:
+      return drop_peer(connection, Drop::kBadVote, "its vote makes no sense");
+    case VoteOutcome::kDuplicate:
+      return drop_peer(connection, Drop::kBadVote, "it voted twice in one round");
+    case VoteOutcome::kOtherScale:
+      return drop_peer(connection, Drop::kBadVote,
+                       "its vote has another loss scale than the other workers'");
+  }
+}
+
+// Ends one worker's connection; the job cannot go on without it, other jobs do not notice.
+void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason) {
+  if (connection.lost) return;
+  connection.lost = true;
+  if (cause != Drop::kCount) drops_.count(cause);
+  Shard& shard = *connection.shard;
+  shard.stop();
+  events_.push({shard.job_id(), connection.worker, reason});
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  connection.endpoint->remove(connection.peer);
+  shard.ready.remove(connection);
+  if (options_.on_event) options_.on_event();
+}
+
+}  // namespace phub::server

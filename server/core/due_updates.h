@@ -1,0 +1,35 @@
+// Jobs of a core that have updates due: those that hold their sums (held_sums.h). Updates are made
+// a few in each round of the core, so that answers and other jobs do not wait for a whole model.
+// Belongs to the core's thread; allocates when it is made.
+#pragma once
+
+#include <vector>
+
+#include "server/core/answers.h"
+
+namespace phub::server {
+
+class DueUpdates {
+ public:
+  // At most so many jobs at a time.
+  DueUpdates(std::size_t jobs, Turns& turns, Answers& answers) : turns_(turns), answers_(answers) {
+    shards_.reserve(jobs);
+  }
+
+  bool empty() const { return shards_.empty(); }
+  // The job has some, now.
+  void add(Shard& shard);
+  // Updates of each job that has some, for a turn's time; while others want the core, only of those
+  // whose turn can pay for it.
+  void run();
+  void forget(Shard& shard) { std::erase(shards_, &shard); }
+
+ private:
+  void run(Shard& shard);
+
+  Turns& turns_;
+  Answers& answers_;
+  std::vector<Shard*> shards_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,48 @@
+// Workers of a core that are held back: what they send is left in their streams, for staging beyond
+// its budget means that some are far ahead of others. Those wait until the slowest has caught up.
+//
+// Nobody waits in a circle: the slowest is never held, and when it waits itself for what somebody
+// else has not pushed, and nothing else is to be done for the job, the job is allowed a few buffers
+// more than are in use, again and again until it goes on. So staging grows to what the slowest
+// waits for, at most to the pool, which has room for whatever an honest job can push. The allowance
+// is taken back when staging is within its budget. Belongs to the core's thread; allocates when it
+// is made.
+#pragma once
+
+#include <vector>
+
+#include "server/chunks/connection.h"
+
+namespace phub::server {
+
+class HeldWorkers {
+ public:
+  explicit HeldWorkers(std::size_t max_connections) { held_.reserve(max_connections); }
+
+  bool empty() const { return held_.empty(); }
+  // Something of it has arrived.
+  void hold_if_ahead(Connection& connection) {
+    if (connection.in_place || connection.paused) return;
+    if (!connection.shard->staging_exceeds(0)) {
+      connection.shard->staging_allowance = 0;
+    } else if (is_to_wait(connection)) {
+      hold(connection);
+    }
+  }
+  // Lets those go on that need not wait any longer; true if there were any.
+  bool release();
+  void forget(Connection& connection) { std::erase(held_, &connection); }
+
+ private:
+  static constexpr std::size_t kMoreBuffers = 8;  // at a time, for a job that stands still
+
+  static bool is_to_wait(const Connection& connection) {
+    const Shard& shard = *connection.shard;
+    return shard.staging_exceeds(shard.staging_allowance) && shard.is_ahead(connection);
+  }
+  void hold(Connection& connection);
+
+  std::vector<Connection*> held_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,87 @@
+#include "server/core/tcp_reader.h"
+
+#include <algorithm>
+
+#include "common/wire.h"
+
+namespace phub::server {
+
+using transport::Completion;
+
+Result<std::unique_ptr<TcpReader>> TcpReader::create(std::uint32_t max_connections,
+                                                     const std::vector<Connection*>& connections,
+                                                     Turns& turns) {
+  std::unique_ptr<TcpReader> reader(new TcpReader(connections, turns));
+  PHUB_ASSIGN_OR_RETURN(reader->endpoint_,
+                        transport::TcpEndpoint::create({.max_peers = max_connections}, *reader));
+  return reader;
+}
+
+std::size_t TcpReader::read(Shard& shard, std::span<Completion> completions) {
+  if (shard.ready.empty()) return 0;
+  const std::size_t most = writes_of_each(shard);
+  if (most == 0) return 0;
+  const std::uint64_t start = turns_.now();
+  std::size_t count = 0;
+  for (std::size_t streams = shard.ready.size(); streams > 0 && count < completions.size();
+       --streams) {
+    Connection& connection = shard.ready.pop();
+    const std::size_t room = std::min(most, completions.size() - count);
+    const auto taken = endpoint_->read(connection.peer, completions.subspan(count, room));
+    count += taken.writes;
+    if (taken.more) shard.ready.push(connection);
+  }
+  attribute(shard, completions.first(count), turns_.now() - start);
+  return count;
+}
+
+std::size_t TcpReader::writes_of_each(const Shard& shard) const {
+  if (shard.arrivals->size() >= kReadsInATurn) return 0;  // in order, and from the cache
+  if (!turns_.are_taken()) return kReadsInATurn;
+  const std::uint64_t owed = turns_.shares.owed(shard);
+  if (owed == 0) return 0;
+  const Prices& prices = *shard.ready.front().prices;
+  const std::uint64_t cost = prices.cost(shard.push_bytes(0)) * shard.workers();
+  return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
+}
+
+void TcpReader::attribute(Shard& shard, std::span<const Completion> arrived, std::uint64_t spent) {
+  std::uint64_t bytes = 0;
+  for (const Completion& completion : arrived) bytes += completion.bytes;
+  if (bytes == 0) return turns_.charge(shard, spent);
+  for (const Completion& completion : arrived) {
+    turns_.spend(*connections_[completion.peer], completion.bytes,
+                 spent * completion.bytes / bytes);
+  }
+}
+
+bool TcpReader::reads_later(transport::PeerId peer) {
+  Connection& connection = *connections_[peer];
+  connection.shard->ready.push(connection);
+  turns_.shares.wake(*connection.shard);
+  return true;
+}
+
+std::byte* TcpReader::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  Connection& connection = *connections_[peer];
+  if (wire::slot_of(immediate) == wire::kHyperSlot) {
+    if (bytes != sizeof(Hyper)) return nullptr;
+    return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
+  }
+  if (wire::slot_of(immediate) == wire::kVoteSlot) {
+    if (bytes != sizeof(Vote)) return nullptr;
+    return reinterpret_cast<std::byte*>(&connection.arriving_vote);
+  }
+  if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
+  return connection.shard->take_push_buffer();
+}
+
+void TcpReader::abandon(transport::PeerId peer, std::byte* data) {
+  Connection& connection = *connections_[peer];
+  if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
+      data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
+    connection.shard->give_buffer(data);
+  }
+}
+
+}  // namespace phub::server

@@ -1,0 +1,46 @@
+// A core's tcp streams: where what they bring is put, and how much of a job's is read in its turn.
+//
+// Reading is work for the job that is read from. So nothing is read before its turn: a stream that
+// has something is listed with its job, whose flow is then awake, and is read when the job is
+// served, no more at a time than is served soon. Belongs to the core's thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/transport/tcp/tcp_endpoint.h"
+#include "server/core/turns.h"
+
+namespace phub::server {
+
+class TcpReader final : private transport::Placement {
+ public:
+  // Both outlive it. Connections by peer; a lost one is there until its peer was removed.
+  static Result<std::unique_ptr<TcpReader>> create(std::uint32_t max_connections,
+                                                   const std::vector<Connection*>& connections,
+                                                   Turns& turns);
+  transport::TcpEndpoint& endpoint() { return *endpoint_; }
+
+  // Reads of the job's streams what its turn can pay for: one after the other, a few writes of
+  // each. How many are whole now. What was read without any of them is paid at once. REQUIRES: it
+  // is the job's turn.
+  std::size_t read(Shard& shard, std::span<transport::Completion> completions);
+
+ private:
+  TcpReader(const std::vector<Connection*>& connections, Turns& turns)
+      : connections_(connections), turns_(turns) {}
+
+  std::size_t writes_of_each(const Shard& shard) const;
+  void attribute(Shard& shard, std::span<const transport::Completion> arrived, std::uint64_t spent);
+
+  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  void abandon(transport::PeerId peer, std::byte* data) override;
+  bool reads_later(transport::PeerId peer) override;
+
+  const std::vector<Connection*>& connections_;
+  Turns& turns_;
+  std::unique_ptr<transport::TcpEndpoint> endpoint_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,220 @@
+#include "server/door/tls_keeper.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <regex>
+#include <thread>
+
+#include "common/base/log_value.h"
+#include "common/base/unique_fd.h"
+#include "common/base/whole_file.h"
+#include "common/rpc_credentials.h"
+
+namespace phub::server {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::system_clock;
+
+constexpr std::chrono::seconds kPeriod{1};
+constexpr std::chrono::hours kWarnBefore{30 * 24};
+constexpr std::chrono::hours kWarnEvery{24};
+
+// What a look compares: the time of each file's last change.
+using Seen = std::map<std::string, fs::file_time_type>;
+
+void see(const fs::path& path, Seen& seen) {
+  std::error_code ignored;
+  seen[path.string()] = fs::last_write_time(path, ignored);
+}
+
+// Text behind a path of its own; what is there changes at once, as a whole.
+class Copy {
+ public:
+  Status replace(const std::string& text) {
+    UniqueFd fresh(::memfd_create("phub-tls", MFD_CLOEXEC));
+    if (!fresh ||
+        ::write(fresh.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      return errno_status("a copy of TLS files in memory", Code::kResourceExhausted);
+    }
+    if (!fd_) {
+      fd_ = std::move(fresh);
+    } else if (::dup3(fresh.get(), fd_.get(), O_CLOEXEC) < 0) {
+      return errno_status("a copy of TLS files in memory", Code::kResourceExhausted);
+    }
+    return {};
+  }
+  std::string path() const { return fmt::format("/proc/self/fd/{}", fd_.get()); }
+
+ private:
+  UniqueFd fd_;
+};
+
+// Revocations under other names than OpenSSL looks for would silently not count.
+Status check_crl_names(const std::string& folder) {
+  static const std::regex hashed("[0-9a-f]{8}[.]r[0-9]+");
+  std::error_code error;
+  bool has_hashed = false;
+  bool has_other = false;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const bool is_hashed = std::regex_match(entry.path().filename().string(), hashed);
+    (is_hashed ? has_hashed : has_other) = true;
+    if (!is_hashed) continue;
+    const Status readable = check_readable_to_end(entry.path().string());
+    if (!readable.ok()) return readable.with_context("security.crl_folder");
+  }
+  if (error) {
+    return {Code::kInvalidArgument,
+            fmt::format("security.crl_folder: cannot read {}: {}", folder, error.message())};
+  }
+  if (has_hashed || !has_other) return {};
+  return {Code::kInvalidArgument,
+          fmt::format("security.crl_folder: {} has no file that is named as OpenSSL looks for it "
+                      "(HASH.r0); `openssl rehash {}` makes such names",
+                      folder, folder)};
+}
+
+class FileTlsKeeper final : public TlsKeeper {
+ public:
+  FileTlsKeeper(const TlsFiles& files, std::string crl_folder)
+      : files_(files), crl_folder_(std::move(crl_folder)) {}
+
+  ~FileTlsKeeper() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Status start() {
+    PHUB_RETURN_IF_ERROR(look());
+    warn_of_readers();
+    thread_ = std::thread([this] { look_until_stopped(); });
+    return {};
+  }
+
+  Status look() override {
+    const std::lock_guard lock(mutex_);
+    warn_of_expiry();
+    Seen seen = what_is_there();
+    if (seen == seen_) return {};
+    const Status taken = take();
+    // What does not fit is looked at again when it changes, and by then it may.
+    seen_ = std::move(seen);
+    if (!taken.ok()) {
+      spdlog::warn("event=tls_not_reloaded reason={}", log_value(taken.message()));
+    } else if (generation_ > 1) {
+      spdlog::info("event=tls_reloaded generation={}", generation_);
+    }
+    return taken;
+  }
+
+  TlsFiles copies() const override {
+    return {.ca = ca_.path(), .certificate = pair_.path(), .key = pair_.path()};
+  }
+
+  std::vector<CertificateExpiry> expiries() const override {
+    const std::lock_guard lock(mutex_);
+    return expiries_;
+  }
+
+ private:
+  Seen what_is_there() const {
+    Seen seen;
+    for (const std::string& file : {files_.ca, files_.certificate, files_.key}) see(file, seen);
+    std::error_code ignored;
+    if (!crl_folder_.empty()) see(crl_folder_, seen);
+    for (const auto& entry : crl_folder_.empty() ? fs::directory_iterator()
+                                                 : fs::directory_iterator(crl_folder_, ignored)) {
+      see(entry.path(), seen);
+    }
+    return seen;
+  }
+
+  // REQUIRES: mutex_.
+  Status take() {
+    if (!crl_folder_.empty()) PHUB_RETURN_IF_ERROR(check_crl_names(crl_folder_));
+    PHUB_ASSIGN_OR_RETURN(const ServerTls tls, read_server_tls(files_));
+    // Between PEM blocks everything is a comment. gRPC compares: with another number it makes
+    // everything anew, and then reads the folder of revocations again too.
+    const std::string comment = fmt::format("\n# {}\n", ++generation_);
+    PHUB_RETURN_IF_ERROR(ca_.replace(tls.ca + comment));
+    // One file: whoever reads it twice while it is replaced can tell by its times.
+    PHUB_RETURN_IF_ERROR(pair_.replace(tls.certificate + "\n" + tls.key + comment));
+    expiries_ = {{"certificate", tls.certificate_expires_unix_s}, {"ca", tls.ca_expires_unix_s}};
+    warned_ = {};
+    return {};
+  }
+
+  void warn_of_readers() const {
+    struct stat found {};
+    if (::stat(files_.key.c_str(), &found) != 0 || (found.st_mode & (S_IRWXG | S_IRWXO)) == 0) {
+      return;
+    }
+    spdlog::warn(
+        "event=key_is_open file={} mode={:o} cure=\"chmod 600: others than its owner "
+        "may read or change the private key\"",
+        log_value(files_.key), found.st_mode & 0777U);
+  }
+
+  // REQUIRES: mutex_.
+  void warn_of_expiry() {
+    const auto now = system_clock::now();
+    if (now - warned_ < kWarnEvery) return;
+    for (const CertificateExpiry& expiry : expiries_) {
+      const auto left = system_clock::from_time_t(expiry.unix_s) - now;
+      if (left > kWarnBefore) continue;
+      warned_ = now;
+      spdlog::warn(
+          "event=certificate_expires what={} hours={} cure=\"`phubctl pki issue` makes "
+          "another; it is read without a restart\"",
+          expiry.what, std::chrono::duration_cast<std::chrono::hours>(left).count());
+    }
+  }
+
+  void look_until_stopped() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kPeriod, [this] { return is_stopping_; })) {
+      lock.unlock();
+      static_cast<void>(look());  // logged
+      lock.lock();
+    }
+  }
+
+  const TlsFiles files_;
+  const std::string crl_folder_;
+  mutable std::mutex mutex_;  // all below
+  std::condition_variable changed_;
+  bool is_stopping_ = false;
+  Seen seen_;
+  std::uint64_t generation_ = 0;
+  Copy ca_;
+  Copy pair_;
+  std::vector<CertificateExpiry> expiries_;
+  system_clock::time_point warned_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TlsKeeper>> TlsKeeper::create(const TlsFiles& files,
+                                                     const std::string& crl_folder) {
+  auto keeper = std::make_unique<FileTlsKeeper>(files, crl_folder);
+  PHUB_RETURN_IF_ERROR(keeper->start());
+  return std::unique_ptr<TlsKeeper>(std::move(keeper));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,64 @@
+// What the data plane counts, of jobs, of cores and of both: values since their start.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "server/job/latency.h"
+
+namespace phub::server {
+
+struct WorkerTraffic {
+  std::uint64_t pushes = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+};
+
+struct JobCounters {
+  std::uint64_t chunks = 0;         // of this job on this server
+  std::uint64_t rounds_before = 0;  // that a restored job had behind it
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t memory_bytes = 0;           // parameters, state, staging: what is resident
+  std::uint64_t staging_bytes = 0;          // of which staging: tcp buffers, verbs windows
+  std::uint64_t reserved_page_bytes = 0;    // of memory_bytes, in huge pages of the machine's pool
+  std::uint64_t queued_pushes = 0;          // arrived and waiting for their turn
+  std::uint64_t rounds_skipped = 0;         // by the workers' votes
+  std::uint64_t updates_skipped = 0;        // of single chunks: what was not finite
+  LatencyCounts push_to_reply = {};         // of each answer, from the chunk's first push
+  LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
+  std::vector<WorkerTraffic> workers = {};  // by worker
+};
+
+// One job on one core.
+struct CoreJobCounters {
+  std::uint64_t job_id = 0;
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t busy_nanoseconds = 0;  // that the core worked for it
+  std::uint64_t queued_pushes = 0;
+};
+
+struct CoreCounters {
+  std::int32_t cpu = -1;  // -1: not pinned
+  std::uint64_t chunks_completed = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t busy_nanoseconds = 0;  // since start
+  std::uint64_t sleeps = 0;
+  std::uint32_t connections = 0;
+  std::vector<CoreJobCounters> jobs = {};  // that have chunks there
+};
+
+struct DropCounter {
+  std::string_view cause;  // "bad magic", "wrong secret", "oversized length", ...
+  std::uint64_t count = 0;
+};
+
+using StagedBeyond = std::map<std::uint64_t, std::uint64_t>;  // bytes, by job id
+
+}  // namespace phub::server

@@ -1,0 +1,136 @@
+#include "server/job/footprint.h"
+
+#include <algorithm>
+
+#include "common/plan_size.h"
+#include "common/transport/tcp/sealed_stream.h"
+#include "server/job/buffer_pool.h"
+#include "server/sharing/arrival_queue.h"
+
+namespace phub::server {
+namespace {
+
+// A few times the level 2 cache: workers in step never need more.
+constexpr std::size_t kStagingBudgetBytes = 4U << 20U;
+
+// Bytes of tables, rounded up; job_footprint_test compares them with what is allocated.
+constexpr std::uint64_t kBytesOfCore = 24 << 10;     // a shard, and its log of rounds
+constexpr std::uint64_t kBytesOfChunk = 256;         // its state, stamps, group, landings
+constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
+constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
+constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
+constexpr std::uint64_t kBytesOfConnection = 12 << 10;
+constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of answers, in its receives
+
+std::uint64_t bytes_of_plan(const PlanSize& plan) {
+  constexpr std::uint64_t kBytesOfKey = 16;
+  constexpr std::uint64_t kBytesOfSlot = sizeof(std::uint32_t);
+  return plan.chunks * (sizeof(Chunk) + kBytesOfSlot) + plan.segments * sizeof(Segment) +
+         plan.keys * kBytesOfKey;
+}
+
+// What of a job is on this server.
+struct Placed {
+  std::uint64_t cores = 0;
+  std::uint64_t chunks = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t elements = 0;
+};
+
+Placed placed_here(const JobShape& shape) {
+  Placed placed{.cores = shape.plan->core_chunks[shape.server_index].size()};
+  for (const Chunk& chunk : shape.plan->chunks) {
+    if (chunk.server != shape.server_index) continue;
+    ++placed.chunks;
+    placed.segments += chunk.segment_count;
+    placed.elements += chunk.elements;
+  }
+  return placed;
+}
+
+std::uint64_t bytes_needed(const JobShape& shape, std::uint64_t elements) {
+  const std::uint64_t wire = size_of(shape.wire_type);
+  const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  const std::uint64_t held = gathers_sums(shape) ? sizeof(float) : 0;
+  return elements * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
+}
+
+std::uint64_t bytes_of_tables(const JobShape& shape, const Placed& placed) {
+  const std::uint64_t workers = shape.workers;
+  const std::uint64_t run = kBytesOfRun + (needs_whole_keys(shape.rule) ? kBytesOfNorms : 0);
+  return placed.cores * kBytesOfCore + placed.chunks * kBytesOfChunk + placed.segments * run +
+         (placed.chunks + 2 * placed.cores) * workers * kBytesOfPush +
+         workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
+}
+
+// Of connections that are encrypted, and of workers that write into memory here.
+std::uint64_t bytes_of_ways_in(const JobShape& shape, const Placed& placed,
+                               const Offered& offered) {
+  std::uint64_t bytes = 0;
+  if (offered.sealing) {
+    bytes += shape.workers * placed.cores * transport::SealedStream::buffer_bytes();
+  }
+  if (offered.windows) bytes += placed.elements * shape.workers * size_of(shape.wire_type);
+  return bytes;
+}
+
+}  // namespace
+
+std::uint64_t elements_here(const JobShape& shape) { return placed_here(shape).elements; }
+
+std::uint64_t bytes_needed(const JobShape& shape) {
+  return bytes_needed(shape, elements_here(shape));
+}
+
+std::uint64_t bytes_copied(const JobShape& shape) {
+  return elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
+}
+
+std::uint64_t bytes_of_bookkeeping(const JobShape& shape) {
+  return bytes_of_plan(size_of(*shape.plan)) + bytes_of_tables(shape, placed_here(shape));
+}
+
+std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input,
+                             const Offered& offered) {
+  const PlanSize size = size_of_plan(input);
+  const std::uint64_t plan = bytes_of_plan(size);
+  if (input.cores_per_server.size() != 1) return plan;
+  Placed placed{
+      .cores = input.cores_per_server[0], .chunks = size.chunks, .segments = size.segments};
+  for (const std::uint64_t elements : input.key_elements) placed.elements += elements;
+  return plan + bytes_needed(shape, placed.elements) + bytes_of_tables(shape, placed) +
+         bytes_of_ways_in(shape, placed, offered);
+}
+
+std::size_t staging_buffer_bytes(const JobShape& shape) {
+  return shape.plan->max_chunk_elements * sizeof(float);
+}
+
+std::size_t staging_budget(const JobShape& shape) {
+  return std::size_t{kChunksAhead} * shape.workers +
+         kStagingBudgetBytes / staging_buffer_bytes(shape);
+}
+
+// Of a chunk all pushes but one may wait for others', up to the budget. Beside them are those that
+// were read when it was used up: what waits for its turn, and of each stream what is read of it
+// before it is held back, with the beginning of one more.
+std::uint64_t bytes_of_staging(const JobShape& shape) {
+  const std::uint64_t workers = shape.workers;
+  const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
+  std::uint64_t buffers = 0;
+  for (const auto& chunks : shape.plan->core_chunks[shape.server_index]) {
+    const std::uint64_t waiting =
+        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(shape));
+    buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
+  }
+  return buffers * BufferPool::stride_of(staging_buffer_bytes(shape));
+}
+
+std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered) {
+  std::uint64_t bytes = bytes_needed(shape) + bytes_of_bookkeeping(shape);
+  if (offered.staging) bytes += bytes_of_staging(shape);
+  bytes += bytes_of_ways_in(shape, placed_here(shape), offered);
+  return bytes;
+}
+
+}  // namespace phub::server

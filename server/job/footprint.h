@@ -1,0 +1,56 @@
+// What a job may take of this server's memory at most, which admission and tenants' quotas count
+// before anything of it is made.
+//
+// Pure functions of the job's shape; any thread. What a job has taken already is the data plane's
+// to say (JobCounters).
+#pragma once
+
+#include <cstdint>
+
+#include "server/job/layout.h"
+
+namespace phub::server {
+
+// What the data plane offers, as far as a job's memory depends on it.
+struct Offered {
+  bool windows = false;  // RDMA: each worker may have a window of its chunks here
+  bool sealing = false;  // encrypted tcp: each connection has a buffer to seal into
+  bool staging = false;  // tcp: pushes are read into buffers
+};
+
+// Of the shape's plan, on this server.
+std::uint64_t elements_here(const JobShape& shape);
+
+// Parameters and optimizer state; sums that are held until the job's workers have voted, or its
+// longest keys are whole, count as all of them.
+std::uint64_t bytes_needed(const JobShape& shape);
+
+// What a snapshot takes while it is made, or a restored job until its shards have it: the copy.
+// Files are written from it and read into it.
+std::uint64_t bytes_copied(const JobShape& shape);
+
+// The least of bytes_pinned, before the plan is made: of what a peer can make large the plan, and
+// where this is the job's only server also parameters and tables. REQUIRES: `input` is the shape's,
+// whose plan may be null.
+std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input, const Offered& offered);
+
+// Plan, tables by chunk, by push and by connection, logs of rounds: what small chunks and many
+// workers make large. An upper bound, within three times of what is allocated.
+std::uint64_t bytes_of_bookkeeping(const JobShape& shape);
+
+// Buffers that tcp's pushes are read into, as many as a job takes while workers that run ahead are
+// held back. What it takes beyond them, since workers wait for each other (held_workers.h), counts
+// when it does.
+std::uint64_t bytes_of_staging(const JobShape& shape);
+
+// All of it.
+std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered);
+
+// So many pushes ahead of the slowest a worker is never held back.
+inline constexpr std::uint32_t kChunksAhead = 4;
+
+// Buffers of a core before it holds workers back, and what one takes.
+std::size_t staging_budget(const JobShape& shape);
+std::size_t staging_buffer_bytes(const JobShape& shape);
+
+}  // namespace phub::server

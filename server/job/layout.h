@@ -1,0 +1,52 @@
+// A job as the data plane sees it: its plan, its rule and its members.
+//
+// A value.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
+#include "common/base/rule.h"
+#include "common/plan.h"
+#include "server/job/copy.h"
+
+namespace phub::server {
+
+struct JobShape {
+  std::uint64_t job_id = 0;
+  std::string tenant = "default";
+  std::uint32_t tenant_id = 0;  // 0: the default tenant
+  std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
+  std::uint32_t epoch = 1;
+  std::uint32_t workers = 1;  // at most kMaxWorkers
+  DataType wire_type = DataType::kFloat32;
+  RuleKind rule = RuleKind::kSum;
+  Hyper hyper;
+  bool deterministic = true;
+  std::vector<float> weight_decay;  // per key
+  LarsOptions lars = {};            // of rule lars
+  std::vector<bool> plain = {};     // per key, of rule lars: at trust 1; empty: none
+  LossScale loss_scale = {};
+  std::shared_ptr<const Plan> plan;
+  std::uint32_t server_index = 0;                    // which server of the plan this daemon is
+  std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
+  std::uint64_t rounds_before = 0;                   // that a restored job had behind it
+  std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
+};
+
+// Whether a chunk's sum is held before its update: until the whole key's is there, until the
+// workers have voted, or to see whether it is finite.
+inline bool holds_sums(const JobShape& shape) {
+  return needs_whole_keys(shape.rule) || shape.loss_scale.kind != LossScaling::kNone;
+}
+
+// Whether many sums are held at once; a static scale looks at one and lets it go.
+inline bool gathers_sums(const JobShape& shape) {
+  return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
+}
+
+}  // namespace phub::server

@@ -1,0 +1,62 @@
+// The parameters of one job on one server.
+//
+// Made by a control thread, shared by the job's shards; each core writes its own chunks only.
+// Chunks that live on other servers have no place here (server_arena.h).
+#pragma once
+
+#include <memory>
+
+#include "common/base/memory.h"
+#include "common/base/status.h"
+#include "server/job/arena.h"
+#include "server/job/layout.h"
+
+namespace phub::server {
+
+struct JobMemory {
+  explicit JobMemory(const JobShape& shape)
+      : arena(*shape.plan, shape.server_index, shape.wire_type) {}
+
+  const ServerArena arena;  // where each of the three below has a chunk
+  // What workers read, in the wire type; local workers map it read-only.
+  std::unique_ptr<SharedMemory> published;
+  UniqueFd published_fd;            // read-only, for workers
+  std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
+  std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
+
+  // `published_pages`: where RDMA devices read, kReserved.
+  static Result<std::shared_ptr<JobMemory>> create(const JobShape& shape,
+                                                   Pages published_pages = Pages::kTransparent) {
+    auto memory = std::make_shared<JobMemory>(shape);
+    const std::size_t elements = memory->arena.elements();
+    PHUB_ASSIGN_OR_RETURN(
+        memory->published,
+        SharedMemory::create("phub-parameters", elements * size_of(shape.wire_type),
+                             published_pages));
+    PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
+    if (shape.wire_type != DataType::kFloat32) {
+      PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
+    }
+    if (state_arrays(shape.rule) > 0) {
+      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
+    }
+    return memory;
+  }
+
+  float* parameters() const {
+    return reinterpret_cast<float*>(master ? master->data() : published->data());
+  }
+  float* optimizer_state() const {
+    return state ? reinterpret_cast<float*>(state->data()) : nullptr;
+  }
+  std::size_t reserved_page_bytes() const {
+    return published->pages() == Pages::kReserved ? published->size() : 0;
+  }
+  // Of one element of a chunk that has had a round.
+  std::size_t element_bytes() const {
+    const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
+    return (bytes(published) + bytes(master) + bytes(state)) / arena.elements();
+  }
+};
+
+}  // namespace phub::server

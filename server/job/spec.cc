@@ -1,0 +1,224 @@
+#include "server/job/spec.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <string_view>
+#include <unordered_set>
+
+#include "common/base/visible.h"
+
+namespace phub::server {
+namespace {
+
+template <typename... Arguments>
+Status invalid(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  return {Code::kInvalidArgument, fmt::format(format, std::forward<Arguments>(arguments)...)};
+}
+
+// Names go into logs and tables.
+Status validate_name(std::string_view field, std::string_view name, const JobLimits& limits) {
+  if (name.empty()) return invalid("{}: must not be empty", field);
+  if (name.size() > limits.name_chars_max) {
+    return invalid("{}: has {} characters, at most {} are allowed", field, name.size(),
+                   limits.name_chars_max);
+  }
+  for (const char character : name) {
+    const auto code = static_cast<unsigned char>(character);
+    if (code < 0x20 || code == 0x7F) {
+      return invalid("{}: has a control character (code {})", field, code);
+    }
+  }
+  if (!is_visible_name(name)) {
+    return invalid("{}: must be UTF-8 without quotes and without invisible control characters",
+                   field);
+  }
+  return {};
+}
+
+Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
+  if (spec.keys.size() > limits.keys_max) {
+    return invalid("keys: {} given, at most {} are allowed; fuse small tensors", spec.keys.size(),
+                   limits.keys_max);
+  }
+  std::unordered_set<std::string_view> names;
+  names.reserve(spec.keys.size());
+  std::uint64_t elements = 0;
+  for (std::size_t i = 0; i < spec.keys.size(); ++i) {
+    const JobKey& key = spec.keys[i];
+    PHUB_RETURN_IF_ERROR(validate_name(fmt::format("keys[{}].name", i), key.name, limits));
+    if (!names.insert(key.name).second) {
+      return invalid("keys[{}].name: \"{}\" is there twice; names are unique in a job", i,
+                     key.name);
+    }
+    if (key.elements == 0 || key.elements > limits.elements_max) {
+      return invalid("keys[{}].elements: \"{}\" has {}, allowed are 1 to {}", i, key.name,
+                     key.elements, limits.elements_max);
+    }
+    if (!std::isfinite(key.weight_decay) || key.weight_decay < 0.0F) {
+      return invalid("keys[{}].weight_decay: \"{}\" has {}, it must be finite and not negative", i,
+                     key.name, key.weight_decay);
+    }
+    if (key.plain && spec.rule != RuleKind::kLars) {
+      return invalid("keys[{}].plain: \"{}\" has it, but rule {} knows no plain keys; leave it out",
+                     i, key.name, name_of(spec.rule));
+    }
+    elements += key.elements;  // cannot wrap: keys_max * elements_max < 2^64
+    if (elements > limits.elements_max) {
+      return invalid("keys: more than {} elements in all", limits.elements_max);
+    }
+  }
+  const std::uint64_t chunks = elements * size_of(spec.wire_type) / spec.chunk_bytes;
+  if (chunks > limits.chunks_max) {
+    return invalid(
+        "chunk_bytes: {} cuts {} elements into {} chunks, at most {} are allowed; {} is enough",
+        spec.chunk_bytes, elements, chunks, limits.chunks_max,
+        std::bit_ceil(elements * size_of(spec.wire_type) / limits.chunks_max + 1));
+  }
+  return {};
+}
+
+float default_scale(const JobSpec& spec) {
+  return spec.rule == RuleKind::kSum ? 1.0F : 1.0F / static_cast<float>(spec.workers);
+}
+
+Status validate_hyper(const JobSpec& spec) {
+  const Hyper& hyper = spec.hyper;
+  if (!std::isfinite(hyper.learning_rate) || hyper.learning_rate < 0.0F) {
+    return invalid("learning_rate: {} must be finite and not negative", hyper.learning_rate);
+  }
+  if (!(hyper.momentum >= 0.0F && hyper.momentum < 1.0F)) {
+    return invalid("momentum: {} is outside [0, 1)", hyper.momentum);
+  }
+  if (!std::isfinite(hyper.gradient_scale) || hyper.gradient_scale < 0.0F) {
+    return invalid("gradient_scale: {} must be finite and not negative", hyper.gradient_scale);
+  }
+  const float scale = default_scale(spec);
+  if (!has_parameters(spec.rule) && hyper.gradient_scale != 0.0F && hyper.gradient_scale != scale) {
+    return invalid("gradient_scale: rule {} scales by {}, not by {}; leave it out or choose sgd",
+                   name_of(spec.rule), scale, hyper.gradient_scale);
+  }
+  return {};
+}
+
+Status validate_lars(const JobSpec& spec) {
+  const LarsOptions& lars = spec.lars;
+  if (spec.rule != RuleKind::kLars && lars != LarsOptions{.coefficient = 0.0F}) {
+    return invalid("trust_coefficient: rule {} has neither this nor trust_epsilon; leave both out",
+                   name_of(spec.rule));
+  }
+  if (!std::isfinite(lars.coefficient) || lars.coefficient < 0.0F) {
+    return invalid("trust_coefficient: {} must be finite and not negative", lars.coefficient);
+  }
+  if (!std::isfinite(lars.epsilon) || lars.epsilon < 0.0F) {
+    return invalid("trust_epsilon: {} must be finite and not negative", lars.epsilon);
+  }
+  return {};
+}
+
+Status validate_loss_scale(const JobSpec& spec) {
+  const LossScale& scale = spec.loss_scale;
+  if (scale.kind != LossScaling::kNone && !has_parameters(spec.rule)) {
+    return invalid(
+        "loss_scaling: rule {} has no parameters to spare; divide the sum at the workers",
+        name_of(spec.rule));
+  }
+  if (scale.kind != LossScaling::kStatic && scale.factor != 1.0F) {
+    return invalid("loss_scale: {} is for static loss scaling only; leave it out", scale.factor);
+  }
+  if (!(scale.factor >= kLossScaleMin && scale.factor <= kLossScaleMax)) {
+    return invalid("loss_scale: {} must be from 2^-10 to 2^24", scale.factor);
+  }
+  return {};
+}
+
+template <typename T>
+Status same(std::string_view field, const T& existing, const T& joining) {
+  if (existing == joining) return {};
+  return invalid("{} is {} in the job but {} in this join; all workers must agree", field, existing,
+                 joining);
+}
+
+Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
+  PHUB_RETURN_IF_ERROR(same("number of keys", existing.keys.size(), joining.keys.size()));
+  for (std::size_t i = 0; i < existing.keys.size(); ++i) {
+    const JobKey& ours = existing.keys[i];
+    const JobKey& theirs = joining.keys[i];
+    PHUB_RETURN_IF_ERROR(same(fmt::format("keys[{}].name", i), ours.name, theirs.name));
+    const std::string key = fmt::format("keys[{}] (\"{}\")", i, ours.name);
+    PHUB_RETURN_IF_ERROR(same(key + " elements", ours.elements, theirs.elements));
+    PHUB_RETURN_IF_ERROR(same(key + " weight_decay", ours.weight_decay, theirs.weight_decay));
+    PHUB_RETURN_IF_ERROR(same(key + " plain", ours.plain, theirs.plain));
+  }
+  return {};
+}
+
+}  // namespace
+
+float gradient_scale_of(const JobSpec& spec) {
+  return spec.hyper.gradient_scale == 0.0F ? default_scale(spec) : spec.hyper.gradient_scale;
+}
+
+LarsOptions lars_of(const JobSpec& spec) {
+  LarsOptions lars = spec.lars;
+  if (lars.coefficient == 0.0F) lars.coefficient = LarsOptions().coefficient;
+  return lars;
+}
+
+Status validate(const JobSpec& spec, const JobLimits& limits) {
+  PHUB_RETURN_IF_ERROR(validate_name("name", spec.name, limits));
+  if (spec.workers == 0 || spec.workers > kMaxWorkers) {
+    return invalid("workers: {}, allowed are 1 to {}", spec.workers, kMaxWorkers);
+  }
+  if (spec.chunk_bytes < limits.chunk_bytes_min || spec.chunk_bytes > limits.chunk_bytes_max ||
+      spec.chunk_bytes % kChunkAlignment != 0) {
+    return invalid(
+        "chunk_bytes: {}, allowed are multiples of {} from {} (smaller ones cost more bookkeeping "
+        "than payload) to {}",
+        spec.chunk_bytes, std::uint32_t{kChunkAlignment}, limits.chunk_bytes_min,
+        limits.chunk_bytes_max);
+  }
+  PHUB_RETURN_IF_ERROR(validate_hyper(spec));
+  PHUB_RETURN_IF_ERROR(validate_lars(spec));
+  PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
+  return validate_keys(spec, limits);
+}
+
+Status compare(const JobSpec& existing, const JobSpec& joining) {
+  PHUB_RETURN_IF_ERROR(same("workers", existing.workers, joining.workers));
+  PHUB_RETURN_IF_ERROR(same("wire_type", name_of(existing.wire_type), name_of(joining.wire_type)));
+  PHUB_RETURN_IF_ERROR(same("rule", name_of(existing.rule), name_of(joining.rule)));
+  const auto order = [](const JobSpec& spec) -> std::string_view {
+    return spec.deterministic ? "deterministic" : "arrival";
+  };
+  PHUB_RETURN_IF_ERROR(same("order", order(existing), order(joining)));
+  PHUB_RETURN_IF_ERROR(same("chunk_bytes", existing.chunk_bytes, joining.chunk_bytes));
+  PHUB_RETURN_IF_ERROR(
+      same("learning_rate", existing.hyper.learning_rate, joining.hyper.learning_rate));
+  PHUB_RETURN_IF_ERROR(same("momentum", existing.hyper.momentum, joining.hyper.momentum));
+  PHUB_RETURN_IF_ERROR(
+      same("gradient_scale", gradient_scale_of(existing), gradient_scale_of(joining)));
+  PHUB_RETURN_IF_ERROR(
+      same("trust_coefficient", lars_of(existing).coefficient, lars_of(joining).coefficient));
+  PHUB_RETURN_IF_ERROR(same("trust_epsilon", existing.lars.epsilon, joining.lars.epsilon));
+  PHUB_RETURN_IF_ERROR(
+      same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
+  PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
+  return existing.keys.empty() ? Status() : compare_keys(existing, joining);
+}
+
+PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
+                     const std::vector<std::uint64_t>& core_load_bytes) {
+  PlanInput input{.key_elements = {},
+                  .wire_type = spec.wire_type,
+                  .chunk_bytes = spec.chunk_bytes,
+                  .cores_per_server = cores_per_server,
+                  .core_load_bytes = core_load_bytes,
+                  .whole_keys = needs_whole_keys(spec.rule)};
+  input.key_elements.reserve(spec.keys.size());
+  for (const JobKey& key : spec.keys) input.key_elements.push_back(key.elements);
+  return input;
+}
+
+}  // namespace phub::server

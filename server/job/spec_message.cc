@@ -1,0 +1,82 @@
+#include "server/job/spec_message.h"
+
+#include "common/job_enums.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint32_t kDefaultChunkBytes = 32 * 1024;
+
+Result<LossScale> loss_scale_from(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(const LossScaling kind, loss_scaling_from(message.loss_scaling()));
+  return LossScale{kind, message.loss_scale() == 0.0F ? 1.0F : message.loss_scale()};
+}
+
+}  // namespace
+
+Result<JobSpec> spec_from(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_without_keys(message));
+  append(message.keys(), spec.keys);
+  return spec;
+}
+
+void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
+            std::vector<JobKey>& keys) {
+  for (const control::Key& key : messages) {
+    keys.push_back({.name = key.name(),
+                    .elements = key.elements(),
+                    .weight_decay = key.weight_decay(),
+                    .plain = key.plain()});
+  }
+}
+
+Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
+  PHUB_ASSIGN_OR_RETURN(const DataType wire_type, data_type_from(message.wire_type()));
+  PHUB_ASSIGN_OR_RETURN(const RuleKind rule, rule_from(message.rule()));
+  PHUB_ASSIGN_OR_RETURN(const LossScale loss_scale, loss_scale_from(message));
+  if (message.order() != control::ORDER_DETERMINISTIC &&
+      message.order() != control::ORDER_ARRIVAL) {
+    return unknown_enumerator("order", message.order());
+  }
+  return JobSpec{
+      .name = message.name(),
+      .workers = message.workers(),
+      .wire_type = wire_type,
+      .rule = rule,
+      .deterministic = message.order() == control::ORDER_DETERMINISTIC,
+      .chunk_bytes = message.chunk_bytes() == 0 ? kDefaultChunkBytes : message.chunk_bytes(),
+      .hyper = {.learning_rate = message.learning_rate(),
+                .momentum = message.momentum(),
+                .gradient_scale = message.gradient_scale()},
+      .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
+      .loss_scale = loss_scale,
+      .keys = {}};
+}
+
+void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
+  message.set_name(spec.name);
+  message.set_workers(spec.workers);
+  message.set_wire_type(message_of(spec.wire_type));
+  message.set_rule(message_of(spec.rule));
+  message.set_order(spec.deterministic ? control::ORDER_DETERMINISTIC : control::ORDER_ARRIVAL);
+  message.set_chunk_bytes(spec.chunk_bytes);
+  message.set_learning_rate(spec.hyper.learning_rate);
+  message.set_momentum(spec.hyper.momentum);
+  message.set_gradient_scale(gradient_scale_of(spec));
+  message.set_loss_scaling(message_of(spec.loss_scale.kind));
+  if (spec.loss_scale.kind == LossScaling::kStatic) message.set_loss_scale(spec.loss_scale.factor);
+  if (spec.rule == RuleKind::kLars) {
+    message.set_trust_coefficient(lars_of(spec).coefficient);
+    message.set_trust_epsilon(spec.lars.epsilon);
+  }
+  if (keys == Keys::kLeftOut) return;
+  for (const JobKey& key : spec.keys) {
+    control::Key* const entry = message.add_keys();
+    entry->set_name(key.name);
+    entry->set_elements(key.elements);
+    entry->set_weight_decay(key.weight_decay);
+    entry->set_plain(key.plain);
+  }
+}
+
+}  // namespace phub::server

@@ -1,0 +1,30 @@
+#include "server/job/spec_text.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "server/job/spec_message.h"
+
+namespace phub::server {
+
+std::string text_of(const JobSpec& spec) {
+  control::JobSpec message;
+  fill(spec, Keys::kIncluded, message);
+  std::string text;
+  // Fails for messages of type Any only.
+  static_cast<void>(google::protobuf::util::MessageToJsonString(message, &text));
+  return text;
+}
+
+Result<JobSpec> spec_from_text(const std::string& text) {
+  control::JobSpec message;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(text, &message);
+  if (!parsed.ok()) {
+    return Status(Code::kDataLoss, "its job is no JobSpec: " + std::string(parsed.message()));
+  }
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(message));
+  PHUB_RETURN_IF_ERROR(validate(spec));
+  if (spec.keys.empty()) return Status(Code::kDataLoss, "its job has no keys");
+  return spec;
+}
+
+}  // namespace phub::server

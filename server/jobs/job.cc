@@ -1,0 +1,103 @@
+#include "server/jobs/job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace phub::server {
+namespace {
+
+constexpr std::uint32_t kMissingNamedMax = 8;
+
+// What `worker` has still to do before the job starts; empty: nothing.
+std::string describe_delay(const Job& job, std::uint32_t worker, std::uint32_t cores) {
+  const auto found = job.members.find(worker);
+  if (found == job.members.end()) return fmt::format("worker {} has not joined", worker);
+  const Member& member = *found->second;
+  if (!member.is_ready) return describe(member) + " has joined but is not ready";
+  if (member.cores_connected == cores) return {};
+  return fmt::format("{} is connected to {} of {} cores", describe(member), member.cores_connected,
+                     cores);
+}
+
+}  // namespace
+
+std::string_view name_of(JobState state) {
+  switch (state) {
+    case JobState::kWaiting:
+      return "waiting";
+    case JobState::kRunning:
+      return "running";
+    case JobState::kEnded:
+      return "ended";
+    case JobState::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::string to_string(const JobName& job) {
+  return job.tenant == kDefaultTenant ? job.name : job.tenant + "/" + job.name;
+}
+
+std::string describe(const Member& member) {
+  return fmt::format("worker {} (host {}, pid {})", member.worker, member.host, member.process_id);
+}
+
+std::string describe(const Topology& topology) {
+  return fmt::format("cores_per_server [{}], server_index {}",
+                     fmt::join(topology.cores_per_server, ", "), topology.server_index);
+}
+
+bool is_complete(const Job& job, std::uint32_t cores) {
+  if (job.members.size() != job.spec->workers) return false;
+  for (const auto& [worker, member] : job.members) {
+    if (!member->is_ready || member->cores_connected != cores) return false;
+  }
+  return true;
+}
+
+std::string describe_missing(const Job& job, std::uint32_t cores) {
+  std::string text;
+  std::uint32_t missing = 0;
+  for (std::uint32_t worker = 0; worker < job.spec->workers; ++worker) {
+    const std::string delay = describe_delay(job, worker, cores);
+    if (delay.empty()) continue;
+    if (++missing > kMissingNamedMax) continue;
+    if (!text.empty()) text += "; ";
+    text += delay;
+  }
+  if (missing > kMissingNamedMax) {
+    text += fmt::format("; and {} more workers", missing - kMissingNamedMax);
+  }
+  return text;
+}
+
+JobShape shape_of(const Job& job) {
+  const JobSpec& spec = *job.spec;
+  JobShape shape{.job_id = job.id,
+                 .tenant = job.tenant.name,
+                 .tenant_id = job.tenant.id,
+                 .weight = job.tenant.quotas.weight,
+                 .epoch = job.epoch,
+                 .workers = spec.workers,
+                 .wire_type = spec.wire_type,
+                 .rule = spec.rule,
+                 .hyper = spec.hyper,
+                 .deterministic = spec.deterministic,
+                 .weight_decay = {},
+                 .lars = lars_of(spec),
+                 .plain = {},
+                 .loss_scale = spec.loss_scale,
+                 .plan = job.plan,
+                 .server_index = job.topology.server_index,
+                 .core_load_bytes = job.core_load_bytes};
+  shape.hyper.gradient_scale = gradient_scale_of(spec);
+  shape.weight_decay.reserve(spec.keys.size());
+  for (const JobKey& key : spec.keys) {
+    shape.weight_decay.push_back(key.weight_decay);
+    shape.plain.push_back(key.plain);
+  }
+  return shape;
+}
+
+}  // namespace phub::server

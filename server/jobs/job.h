@@ -1,0 +1,141 @@
+// One training run as the control plane sees it: its members, what they have done so far, and
+// whether the data plane holds its memory.
+//
+// Owned by the JobTable and read or written under its mutex only, except for the values behind
+// shared_ptr<const ...>, which never change.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/door/token_bucket.h"
+#include "server/job/spec.h"
+#include "server/jobs/journal.h"
+#include "server/plane/data_plane.h"
+#include "server/tenants/tenant.h"
+
+namespace phub::server {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+enum class JobState : std::uint8_t {
+  kWaiting,  // not all workers are connected
+  kRunning,
+  kEnded,   // all workers left
+  kFailed,  // the reason says why
+};
+
+std::string_view name_of(JobState state);
+
+// Whose job, and which: two tenants may have jobs of one name. A name alone is the default
+// tenant's.
+struct JobName {
+  JobName(const char* of) : name(of) {}             // NOLINT(google-explicit-constructor)
+  JobName(std::string of) : name(std::move(of)) {}  // NOLINT(google-explicit-constructor)
+  JobName(std::string whose, std::string of) : tenant(std::move(whose)), name(std::move(of)) {}
+  auto operator<=>(const JobName&) const = default;  // NOLINT(modernize-use-nullptr): tidy's error
+
+  std::string tenant = std::string(kDefaultTenant);
+  std::string name;
+};
+
+// "tenant/name", or "name" for the default tenant's.
+std::string to_string(const JobName& job);
+
+struct Member {
+  explicit Member(const TokenBucket& full) : heartbeats(full) {}
+
+  std::uint32_t worker = 0;
+  std::string host;
+  std::uint32_t process_id = 0;
+  Secret secret{};
+  TimePoint secret_issued;  // the data plane takes the secret for a while only
+  TimePoint last_seen;
+  TokenBucket heartbeats;
+  std::uint32_t calls = 0;  // ready and start in progress: the worker lives as long as they do
+  bool is_ready = false;
+  bool has_left = false;
+  bool was_lost = false;
+  bool was_told = false;                        // a heartbeat's reply said that the job is over
+  std::string transport;                        // "" before it is connected
+  std::optional<std::string> transport_reason;  // the worker's words; none before it starts
+  std::vector<bool> core_is_connected;
+  std::uint32_t cores_connected = 0;
+};
+
+// Where the job's chunks are: the same at every worker.
+struct Topology {
+  std::vector<std::uint32_t> cores_per_server;
+  std::uint32_t server_index = 0;
+  // What other jobs have on each core, server after server, as each server's join said; empty:
+  // nothing anywhere.
+  std::vector<std::uint64_t> core_load_bytes = {};
+};
+
+// Whether the data plane holds the job.
+enum class Memory : std::uint8_t { kNone, kCreating, kHeld, kToRelease, kReleasing, kReleased };
+
+// Whether the journal has the job, so that it comes back with the next process.
+enum class Saved : std::uint8_t { kNo, kWriting, kYes };
+
+struct Job {
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 1;
+  Tenant tenant;  // as it was when the job was made
+  std::shared_ptr<const JobSpec> spec;
+  bool by_admin = false;  // lives without members until it is closed
+  Saved saved = Saved::kNo;
+  std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
+  std::string snapshot;              // that it starts from; empty: none
+  JobState state = JobState::kWaiting;
+  std::string reason;
+  bool ended_by_daemon = false;  // by fail_all: the daemon waits until its workers know
+  std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index
+  Memory memory = Memory::kNone;
+  Topology topology;                 // since kCreating
+  std::shared_ptr<const Plan> plan;  // since kHeld
+  JobCounters final_counters;        // since kReleased
+  // What other jobs had on each core here when the first member joined: all members are told so.
+  std::vector<std::uint64_t> core_load_bytes;
+  std::vector<std::uint64_t> placed_bytes;  // of this job on each core here; a guess before kHeld
+  // What its snapshot was planned with, when several servers wrote it: chunks must be where they
+  // were.
+  std::vector<std::uint64_t> snapshot_load_bytes;
+  std::uint64_t memory_bytes = 0;         // the most that it pins here; since kCreating
+  std::uint64_t staged_beyond_bytes = 0;  // of tcp's pushes, beside memory_bytes; as last seen
+  std::uint64_t copy_bytes = 0;           // of memory, that its snapshots under way take
+  std::uint64_t rounds_before = 0;        // that a restored job has behind it; since kHeld
+};
+
+inline bool is_live(const Job& job) {
+  return job.state == JobState::kWaiting || job.state == JobState::kRunning;
+}
+
+inline JobName name_of(const Job& job) { return {job.tenant.name, job.spec->name}; }
+// For logs and messages.
+inline std::string label(const Job& job) { return to_string(name_of(job)); }
+
+// "worker 2 (host h, pid 123)".
+std::string describe(const Member& member);
+
+// Whether every worker of the job is connected to each of this server's `cores`.
+bool is_complete(const Job& job, std::uint32_t cores);
+
+// Who keeps the job from starting, and what each has not done yet: "worker 1 has not joined;
+// worker 2 (host h, pid 3) has joined but is not ready". At most eight are named.
+std::string describe_missing(const Job& job, std::uint32_t cores);
+
+// "[2, 2]", for messages.
+std::string describe(const Topology& topology);
+
+// What the data plane is told about the job. REQUIRES: job.plan.
+JobShape shape_of(const Job& job);
+
+}  // namespace phub::server

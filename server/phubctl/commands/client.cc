@@ -1,0 +1,69 @@
+#include "server/phubctl/commands/client.h"
+
+#include <fmt/format.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/create_channel.h>
+
+#include <cstdio>
+#include <vector>
+
+#include "common/address.h"
+#include "common/base/visible.h"
+#include "common/rpc_credentials.h"
+#include "common/rpc_status.h"
+
+namespace phub::phubctl {
+
+Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& address,
+                                                         std::chrono::milliseconds timeout,
+                                                         const CredentialFiles& credentials) {
+  const Result<Address> parsed = parse_address(address);
+  if (!parsed) return parsed.error().with_context("--server");
+  std::string token;
+  if (!credentials.token.empty()) {
+    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(credentials.token));
+    token = lines.front();
+  }
+  PHUB_RETURN_IF_ERROR(check_secrecy(!token.empty(), credentials.ca.empty(), parsed->host));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto channel_security,
+      channel_credentials(
+          {.ca = credentials.ca, .certificate = credentials.certificate, .key = credentials.key}));
+  std::unique_ptr<AdminClient> client(
+      new AdminClient(to_string(*parsed), timeout, std::move(token)));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  client->channel_ = grpc::CreateCustomChannel(client->address_, channel_security, arguments);
+  client->stubs_ = {control::Admin::NewStub(client->channel_),
+                    control::Snapshots::NewStub(client->channel_)};
+  return client;
+}
+
+Status AdminClient::explain(const grpc::Status& status) const {
+  if (status.ok()) return {};
+  const bool is_connected = channel_->GetState(false) == GRPC_CHANNEL_READY;
+  const bool did_not_answer = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+                              status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+  if (!is_connected && did_not_answer) {
+    return {Code::kUnavailable,
+            fmt::format("no phub-server answers at {}: is it running? start it with "
+                        "`phub-server --control {}`, or give its address with --server; one with "
+                        "TLS answers to --credentials of its CA only ({})",
+                        address_, address_, status.error_message())};
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    return {Code::kDeadlineExceeded,
+            fmt::format("the phub-server at {} did not answer within {} ms; give it longer with "
+                        "--timeout-ms",
+                        address_, timeout_.count())};
+  }
+  return from_grpc(status);
+}
+
+void print(const std::string& text) {
+  fmt::print("{}{}", visible(text), text.ends_with('\n') ? "" : "\n");
+}
+
+}  // namespace phub::phubctl

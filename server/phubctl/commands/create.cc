@@ -1,0 +1,152 @@
+// job create: a JobSpec from a file or from options.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string>
+
+#include "common/config.h"
+#include "common/rpc_status.h"
+#include "common/text/message_json.h"
+#include "server/phubctl/commands/commands.h"
+
+namespace phub::phubctl {
+namespace {
+
+constexpr std::uint32_t kKibibyte = 1024;
+
+// The number of the enumerator whose word is `word`.
+Result<int> enumerator(const google::protobuf::EnumDescriptor& type, std::string_view option,
+                       std::string_view word) {
+  std::string words;
+  for (int i = 0; i < type.value_count(); ++i) {
+    const std::string candidate = enum_word(*type.value(i));
+    if (candidate == word) return type.value(i)->number();
+    words += (words.empty() ? "" : ", ") + candidate;
+  }
+  return Status(Code::kInvalidArgument,
+                fmt::format("{}: \"{}\" is not known; allowed are {}", option, word, words));
+}
+
+// "name:elements" or "name:elements:weight_decay"; the name itself may have colons.
+Status parse_key(const std::string& text, control::Key& key) {
+  const auto malformed = [&text](std::string_view what) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--key: \"{}\" {}; write NAME:ELEMENTS or "
+                              "NAME:ELEMENTS:WEIGHT_DECAY, for example conv1.weight:500:0.0005",
+                              text, what));
+  };
+  std::string rest = text;
+  const auto take_last = [&rest]() {
+    const std::size_t colon = rest.rfind(':');
+    std::string last = colon == std::string::npos ? "" : rest.substr(colon + 1);
+    rest.erase(colon == std::string::npos ? 0 : colon);
+    return last;
+  };
+  const auto is_whole = [](const std::string& word) {
+    return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+  };
+  std::string elements = take_last();
+  const std::size_t colon = rest.rfind(':');
+  if (colon != std::string::npos && is_whole(rest.substr(colon + 1))) {
+    char* end = nullptr;
+    key.set_weight_decay(std::strtof(elements.c_str(), &end));
+    if (elements.empty() || *end != '\0') return malformed("has a weight decay that is no number");
+    elements = take_last();
+  }
+  std::uint64_t count = 0;
+  const char* const last = elements.data() + elements.size();
+  const auto [parsed, error] = std::from_chars(elements.data(), last, count);
+  if (!is_whole(elements) || error != std::errc() || parsed != last) {
+    return malformed("has no number of elements");
+  }
+  if (rest.empty()) return malformed("has no name");
+  key.set_name(rest);
+  key.set_elements(count);
+  return {};
+}
+
+// Of rule lars, and of no other.
+Status add_trust(const JobOptions& options, control::JobSpec& spec) {
+  const char* const given = options.trust_coefficient ? "--trust-coefficient"
+                            : options.trust_epsilon   ? "--trust-epsilon"
+                            : !options.plain.empty()  ? "--plain"
+                                                      : nullptr;
+  if (given != nullptr && spec.rule() != control::RULE_LARS) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: means nothing with --rule {}, only with lars; leave it out", given,
+                        options.rule)};
+  }
+  if (options.trust_coefficient) {
+    // The message's 0 stands for the server's default.
+    if (!(*options.trust_coefficient > 0.0F)) {
+      return {Code::kInvalidArgument, "--trust-coefficient: must be above 0"};
+    }
+    spec.set_trust_coefficient(*options.trust_coefficient);
+  }
+  spec.set_trust_epsilon(options.trust_epsilon.value_or(0.0F));
+  for (const std::string& name : options.plain) {
+    const auto key =
+        std::find_if(spec.mutable_keys()->begin(), spec.mutable_keys()->end(),
+                     [&name](const control::Key& each) { return each.name() == name; });
+    if (key == spec.mutable_keys()->end()) {
+      return {Code::kInvalidArgument,
+              fmt::format("--plain: there is no --key \"{}\"; name one of the job's keys", name)};
+    }
+    key->set_plain(true);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status spec_from(const JobOptions& options, control::JobSpec& spec) {
+  if (!options.file.empty()) {
+    PHUB_RETURN_IF_ERROR(load_textproto(options.file, spec));
+    if (!options.name.empty()) spec.set_name(options.name);
+    return {};
+  }
+  PHUB_ASSIGN_OR_RETURN(const int wire_type, enumerator(*control::WireType_descriptor(),
+                                                        "--wire-type", options.wire_type));
+  PHUB_ASSIGN_OR_RETURN(const int rule,
+                        enumerator(*control::UpdateRule_descriptor(), "--rule", options.rule));
+  PHUB_ASSIGN_OR_RETURN(const int order, enumerator(*control::AggregationOrder_descriptor(),
+                                                    "--order", options.order));
+  spec.set_name(options.name);
+  spec.set_workers(options.workers);
+  spec.set_wire_type(static_cast<control::WireType>(wire_type));
+  spec.set_rule(static_cast<control::UpdateRule>(rule));
+  spec.set_order(static_cast<control::AggregationOrder>(order));
+  spec.set_chunk_bytes(options.chunk_kib * kKibibyte);
+  spec.set_learning_rate(options.learning_rate);
+  spec.set_momentum(options.momentum);
+  spec.set_gradient_scale(options.gradient_scale);
+  for (const std::string& key : options.keys) {
+    PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
+  }
+  return add_trust(options, spec);
+}
+
+Status create_job(const Session& session, const JobOptions& options) {
+  control::CreateJobRequest request;
+  PHUB_RETURN_IF_ERROR(spec_from(options, *request.mutable_spec()));
+  request.set_tenant(session.tenant);
+  if (request.ByteSizeLong() > kMaxRequestBytes) {
+    return {Code::kInvalidArgument,
+            fmt::format("keys: with {} of them the request has {} bytes, and a server takes {}; "
+                        "leave them out: the first worker brings its own",
+                        request.spec().keys_size(), request.ByteSizeLong(), kMaxRequestBytes)};
+  }
+  control::CreateJobReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateJob, request, reply));
+  print(session.as_json
+            ? message_json(reply)
+            : fmt::format("job \"{}\" has id {} and waits for {} workers\n"
+                          "nonce (lets a worker join it without a token, shown only now): {}:{}",
+                          request.spec().name(), reply.job_id(), request.spec().workers(),
+                          reply.job_id(), reply.nonce()));
+  return {};
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,149 @@
+#include "server/phubctl/commands/snapshots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+
+#include "common/text/message_json.h"
+#include "common/text/table.h"
+
+namespace phub::phubctl {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWriteTimeout{60'000};  // beyond the wait for the round
+// How long the servers may take to hear of the round that is to be taken.
+constexpr double kNoticeSeconds = 0.5;
+
+struct Server {
+  std::string address;
+  AdminClient* client;
+};
+
+// A round that none of the servers has reached when all know of it.
+Result<std::uint64_t> common_round(const Session& session, const std::vector<Server>& servers,
+                                   const std::string& job) {
+  std::uint64_t round = 0;
+  for (const Server& server : servers) {
+    const auto request = session.about<control::InspectJobRequest>(job);
+    control::InspectJobReply reply;
+    const Status status = server.client->call(&control::Admin::Stub::InspectJob, request, reply);
+    if (!status.ok()) return status.with_context("server " + server.address);
+    const double seconds = reply.job().timing().round_seconds();
+    const double ahead = seconds > 0 ? std::ceil(kNoticeSeconds / seconds) : 2;
+    round =
+        std::max(round, reply.job().statistics().rounds() + 1 + static_cast<std::uint64_t>(ahead));
+  }
+  return round;
+}
+
+void print_taken(const std::vector<Server>& servers, const std::vector<control::TakeReply>& taken) {
+  Table table({{"SERVER"},
+               {"ROUND", Align::kRight},
+               {"SIZE", Align::kRight},
+               {"PAUSE", Align::kRight},
+               {"TIME", Align::kRight},
+               {"FILE"}});
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const control::SnapshotInfo& info = taken[i].snapshot();
+    table.add({servers[i].address, std::to_string(info.round()), human_bytes(info.bytes()),
+               fmt::format("{:.1f} ms", taken[i].pause_seconds() * 1e3),
+               fmt::format("{:.2f} s", taken[i].seconds()), info.file()});
+  }
+  print(table.to_string());
+}
+
+}  // namespace
+
+Status take_snapshot(const Session& session, const SnapshotOptions& options) {
+  std::vector<Server> servers = {{session.client.address(), &session.client}};
+  std::vector<std::unique_ptr<AdminClient>> others;
+  for (const std::string& address : options.also) {
+    PHUB_ASSIGN_OR_RETURN(auto client, session.connect(address));
+    others.push_back(std::move(client));
+    servers.push_back({address, others.back().get()});
+  }
+  auto request = session.about<control::TakeRequest>(options.job);
+  request.set_round(options.round);
+  request.set_timeout_ms(options.wait_ms);
+  if (options.round == 0 && servers.size() > 1) {
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t round, common_round(session, servers, options.job));
+    request.set_round(round);
+  }
+  std::vector<control::TakeReply> taken(servers.size());
+  std::vector<std::future<Status>> calls;
+  for (std::size_t i = 0; i < servers.size(); ++i) {
+    calls.push_back(std::async(std::launch::async, [&, i] {
+      return servers[i].client->call(&control::Snapshots::Stub::Take, request, taken[i],
+                                     milliseconds(options.wait_ms) + kWriteTimeout);
+    }));
+  }
+  Status status;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Status call = calls[i].get();
+    if (status.ok() && !call.ok()) status = call.with_context("server " + servers[i].address);
+  }
+  PHUB_RETURN_IF_ERROR(status);
+  if (!session.as_json) {
+    print_taken(servers, taken);
+    return {};
+  }
+  for (const control::TakeReply& reply : taken) print(message_json(reply));
+  return {};
+}
+
+Status list_snapshots(const Session& session) {
+  control::ListSnapshotsReply reply;
+  PHUB_RETURN_IF_ERROR(
+      session.client.call(&control::Snapshots::Stub::List, control::ListSnapshotsRequest(), reply));
+  if (session.as_json) {
+    print(message_json(reply));
+    return {};
+  }
+  Table table({{"TENANT"},
+               {"JOB"},
+               {"ROUND", Align::kRight},
+               {"SIZE", Align::kRight},
+               {"CREATED"},
+               {"FILE"}});
+  for (const control::SnapshotInfo& info : reply.snapshots()) {
+    table.add({info.tenant(), info.job(), std::to_string(info.round()), human_bytes(info.bytes()),
+               info.created(), info.file()});
+  }
+  print(table.to_string());
+  return {};
+}
+
+Status delete_snapshot(const Session& session, const std::string& file) {
+  control::DeleteSnapshotRequest request;
+  request.set_file(file);
+  control::DeleteSnapshotReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Snapshots::Stub::Delete, request, reply));
+  print(session.as_json
+            ? message_json(reply)
+            : fmt::format("{} is deleted, {} are free again", file, human_bytes(reply.bytes())));
+  return {};
+}
+
+Status restore_snapshot(const Session& session, const RestoreOptions& options) {
+  control::RestoreRequest request;
+  request.set_file(options.file);
+  request.set_name(options.name);
+  control::RestoreReply reply;
+  PHUB_RETURN_IF_ERROR(
+      session.client.call(&control::Snapshots::Stub::Restore, request, reply, kWriteTimeout));
+  if (session.as_json) {
+    print(message_json(reply));
+    return {};
+  }
+  const control::SnapshotInfo& info = reply.snapshot();
+  print(fmt::format("job \"{}\" (id {}) waits for its workers and starts from round {} of \"{}\"",
+                    options.name.empty() ? info.job() : options.name, reply.job_id(), info.round(),
+                    info.job()));
+  return {};
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,245 @@
+#include "server/phubctl/commands/tenants.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include "common/base/unique_fd.h"
+#include "common/text/message_json.h"
+#include "common/text/table.h"
+
+namespace phub::phubctl {
+namespace {
+
+constexpr std::uint64_t kMebibyte = 1024 * 1024;
+constexpr double kSecondsPerHour = 3600.0;
+constexpr double kLifetimeHoursMax = 100.0 * 365 * 24;
+
+std::string time_text(std::int64_t unix_seconds) {
+  if (unix_seconds == 0) return "never";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}",
+                     fmt::localtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+// "3 of 10", "3".
+template <typename T>
+std::string share_text(T used, T quota) {
+  return quota == 0 ? fmt::format("{}", used) : fmt::format("{} of {}", used, quota);
+}
+
+std::string bytes_text(std::uint64_t bytes, std::uint64_t quota_mib) {
+  const std::string used = human_bytes(bytes);
+  return quota_mib == 0 ? used : fmt::format("{} of {}", used, human_bytes(quota_mib * kMebibyte));
+}
+
+void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) {
+  Table table({{"TENANT"},
+               {"JOBS", Align::kRight},
+               {"CONNECTIONS", Align::kRight},
+               {"MEMORY", Align::kRight},
+               {"DISK", Align::kRight},
+               {"WEIGHT", Align::kRight},
+               {"TOKENS", Align::kRight},
+               {"SINCE"}});
+  for (const control::TenantInfo& tenant : tenants) {
+    const control::Quotas& quotas = tenant.quotas();
+    table.add({tenant.name(), share_text(tenant.live_jobs(), quotas.jobs()),
+               share_text(tenant.connections(), std::uint64_t{quotas.connections()}),
+               bytes_text(tenant.memory_bytes(), quotas.memory_mib()),
+               bytes_text(tenant.disk_bytes(), quotas.disk_mib()), std::to_string(quotas.weight()),
+               std::to_string(tenant.tokens()), time_text(tenant.created_unix_seconds())});
+  }
+  print(table.to_string());
+}
+
+void print_tokens(const google::protobuf::RepeatedPtrField<control::TokenInfo>& tokens) {
+  Table table({{"TOKEN", Align::kRight},
+               {"ROLE"},
+               {"TENANT"},
+               {"LABEL"},
+               {"CREATED"},
+               {"EXPIRES"},
+               {"STATE"}});
+  for (const control::TokenInfo& token : tokens) {
+    table.add({std::to_string(token.token_id()), token.role(),
+               token.tenant().empty() ? "-" : token.tenant(),
+               token.label().empty() ? "-" : token.label(), time_text(token.created_unix_seconds()),
+               time_text(token.expires_unix_seconds()),
+               token.live()      ? "live"
+               : token.revoked() ? "revoked"
+                                 : "expired"});
+  }
+  print(table.to_string());
+}
+
+// Prints the reply as JSON, or else one tenant's row.
+template <typename Reply>
+void print_one(const Session& session, const Reply& reply) {
+  if (session.as_json) return print(message_json(reply));
+  google::protobuf::RepeatedPtrField<control::TenantInfo> one;
+  *one.Add() = reply.tenant();
+  print_tenants(one);
+}
+
+Status save_secret(const std::string& path, const std::string& text) {
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return errno_status("--save: cannot make " + path, Code::kAlreadyExists);
+  const std::string line = text + "\n";
+  if (::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return {};
+  return errno_status("--save: cannot write " + path, Code::kResourceExhausted);
+}
+
+}  // namespace
+
+// For ever is 0 alone: what is too short for a second must not become it.
+Result<std::uint64_t> lifetime_seconds(double hours) {
+  const double seconds = hours * kSecondsPerHour;
+  if (hours == 0.0) return std::uint64_t{0};
+  if (seconds >= 1.0 && hours <= kLifetimeHoursMax) return static_cast<std::uint64_t>(seconds);
+  return Status(Code::kInvalidArgument,
+                fmt::format("--lifetime-hours: {}, allowed are a second (0.0003) to {} (100 "
+                            "years), or 0 for a token that lives until it is revoked",
+                            hours, kLifetimeHoursMax));
+}
+
+Status create_tenant(const Session& session, const TenantOptions& options) {
+  control::CreateTenantRequest request;
+  request.set_name(options.name);
+  request.mutable_quotas()->set_memory_mib(options.memory_mib.value_or(0));
+  request.mutable_quotas()->set_connections(options.connections.value_or(0));
+  request.mutable_quotas()->set_jobs(options.jobs.value_or(0));
+  request.mutable_quotas()->set_weight(options.weight.value_or(1));
+  request.mutable_quotas()->set_disk_mib(options.disk_mib.value_or(0));
+  control::CreateTenantReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateTenant, request, reply));
+  print_one(session, reply);
+  return {};
+}
+
+Status list_tenants(const Session& session) {
+  control::ListTenantsReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListTenants,
+                                           control::ListTenantsRequest(), reply));
+  if (session.as_json) {
+    print(message_json(reply));
+  } else {
+    print_tenants(reply.tenants());
+  }
+  return {};
+}
+
+Status inspect_tenant(const Session& session, const std::string& name) {
+  control::InspectTenantRequest request;
+  request.set_name(name);
+  control::InspectTenantReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectTenant, request, reply));
+  print_one(session, reply);
+  if (session.as_json) return {};
+  if (reply.tokens_size() > 0) {
+    print("");
+    print_tokens(reply.tokens());
+  }
+  Table jobs({{"ID", Align::kRight}, {"JOB"}, {"STATE"}});
+  for (const control::JobInfo& job : reply.jobs()) {
+    const auto* const state = control::JobState_descriptor()->FindValueByNumber(job.state());
+    jobs.add({std::to_string(job.job_id()), job.spec().name(), enum_word(*state)});
+  }
+  if (reply.jobs_size() > 0) print("\n" + jobs.to_string());
+  return {};
+}
+
+Status set_tenant(const Session& session, const TenantOptions& options) {
+  control::SetTenantRequest request;
+  request.set_name(options.name);
+  if (options.memory_mib) request.set_memory_mib(*options.memory_mib);
+  if (options.connections) request.set_connections(*options.connections);
+  if (options.jobs) request.set_jobs(*options.jobs);
+  if (options.weight) request.set_weight(*options.weight);
+  if (options.disk_mib) request.set_disk_mib(*options.disk_mib);
+  control::SetTenantReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::SetTenant, request, reply));
+  print_one(session, reply);
+  return {};
+}
+
+Status delete_tenant(const Session& session, const TenantOptions& options) {
+  control::DeleteTenantRequest request;
+  request.set_name(options.name);
+  request.set_close_jobs(options.close_jobs);
+  control::DeleteTenantReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::DeleteTenant, request, reply));
+  print(session.as_json ? message_json(reply)
+                        : fmt::format("tenant \"{}\" is deleted, with its tokens", options.name));
+  return {};
+}
+
+Status create_token(const Session& session, const TokenOptions& options) {
+  control::CreateTokenRequest request;
+  request.set_role(options.role);
+  request.set_tenant(options.tenant);
+  request.set_label(options.label);
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t lifetime_s, lifetime_seconds(options.lifetime_hours));
+  request.set_lifetime_seconds(lifetime_s);
+  control::CreateTokenReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
+  if (!options.save.empty()) {
+    PHUB_RETURN_IF_ERROR(save_secret(options.save, reply.token()));
+    reply.clear_token();
+  }
+  if (session.as_json) {
+    print(message_json(reply));
+  } else if (options.save.empty()) {
+    print(
+        fmt::format("{}\n\nThis is token {}; it is shown only now. Put it into a credentials' "
+                    "folder as `token`.",
+                    reply.token(), reply.info().token_id()));
+  } else {
+    print(fmt::format("token {} is in {}", reply.info().token_id(), options.save));
+  }
+  return {};
+}
+
+Status list_tokens(const Session& session, const std::string& tenant) {
+  control::ListTokensRequest request;
+  request.set_tenant(tenant);
+  control::ListTokensReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListTokens, request, reply));
+  if (session.as_json) {
+    print(message_json(reply));
+  } else {
+    print_tokens(reply.tokens());
+  }
+  return {};
+}
+
+Status revoke_token(const Session& session, std::uint64_t id) {
+  control::RevokeTokenRequest request;
+  request.set_token_id(id);
+  control::RevokeTokenReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::RevokeToken, request, reply));
+  print(session.as_json ? message_json(reply) : fmt::format("token {} is revoked", id));
+  return {};
+}
+
+Status print_audit(const Session& session, std::uint32_t count) {
+  control::ListAuditRequest request;
+  request.set_count(count);
+  control::ListAuditReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListAudit, request, reply));
+  if (session.as_json) {
+    print(message_json(reply));
+    return {};
+  }
+  Table table({{"TIME"}, {"WHO"}, {"ACTION"}, {"OBJECT"}, {"OUTCOME"}});
+  for (const control::AuditEntry& entry : reply.entries()) {
+    table.add({time_text(entry.unix_milliseconds() / 1000), entry.principal(), entry.action(),
+               entry.object(), entry.outcome()});
+  }
+  print(table.to_string());
+  return {};
+}
+
+}  // namespace phub::phubctl

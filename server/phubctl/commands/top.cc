@@ -1,0 +1,176 @@
+#include "server/phubctl/commands/top.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/text/message_json.h"
+#include "common/text/table.h"
+
+namespace phub::phubctl {
+namespace {
+
+struct Rates {
+  double rounds = 0.0;  // per second
+  double received = 0.0;
+  double sent = 0.0;
+};
+
+double rounds_of(const control::JobStatistics& statistics) {
+  return statistics.chunks() == 0 ? 0.0
+                                  : static_cast<double>(statistics.chunks_completed()) /
+                                        static_cast<double>(statistics.chunks());
+}
+
+double difference(std::uint64_t now, std::uint64_t before) {
+  return now < before ? 0.0 : static_cast<double>(now - before);
+}
+
+Rates rates_of(const control::JobInfo& job, const Look& before, const Look& now) {
+  const double seconds = std::chrono::duration<double>(now.at - before.at).count();
+  for (const control::JobInfo& old : before.jobs.jobs()) {
+    if (old.job_id() != job.job_id() || seconds <= 0.0) continue;
+    const control::JobStatistics& was = old.statistics();
+    const control::JobStatistics& is = job.statistics();
+    return {.rounds = std::max(0.0, rounds_of(is) - rounds_of(was)) / seconds,
+            .received = difference(is.bytes_received(), was.bytes_received()) / seconds,
+            .sent = difference(is.bytes_sent(), was.bytes_sent()) / seconds};
+  }
+  return {};
+}
+
+std::string rate_text(double bytes_per_second) {
+  return human_bytes(static_cast<std::uint64_t>(bytes_per_second)) + "/s";
+}
+
+std::string heading(const control::ServerInfo& server) {
+  // A tenant is not told how much memory all of them use.
+  const std::string memory =
+      server.resident_bytes() == 0 ? "" : "  memory " + human_bytes(server.resident_bytes());
+  return fmt::format("phub-server {}  {}  up {}{}  live jobs {}\n", server.version(),
+                     server.draining() ? "draining" : "serving",
+                     human_seconds(server.uptime_seconds()), memory, server.jobs());
+}
+
+// "#######---": how busy a core is, for the eye.
+std::string bar_of(double share) {
+  constexpr std::size_t kWidth = 20;
+  const auto full = static_cast<std::size_t>(std::lround(std::clamp(share, 0.0, 1.0) * kWidth));
+  return std::string(full, '#') + std::string(kWidth - full, '-');
+}
+
+std::string cores_text(const Look& now) {
+  Table table({{"CORE", Align::kRight},
+               {"CPU", Align::kRight},
+               {"BUSY", Align::kRight},
+               {""},
+               {"CONNECTIONS", Align::kRight},
+               {"QUEUED", Align::kRight},
+               {"JOBS"}});
+  for (const control::CoreInfo& core : now.server.cores()) {
+    std::uint64_t queued = 0;
+    std::string names;
+    for (const control::CoreJob& job : core.jobs()) {
+      queued += job.queued_pushes();
+      names += (names.empty() ? "" : ", ") + job.name();
+    }
+    table.add({std::to_string(core.core()), core.cpu() < 0 ? "-" : std::to_string(core.cpu()),
+               human_share(core.busy_share()), bar_of(core.busy_share()),
+               std::to_string(core.connections()), human_count(queued),
+               names.empty() ? "-" : names});
+  }
+  return table.to_string();
+}
+
+// "computes 74.0 %", the longest part of a round.
+std::string longest_part(const control::JobInfo& job) {
+  const control::JobTiming& timing = job.timing();
+  if (!job.has_timing() || timing.round_seconds() <= 0.0) return "-";
+  const std::vector<std::pair<double, const char*>> parts = {
+      {timing.compute_seconds(), "compute"},
+      {timing.push_seconds(), "push"},
+      {timing.wait_seconds(), "wait for the slowest"},
+      {timing.aggregate_seconds(), "aggregate"},
+      {timing.reply_seconds(), "reply"}};
+  const auto& [seconds, name] = *std::max_element(parts.begin(), parts.end());
+  return fmt::format("{} {}", name, human_share(seconds / timing.round_seconds()));
+}
+
+std::string jobs_text(const Look& before, const Look& now) {
+  Table table({{"JOB"},
+               {"TENANT"},
+               {"STATE"},
+               {"WORKERS", Align::kRight},
+               {"ROUNDS", Align::kRight},
+               {"ROUNDS/S", Align::kRight},
+               {"RECEIVED", Align::kRight},
+               {"SENT", Align::kRight},
+               {"ROUND", Align::kRight},
+               {"LONGEST PART"}});
+  bool has_jobs = false;
+  for (const control::JobInfo& job : now.jobs.jobs()) {
+    const bool is_live =
+        job.state() == control::JOB_STATE_WAITING || job.state() == control::JOB_STATE_RUNNING;
+    if (!is_live) continue;
+    has_jobs = true;
+    const Rates rates = rates_of(job, before, now);
+    table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(),
+               enum_word(*control::JobState_descriptor()->FindValueByNumber(job.state())),
+               fmt::format("{}/{}", job.members_size(), job.spec().workers()),
+               human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
+               rate_text(rates.received), rate_text(rates.sent),
+               job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
+               longest_part(job)});
+  }
+  return has_jobs ? table.to_string() : "no live jobs\n";
+}
+
+std::string drops_text(const Look& now) {
+  std::string text;
+  for (const control::Drop& drop : now.server.drops()) {
+    if (drop.count() == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "\nrefused input: " : ", ", drop.cause(),
+                        human_count(drop.count()));
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+}  // namespace
+
+std::string top_text(const Look& before, const Look& now) {
+  return heading(now.server) + "\n" + cores_text(now) + "\n" + jobs_text(before, now) +
+         drops_text(now);
+}
+
+std::string top_json(const Look& before, const Look& now) {
+  using nlohmann::ordered_json;
+  ordered_json all = {{"server", ordered_json::parse(message_json(now.server))}};
+  all.update(ordered_json::parse(message_json(now.jobs)));
+  ordered_json& rates = all["rates"] = ordered_json::array();
+  for (const control::JobInfo& job : now.jobs.jobs()) {
+    const Rates of_job = rates_of(job, before, now);
+    rates.push_back({{"job_id", job.job_id()},
+                     {"rounds_per_second", of_job.rounds},
+                     {"bytes_received_per_second", of_job.received},
+                     {"bytes_sent_per_second", of_job.sent}});
+  }
+  return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines) {
+  std::string screen = "\x1b[H";  // to the upper left corner
+  std::size_t begin = 0;
+  for (std::size_t line = 0; line + 1 < lines && begin < text.size(); ++line) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    // Names are ASCII (job_spec.h); a cut in a longer character would be a blot, no more.
+    screen += text.substr(begin, std::min(end - begin, columns)) + "\x1b[K\r\n";
+    begin = end + 1;
+  }
+  return screen + "\x1b[J";
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,179 @@
+#include "server/phubctl/commands/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace phub::phubctl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::uint32_t kFirstCorePid = 1;
+constexpr std::uint32_t kFirstWorkerPid = 100'001;
+constexpr double kNanosecondsPerMicrosecond = 1e3;
+
+struct Lane {
+  std::uint32_t pid = 0;
+  std::uint32_t tid = 0;
+};
+
+struct Span {
+  const char* name;
+  std::uint64_t begin_ns;
+  std::uint64_t end_ns;
+};
+
+class Trace {
+ public:
+  explicit Trace(std::uint64_t origin_ns) : origin_ns_(origin_ns) {}
+
+  // What ends before it begins has no length: stamps of one round are taken at several places.
+  void span(Lane lane, const Span& span, ordered_json arguments) {
+    const std::uint64_t begin = std::max(span.begin_ns, origin_ns_);
+    const std::uint64_t end = std::max(span.end_ns, begin);
+    events_.push_back({{"name", span.name},
+                       {"ph", "X"},
+                       {"ts", microseconds(begin - origin_ns_)},
+                       {"dur", microseconds(end - begin)},
+                       {"pid", lane.pid},
+                       {"tid", lane.tid},
+                       {"args", std::move(arguments)}});
+  }
+
+  void name_process(std::uint32_t pid, const std::string& name) {
+    names_.push_back(metadata("process_name", {.pid = pid, .tid = 0}, {{"name", name}}));
+    names_.push_back(metadata("process_sort_index", {.pid = pid, .tid = 0}, {{"sort_index", pid}}));
+  }
+  void name_thread(Lane lane, const std::string& name) {
+    if (!named_.insert({lane.pid, lane.tid}).second) return;
+    names_.push_back(metadata("thread_name", lane, {{"name", name}}));
+  }
+
+  // Names first, then the spans by time, the longer first where they begin together.
+  ordered_json take() {
+    std::stable_sort(events_.begin(), events_.end(),
+                     [](const ordered_json& a, const ordered_json& b) {
+                       return std::pair(a["ts"].get<double>(), -a["dur"].get<double>()) <
+                              std::pair(b["ts"].get<double>(), -b["dur"].get<double>());
+                     });
+    names_.insert(names_.end(), events_.begin(), events_.end());
+    return names_;
+  }
+
+ private:
+  static double microseconds(std::uint64_t nanoseconds) {
+    return static_cast<double>(nanoseconds) / kNanosecondsPerMicrosecond;
+  }
+  static ordered_json metadata(const char* kind, Lane lane, ordered_json arguments) {
+    return {{"name", kind},
+            {"ph", "M"},
+            {"ts", 0},
+            {"dur", 0},
+            {"pid", lane.pid},
+            {"tid", lane.tid},
+            {"args", std::move(arguments)}};
+  }
+
+  const std::uint64_t origin_ns_;
+  std::vector<ordered_json> names_;
+  std::vector<ordered_json> events_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> named_;
+};
+
+std::uint64_t origin_of(const control::TraceReply& trace) {
+  std::uint64_t origin = UINT64_MAX;
+  for (const control::RoundRecord& record : trace.records()) {
+    origin = std::min(origin, record.first_push_ns());
+  }
+  return origin == UINT64_MAX ? 0 : origin;
+}
+
+std::string parity_of(std::uint64_t round) { return round % 2 == 0 ? "even" : "odd"; }
+
+// When the median worker (the lower one of two) and the slowest had pushed all.
+std::pair<std::uint64_t, std::uint64_t> last_pushes(const control::RoundRecord& record) {
+  std::vector<std::uint64_t> stamps;
+  for (const control::WorkerSpan& worker : record.workers())
+    stamps.push_back(worker.last_push_ns());
+  if (stamps.empty()) return {record.complete_ns(), record.complete_ns()};
+  std::sort(stamps.begin(), stamps.end());
+  return {stamps[(stamps.size() - 1) / 2], stamps.back()};
+}
+
+void add_core(const control::RoundRecord& record, Trace& out) {
+  const std::uint32_t pid = kFirstCorePid + record.core();
+  const Lane lane{.pid = pid, .tid = static_cast<std::uint32_t>(record.round() % 2)};
+  out.name_thread(lane, parity_of(record.round()) + " rounds");
+  const auto [median, slowest] = last_pushes(record);
+  const ordered_json arguments = {{"round", record.round()}};
+  const std::string round = fmt::format("round {}", record.round());
+  out.span(lane, {round.c_str(), record.first_push_ns(), record.replied_ns()},
+           {{"round", record.round()},
+            {"work_us", static_cast<double>(record.core_ns()) / kNanosecondsPerMicrosecond}});
+  out.span(lane, {"push", record.first_push_ns(), median}, arguments);
+  out.span(lane, {"wait", median, slowest}, arguments);
+  out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
+  out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
+           arguments);
+}
+
+void add_workers(const control::RoundRecord& record, Trace& out) {
+  const std::uint64_t slowest = last_pushes(record).second;
+  std::uint32_t index = 0;
+  for (const control::WorkerSpan& worker : record.workers()) {
+    const Lane lane{.pid = kFirstWorkerPid + index++,
+                    .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
+    out.name_thread(lane,
+                    fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
+    const ordered_json arguments = {{"round", record.round()}, {"core", record.core()}};
+    out.span(lane, {"push", worker.first_push_ns(), worker.last_push_ns()}, arguments);
+    out.span(lane, {"wait", worker.last_push_ns(), slowest}, arguments);
+    out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
+    out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
+             arguments);
+  }
+}
+
+void name_processes(const control::TraceReply& trace, Trace& out) {
+  std::set<std::uint32_t> cores;
+  std::map<std::uint32_t, std::string> workers;
+  for (const control::RoundRecord& record : trace.records()) {
+    cores.insert(record.core());
+    for (int i = 0; i < record.workers_size(); ++i) {
+      const auto index = static_cast<std::uint32_t>(i);
+      workers.emplace(index, fmt::format("worker {}", index));
+    }
+  }
+  for (const control::Member& member : trace.members()) {
+    workers[member.worker_index()] =
+        fmt::format("worker {} ({}, pid {}, {})", member.worker_index(), member.host(),
+                    member.process_id(), member.transport());
+  }
+  for (const std::uint32_t core : cores) {
+    out.name_process(kFirstCorePid + core, fmt::format("core {}", core));
+  }
+  for (const auto& [index, name] : workers) out.name_process(kFirstWorkerPid + index, name);
+}
+
+}  // namespace
+
+std::string chrome_trace(const std::string& job, const control::TraceReply& trace) {
+  Trace out(origin_of(trace));
+  name_processes(trace, out);
+  for (const control::RoundRecord& record : trace.records()) {
+    add_core(record, out);
+    add_workers(record, out);
+  }
+  const ordered_json all = {
+      {"displayTimeUnit", "ms"}, {"otherData", {{"job", job}}}, {"traceEvents", out.take()}};
+  return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,123 @@
+// top, job explain, trace: what people watch a running server with.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "common/base/visible.h"
+#include "common/base/whole_file.h"
+#include "server/phubctl/commands/commands.h"
+#include "server/phubctl/commands/top.h"
+#include "server/phubctl/commands/trace.h"
+#include "server/phubctl/explain/explain.h"
+
+namespace phub::phubctl {
+namespace {
+
+constexpr std::chrono::milliseconds kExplainWindow{500};
+
+Result<control::ServerInfo> server_of(const Session& session) {
+  control::StatisticsReply reply;
+  PHUB_RETURN_IF_ERROR(
+      session.client.call(&control::Admin::Stub::Statistics, control::StatisticsRequest(), reply));
+  return std::move(*reply.mutable_server());
+}
+
+Result<Look> look_at(const Session& session) {
+  Look look;
+  PHUB_ASSIGN_OR_RETURN(look.server, server_of(session));
+  control::ListJobsRequest jobs;
+  jobs.set_tenant(session.tenant);
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListJobs, jobs, look.jobs));
+  look.at = std::chrono::steady_clock::now();
+  return look;
+}
+
+void draw(const std::string& text) {
+  winsize size{};
+  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  fmt::print("{}",
+             screen_of(visible(text), is_known ? size.ws_col : 120, is_known ? size.ws_row : 50));
+  std::fflush(stdout);
+}
+
+// Goes on when the server does not answer: it may come back.
+[[noreturn]] void watch(const Session& session, std::chrono::milliseconds interval, Look before) {
+  fmt::print("\x1b[2J");
+  for (;;) {
+    std::this_thread::sleep_for(interval);
+    Result<Look> now = look_at(session);
+    if (!now) {
+      draw(now.error().message() + "\n(asked again; Ctrl-C ends)\n");
+      continue;
+    }
+    const bool is_another = now->server.uptime_seconds() < before.server.uptime_seconds();
+    draw(top_text(is_another ? *now : before, *now));
+    before = std::move(*now);
+  }
+}
+
+}  // namespace
+
+Status top(const Session& session, const TopOptions& options) {
+  const std::chrono::milliseconds interval(options.interval_ms);
+  PHUB_ASSIGN_OR_RETURN(Look before, look_at(session));
+  const bool is_live = !options.once && !session.as_json && ::isatty(STDOUT_FILENO) == 1;
+  if (is_live) watch(session, interval, std::move(before));
+  std::this_thread::sleep_for(interval);  // rates are of this time
+  PHUB_ASSIGN_OR_RETURN(const Look now, look_at(session));
+  print(session.as_json ? top_json(before, now) : top_text(before, now));
+  return {};
+}
+
+Status explain_job(const Session& session, const std::string& name) {
+  const auto request = session.about<control::InspectJobRequest>(name);
+  control::InspectJobReply job;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
+  // Busy shares are of the time since somebody last asked: twice, for a share of now.
+  Looks looks;
+  PHUB_ASSIGN_OR_RETURN(looks.before, server_of(session));
+  std::this_thread::sleep_for(kExplainWindow);
+  PHUB_ASSIGN_OR_RETURN(looks.now, server_of(session));
+  print(session.as_json ? explanation_json(job.job(), looks) : explanation_text(job.job(), looks));
+  return {};
+}
+
+Status trace_job(const Session& session, const TraceOptions& options) {
+  auto request = session.about<control::TraceRequest>(options.name);
+  request.set_rounds(options.rounds);
+  control::TraceReply reply;
+  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Trace, request, reply));
+  if (reply.records().empty()) {
+    return {Code::kFailedPrecondition,
+            fmt::format("job \"{}\" has no complete round here yet; ask again in a moment",
+                        options.name)};
+  }
+  const std::string trace = chrome_trace(options.name, reply);
+  if (options.output.empty()) {
+    print(trace);
+    return {};
+  }
+  auto reader = reader_of(options.output);
+  if (!reader) return reader.error().with_context("--output");
+  std::ofstream file(options.output, std::ios::binary | std::ios::trunc);
+  file << trace << '\n';
+  file.close();
+  if (!file) {
+    return {Code::kInvalidArgument,
+            fmt::format("--output: {} cannot be written; is there such a folder, and room?",
+                        options.output)};
+  }
+  print(session.as_json
+            ? fmt::format("{{\"records\":{}}}", reply.records_size())
+            : fmt::format("{} rounds of cores are in {}; open it with https://ui.perfetto.dev or "
+                          "chrome://tracing",
+                          reply.records_size(), options.output));
+  return {};
+}
+
+}  // namespace phub::phubctl

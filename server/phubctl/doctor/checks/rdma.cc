@@ -1,0 +1,127 @@
+// RDMA devices, their ports and MTUs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text/table.h"
+#include "common/transport/verbs/port_choice.h"
+#include "server/phubctl/doctor/checks/checks.h"
+
+namespace phub::phubctl::doctor {
+namespace {
+
+using transport::verbs::DeviceInfo;
+using transport::verbs::LinkLayer;
+using transport::verbs::Port;
+
+// What InfiniBand's and RoCE's largest packet holds, and what fits a standard Ethernet frame.
+constexpr std::uint32_t kLargestMtu = 4096;
+constexpr std::uint32_t kStandardFrameMtu = 1024;
+
+constexpr const char* kShowDevices =
+    "install ibverbs-providers; modprobe ib_uverbs; let this user read and write "
+    "/dev/infiniband/uverbs*; give a container --device=/dev/infiniband";
+constexpr const char* kDoWithout = "use another device, or the transports tcp and shm";
+
+std::string link_of(const Port& port) {
+  std::string text = name_of(port.link_layer);
+  if (!port.speed.empty()) text += ", " + port.speed;
+  if (!port.netdev.empty()) text += ", interface " + port.netdev;
+  if (port.link_layer == LinkLayer::kInfiniBand) text += fmt::format(", lid {}", port.lid);
+  return text;
+}
+
+std::string cure_of_state(const Port& port) {
+  if (port.link_layer == LinkLayer::kInfiniBand) {
+    return port.state == "down" ? "is the cable in, and the port not disabled (ibportstate)?"
+                                : "start a subnet manager in this fabric (opensm, or the switch's)";
+  }
+  return fmt::format("is the cable in? ip link set dev {} up",
+                     port.netdev.empty() ? "INTERFACE" : port.netdev);
+}
+
+Finding finding_of(const DeviceInfo& device) {
+  if (!device.unusable.empty()) {
+    return {Severity::kWarn, "device", device.name, device.unusable,
+            device.ports.empty() ? kShowDevices : kDoWithout};
+  }
+  return {.check = "device",
+          .where = device.name,
+          .text = fmt::format("{} port{}; up to {} queue pairs of {} requests, {} regions",
+                              device.ports.size(), device.ports.size() == 1 ? "" : "s",
+                              device.limits.max_qp, device.limits.max_qp_wr, device.limits.max_mr)};
+}
+
+Finding mtu_of(const DeviceInfo& device, const Port& port) {
+  const std::uint32_t mtu = port.mtu_bytes;
+  Finding finding{.check = "mtu",
+                  .where = human_port(device.name, port.number),
+                  .text = fmt::format("{} bytes of at most {}", mtu, port.mtu_bytes_max)};
+  const bool is_ethernet = port.link_layer == LinkLayer::kEthernet;
+  if (is_ethernet && mtu <= kStandardFrameMtu) {
+    finding.severity = Severity::kWarn;
+    finding.text += mtu == kStandardFrameMtu ? ": jumbo frames are off"
+                                             : ": smaller than a standard frame takes";
+    finding.cure = fmt::format("on both ends: ip link set dev {} mtu 9000; and on every switch",
+                               port.netdev.empty() ? "INTERFACE" : port.netdev);
+  }
+  if (!is_ethernet && mtu < kLargestMtu) {
+    finding.severity = Severity::kWarn;
+    finding.cure = "mtu=5 (4096 bytes) in the subnet manager's partitions.conf";
+  }
+  return finding;
+}
+
+template <typename Visit>
+void for_each_port(const Host& host, Visit visit) {
+  for (const DeviceInfo& device : host.devices) {
+    for (const Port& port : device.ports) visit(device, port);
+  }
+}
+
+}  // namespace
+
+Findings check_devices(const Host& host) {
+  Findings findings;
+  if (!host.devices_error.empty()) {
+    findings.push_back({Severity::kFail, "device", "", host.devices_error, kShowDevices});
+  }
+  for (const std::string& name : host.kernel_devices) {
+    const bool is_listed = std::any_of(host.devices.begin(), host.devices.end(),
+                                       [&](const DeviceInfo& info) { return info.name == name; });
+    if (is_listed) continue;
+    findings.push_back({host.devices.empty() ? Severity::kFail : Severity::kWarn, "device", name,
+                        "the kernel has it, libibverbs does not", kShowDevices});
+  }
+  for (const DeviceInfo& device : host.devices) findings.push_back(finding_of(device));
+  if (findings.empty()) {
+    findings.push_back(
+        {Severity::kWarn, "device", "", "no RDMA device", transport::verbs::kWithoutDevices});
+  }
+  return findings;
+}
+
+Findings check_ports(const Host& host) {
+  Findings findings;
+  for_each_port(host, [&](const DeviceInfo& device, const Port& port) {
+    Finding finding{.check = "port",
+                    .where = human_port(device.name, port.number),
+                    .text = port.state + ": " + link_of(port)};
+    if (!port.active) {
+      finding.severity = Severity::kWarn;
+      finding.cure = cure_of_state(port);
+    }
+    findings.push_back(finding);
+  });
+  return findings;
+}
+
+Findings check_mtu(const Host& host) {
+  Findings findings;
+  for_each_port(host, [&](const DeviceInfo& device, const Port& port) {
+    if (port.active) findings.push_back(mtu_of(device, port));
+  });
+  return findings;
+}
+
+}  // namespace phub::phubctl::doctor

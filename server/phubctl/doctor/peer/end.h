@@ -1,0 +1,27 @@
+// The RDMA port of this end, chosen as a server or a worker would, and as a message.
+//
+// One thread.
+#pragma once
+
+#include <vector>
+
+#include "proto/doctor.pb.h"
+#include "server/phubctl/doctor/checks/checks.h"
+#include "server/phubctl/doctor/peer/meeting.h"
+
+namespace phub::phubctl::doctor {
+
+// As a server does, which knows no peer yet. Never an error: it may have an obstacle.
+RdmaEnd choose_end(const Paths& paths, const Choices& choices);
+// As a worker does towards its server's port. Error: kNotFound when none reaches it.
+Result<RdmaEnd> choose_end_towards(const Paths& paths, const Choices& choices,
+                                   const RdmaEnd& there);
+
+// By how much each counter has grown; those that have not are left out.
+std::vector<Counter> risen(const PortCounters& before, const PortCounters& after);
+
+doctor_wire::Port to_wire(const RdmaEnd& end);
+// Error: kInvalidArgument names the field that no doctor would send.
+Result<RdmaEnd> from_wire(const doctor_wire::Port& port);
+
+}  // namespace phub::phubctl::doctor

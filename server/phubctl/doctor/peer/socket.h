@@ -1,0 +1,32 @@
+// The tcp connections between two doctors: made as the data plane's are.
+//
+// One thread.
+#pragma once
+
+#include <string>
+
+#include "common/address.h"
+#include "common/base/unique_fd.h"
+#include "server/phubctl/doctor/peer/waits.h"
+
+namespace phub::phubctl::doctor {
+
+// Where `phubctl doctor --listen` listens unless it is told otherwise.
+constexpr std::uint16_t kDefaultPort = 7079;
+
+// "HOST" or "HOST:PORT", "[::1]" or "[::1]:7079". Error: parse_address's.
+Result<Address> parse_peer(const std::string& text);
+
+// Connects to the first of the host's addresses that answers. Errors: kNotFound: the name has no
+// address; kUnavailable: nobody listens there, or there is no way; kDeadlineExceeded: no answer;
+// check_stop's. The resolver's own time-outs come before ours.
+Result<UniqueFd> connect_to(const Address& address, const Limits& limits);
+
+// Port 0: a free one. Error: kInvalidArgument, kAlreadyExists if the port is taken.
+Result<UniqueFd> listen_at(const Address& address);
+
+// What a socket is bound to, respectively connected to: "192.0.2.1:7079".
+Address own_address(int socket);
+Address peer_address(int socket);
+
+}  // namespace phub::phubctl::doctor

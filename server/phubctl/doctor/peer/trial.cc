@@ -1,0 +1,183 @@
+#include "server/phubctl/doctor/peer/trial.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "server/phubctl/doctor/peer/blocks.h"
+#include "server/phubctl/doctor/peer/end.h"
+#include "server/phubctl/doctor/peer/hello.h"
+#include "server/phubctl/doctor/peer/socket.h"
+
+namespace phub::phubctl::doctor {
+namespace {
+
+constexpr std::uint32_t kFirstPings = 16;
+constexpr std::uint32_t kMostPings = 1U << 20U;
+constexpr std::uint32_t kMostBursts = 1U << 16U;
+constexpr double kGrowth = 8.0;
+
+// How many fit in the time that is left, when `count` of them took `elapsed`.
+std::uint32_t next_count(std::uint32_t count, double elapsed, double left, std::uint32_t most) {
+  const double wanted = count * std::min(kGrowth, left / std::max(elapsed, 1e-9));
+  return static_cast<std::uint32_t>(std::clamp(std::ceil(wanted), 1.0, static_cast<double>(most)));
+}
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+Status there(const Status& status) {
+  return status.ok() ? status : status.with_context("on the other host");
+}
+
+}  // namespace
+
+Trial::Trial(const PeerOptions& options, Channel& control, const std::string& token)
+    : options_(options), control_(control), token_(token) {}
+
+LinkTrial Trial::run(const RdmaEnd* rdma) {
+  rdma_ = rdma;
+  trial_ = {};
+  trial_.status = open();
+  const bool is_open = trial_.status.ok();
+  if (is_open) trial_.status = connect();
+  if (trial_.status.ok()) trial_.status = measure();
+  if (is_open) {
+    const Status closed = close();
+    if (trial_.status.ok()) trial_.status = closed;
+  }
+  link_.reset();
+  return std::move(trial_);
+}
+
+Status Trial::open() {
+  show("connecting");
+  if (rdma_ != nullptr) before_ = read_counters(options_.paths, rdma_->device, rdma_->port);
+  doctor_wire::Request request;
+  request.mutable_open()->set_verbs(rdma_ != nullptr);
+  return this->request(request);
+}
+
+Status Trial::connect() {
+  transport::LinkOptions link{.device = nullptr,
+                              .bytes = kChunkBytes,
+                              .depth = kLinkDepth,
+                              .patience = options_.limits.silence,
+                              .interrupted = [this] { return check_stop(options_.limits); }};
+  const auto make = [&]() -> Status {
+    if (rdma_ != nullptr) {
+      PHUB_ASSIGN_OR_RETURN(link.device, transport::verbs::open_device(
+                                             rdma_->device, static_cast<std::uint8_t>(rdma_->port),
+                                             static_cast<std::uint8_t>(rdma_->gid.index)));
+    }
+    PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_to(options_.address, options_.limits));
+    Channel channel(std::move(socket), control_.who(), options_.limits);
+    PHUB_RETURN_IF_ERROR(channel.send(make_hello(token_)));
+    PHUB_ASSIGN_OR_RETURN(link_, transport::LinkEnd::create(link, 0, channel.release()));
+    return {};
+  };
+  const Status made = make();
+  const Status theirs = answered();  // also when ours has failed: the next answer comes after it
+  return made.ok() || (made.code() == Code::kUnavailable && !theirs.ok()) ? theirs : made;
+}
+
+Status Trial::measure() {
+  show("ping-pong");
+  PHUB_ASSIGN_OR_RETURN(trial_.ping_seconds, half_round_trip(kPingBytes));
+  PHUB_ASSIGN_OR_RETURN(trial_.chunk_seconds, half_round_trip(kChunkBytes));
+  show("bandwidth to it");
+  PHUB_ASSIGN_OR_RETURN(trial_.bytes_per_second_there,
+                        bytes_per_second(doctor_wire::Block::TO_LISTENER));
+  show("bandwidth from it");
+  PHUB_ASSIGN_OR_RETURN(trial_.bytes_per_second_back,
+                        bytes_per_second(doctor_wire::Block::TO_PEER));
+  return {};
+}
+
+Status Trial::close() {
+  doctor_wire::Request request;
+  request.mutable_close();
+  PHUB_RETURN_IF_ERROR(control_.send(request));
+  doctor_wire::Answer answer;
+  PHUB_RETURN_IF_ERROR(control_.receive(answer));
+  trial_.verified_here = link_ && link_->verified();
+  trial_.verified_there = answer.verified();
+  for (const doctor_wire::Counter& counter : answer.risen()) {
+    trial_.risen_there.push_back({printable(counter.name(), 64), counter.value()});
+  }
+  if (rdma_ != nullptr) {
+    trial_.risen_here = risen(before_, read_counters(options_.paths, rdma_->device, rdma_->port));
+  }
+  return {};
+}
+
+Result<double> Trial::half_round_trip(std::uint32_t bytes) {
+  const double wanted = options_.seconds / 2;  // there are two sizes
+  double taken = 0.0;
+  halves_.clear();
+  for (std::uint32_t count = kFirstPings; taken < wanted;) {
+    if (count != kFirstPings && halves_.size() == kFirstPings) halves_.clear();  // the warm-up
+    PHUB_ASSIGN_OR_RETURN(const double elapsed, block(doctor_wire::Block::PING_PONG, count, bytes));
+    taken += elapsed;
+    count = next_count(count, elapsed, wanted - taken, kMostPings);
+  }
+  return median(halves_);
+}
+
+Result<double> Trial::bytes_per_second(doctor_wire::Block::Kind direction) {
+  double taken = 0.0;
+  double best = 0.0;  // of the longest block, which is one of the last
+  double longest = 0.0;
+  for (std::uint32_t count = kLeastBursts; taken < options_.seconds;) {
+    PHUB_ASSIGN_OR_RETURN(const double elapsed, block(direction, count, kChunkBytes));
+    taken += elapsed;
+    if (elapsed > longest) best = static_cast<double>(count) * kBurst * kChunkBytes / elapsed;
+    longest = std::max(longest, elapsed);
+    count = next_count(count, elapsed, options_.seconds - taken, kMostBursts);
+  }
+  return best;
+}
+
+Result<double> Trial::block(doctor_wire::Block::Kind kind, std::uint32_t count,
+                            std::uint32_t bytes) {
+  doctor_wire::Request request;
+  request.mutable_block()->set_kind(kind);
+  request.mutable_block()->set_count(count);
+  request.mutable_block()->set_bytes(bytes);
+  PHUB_RETURN_IF_ERROR(this->request(request));
+  const auto start = Clock::now();
+  const Status played = play(kind, count, bytes);
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+  if (!played.ok()) link_.reset();  // the other end notices, and answers
+  const Status theirs = answered();
+  PHUB_RETURN_IF_ERROR(played);
+  PHUB_RETURN_IF_ERROR(theirs);
+  return elapsed;
+}
+
+Status Trial::play(doctor_wire::Block::Kind kind, std::uint32_t count, std::uint32_t bytes) {
+  if (kind == doctor_wire::Block::PING_PONG) return ping(*link_, count, bytes, halves_);
+  return kind == doctor_wire::Block::TO_LISTENER ? send_bursts(*link_, count)
+                                                 : receive_bursts(*link_, count);
+}
+
+Status Trial::request(const doctor_wire::Request& request) {
+  PHUB_RETURN_IF_ERROR(control_.send(request));
+  return answered();
+}
+
+Status Trial::answered() {
+  doctor_wire::Answer answer;
+  PHUB_RETURN_IF_ERROR(control_.receive(answer));
+  if (answer.error().empty()) return {};
+  return there({Code::kFailedPrecondition, printable(answer.error())});
+}
+
+void Trial::show(const std::string& what) const {
+  if (!options_.progress) return;
+  options_.progress((rdma_ == nullptr ? "tcp: " : "verbs: ") + what);
+}
+
+}  // namespace phub::phubctl::doctor

@@ -1,0 +1,140 @@
+#include "server/phubctl/explain/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "common/text/message_json.h"
+#include "common/text/table.h"
+#include "server/phubctl/explain/causes.h"
+
+namespace phub::phubctl {
+namespace {
+
+bool is_in_state(const control::JobInfo& job, control::JobState state) {
+  return job.state() == state;
+}
+
+// A job that does not run has no steps to explain.
+std::optional<Finding> not_running(const control::JobInfo& job) {
+  if (is_in_state(job, control::JOB_STATE_RUNNING)) return {};
+  if (is_in_state(job, control::JOB_STATE_WAITING)) {
+    return Finding{.topic = "workers are missing",
+                   .what = fmt::format("{} of {} workers have joined, and no round begins before "
+                                       "all have.",
+                                       job.members_size(), job.spec().workers()),
+                   .cure = "start the others, or look in their logs for why they do not come"};
+  }
+  const bool has_failed = is_in_state(job, control::JOB_STATE_FAILED);
+  return Finding{.topic = has_failed ? "failed" : "ended",
+                 .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
+                                     job.reason().empty() ? "" : ": ", job.reason()),
+                 .cure = "start its workers again to go on"};
+}
+
+struct Part {
+  const char* name;
+  double seconds;
+};
+std::vector<Part> parts_of(const control::JobTiming& timing) {
+  return {{"compute", timing.compute_seconds()},
+          {"push", timing.push_seconds()},
+          {"wait for the slowest", timing.wait_seconds()},
+          {"aggregate", timing.aggregate_seconds()},
+          {"reply", timing.reply_seconds()}};
+}
+
+// Said last, beside what few rounds do show.
+Finding too_few_rounds(const control::JobTiming& timing) {
+  return {.topic = "too early",
+          .what = fmt::format("Only {} {} timed here so far: which worker is the slowest shows "
+                              "after {}.",
+                              timing.rounds(), timing.rounds() == 1 ? "round is" : "rounds are",
+                              kRoundsToBlame),
+          .cure = "ask again in a moment"};
+}
+
+Finding nothing_stands_out(const control::JobInfo& job) {
+  const std::vector<Part> parts = parts_of(job.timing());
+  const Part longest =
+      *std::max_element(parts.begin(), parts.end(),
+                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+  return {
+      .topic = "nothing stands out",
+      .what = fmt::format("No straggler, no saturated core, no slow transport; the longest part "
+                          "of a round is \"{}\" with {}.",
+                          longest.name, human_time(longest.seconds)),
+      .cure = "`phubctl trace` shows the rounds one by one",
+      .seconds = longest.seconds};
+}
+
+}  // namespace
+
+std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
+  if (auto finding = not_running(job)) return {*finding};
+  if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
+    return {{.topic = "too early",
+             .what = "The job has not done two rounds here yet.",
+             .cure = "ask again in a moment; if it stays so, the workers are still in their first "
+                     "step, or hang: look at `phubctl job inspect`"}};
+  }
+  const auto saturation = core_saturation(job, server);
+  const auto transport = slow_transport(job);
+  const bool push_is_compute = !saturation && !transport;
+  std::vector<Finding> findings;
+  for (const std::optional<Finding>& finding :
+       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
+        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
+        compute_bound(job, push_is_compute)}) {
+    if (finding) findings.push_back(*finding);
+  }
+  if (job.timing().rounds() < kRoundsToBlame) {
+    findings.push_back(too_few_rounds(job.timing()));
+  } else if (findings.empty()) {
+    findings.push_back(nothing_stands_out(job));
+  }
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const Finding& a, const Finding& b) { return a.seconds > b.seconds; });
+  return findings;
+}
+
+std::string round_sentence(const control::JobInfo& job) {
+  const control::JobTiming& timing = job.timing();
+  if (!job.has_timing() || timing.round_seconds() <= 0.0) return "";
+  std::string parts;
+  for (const auto& [name, seconds] : parts_of(timing)) {
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name,
+                         human_share(seconds / timing.round_seconds()));
+  }
+  return fmt::format("A round of \"{}\" takes {} (mean of the last {}): {}.", job.spec().name(),
+                     human_time(timing.round_seconds()), timing.rounds(), parts);
+}
+
+std::string explanation_text(const control::JobInfo& job, const Looks& server) {
+  std::string text = round_sentence(job);
+  if (!text.empty()) text += "\n\n";
+  int number = 0;
+  for (const Finding& finding : explain(job, server)) {
+    text += fmt::format("{}. {}\n   Cure: {}.\n", ++number, finding.what, finding.cure);
+  }
+  return text;
+}
+
+std::string explanation_json(const control::JobInfo& job, const Looks& server) {
+  using nlohmann::ordered_json;
+  ordered_json findings = ordered_json::array();
+  for (const Finding& finding : explain(job, server)) {
+    findings.push_back({{"topic", finding.topic},
+                        {"what", finding.what},
+                        {"cure", finding.cure},
+                        {"seconds", finding.seconds}});
+  }
+  ordered_json all = {{"job", job.spec().name()}, {"job_id", job.job_id()}};
+  if (job.has_timing()) all["timing"] = ordered_json::parse(message_json(job.timing()));
+  all["findings"] = std::move(findings);
+  return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace phub::phubctl

@@ -1,0 +1,61 @@
+// What the workers of one job that run on this machine share with its server: the memory that each
+// pushes from, mapped once however many cores read it, and a channel for each connection.
+//
+// Sizes are the plan's, to the byte, and so is the place of each push: what a worker shares is no
+// more than the job's own gradients. Made and used by control threads, one at a time; connections
+// refer to the mappings, which stay here until the job is removed, so that no core unmaps them.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/memory.h"
+#include "common/landing.h"
+#include "common/transport/shm/shm_endpoint.h"
+#include "server/job/memory.h"
+
+namespace phub::server {
+
+class ShmMemory {
+ public:
+  explicit ShmMemory(const JobShape& shape);
+
+  // What a worker offers with its handshake.
+  struct Offer {
+    std::uint32_t worker = 0;
+    std::uint32_t core = 0;
+    std::uint32_t channel_capacity = 0;
+    std::uint64_t memory_bytes = 0;
+    int channel_fd = -1;
+    int memory_fd = -1;
+  };
+  // A connection without its socket. Errors: kInvalidArgument names what differs from the plan.
+  Result<transport::ShmConnection> connect(const Offer& offer, const JobMemory& memory);
+
+  // Where a connection's pushes are counted from: the worker's line for this core.
+  std::byte* line(std::uint32_t worker, std::uint32_t core) const;
+  // REQUIRES: a connection to the core was made.
+  const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
+    return landings_[core];
+  }
+
+ private:
+  struct Worker {
+    std::shared_ptr<Mapping> memory;
+    std::pair<std::uint64_t, std::uint64_t> file;  // device and inode: which memory it is
+    std::vector<std::shared_ptr<Mapping>> channels;
+  };
+
+  Status check(const Offer& offer) const;
+  Result<std::shared_ptr<Mapping>> memory_of(const Offer& offer);
+
+  std::shared_ptr<const Plan> plan_;
+  std::uint32_t server_;
+  std::size_t element_bytes_;
+  std::uint64_t memory_bytes_;
+  std::vector<std::shared_ptr<const Landing>> landings_;  // by core; null before the first worker
+  std::vector<Worker> workers_;
+};
+
+}  // namespace phub::server

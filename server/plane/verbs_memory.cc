@@ -1,0 +1,61 @@
+#include "server/plane/verbs_memory.h"
+
+namespace phub::server {
+
+using transport::verbs::Access;
+
+Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
+    std::shared_ptr<const transport::verbs::OpenDevice> device,
+    std::shared_ptr<const JobMemory> memory, const JobShape& shape,
+    const std::vector<std::uint32_t>& cores) {
+  std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
+  verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());
+  for (const std::uint32_t core : cores) {
+    Landing landing = make_landing(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
+    verbs->sections_[core].offset = verbs->window_bytes_;
+    verbs->window_bytes_ += landing.bytes;
+    verbs->sections_[core].landing = std::make_shared<const Landing>(std::move(landing));
+  }
+  verbs->workers_.resize(shape.workers);
+  verbs->device_ = std::move(device);
+  verbs->memory_ = std::move(memory);
+  return verbs;
+}
+
+Status VerbsMemory::open(Worker& worker) const {
+  using transport::verbs::register_memory;
+  const SharedMemory& published = *memory_->published;
+  PHUB_ASSIGN_OR_RETURN(worker.domain, transport::verbs::make_domain(*device_));
+  PHUB_ASSIGN_OR_RETURN(
+      worker.parameters,
+      register_memory(*worker.domain, {published.data(), published.size()}, Access::kSource));
+  PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_, Pages::kReserved));
+  PHUB_ASSIGN_OR_RETURN(
+      worker.window,
+      register_memory(*worker.domain, {worker.windows->data(), worker.windows->size()},
+                      Access::kWindow));
+  return {};
+}
+
+Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_t core) {
+  Worker& worker = workers_[index];
+  if (!worker.window) {
+    Worker fresh;
+    PHUB_RETURN_IF_ERROR(open(fresh));
+    worker = std::move(fresh);
+    open_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
+    if (worker.windows->pages() == Pages::kReserved) {
+      reserved_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
+    }
+  }
+  const Section& section = sections_[core];
+  return transport::VerbsMemory{
+      .owner = shared_from_this(),
+      .domain = worker.domain.get(),
+      .source_key = worker.parameters->lkey,
+      .window_key = worker.window->rkey,
+      .mirrored = memory_->arena.is_whole() ? memory_->published->data() : nullptr,
+      .window = {worker.windows->data() + section.offset, section.landing->bytes}};
+}
+
+}  // namespace phub::server

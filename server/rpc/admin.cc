@@ -1,0 +1,220 @@
+#include "server/rpc/admin.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include "common/base/version.h"
+#include "common/rpc_status.h"
+#include "server/rpc/messages/messages.h"
+#include "server/rpc/messages/ports.h"
+#include "server/rpc/messages/times.h"
+#include "server/rpc/messages/view.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::chrono::milliseconds kBusyWindowMin{250};
+
+// Of this process; 0 when the system does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  file >> total_pages >> resident_pages;
+  return file ? resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace
+
+AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
+                           Tenancy* tenancy, const SnapshotStore* snapshots)
+    : table_(table),
+      data_plane_(data_plane),
+      waiting_(std::move(waiting)),
+      tenancy_(tenancy),
+      snapshots_(snapshots),
+      gate_(tenancy),
+      started_(std::chrono::steady_clock::now()),
+      last_call_(started_) {}
+
+grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
+                                     const control::CreateJobRequest* request,
+                                     control::CreateJobReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        gate_.admit(context, Right::kChangeJobs, "job create"));
+  const std::string tenant = namespace_of(caller, request->tenant());
+  const auto create = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const JobSpec spec, spec_from(request->spec()));
+    if (!can_see(caller, tenant)) return unknown_tenant(tenant);
+    PHUB_ASSIGN_OR_RETURN(const std::string nonce, random_secret());
+    PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
+                          table_.create(spec, tenant, digest_of(nonce)));
+    reply->set_job_id(job_id);
+    reply->set_nonce(nonce);
+    return {};
+  };
+  return gate_.audited(caller, "job create", to_string(JobName{tenant, request->spec().name()}),
+                       create());
+}
+
+grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
+                                    const control::ListJobsRequest* request,
+                                    control::ListJobsReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  for (const JobView& view : table_.list()) {
+    const bool is_asked_for = request->tenant().empty() || request->tenant() == view.tenant;
+    if (!is_asked_for || !can_see(caller, view.tenant)) continue;
+    control::JobInfo& job = *reply->add_jobs();
+    server::fill(view, Keys::kLeftOut, job);
+    fill_timing(view, job);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::InspectJob(grpc::ServerContextBase* context,
+                                      const control::InspectJobRequest* request,
+                                      control::InspectJobReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  const Result<JobView> view = table_.inspect(name, request->job_id());
+  if (!view) return to_grpc(view.error());
+  if (!can_see(caller, view->tenant)) {
+    return to_grpc(unknown_job(request->job_id() == 0 ? to_string(name)
+                                                      : fmt::format("id {}", request->job_id())));
+  }
+  server::fill(*view, Keys::kIncluded, *reply->mutable_job());
+  fill_timing(*view, *reply->mutable_job());
+  return grpc::Status::OK;
+}
+
+void AdminService::fill_timing(const JobView& view, control::JobInfo& message) const {
+  if (view.state != JobState::kWaiting && view.state != JobState::kRunning) return;
+  const auto timing = timing_of(data_plane_.job_rounds(view.id, RoundLog::kRounds));
+  server::fill(view.counters, timing, *message.mutable_timing());
+}
+
+grpc::Status AdminService::Trace(grpc::ServerContextBase* context,
+                                 const control::TraceRequest* request, control::TraceReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
+    return to_grpc(
+        {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
+  }
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  if (!can_see(caller, name.tenant)) return to_grpc(unknown_job(to_string(name)));
+  const Result<JobView> view = table_.inspect(name, 0);
+  if (!view) return to_grpc(view.error());
+  server::fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
+  control::JobInfo job;
+  server::fill(*view, Keys::kLeftOut, job);
+  *reply->mutable_members() = job.members();
+  return grpc::Status::OK;
+}
+
+grpc::Status AdminService::CloseJob(grpc::ServerContextBase* context,
+                                    const control::CloseJobRequest* request,
+                                    control::CloseJobReply* /*reply*/) {
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        gate_.admit(context, Right::kChangeJobs, "job close"));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  const Status closed = can_see(caller, name.tenant) ? table_.close(name) : no_live_job(name);
+  return gate_.audited(caller, "job close", to_string(name), closed);
+}
+
+grpc::Status AdminService::Plan(grpc::ServerContextBase* context,
+                                const control::PlanRequest* request, control::PlanReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  const JobName name{namespace_of(caller, request->tenant()), request->name()};
+  if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
+  const Result<PlanView> view = table_.plan(name);
+  if (!view) return to_grpc(view.error());
+  server::fill(*view, *reply);
+  return grpc::Status::OK;
+}
+
+std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& cores) {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  const double nanoseconds =
+      std::max(1.0, std::chrono::duration<double, std::nano>(now - last_call_).count());
+  // Several may ask: a share of a few milliseconds would tell nobody anything.
+  if (!last_shares_.empty() && now - last_call_ < kBusyWindowMin) return last_shares_;
+  last_call_ = now;
+  last_busy_nanoseconds_.resize(cores.size(), 0);
+  last_shares_.clear();
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    // A core counts a sleep when it ends, so the counter may go back a little.
+    const std::uint64_t total = cores[core].busy_nanoseconds;
+    const std::uint64_t last = std::min(total, last_busy_nanoseconds_[core]);
+    last_busy_nanoseconds_[core] = total;
+    last_shares_.push_back(std::min(1.0, static_cast<double>(total - last) / nanoseconds));
+  }
+  return last_shares_;
+}
+
+grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
+                                      const control::StatisticsRequest* /*request*/,
+                                      control::StatisticsReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  fill_server(*reply->mutable_server());
+  if (caller.role == Role::kTenant) {
+    leave_out_others(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
+  }
+  return grpc::Status::OK;
+}
+
+void AdminService::fill_server(control::ServerInfo& server) {
+  server.set_version(kVersion);
+  const auto uptime = std::chrono::steady_clock::now() - started_;
+  server.set_uptime_seconds(std::chrono::duration<double>(uptime).count());
+  server.set_draining(table_.is_draining());
+  server.set_resident_bytes(resident_bytes());
+  server.set_jobs(static_cast<std::uint32_t>(table_.live_jobs()));
+  server.set_waiting(waiting_);
+  server.set_encrypts_data(data_plane_.encrypts_tcp());
+  const std::vector<CoreCounters> cores = data_plane_.core_counters();
+  const std::vector<double> shares = busy_shares(cores);
+  std::map<std::uint64_t, JobView> jobs;
+  for (JobView& view : table_.list()) jobs.emplace(view.id, std::move(view));
+  for (std::size_t index = 0; index < cores.size(); ++index) {
+    control::CoreInfo* const core = server.add_cores();
+    server::fill(cores[index].jobs, jobs, *core);
+    core->set_core(static_cast<std::uint32_t>(index));
+    core->set_cpu(cores[index].cpu);
+    core->set_chunks_completed(cores[index].chunks_completed);
+    core->set_bytes_received(cores[index].bytes_received);
+    core->set_bytes_sent(cores[index].bytes_sent);
+    core->set_busy_share(shares[index]);
+    core->set_sleeps(cores[index].sleeps);
+    core->set_connections(cores[index].connections);
+  }
+  for (const PortStatus& port : data_plane_.port_statuses())
+    server::fill(port, *server.add_ports());
+  for (const DropCounter& drop : data_plane_.drops()) {
+    control::Drop* const entry = server.add_drops();
+    entry->set_cause(std::string(drop.cause));
+    entry->set_count(drop.count);
+  }
+  if (tenancy_ != nullptr) {
+    control::Drop* const refused = server.add_drops();
+    refused->set_cause("refused credentials");
+    refused->set_count(tenancy_->access.refusals());
+  }
+}
+
+grpc::Status AdminService::Drain(grpc::ServerContextBase* context,
+                                 const control::DrainRequest* request, control::DrainReply* reply) {
+  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
+  const std::size_t jobs =
+      table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());
+  reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
+  return gate_.audited(caller, "drain", "", {});
+}
+
+}  // namespace phub::server

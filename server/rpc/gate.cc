@@ -1,0 +1,74 @@
+#include "server/rpc/gate.h"
+
+#include "common/rpc_credentials.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::string_view kScheme = "Bearer ";
+constexpr char kRetryDelayMs[] = "200";
+
+Credentials credentials_of(const grpc::ServerContextBase& context) {
+  Credentials credentials{.peer = context.peer()};
+  if (const std::string_view value = authorization_of(context); !value.empty()) {
+    // Another scheme is a token that is wrong.
+    credentials.token = value.starts_with(kScheme) ? value.substr(kScheme.size()) : "-";
+  }
+  if (const auto certificate = peer_certificate(context)) {
+    credentials.has_certificate = true;
+    credentials.certificate_unit = certificate->unit;
+    credentials.certificate_name = certificate->name;
+  }
+  return credentials;
+}
+
+Actor actor_of(const Principal& caller) {
+  return {.name = caller.name, .is_admin = caller.role == Role::kAdmin};
+}
+
+}  // namespace
+
+std::string_view authorization_of(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return {};
+  return {found->second.data(), found->second.size()};
+}
+
+void ask_to_try_again(grpc::ServerContextBase& context) {
+  context.AddTrailingMetadata(kRetryAfterMs, kRetryDelayMs);
+}
+
+Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right right,
+                              std::string_view action) const {
+  if (tenancy_ == nullptr) return Principal{};
+  PHUB_ASSIGN_OR_RETURN(Principal caller, tenancy_->access.authenticate(credentials_of(*context)));
+  const Status allowed = require(caller, right);
+  if (!allowed.ok()) {
+    if (right != Right::kRead) tenancy_->audit.record(actor_of(caller), action, "", allowed);
+    return allowed;
+  }
+  if (caller.role == Role::kTenant && right != Right::kJoin) {
+    PHUB_RETURN_IF_ERROR(rates_->admit(caller.tenant, TokenBucket::Clock::now()));
+  }
+  return caller;
+}
+
+std::optional<std::string> Gate::payer_of(const grpc::ServerContextBase& context) const {
+  if (tenancy_ == nullptr) return "";
+  const auto caller = tenancy_->access.identify(credentials_of(context));
+  if (!caller) return std::nullopt;
+  return caller->role == Role::kTenant ? caller->tenant : "";
+}
+
+grpc::Status Gate::audited(const Principal& caller, std::string_view action,
+                           std::string_view object, const Status& outcome) const {
+  if (tenancy_ != nullptr) tenancy_->audit.record(actor_of(caller), action, object, outcome);
+  return to_grpc(outcome);
+}
+
+void Gate::count_refusal(const grpc::ServerContextBase* context, const std::string& what) const {
+  if (tenancy_ != nullptr) tenancy_->access.count_refusal(context->peer(), what);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,68 @@
+// Who a gRPC call comes from, and whether it may: the first line of every call of Admin, and of
+// Join.
+//
+// Owned by the ControlService; gRPC's threads.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/base/status.h"
+#include "common/rpc_status.h"
+#include "server/access/tenancy.h"
+#include "server/rpc/call_rates.h"
+
+namespace phub::server {
+
+// How the metadata of a join begin that shows a ticket instead of a token: "Ticket JOB_ID:NONCE".
+inline constexpr std::string_view kTicketScheme = "Ticket ";
+
+// What a call's metadata say under `authorization`; empty: nothing.
+std::string_view authorization_of(const grpc::ServerContextBase& context);
+
+// Tells the caller that the same call may succeed a moment later. REQUIRES: before it is finished.
+void ask_to_try_again(grpc::ServerContextBase& context);
+
+class Gate {
+ public:
+  // `tenancy` null: everybody may do everything, and nothing is audited.
+  explicit Gate(Tenancy* tenancy) : tenancy_(tenancy) {}
+
+  // Errors: kUnauthenticated, kPermissionDenied; kResourceExhausted where a tenant calls too often,
+  // joins apart. A change that is denied is audited as `action`.
+  Result<Principal> admit(const grpc::ServerContextBase* context, Right right,
+                          std::string_view action = {}) const;
+
+  // Whose calls this one counts with: a tenant's, or "" for administrators' and observers'.
+  // Nothing: its token is wrong. Does not write anything.
+  std::optional<std::string> payer_of(const grpc::ServerContextBase& context) const;
+
+  // The outcome of a change, for the caller and for the audit log.
+  grpc::Status audited(const Principal& caller, std::string_view action, std::string_view object,
+                       const Status& outcome) const;
+
+  // A secret that is no token was wrong.
+  void count_refusal(const grpc::ServerContextBase* context, const std::string& what) const;
+
+ private:
+  static constexpr double kCallsPerSecond = 50;
+  static constexpr double kBurst = 200;
+
+  Tenancy* const tenancy_;
+  const std::unique_ptr<CallRates> rates_ = std::make_unique<CallRates>(kCallsPerSecond, kBurst);
+};
+
+}  // namespace phub::server
+
+// `declaration` = the caller that the Result `expression` lets in, or return its error.
+#define PHUB_CALLER_OR_RETURN(declaration, expression)                   \
+  auto PHUB_CONCAT(phub_caller_, __LINE__) = (expression);               \
+  if (!PHUB_CONCAT(phub_caller_, __LINE__)) {                            \
+    return ::phub::to_grpc(PHUB_CONCAT(phub_caller_, __LINE__).error()); \
+  }                                                                      \
+  declaration = std::move(*PHUB_CONCAT(phub_caller_, __LINE__))

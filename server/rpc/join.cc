@@ -1,0 +1,237 @@
+// Join: the caller is known before a message is read, and keys are read in parts that are small.
+#include <fmt/format.h>
+#include <grpcpp/alarm.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/rpc_status.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/messages/messages.h"
+#include "server/rpc/names.h"
+#include "server/rpc/rendezvous.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::size_t kHostCharsMax = 256;
+
+// What the metadata bring instead of a token: "Ticket JOB_ID:NONCE". One that makes no sense is a
+// wrong one.
+std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context) {
+  std::string_view text = authorization_of(context);
+  if (!text.starts_with(kTicketScheme)) return std::nullopt;
+  text.remove_prefix(kTicketScheme.size());
+  Ticket ticket;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ticket.job_id);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (error != std::errc() || !text.starts_with(':')) return Ticket{};
+  ticket.nonce_hash = digest_of(text.substr(1));
+  return ticket;
+}
+
+}  // namespace
+
+// One call. Owns itself until it is done.
+//
+// Either the last message, or the first that goes wrong, or the alarm decides what becomes of it.
+// The alarm is set from a callback of gRPC's, which keeps the call while it runs, and only knows a
+// call that is not done.
+class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control::JoinRequest>,
+                                          public std::enable_shared_from_this<JoinCall> {
+ public:
+  JoinCall(RendezvousService& service, grpc::CallbackServerContext& context,
+           control::JoinReply& reply)
+      : service_(service), context_(context), reply_(reply) {}
+
+  void begin() {
+    self_ = shared_from_this();
+    const Status posted = service_.threads_.door.post(kNobodyYet, [this] {
+      const Status admitted = admit();
+      if (!admitted.ok()) return Finish(to_grpc(admitted));
+      StartSendInitialMetadata();  // tells the listener that the caller is no stranger
+    });
+    if (!posted.ok()) refuse(posted);
+  }
+
+  void OnSendInitialMetadataDone(bool /*ok*/) override {
+    alarm_.Set(std::chrono::system_clock::now() + service_.join_patience_,
+               [call = weak_from_this()](bool has_expired) {
+                 const auto late = call.lock();
+                 if (late && has_expired) late->end_late();
+               });
+    StartRead(&part_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      if (decides()) Finish({grpc::StatusCode::CANCELLED, "the join broke off"});
+      return;
+    }
+    const Status taken = take_part();
+    if (taken.ok() && part_.more()) {
+      ++messages_;
+      return StartRead(&part_);
+    }
+    if (!decides()) return;
+    alarm_.Cancel();
+    if (!taken.ok()) return refuse(taken);
+    const Status posted = service_.threads_.work.post(arguments_.tenant, [this] {
+      Finish(to_grpc(service_.join(context_, arguments_, reply_)));
+    });
+    if (!posted.ok()) refuse(posted);
+  }
+  void OnDone() override {
+    const auto last = std::move(self_);
+    alarm_.Cancel();
+  }
+
+ private:
+  // Whether it is the caller of this that finishes the call.
+  bool decides() { return !is_decided_.exchange(true); }
+
+  // The read that waits ends without a message then.
+  void end_late() {
+    if (!decides()) return;
+    Finish(to_grpc(
+        {Code::kDeadlineExceeded,
+         fmt::format("the join's messages have not all come within {} ms: {} came, and the next is "
+                     "missing; does the worker stand still, or is the network very slow?",
+                     service_.join_patience_.count(), messages_.load())}));
+  }
+
+  void refuse(const Status& status) {
+    if (status.code() == Code::kResourceExhausted) ask_to_try_again(context_);
+    Finish(to_grpc(status));
+  }
+
+  // By what the metadata say.
+  Status admit() {
+    arguments_.ticket = ticket_of(context_);
+    if (!arguments_.ticket) {
+      PHUB_ASSIGN_OR_RETURN(caller_, service_.gate_.admit(&context_, Right::kJoin, "join"));
+      return {};
+    }
+    Result<std::string> tenant = service_.table_.tenant_of(*arguments_.ticket);
+    if (!tenant) {
+      service_.gate_.count_refusal(&context_, "job nonce");
+      return tenant.error();
+    }
+    arguments_.tenant = std::move(*tenant);
+    return {};
+  }
+
+  Status take_part() {
+    if (!has_spec_) PHUB_RETURN_IF_ERROR(take_first_part());
+    const auto& keys = part_.spec().keys();
+    const std::size_t count = spec_.keys.size() + static_cast<std::size_t>(keys.size());
+    if (count > JobLimits().keys_max) {
+      return {Code::kInvalidArgument, "keys: more than " + std::to_string(JobLimits().keys_max) +
+                                          " are not allowed; fuse small tensors"};
+    }
+    // A vector may have twice the room that it needs; names are in the message.
+    const std::uint64_t bytes =
+        2 * sizeof(JobKey) * static_cast<std::uint64_t>(keys.size()) + part_.ByteSizeLong();
+    PHUB_RETURN_IF_ERROR(service_.keys_.take(arguments_.tenant, bytes, share_));
+    append(keys, spec_.keys);
+    if (part_.more()) return {};
+    // The share goes with the spec, which the job may keep.
+    struct Counted {
+      Counted(JobSpec whole, KeyAllowance::Share taken)
+          : spec(std::move(whole)), share(std::move(taken)) {}
+      JobSpec spec;
+      KeyAllowance::Share share;
+    };
+    const auto counted = std::make_shared<Counted>(std::move(spec_), std::move(share_));
+    arguments_.spec = std::shared_ptr<const JobSpec>(counted, &counted->spec);
+    return {};
+  }
+
+  Status take_first_part() {
+    has_spec_ = true;
+    PHUB_RETURN_IF_ERROR(check_names(part_));
+    if (!arguments_.ticket) {
+      if (caller_.role == Role::kTenant &&
+          namespace_of(caller_, part_.tenant()) != caller_.tenant) {
+        return {Code::kPermissionDenied,
+                "tenant: the token is that of tenant \"" + caller_.tenant + "\"; leave tenant out"};
+      }
+      arguments_.tenant = namespace_of(caller_, part_.tenant());
+    }
+    const std::string& host = part_.host();
+    const bool is_printable =
+        std::all_of(host.begin(), host.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+    if (host.empty() || host.size() > kHostCharsMax || !is_printable) {
+      return {Code::kInvalidArgument, "host: must be a host name of 1 to 256 characters"};
+    }
+    PHUB_ASSIGN_OR_RETURN(spec_, spec_without_keys(part_.spec()));
+    arguments_.worker_index = part_.worker_index();
+    arguments_.host = host;
+    arguments_.process_id = part_.process_id();
+    return {};
+  }
+
+  RendezvousService& service_;
+  grpc::CallbackServerContext& context_;
+  control::JoinReply& reply_;
+  control::JoinRequest part_;
+  Principal caller_;
+  JoinArguments arguments_;
+  bool has_spec_ = false;
+  JobSpec spec_;
+  KeyAllowance::Share share_;
+  std::atomic<std::size_t> messages_ = 0;  // that came and said that more follow
+  std::atomic<bool> is_decided_ = false;
+  grpc::Alarm alarm_;
+  std::shared_ptr<JoinCall> self_;  // until it is done
+};
+
+grpc::ServerReadReactor<control::JoinRequest>* RendezvousService::Join(
+    grpc::CallbackServerContext* context, control::JoinReply* reply) {
+  const auto call = std::make_shared<JoinCall>(*this, *context, *reply);
+  call->begin();
+  return call.get();
+}
+
+Status RendezvousService::join(const grpc::ServerContextBase& context,
+                               const JoinArguments& arguments, control::JoinReply& reply) {
+  const Result<Identity> joined = table_.join(arguments);
+  if (!joined) {
+    if (joined.error().code() == Code::kUnauthenticated) gate_.count_refusal(&context, "job nonce");
+    return joined.error();
+  }
+  const Identity& identity = *joined;
+  reply.set_job_id(identity.job_id);
+  reply.set_epoch(identity.epoch);
+  reply.set_worker_index(identity.worker);
+  reply.set_secret(identity.secret.data(), identity.secret.size());
+  fill_offer(reply);
+  const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
+  reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
+  return {};
+}
+
+void RendezvousService::fill_offer(control::JoinReply& reply) const {
+  reply.set_cores(offer_.cores);
+  reply.set_tcp_port(offer_.tcp_port);
+  reply.set_shm_socket(offer_.shm_socket);
+  for (const CorePort& port : offer_.rdma) {
+    control::RdmaPort& message = *reply.add_rdma();
+    message.set_device(port.device);
+    message.set_infiniband(port.link_layer == transport::verbs::LinkLayer::kInfiniBand);
+    message.set_gid(port.gid.bytes.data(), port.gid.bytes.size());
+    message.set_gid_type(static_cast<std::uint32_t>(port.gid.type));
+  }
+  reply.set_boot_id(offer_.boot_id);
+  reply.set_heartbeat_interval_ms(offer_.heartbeat_interval_ms);
+  reply.set_encrypts_data(offer_.encrypts_data);
+}
+
+}  // namespace phub::server

@@ -1,0 +1,120 @@
+#include "server/rpc/messages/messages.h"
+
+#include <algorithm>
+#include <string>
+
+#include "server/rpc/messages/ports.h"
+
+namespace phub::server {
+namespace {
+
+control::JobState state_of(JobState state) {
+  switch (state) {
+    case JobState::kWaiting:
+      return control::JOB_STATE_WAITING;
+    case JobState::kRunning:
+      return control::JOB_STATE_RUNNING;
+    case JobState::kEnded:
+      return control::JOB_STATE_ENDED;
+    case JobState::kFailed:
+      return control::JOB_STATE_FAILED;
+  }
+  return control::JOB_STATE_FAILED;
+}
+
+void fill(const JobCounters& counters, control::JobStatistics& message) {
+  message.set_rounds(counters.rounds_before +
+                     (counters.chunks == 0 ? 0 : counters.chunks_completed / counters.chunks));
+  message.set_chunks_completed(counters.chunks_completed);
+  message.set_bytes_received(counters.bytes_received);
+  message.set_bytes_sent(counters.bytes_sent);
+  message.set_memory_bytes(counters.memory_bytes);
+  message.set_staging_bytes(counters.staging_bytes);
+  message.set_chunks(counters.chunks);
+  message.set_reserved_page_bytes(counters.reserved_page_bytes);
+  message.set_rounds_skipped(counters.rounds_skipped);
+  message.set_updates_skipped(counters.updates_skipped);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t chars_max) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte <= 0x20 || byte == 0x7F) {
+      if (!shown.empty() && shown.back() != ' ') shown += ' ';
+    } else {
+      shown += byte > 0x7F ? '?' : c == '"' ? '\'' : c;
+    }
+    if (shown.size() > chars_max) return shown.substr(0, chars_max) + "...";
+  }
+  if (shown.ends_with(' ')) shown.pop_back();
+  return shown;
+}
+
+void fill(const JobView& view, Keys keys, control::JobInfo& message) {
+  message.set_job_id(view.id);
+  message.set_epoch(view.epoch);
+  message.set_tenant(view.tenant);
+  message.set_state(state_of(view.state));
+  message.set_reason(view.reason);
+  fill(*view.spec, keys, *message.mutable_spec());
+  fill(view.counters, *message.mutable_statistics());
+  for (const MemberView& member : view.members) {
+    control::Member* const entry = message.add_members();
+    entry->set_worker_index(member.worker);
+    entry->set_host(member.host);
+    entry->set_process_id(member.process_id);
+    entry->set_transport(member.transport);
+    entry->set_transport_reason(member.transport_reason);
+    entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
+    entry->set_left(member.has_left);
+    if (member.worker >= view.counters.workers.size()) continue;
+    const WorkerTraffic& traffic = view.counters.workers[member.worker];
+    entry->set_pushes(traffic.pushes);
+    entry->set_bytes_received(traffic.bytes_received);
+    entry->set_bytes_sent(traffic.bytes_sent);
+  }
+}
+
+void fill_loads(const PlanView& view,
+                google::protobuf::RepeatedPtrField<control::CoreLoad>& loads) {
+  const Plan& plan = *view.plan;
+  const std::uint64_t element_bytes = size_of(view.spec->wire_type);
+  for (std::uint32_t server = 0; server < plan.core_chunks.size(); ++server) {
+    for (std::uint32_t core = 0; core < plan.core_chunks[server].size(); ++core) {
+      const std::vector<std::uint32_t>& chunks = plan.core_chunks[server][core];
+      std::uint64_t elements = 0;
+      for (const std::uint32_t chunk : chunks) elements += plan.chunks[chunk].elements;
+      control::CoreLoad* const load = loads.Add();
+      load->set_server(server);
+      load->set_core(core);
+      load->set_chunks(chunks.size());
+      load->set_bytes(elements * element_bytes);
+    }
+  }
+}
+
+void fill(const PlanView& view, control::PlanReply& message) {
+  const Plan& plan = *view.plan;
+  message.set_hash(plan.hash);
+  message.set_chunk_bytes(view.spec->chunk_bytes);
+  message.set_is_preview(view.is_preview);
+  message.set_whole_keys(needs_whole_keys(view.spec->rule));
+  fill_loads(view, *message.mutable_loads());
+  fill_ports(view, message);
+  for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
+    const Chunk& chunk = plan.chunks[index];
+    control::PlanChunk* const entry = message.add_chunks();
+    entry->set_chunk(index);
+    entry->set_server(chunk.server);
+    entry->set_core(chunk.core);
+    entry->set_elements(chunk.elements);
+    entry->set_first_key(view.spec->keys[plan.segments[chunk.first_segment].key].name);
+    entry->set_keys(chunk.segment_count);
+  }
+}
+
+}  // namespace phub::server

@@ -1,0 +1,44 @@
+#include "server/rpc/messages/view.h"
+
+#include <algorithm>
+
+namespace phub::server {
+namespace {
+
+void leave_out_others(const std::string& tenant, control::CoreInfo& core) {
+  auto& jobs = *core.mutable_jobs();
+  jobs.erase(std::remove_if(jobs.begin(), jobs.end(),
+                            [&](const control::CoreJob& job) { return job.tenant() != tenant; }),
+             jobs.end());
+  std::uint64_t chunks = 0;
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+  for (const control::CoreJob& job : jobs) {
+    chunks += job.chunks_completed();
+    received += job.bytes_received();
+    sent += job.bytes_sent();
+  }
+  core.set_chunks_completed(chunks);
+  core.set_bytes_received(received);
+  core.set_bytes_sent(sent);
+  core.clear_sleeps();
+  core.clear_connections();
+}
+
+}  // namespace
+
+void leave_out_others(const std::string& tenant, const Usage& usage, control::ServerInfo& server) {
+  for (control::CoreInfo& core : *server.mutable_cores()) leave_out_others(tenant, core);
+  for (control::PortInfo& port : *server.mutable_ports()) {
+    port.clear_bytes_received();
+    port.clear_bytes_sent();
+    port.clear_packets_received();
+    port.clear_packets_sent();
+    port.clear_counters();
+  }
+  server.set_jobs(usage.jobs);
+  server.clear_resident_bytes();
+  server.clear_drops();
+}
+
+}  // namespace phub::server

@@ -1,0 +1,183 @@
+#include "server/rpc/rendezvous.h"
+
+#include <chrono>
+#include <memory>
+
+#include "common/rpc_status.h"
+#include "server/rpc/messages/messages.h"
+#include "server/rpc/take.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::size_t kReasonCharsMax = 1024;
+constexpr std::uint32_t kStartTimeoutMsMax = 24 * 3600 * 1000;
+
+// A call that is over at once.
+grpc::ServerUnaryReactor* finished(grpc::CallbackServerContext& context, const Status& status) {
+  auto* const reactor = context.DefaultReactor();
+  reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
+}  // namespace
+
+// A start that waits: answered by the table, or given up when its caller goes away.
+class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
+ public:
+  WaitingStart(JobTable& table, const Identity& identity) : table_(table), identity_(identity) {}
+
+  // `reply` lives until the call is done.
+  void begin(std::chrono::milliseconds timeout, control::StartReply& reply) {
+    number_ = table_.start(identity_, timeout, [this, &reply](const Status& status) {
+      if (status.ok()) reply.set_rounds_before(table_.rounds_before(identity_.job_id));
+      Finish(to_grpc(status));
+    });
+  }
+
+  // gRPC calls it after begin has returned.
+  void OnCancel() override {
+    if (number_ != 0) table_.stop_waiting(identity_, number_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  JobTable& table_;
+  const Identity identity_;
+  std::uint64_t number_ = 0;
+};
+
+void RendezvousService::ready(const Identity& identity, const control::ReadyRequest& request,
+                              Answer answer) {
+  const Topology topology{
+      .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
+      .server_index = request.server_index(),
+      .core_load_bytes = {request.core_load_bytes().begin(), request.core_load_bytes().end()}};
+  table_.ready(identity, topology, request.plan_hash(), std::move(answer));
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* context,
+                                                   const control::ReadyRequest* request,
+                                                   control::ReadyReply* /*reply*/) {
+  auto* const reactor = context->DefaultReactor();
+  const auto post = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
+    PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.tenant_of(identity));
+    return threads_.work.post(tenant, [this, identity, request, reactor] {
+      ready(identity, *request,
+            [reactor](const Status& status) { reactor->Finish(to_grpc(status)); });
+    });
+  };
+  const Status posted = post();
+  if (!posted.ok()) reactor->Finish(to_grpc(posted));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* context,
+                                                   const control::StartRequest* request,
+                                                   control::StartReply* reply) {
+  WaitingStart* reactor = nullptr;
+  const auto begin = [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
+    if (request->timeout_ms() == 0 || request->timeout_ms() > kStartTimeoutMsMax) {
+      return {Code::kInvalidArgument,
+              "timeout_ms: allowed are 1 to " + std::to_string(kStartTimeoutMsMax) + " (a day)"};
+    }
+    PHUB_RETURN_IF_ERROR(
+        table_.note_transport(identity, printable(request->transport_reason(), kReasonCharsMax)));
+    reactor = new WaitingStart(table_, identity);  // deletes itself when the call is done
+    reactor->begin(std::chrono::milliseconds(request->timeout_ms()), *reply);
+    return {};
+  };
+  const Status begun = begin();
+  return reactor != nullptr ? reactor : finished(*context, begun);
+}
+
+Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
+                                    control::HeartbeatReply& reply) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  PHUB_ASSIGN_OR_RETURN(const server::Heartbeat beat, table_.heartbeat(identity));
+  reply.set_running(beat.is_live);
+  reply.set_reason(beat.reason);
+  reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
+  return {};
+}
+
+Status RendezvousService::leave(const control::LeaveRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  return table_.leave(identity);
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Heartbeat(grpc::CallbackServerContext* context,
+                                                       const control::HeartbeatRequest* request,
+                                                       control::HeartbeatReply* reply) {
+  return finished(*context, heartbeat(*request, *reply));
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Leave(grpc::CallbackServerContext* context,
+                                                   const control::LeaveRequest* request,
+                                                   control::LeaveReply* /*reply*/) {
+  return finished(*context, leave(*request));
+}
+
+bool RendezvousService::audits_refusal() {
+  const std::lock_guard lock(refusals_mutex_);
+  const auto now = TokenBucket::Clock::now();
+  if (refusals_.wait(now) > TokenBucket::Clock::duration::zero()) return false;
+  refusals_.take(now);
+  return true;
+}
+
+Result<JobView> RendezvousService::job_of(const control::SnapshotRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
+  const Result<server::Heartbeat> beat = table_.heartbeat(identity);
+  if (!beat) return beat.error();
+  return table_.inspect("", identity.job_id);
+}
+
+// Errors: there are too many.
+Status RendezvousService::snapshot(const grpc::CallbackServerContext& context, const JobView& job,
+                                   const control::SnapshotRequest& request,
+                                   control::TakeReply& reply, grpc::ServerUnaryReactor& reactor) {
+  const auto find = [job]() -> Result<JobView> {
+    if (job.state == JobState::kWaiting || job.state == JobState::kRunning) return job;
+    return Status(Code::kFailedPrecondition,
+                  "the job has ended" + (job.reason.empty() ? "" : ": " + job.reason));
+  };
+  const auto end = [this, &reactor, tenant = job.tenant,
+                    object = to_string(name_of(job))](const Status& outcome) {
+    if (!outcome.ok() && !audits_refusal()) return reactor.Finish(to_grpc(outcome));
+    // One principal for all workers of a tenant: they share its part of the log.
+    const Principal member{.role = Role::kWorker, .tenant = {}, .name = "a worker of " + tenant};
+    reactor.Finish(gate_.audited(member, "snapshot take", object, outcome));
+  };
+  const WantedSnapshot wanted{.round = request.round(),
+                              .timeout_ms = request.timeout_ms(),
+                              .asked_by = Asker::kWorker,
+                              .call = &context};
+  return post(threads_, job.tenant,
+              std::make_shared<SnapshotCall>(table_, snapshotter_, wanted, reply, find, end));
+}
+
+grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContext* context,
+                                                      const control::SnapshotRequest* request,
+                                                      control::TakeReply* reply) {
+  const Result<JobView> job = job_of(*request);
+  auto* const reactor = context->DefaultReactor();
+  Status posted;
+  if (job) {
+    posted = snapshot(*context, *job, *request, *reply, *reactor);
+  } else {
+    posted = threads_.door.post(kNobodyYet, [this, context, reactor, error = job.error()] {
+      gate_.count_refusal(context, "worker's secret, for a snapshot");
+      reactor->Finish(to_grpc(error));
+    });
+  }
+  if (!posted.ok()) {
+    ask_to_try_again(*context);
+    reactor->Finish(to_grpc(posted));
+  }
+  return reactor;
+}
+
+}  // namespace phub::server

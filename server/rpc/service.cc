@@ -1,0 +1,179 @@
+#include "server/rpc/service.h"
+
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "common/base/unique_fd.h"
+#include "common/rpc_credentials.h"
+#include "common/rpc_status.h"
+#include "server/door/control_listener.h"
+#include "server/process/control_threads.h"
+#include "server/process/descriptor_limit.h"
+#include "server/process/ticker.h"
+#include "server/rpc/admin.h"
+#include "server/rpc/admin_calls.h"
+#include "server/rpc/callers.h"
+#include "server/rpc/rendezvous.h"
+#include "server/rpc/snapshots.h"
+#include "server/rpc/state.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::chrono::seconds kShutdownGrace{1};
+constexpr int kHandshakeMs = 10'000;     // TLS, and the first words of HTTP/2
+constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
+// Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
+constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
+constexpr std::chrono::milliseconds kLateStartsInterval{50};
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id;
+}
+
+void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  // Callers connect again by themselves, and prove anew who they are. Calls in progress may end
+  // first, however long that takes: a worker that waits for its job's start must not lose it.
+  const auto age = static_cast<int>(options.connection_age.count());
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
+}
+
+class GrpcControlService final : public ControlService {
+ public:
+  GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
+                     DataPlane& data_plane)
+      : table_(table),
+        rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_,
+                    options.join_patience),
+        admin_(table, data_plane, options.waiting, options.tenancy,
+               options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_calls_(admin_, threads_),
+        snapshots_(table, options.snapshotter, options.tenancy, threads_),
+        late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
+
+  ~GrpcControlService() override {
+    if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
+    if (server_ == nullptr) return;
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+    server_->Wait();
+  }
+
+  Status listen(const ControlServiceOptions& options) {
+    PHUB_ASSIGN_OR_RETURN(const auto credentials, credentials_of(options));
+    const DescriptorShares shares = descriptor_shares();
+    PHUB_ASSIGN_OR_RETURN(listener_,
+                          ControlListener::create({.address = options.address,
+                                                   .silent_max = shares.control_silent,
+                                                   .strangers_max = shares.control_strangers,
+                                                   .known_max = shares.control_known}));
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::ServerBuilder builder;
+    connections_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watchers;
+    watchers.push_back(watch_callers(*listener_, payers(options.tenancy)));
+    builder.experimental().SetInterceptorCreators(std::move(watchers));
+    bound_connections(builder, options);
+    // No client of ours compresses, and what is read counts by its bytes on the wire.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+    builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
+    builder.SetMaxSendMessageSize(kMaxControlMessageBytes);
+    grpc::ResourceQuota quota("phub-control");
+    quota.Resize(kBytesInWork);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnection);
+    // A window that grows with the link would let each stream hold megabytes that nobody reads.
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    builder.SetResourceQuota(quota);
+    builder.RegisterService(&rendezvous_);
+    builder.RegisterService(&admin_calls_);
+    builder.RegisterService(&snapshots_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
+    threads_.publish();
+    listener_->start([this](UniqueFd socket) {
+      grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+      connection.fd = socket.release();
+      connections_->HandleNewConnection(&connection);
+    });
+    return {};
+  }
+
+  std::string address() const override { return listener_->address(); }
+
+  void set_ready(bool is_ready) override {
+    server_->GetHealthCheckService()->SetServingStatus(is_ready);
+  }
+
+  std::string state_json(const std::string& tenant) override {
+    return server::state_json(admin_, table_, tenant);
+  }
+
+  Status reload() override { return tls_ ? tls_->look() : Status(); }
+
+  std::vector<CertificateExpiry> certificates() const override {
+    return tls_ ? tls_->expiries() : std::vector<CertificateExpiry>();
+  }
+
+  ControlDoorCounters door_counters() const override { return listener_->counters(); }
+
+ private:
+  PayerOf payers(Tenancy* tenancy) const {
+    return [tenancy, gate = std::make_shared<const Gate>(tenancy), &table = table_](
+               const grpc::ServerContextBase& context,
+               std::uint64_t job_id) -> std::optional<std::string> {
+      if (tenancy == nullptr) return "";
+      return job_id == 0 ? gate->payer_of(context) : table.tenant_of(job_id);
+    };
+  }
+
+  Result<std::shared_ptr<grpc::ServerCredentials>> credentials_of(
+      const ControlServiceOptions& options) {
+    if (options.tls.empty()) return server_credentials({}, false);
+    PHUB_ASSIGN_OR_RETURN(tls_, TlsKeeper::create(options.tls, options.crl_folder));
+    return server_credentials(tls_->copies(), options.require_client_certificates,
+                              options.crl_folder);
+  }
+
+  const JobTable& table_;
+  CallThreads threads_;
+  RendezvousService rendezvous_;
+  AdminService admin_;
+  AdminCalls admin_calls_;
+  SnapshotService snapshots_;
+  const Ticker late_starts_;
+  std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
+  std::unique_ptr<ControlListener> listener_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
+  std::unique_ptr<grpc::Server> server_;  // last: it calls the services
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServiceOptions& options,
+                                                               JobTable& table,
+                                                               DataPlane& data_plane) {
+  const Offer offer{
+      .cores = data_plane.cores(),
+      .tcp_port = data_plane.tcp_port(),
+      .shm_socket = data_plane.shm_socket(),
+      .rdma = data_plane.verbs_ports(),
+      .boot_id = boot_id(),
+      .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
+      .encrypts_data = data_plane.encrypts_tcp()};
+  auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
+  PHUB_RETURN_IF_ERROR(service->listen(options));
+  return std::unique_ptr<ControlService>(std::move(service));
+}
+
+}  // namespace phub::server

@@ -1,0 +1,71 @@
+// The gRPC service Snapshots: takes, lists, restores and deletes snapshots of jobs.
+//
+// Owned by the ControlService; gRPC calls it from its own threads.
+#pragma once
+
+#include "proto/control.grpc.pb.h"
+#include "server/jobs/table.h"
+#include "server/process/control_threads.h"
+#include "server/rpc/calls.h"
+#include "server/rpc/gate.h"
+#include "server/rpc/take.h"
+#include "server/snapshot/snapshotter.h"
+
+namespace phub::server {
+
+// Take waits for a round of its job without a thread (control_service_take.h).
+class SnapshotService final : public control::Snapshots::CallbackService {
+ public:
+  // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.
+  SnapshotService(JobTable& table, Snapshotter* snapshotter, Tenancy* tenancy, CallThreads& threads)
+      : table_(table),
+        snapshotter_(snapshotter),
+        tenancy_(tenancy),
+        gate_(tenancy),
+        threads_(threads),
+        calls_(gate_, threads) {}
+
+  grpc::ServerUnaryReactor* Take(grpc::CallbackServerContext* context,
+                                 const control::TakeRequest* request,
+                                 control::TakeReply* reply) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const control::ListSnapshotsRequest* request,
+                                 control::ListSnapshotsReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::list, request, reply);
+  }
+  grpc::ServerUnaryReactor* Restore(grpc::CallbackServerContext* context,
+                                    const control::RestoreRequest* request,
+                                    control::RestoreReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::restore, request, reply);
+  }
+  grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
+                                   const control::DeleteSnapshotRequest* request,
+                                   control::DeleteSnapshotReply* reply) override {
+    return calls_.run(context, *this, &SnapshotService::remove, request, reply);
+  }
+
+ private:
+  grpc::Status list(grpc::ServerContextBase* context, const control::ListSnapshotsRequest* request,
+                    control::ListSnapshotsReply* reply);
+  grpc::Status restore(grpc::ServerContextBase* context, const control::RestoreRequest* request,
+                       control::RestoreReply* reply);
+  grpc::Status remove(grpc::ServerContextBase* context,
+                      const control::DeleteSnapshotRequest* request,
+                      control::DeleteSnapshotReply* reply);
+  void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
+                  control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
+  Status restore_for(const Principal& caller, const control::RestoreRequest& request,
+                     control::RestoreReply& reply);
+
+  Result<std::string> tenant_of(const SnapshotHead& head, std::optional<std::uint32_t> owner,
+                                const std::string& file) const;
+
+  JobTable& table_;
+  Snapshotter* const snapshotter_;
+  Tenancy* const tenancy_;
+  const Gate gate_;
+  CallThreads& threads_;
+  const Calls calls_;
+};
+
+}  // namespace phub::server

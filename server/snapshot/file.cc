@@ -1,0 +1,237 @@
+#include "server/snapshot/file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "server/job/spec_text.h"
+#include "server/snapshot/digest.h"
+
+namespace phub::server {
+namespace {
+
+constexpr const char* kFormat = "phub-snapshot";
+constexpr const char* kStateSuffix = ".state";
+constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
+constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
+
+// A run of elements of one key, contiguous in the arena.
+struct Run {
+  std::uint32_t key = 0;
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+
+std::vector<Run> runs_of(const Plan& plan, std::uint32_t server) {
+  std::vector<Run> runs;
+  for (const Chunk& chunk : plan.chunks) {
+    if (chunk.server != server) continue;
+    for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+      const Segment& segment = plan.segments[chunk.first_segment + i];
+      const std::uint64_t end = segment.key_offset + segment.elements;
+      const bool goes_on =
+          !runs.empty() && runs.back().key == segment.key && runs.back().to == segment.key_offset;
+      if (goes_on) {
+        runs.back().to = end;
+      } else {
+        runs.push_back({segment.key, segment.key_offset, end});
+      }
+    }
+  }
+  return runs;
+}
+
+std::string name_of(const Run& run, const JobSpec& spec) {
+  const JobKey& key = spec.keys[run.key];
+  const bool is_whole = run.from == 0 && run.to == key.elements;
+  return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
+}
+
+// Of tensors of one name a file could hold only one.
+Status check_names(const std::vector<TensorView>& tensors) {
+  std::unordered_set<std::string_view> names{"__metadata__"};
+  for (const TensorView& tensor : tensors) {
+    if (names.insert(tensor.name).second) continue;
+    return {Code::kFailedPrecondition,
+            fmt::format("its keys cannot be told apart in a file: two tensors would have the name "
+                        "\"{}\"; rename a key",
+                        tensor.name)};
+  }
+  return {};
+}
+
+// `copy` null: as large, but without values and a checksum.
+Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, const Plan& plan,
+                               std::uint32_t server_index) {
+  SnapshotParts parts;
+  const bool has_state = state_arrays(head.spec.rule) > 0;
+  for (const Run& run : runs_of(plan, server_index)) {
+    std::string name = name_of(run, head.spec);
+    const std::uint64_t element = plan.key_offset[run.key] + run.from;
+    const std::uint64_t count = run.to - run.from;
+    const auto add = [&](std::string title, const float* values) {
+      parts.tensors.push_back(
+          {.name = std::move(title), .shape = {count}, .values = values, .elements = count});
+    };
+    add(name, copy == nullptr ? nullptr : copy->parameters_at(element));
+    if (!has_state) continue;
+    add(name + kStateSuffix, copy == nullptr ? nullptr : copy->state_at(element));
+  }
+  PHUB_RETURN_IF_ERROR(check_names(parts.tensors));
+  parts.metadata = {{"format", kFormat},
+                    {"version", std::to_string(kSnapshotVersion)},
+                    {"job", text_of(head.spec)},
+                    {"tenant", head.tenant},
+                    {"round", std::to_string(head.round)},
+                    {"created", head.created}};
+  if (plan.core_chunks.size() > 1) {
+    parts.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
+  }
+  SnapshotDigest digest;
+  if (copy != nullptr) {
+    digest.add(parts.metadata);
+    for (const TensorView& tensor : parts.tensors) {
+      digest.begin(tensor.name, tensor.elements);
+      digest.add({tensor.values, tensor.elements});
+    }
+  }
+  parts.metadata["sha256"] = digest.text();
+  return parts;
+}
+
+Result<std::string> text_in(const TensorMetadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  if (found != metadata.end()) return found->second;
+  return Status(Code::kDataLoss, "its metadata has no " + key + ": is it a snapshot?");
+}
+
+Result<std::vector<std::uint64_t>> numbers_of(const std::string& text) {
+  std::vector<std::uint64_t> numbers;
+  const char* const end = text.data() + text.size();
+  for (const char* next = text.data(); next < end;) {
+    const auto parsed = std::from_chars(next, end, numbers.emplace_back());
+    if (parsed.ec != std::errc() || (parsed.ptr != end && *parsed.ptr != ',')) {
+      return Status(Code::kDataLoss, "its core_load_bytes are \"" + text + "\", no numbers");
+    }
+    next = parsed.ptr + 1;
+  }
+  return numbers;
+}
+
+bool is_version_that_is_read(const std::string& version) {
+  return version == "1" || version == std::to_string(kSnapshotVersion);
+}
+
+// Where the elements of each tensor go.
+using Places = std::unordered_map<std::string_view, float*>;
+
+// Reads every tensor in order, to its place or to nowhere, and compares the checksum.
+Status read_all(const SafetensorsReader& file, const SnapshotHead& head, const Places& places) {
+  SnapshotDigest digest;
+  if (file.metadata().at("version") != "1") digest.add(file.metadata());
+  std::vector<float> passing;
+  for (const TensorEntry& tensor : file.tensors()) {
+    if (tensor.is_counter) return {Code::kDataLoss, "it has integers: is it a snapshot?"};
+    digest.begin(tensor.name, tensor.elements());
+    const auto place = places.find(tensor.name);
+    for (std::uint64_t at = 0; at < tensor.elements(); at += kElementsAtOnce) {
+      const std::size_t count = std::min<std::uint64_t>(kElementsAtOnce, tensor.elements() - at);
+      if (place == places.end()) passing.resize(kElementsAtOnce);
+      const std::span to(place == places.end() ? passing.data() : place->second + at, count);
+      PHUB_RETURN_IF_ERROR(file.read(tensor, at, to));
+      digest.add(to);
+    }
+  }
+  const std::string found = digest.text();
+  if (found == head.sha256) return {};
+  return {Code::kDataLoss, fmt::format("it has the checksum {} but was written with {}: it is "
+                                       "damaged or was edited, take another",
+                                       found, head.sha256)};
+}
+
+}  // namespace
+
+Result<SnapshotParts> snapshot_parts(const SnapshotHead& head, const JobCopy& copy,
+                                     const Plan& plan, std::uint32_t server_index) {
+  return parts_of(head, &copy, plan, server_index);
+}
+
+Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
+                                     std::uint32_t server_index) {
+  SnapshotHead longest = head;
+  longest.round = kNumberMax;
+  longest.core_load_bytes.assign(plan.core_chunks[server_index].size(), kNumberMax);
+  PHUB_ASSIGN_OR_RETURN(const SnapshotParts parts, parts_of(longest, nullptr, plan, server_index));
+  return safetensors_bytes(parts.tensors, parts.metadata);
+}
+
+Result<SnapshotHead> head_of(const TensorMetadata& metadata) {
+  PHUB_ASSIGN_OR_RETURN(const std::string format, text_in(metadata, "format"));
+  PHUB_ASSIGN_OR_RETURN(const std::string version, text_in(metadata, "version"));
+  if (format != kFormat || !is_version_that_is_read(version)) {
+    return Status(Code::kDataLoss,
+                  fmt::format("it is a \"{}\" of version {}; this server reads {} of versions 1 "
+                              "to {}",
+                              format, version, kFormat, int{kSnapshotVersion}));
+  }
+  SnapshotHead head;
+  PHUB_ASSIGN_OR_RETURN(const std::string text, text_in(metadata, "job"));
+  Result<JobSpec> spec = spec_from_text(text);
+  if (!spec) return Status(Code::kDataLoss, "its job: " + spec.error().message());
+  head.spec = std::move(*spec);
+  PHUB_ASSIGN_OR_RETURN(head.tenant, text_in(metadata, "tenant"));
+  PHUB_ASSIGN_OR_RETURN(head.created, text_in(metadata, "created"));
+  PHUB_ASSIGN_OR_RETURN(head.sha256, text_in(metadata, "sha256"));
+  PHUB_ASSIGN_OR_RETURN(const std::string round, text_in(metadata, "round"));
+  const char* const end = round.data() + round.size();
+  const auto parsed = std::from_chars(round.data(), end, head.round);
+  if (parsed.ec != std::errc() || parsed.ptr != end || head.round == 0) {
+    return Status(Code::kDataLoss, "its round is \"" + round + "\", no number above 0");
+  }
+  if (const auto load = metadata.find("core_load_bytes"); load != metadata.end()) {
+    PHUB_ASSIGN_OR_RETURN(head.core_load_bytes, numbers_of(load->second));
+  }
+  return head;
+}
+
+Status verify(const SafetensorsReader& file, const SnapshotHead& head) {
+  return read_all(file, head, {});
+}
+
+Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
+                                               const SnapshotHead& head, const Plan& plan,
+                                               std::uint32_t server_index) {
+  const bool has_state = state_arrays(head.spec.rule) > 0;
+  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, has_state));
+  copy->round = head.round;
+  PHUB_ASSIGN_OR_RETURN(const SnapshotParts wanted, parts_of(head, nullptr, plan, server_index));
+  std::unordered_map<std::string_view, const TensorEntry*> there;
+  for (const TensorEntry& tensor : file.tensors()) there[tensor.name] = &tensor;
+  Places places;
+  const TensorView* lacking = nullptr;
+  std::size_t next = 0;
+  for (const Run& run : runs_of(plan, server_index)) {
+    const std::uint64_t element = plan.key_offset[run.key] + run.from;
+    for (float* const to : {copy->parameters_at(element), copy->state_at(element)}) {
+      if (to == nullptr) continue;
+      const TensorView& tensor = wanted.tensors[next++];
+      const auto found = there.find(tensor.name);
+      const bool fits = found != there.end() && found->second->elements() == tensor.elements;
+      if (fits) places[tensor.name] = to;
+      if (!fits && lacking == nullptr) lacking = &tensor;
+    }
+  }
+  PHUB_RETURN_IF_ERROR(read_all(file, head, places));
+  if (lacking == nullptr) return copy;
+  return Status(Code::kFailedPrecondition,
+                fmt::format("it has no tensor {} of {} elements; a snapshot that several servers "
+                            "wrote is restored on as many, in the same order",
+                            lacking->name, lacking->elements));
+}
+
+}  // namespace phub::server
