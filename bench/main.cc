@@ -5,7 +5,7 @@
 
 #include "bench/cli.h"
 #include "common/base/version.h"
-#include "common/error_line.h"
+#include "common/text/error_line.h"
 
 namespace {
 

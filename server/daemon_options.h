@@ -8,7 +8,7 @@
 
 namespace phub::server {
 
-// REQUIRES: the configuration is valid (common/config.h).
+// REQUIRES: the configuration is valid (common/config/config.h).
 DaemonOptions options_from(const ServerConfig& config);
 
 }  // namespace phub::server

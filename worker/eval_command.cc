@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "worker/exit_status.h"
 #include "worker/run_options.h"
 #include "worker/train/evaluation.h"

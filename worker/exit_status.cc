@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "common/error_line.h"
+#include "common/text/error_line.h"
 
 namespace phub {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/version.h"
-#include "common/error_line.h"
+#include "common/text/error_line.h"
 #include "worker/bench_command.h"
 #include "worker/eval_command.h"
 #include "worker/exit_status.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/model_names.h"
+#include "common/config/model_names.h"
 #include "worker/nn/models.h"
 
 namespace phub {

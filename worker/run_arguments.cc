@@ -5,8 +5,8 @@
 #include <charconv>
 #include <utility>
 
-#include "common/config.h"
-#include "common/credentials_folder.h"
+#include "common/config/config.h"
+#include "common/rpc/credentials_folder.h"
 
 namespace phub {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/landing.h"
-#include "common/priority_set.h"
+#include "common/protocol/landing.h"
+#include "common/protocol/priority_set.h"
 #include "common/transport/transport.h"
 #include "server/chunks/shard.h"
 #include "server/sharing/price_list.h"

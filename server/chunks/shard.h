@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/base/counter.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "kernels/reduce.h"
 #include "server/chunks/held_sums.h"
 #include "server/chunks/ready_list.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 namespace phub::server {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "common/base/affinity.h"
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 namespace phub::server {
 

@@ -56,7 +56,7 @@ class Core final {
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
-  // `line` is the worker's for this core, from where `landing` counts (common/landing.h).
+  // `line` is the worker's for this core, from where `landing` counts (common/protocol/landing.h).
   Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
                      std::byte* line, std::shared_ptr<const Landing> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.

@@ -1,6 +1,6 @@
 #include "server/core/landing_places.h"
 
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 namespace phub::server {
 

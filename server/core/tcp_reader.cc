@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 namespace phub::server {
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/address.h"
+#include "common/rpc/address.h"
 #include "server/door/control_served.h"
 #include "server/door/door.h"
 #include "server/door/lobby.h"

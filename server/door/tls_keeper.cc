@@ -19,7 +19,7 @@
 #include "common/base/log_value.h"
 #include "common/base/unique_fd.h"
 #include "common/base/whole_file.h"
-#include "common/rpc_credentials.h"
+#include "common/rpc/credentials.h"
 
 namespace phub::server {
 namespace {

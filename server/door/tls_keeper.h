@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/tls_files.h"
+#include "common/rpc/tls_files.h"
 
 namespace phub::server {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/address.h"
+#include "common/rpc/address.h"
 #include "server/http/session.h"
 
 namespace phub::server {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/dtype.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub::server {
 

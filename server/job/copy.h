@@ -11,7 +11,7 @@
 
 #include "common/base/memory.h"
 #include "common/base/status.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "server/job/arena.h"
 
 namespace phub::server {

@@ -11,7 +11,7 @@
 #include "common/base/dtype.h"
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "server/job/copy.h"
 
 namespace phub::server {

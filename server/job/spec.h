@@ -12,7 +12,7 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub::server {
 

@@ -1,6 +1,6 @@
 #include "server/job/spec_message.h"
 
-#include "common/job_enums.h"
+#include "common/protocol/job_enums.h"
 
 namespace phub::server {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub::server {
 

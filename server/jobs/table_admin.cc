@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "common/plan_size.h"
+#include "common/plan/size.h"
 #include "server/jobs/table.h"
 
 namespace phub::server {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "common/base/version.h"
-#include "common/error_line.h"
+#include "common/text/error_line.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/commands/commands.h"
 #include "server/phubctl/main_doctor.h"

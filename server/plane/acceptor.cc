@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/address.h"
+#include "common/rpc/address.h"
 #include "common/transport/descriptors.h"
 
 namespace phub::server {

@@ -21,7 +21,7 @@
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/base/waiting.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "common/transport/verbs/counters.h"
 #include "common/transport/verbs/device.h"
 #include "server/job/copy.h"

@@ -3,7 +3,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 #include "server/plane/pinned_data_plane.h"
 
 namespace phub::server {

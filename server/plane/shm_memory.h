@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/memory.h"
-#include "common/landing.h"
+#include "common/protocol/landing.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "server/job/memory.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/memory.h"
-#include "common/landing.h"
+#include "common/protocol/landing.h"
 #include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 #include "server/job/memory.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/base/version.h"
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/messages/ports.h"
 #include "server/rpc/messages/times.h"

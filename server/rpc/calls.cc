@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/names.h"
 
 namespace phub::server {

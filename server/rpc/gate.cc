@@ -1,6 +1,6 @@
 #include "server/rpc/gate.h"
 
-#include "common/rpc_credentials.h"
+#include "common/rpc/credentials.h"
 
 namespace phub::server {
 namespace {

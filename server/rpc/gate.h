@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/access/tenancy.h"
 #include "server/rpc/call_rates.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/gate.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/names.h"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/take.h"
 

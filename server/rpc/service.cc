@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/base/unique_fd.h"
-#include "common/rpc_credentials.h"
-#include "common/rpc_status.h"
+#include "common/rpc/credentials.h"
+#include "common/rpc/status.h"
 #include "server/door/control_listener.h"
 #include "server/process/control_threads.h"
 #include "server/process/descriptor_limit.h"

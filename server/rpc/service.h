@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/tls_files.h"
+#include "common/rpc/tls_files.h"
 #include "server/access/tenancy.h"
 #include "server/door/control_listener.h"
 #include "server/door/tls_keeper.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string_view>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/names.h"
 
 namespace phub::server {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "server/rpc/admin.h"
 #include "server/rpc/messages/messages.h"
 

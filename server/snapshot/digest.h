@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 
 namespace phub::server {
 

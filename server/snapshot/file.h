@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "server/job/spec.h"
 #include "server/plane/data_plane.h"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "common/config.h"
+#include "common/config/config.h"
 
 namespace {
 

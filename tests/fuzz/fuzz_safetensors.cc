@@ -1,5 +1,5 @@
 // Any bytes as a safetensors file: tensors that own each byte once, or an error with the reason.
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/fuzz/fuzz_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

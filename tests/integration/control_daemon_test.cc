@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "server/daemon.h"
 #include "tests/support/fake_data_plane.h"
 #include "tests/unit/temporary_directory.h"

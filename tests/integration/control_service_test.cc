@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/rpc/service.h"

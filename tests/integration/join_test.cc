@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/key_allowance.h"
 #include "server/rpc/call_rates.h"

@@ -4,7 +4,7 @@
 #include <future>
 #include <thread>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/test_server.h"

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/support/test_server.h"
 #include "tests/support/tested_transports.h"
 #include "tests/unit/temporary_directory.h"

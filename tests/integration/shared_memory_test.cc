@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "common/landing.h"
+#include "common/protocol/landing.h"
 #include "server/plane/data_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <future>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"

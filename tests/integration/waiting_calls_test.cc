@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/rpc/service.h"
 #include "server/snapshot/snapshotter.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/protocol/wire.h"
 #include "common/transport/verbs/registered.h"
-#include "common/wire.h"
 #include "server/core/core.h"
 #include "server/plane/verbs_memory.h"
 #include "tests/support/endpoint_pair.h"

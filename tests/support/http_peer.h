@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/address.h"
 #include "common/base/unique_fd.h"
+#include "common/rpc/address.h"
 #include "tests/support/hang_guard.h"
 
 namespace phub::testing {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "common/rpc_credentials.h"
+#include "common/rpc/credentials.h"
 #include "proto/control.grpc.pb.h"
 #include "server/daemon.h"
 #include "server/phubctl/pki/certificate.h"

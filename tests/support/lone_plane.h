@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "server/plane/data_plane.h"
 
 namespace phub::testing {

@@ -10,8 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "common/protocol/wire.h"
 #include "common/transport/tcp/frame.h"
-#include "common/wire.h"
 #include "server/core/core.h"
 #include "tests/support/endpoint_pair.h"
 

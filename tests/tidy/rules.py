@@ -14,7 +14,6 @@ LINES_MAX = 500
 ROOM_FILES_MAX = 25
 LARGE_ROOMS = {
     "bench": 63,
-    "common": 33,
     "common/base": 29,
     "common/transport/verbs": 31,
     "tests/cuda": 40,
@@ -30,7 +29,7 @@ LARGE_ROOMS = {
     "worker/train": 38,
 }
 # Where no room may come to include itself by way of others.
-ROOMS_IN_ORDER = re.compile(r"^server/")
+ROOMS_IN_ORDER = re.compile(r"^(server|common)/")
 
 CODE = re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh)$")
 COUNTED = re.compile(r"(\.(h|hpp|cc|cpp|c|cu|cuh|py|sh|proto|cmake|textproto)|CMakeLists\.txt)$")
@@ -54,13 +53,13 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config|job_enums|rpc_status|rpc_credentials|text/message_json)"
+     re.compile(r"^(common/(config/|protocol/job_enums|rpc/|text/message_json)"
                 r"|server/(rpc/|job/spec_(message|text)|phubctl|main|daemon)"
                 r"|worker/(client/rendezvous|nn/description|run_|exit_status|train/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
-     re.compile(r"^(common/rpc_credentials|tests/)")),
+     re.compile(r"^(common/rpc/credentials|tests/)")),
     ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^(server/state/|tests/(unit/(store|state_damage)|integration/cycles)_test)")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),

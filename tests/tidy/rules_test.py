@@ -27,7 +27,7 @@ class RulesTest(unittest.TestCase):
 
     def test_layers_include_only_what_lies_below(self):
         for path, header in [("common/base/ring.h", "common/base/check.h"),
-                             ("common/plan.h", "common/base/dtype.h"),
+                             ("common/plan/plan.h", "common/base/dtype.h"),
                              ("common/transport/shm/a.cc", "common/transport/transport.h"),
                              ("kernels/reduce.h", "common/base/rule.h"),
                              ("kernels/cpu/reduce.cc", "kernels/reduce.h"),
@@ -37,13 +37,13 @@ class RulesTest(unittest.TestCase):
                              ("bench/main.cc", "worker/client/phub.h"),
                              ("tests/unit/core_test.cc", "server/core/core.h")]:
             self.accepts(path, f'#include "{header}"\n')
-        for path, header in [("common/base/ring.h", "common/plan.h"),
+        for path, header in [("common/base/ring.h", "common/plan/plan.h"),
                              ("common/base/ring.h", "kernels/reduce.h"),
-                             ("common/transport/tcp/a.cc", "common/plan.h"),
+                             ("common/transport/tcp/a.cc", "common/plan/plan.h"),
                              ("common/transport/tcp/a.cc", "kernels/reduce.h"),
-                             ("common/plan.cc", "server/core/core.h"),
-                             ("common/plan.cc", "common/transport/transport.h"),
-                             ("kernels/reduce.h", "common/plan.h"),
+                             ("common/plan/plan.cc", "server/core/core.h"),
+                             ("common/plan/plan.cc", "common/transport/transport.h"),
+                             ("kernels/reduce.h", "common/plan/plan.h"),
                              ("kernels/cpu/reduce.cc", "server/core/core.h"),
                              ("server/core/core.cc", "worker/client/phub.h"),
                              ("worker/main.cc", "server/core/core.h"),
@@ -81,10 +81,10 @@ class RulesTest(unittest.TestCase):
 
     def test_libraries_stay_in_their_places(self):
         for header, inside, outside in [
-                ("proto/config.pb.h", "common/config.cc", "common/plan.cc"),
+                ("proto/config.pb.h", "common/config/config.cc", "common/plan/plan.cc"),
                 ("grpcpp/server.h", "server/rpc/service.cc", "server/core/core.cc"),
                 ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
-                ("google/protobuf/text_format.h", "common/config_check.h", "worker/train/a.cc"),
+                ("google/protobuf/text_format.h", "common/config/check.h", "worker/train/a.cc"),
                 ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
                 ("prometheus/registry.h", "server/metrics/a.cc", "server/http/a.cc"),
                 ("boost/beast/http.hpp", "server/http/a.cc", "server/metrics/a.cc"),

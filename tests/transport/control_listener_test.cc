@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/address.h"
 #include "common/base/check.h"
+#include "common/rpc/address.h"
 #include "common/transport/descriptors.h"
 
 namespace phub::server {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/models.h"
 #include "worker/nn/network.h"

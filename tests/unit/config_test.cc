@@ -1,4 +1,4 @@
-#include "common/config.h"
+#include "common/config/config.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "common/address.h"
 #include "common/base/visible.h"
-#include "common/credentials_folder.h"
+#include "common/rpc/address.h"
+#include "common/rpc/credentials_folder.h"
 
 namespace phub {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/job_enums.h"
+#include "common/protocol/job_enums.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

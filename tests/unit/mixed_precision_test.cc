@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/loss.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "common/model_names.h"
-#include "common/plan.h"
+#include "common/config/model_names.h"
+#include "common/plan/plan.h"
 #include "tests/unit/nn_cases.h"
 #include "worker/nn/description.h"
 #include "worker/nn/models.h"

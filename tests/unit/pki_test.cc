@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "common/credentials_folder.h"
-#include "common/rpc_credentials.h"
+#include "common/rpc/credentials.h"
+#include "common/rpc/credentials_folder.h"
 #include "server/phubctl/pki/certificate.h"
 #include "tests/unit/temporary_directory.h"
 

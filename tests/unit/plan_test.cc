@@ -1,4 +1,4 @@
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "common/plan_size.h"
+#include "common/plan/size.h"
 
 namespace phub {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub {
 namespace {

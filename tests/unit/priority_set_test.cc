@@ -1,4 +1,4 @@
-#include "common/priority_set.h"
+#include "common/protocol/priority_set.h"
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,5 +1,5 @@
 // The files that checkpoints and snapshots are: what is written, and what is refused.
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/train/console.h"

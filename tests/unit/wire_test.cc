@@ -1,9 +1,9 @@
 // The words and places that both ends of the data plane agree on.
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 #include <catch2/catch.hpp>
 
-#include "common/landing.h"
+#include "common/protocol/landing.h"
 #include "common/transport/tcp/frame.h"
 
 namespace phub {

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "common/base/counter.h"
-#include "common/landing.h"
-#include "common/plan.h"
-#include "common/priority_set.h"
+#include "common/plan/plan.h"
+#include "common/protocol/landing.h"
+#include "common/protocol/priority_set.h"
+#include "common/protocol/wire.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
-#include "common/wire.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {

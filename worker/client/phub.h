@@ -28,7 +28,7 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
-#include "common/tls_files.h"
+#include "common/rpc/tls_files.h"
 
 namespace phub {
 

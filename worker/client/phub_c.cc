@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "common/credentials_folder.h"
+#include "common/rpc/credentials_folder.h"
 #include "worker/client/phub.h"
 
 struct phub_client {

@@ -14,10 +14,10 @@
 #include <thread>
 #include <utility>
 
-#include "common/address.h"
-#include "common/credentials_folder.h"
-#include "common/rpc_credentials.h"
-#include "common/rpc_status.h"
+#include "common/rpc/address.h"
+#include "common/rpc/credentials.h"
+#include "common/rpc/credentials_folder.h"
+#include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 #include "worker/client/rendezvous_messages.h"
 

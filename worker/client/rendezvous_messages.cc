@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/job_enums.h"
+#include "common/protocol/job_enums.h"
 
 namespace phub::client {
 namespace {

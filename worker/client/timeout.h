@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 #include "worker/client/phub.h"
 #include "worker/client/progress.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/config.h"
-#include "common/config_check.h"
-#include "common/model_names.h"
+#include "common/config/check.h"
+#include "common/config/config.h"
+#include "common/config/model_names.h"
 #include "worker/nn/cost.h"
 #include "worker/nn/description_layers.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub::nn {
 namespace {

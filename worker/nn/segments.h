@@ -1,9 +1,9 @@
 // Where each parameter of a network lies in the one array that holds all of them, and what the
 // optimizer may do to it.
 //
-// Offsets are those of the exchange's plan (common/plan.h), which depend on the keys' sizes, the
-// wire type and the chunk size only, not on servers or cores: so the table is also the layout in
-// which servers keep the keys. Immutable; any thread.
+// Offsets are those of the exchange's plan (common/plan/plan.h), which depend on the keys' sizes,
+// the wire type and the chunk size only, not on servers or cores: so the table is also the layout
+// in which servers keep the keys. Immutable; any thread.
 #pragma once
 
 #include <cstdint>

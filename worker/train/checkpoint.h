@@ -13,7 +13,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 #include "worker/nn/program.h"
 #include "worker/train/exchanger.h"
 

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "common/address.h"
 #include "common/base/visible.h"
-#include "common/rpc_credentials.h"
-#include "common/rpc_status.h"
+#include "common/rpc/address.h"
+#include "common/rpc/credentials.h"
+#include "common/rpc/status.h"
 
 namespace phub::phubctl {
 

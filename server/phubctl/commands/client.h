@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/base/status.h"
-#include "common/credentials_folder.h"
+#include "common/rpc/credentials_folder.h"
 #include "proto/control.grpc.pb.h"
 
 namespace phub::phubctl {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "common/config.h"
-#include "common/rpc_status.h"
+#include "common/config/config.h"
+#include "common/rpc/status.h"
 #include "common/text/message_json.h"
 #include "server/phubctl/commands/commands.h"
 

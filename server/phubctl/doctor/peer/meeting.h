@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/address.h"
 #include "common/base/status.h"
+#include "common/rpc/address.h"
 #include "server/phubctl/doctor/checks/host.h"
 
 namespace phub::phubctl::doctor {

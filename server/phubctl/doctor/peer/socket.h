@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "common/address.h"
 #include "common/base/unique_fd.h"
+#include "common/rpc/address.h"
 #include "server/phubctl/doctor/peer/waits.h"
 
 namespace phub::phubctl::doctor {

@@ -1,4 +1,4 @@
-#include "common/credentials_folder.h"
+#include "common/rpc/credentials_folder.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "common/rpc_credentials.h"
+#include "common/rpc/credentials.h"
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>

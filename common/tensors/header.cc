@@ -1,4 +1,4 @@
-#include "common/safetensors_header.h"
+#include "common/tensors/header.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

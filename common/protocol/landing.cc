@@ -1,6 +1,6 @@
-#include "common/landing.h"
+#include "common/protocol/landing.h"
 
-#include "common/wire.h"
+#include "common/protocol/wire.h"
 
 namespace phub {
 

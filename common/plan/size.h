@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub {
 

@@ -1,4 +1,4 @@
-#include "common/config.h"
+#include "common/config/config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "common/base/whole_file.h"
-#include "common/config_check.h"
+#include "common/config/check.h"
 
 namespace phub {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/config_check.h"
+#include "common/config/check.h"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "common/address.h"
+#include "common/rpc/address.h"
 
 namespace phub {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "common/address.h"
-#include "common/config_check.h"
-#include "common/credentials_folder.h"
+#include "common/config/check.h"
+#include "common/rpc/address.h"
+#include "common/rpc/credentials_folder.h"
 #include "proto/config.pb.h"
 
 namespace phub {

@@ -1,4 +1,4 @@
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 #include <algorithm>
 #include <functional>
@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "common/base/check.h"
-#include "common/plan_size.h"
+#include "common/plan/size.h"
 
 namespace phub {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <limits>
 #include <string_view>
 
-#include "common/safetensors_header.h"
+#include "common/tensors/header.h"
 
 namespace phub {
 namespace {

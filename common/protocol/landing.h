@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub {
 
@@ -23,9 +23,9 @@ struct Landing {
 Landing make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
                      std::size_t element_bytes);
 
-// Where the same pushes are in the memory that a local worker shares (common/wire.h), in bytes from
-// its line for this core on, so that Hyper and Vote are where a window has them. `bytes` reaches to
-// the end of the memory.
+// Where the same pushes are in the memory that a local worker shares (common/protocol/wire.h), in
+// bytes from its line for this core on, so that Hyper and Vote are where a window has them. `bytes`
+// reaches to the end of the memory.
 Landing make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
                             std::size_t element_bytes);
 // Of that line, in bytes from the start of the memory.

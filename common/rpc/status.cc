@@ -1,4 +1,4 @@
-#include "common/rpc_status.h"
+#include "common/rpc/status.h"
 
 #include <array>
 #include <string>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/safetensors.h"
+#include "common/tensors/safetensors.h"
 
 namespace phub {
 

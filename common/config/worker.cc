@@ -5,9 +5,9 @@
 #include <string>
 
 #include "common/base/loss_scale.h"
-#include "common/config_check.h"
-#include "common/model_names.h"
-#include "common/plan.h"
+#include "common/config/check.h"
+#include "common/config/model_names.h"
+#include "common/plan/plan.h"
 #include "proto/config.pb.h"
 
 namespace phub {

@@ -7,7 +7,7 @@
 
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
-#include "common/plan.h"
+#include "common/plan/plan.h"
 
 namespace phub::wire {
 

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxChunkBytes = 4 * 1024 * 1024;
 // Of the whole plan, which takes at most about a gigabyte then. With chunks of 32 KiB this is 512
 // GiB of keys.
 inline constexpr std::uint32_t kMaxChunks = (1U << 24) - 2;
-// Of one core: the slots of common/wire.h.
+// Of one core: the slots of common/protocol/wire.h.
 inline constexpr std::uint32_t kMaxCoreChunks = 1U << 23;
 // Of a job. A server keeps 16 bytes for each worker and chunk, which is to be little beside the
 // chunk: with very many workers chunks of 256 KiB and more are sensible.

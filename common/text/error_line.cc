@@ -1,4 +1,4 @@
-#include "common/error_line.h"
+#include "common/text/error_line.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

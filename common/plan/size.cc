@@ -1,4 +1,4 @@
-#include "common/plan_size.h"
+#include "common/plan/size.h"
 
 namespace phub {
 
