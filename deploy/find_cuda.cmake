@@ -1,4 +1,4 @@
-# Decides PHUB_HAVE_CUDA: whether the CUDA backend (kernels/cuda, worker/nn/cuda) is built. It is a
+# Decides PHUB_HAVE_CUDA: whether the CUDA backend (kernels/cuda, worker/cuda) is built. It is a
 # plug-in of its own, so everything else is the same with and without it.
 #
 # AUTO builds it where nvcc and cuDNN's headers are, but not under sanitizers or for fuzzing: nvcc

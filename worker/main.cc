@@ -5,13 +5,13 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
-#include "worker/bench_command.h"
-#include "worker/eval_command.h"
-#include "worker/exit_status.h"
-#include "worker/model_command.h"
-#include "worker/profile_command.h"
-#include "worker/train_command.h"
-#include "worker/tune_command.h"
+#include "worker/cli/bench.h"
+#include "worker/cli/eval.h"
+#include "worker/cli/model.h"
+#include "worker/cli/options/exit_status.h"
+#include "worker/cli/profile.h"
+#include "worker/cli/train.h"
+#include "worker/cli/tune.h"
 
 int main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);  // training does not end with who reads its output

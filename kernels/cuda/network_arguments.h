@@ -2,9 +2,10 @@
 //
 // Each has a scalar specification (network_reference.h, on the host) and a device kernel
 // (network_kernels.h) over the same arguments. Tensors are [rows][channels], rows being N * H * W
-// in NHWC, of `type`; vectors of channels are fp32. Channels are padded (worker/nn/cuda/lowered.h):
-// what is 0 in the padding stays 0. Pointers are the device's for kernels, the host's for the
-// specification; aligned to 16 bytes. No output overlaps an input unless it says so.
+// in NHWC, of `type`; vectors of channels are fp32. Channels are padded
+// (worker/cuda/lowered/lowered.h): what is 0 in the padding stays 0. Pointers are the device's for
+// kernels, the host's for the specification; aligned to 16 bytes. No output overlaps an input
+// unless it says so.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "worker/nn/cuda/autotuner.h"
+#include "worker/cuda/tuning/autotuner.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

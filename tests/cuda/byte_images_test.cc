@@ -15,8 +15,8 @@
 #include "tests/cuda/program_rig.h"
 #include "worker/data/loader.h"
 #include "worker/train/batch_loading.h"
-#include "worker/train/exchanger.h"
-#include "worker/train/initialise.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/initialise.h"
 #include "worker/train/trainer.h"
 
 namespace phub::nn::cuda {

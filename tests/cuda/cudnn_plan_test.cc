@@ -1,13 +1,12 @@
 // The wrapper over cuDNN's graph API, planning for an H200 that is not there.
-#include "worker/nn/cuda/cudnn_plan.h"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
 
 #include "tests/cuda/planner.h"
-#include "worker/nn/cuda/concurrent_planner.h"
-#include "worker/nn/cuda/op_graph.h"
+#include "worker/cuda/cudnn/concurrent_planner.h"
+#include "worker/cuda/cudnn/plan.h"
+#include "worker/cuda/lowered/op_graph.h"
 
 using namespace phub;
 using namespace phub::nn::cuda;

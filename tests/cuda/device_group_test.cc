@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/cuda/group_rig.h"
-#include "worker/nn/cuda/group_collectives.h"
-#include "worker/nn/cuda/planned_runner.h"
+#include "worker/cuda/group/group_collectives.h"
+#include "worker/cuda/planned/runner.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -14,8 +14,8 @@
 #include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
-#include "worker/nn/cuda/cuda_runtime.h"
-#include "worker/nn/cuda/planned_runner.h"
+#include "worker/cuda/planned/runner.h"
+#include "worker/cuda/runtime/cuda_runtime.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/nn/cuda/engine_cache.h"
+#include "worker/cuda/tuning/engine_cache.h"
 
 #include <unistd.h>
 

@@ -11,10 +11,10 @@
 
 #include "tests/cuda/device_environment.h"
 #include "tests/cuda/device_graph_check.h"
-#include "worker/nn/cuda/cuda_runtime.h"
-#include "worker/nn/cuda/lowering.h"
-#include "worker/nn/cuda/planned_network.h"
-#include "worker/nn/models.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/cuda/planned/network.h"
+#include "worker/cuda/runtime/cuda_runtime.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // What is fused is chosen block by block: by a device's times, which here are made up, and whatever
 // is chosen computes what the unfused network computes.
-#include "worker/nn/cuda/fusion_search.h"
+#include "worker/cuda/tuning/fusion_search.h"
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@
 #include "tests/cuda/fusion_networks.h"
 #include "tests/cuda/networks.h"
 #include "tests/support/lowered_interpreter.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Gradients that stay in the GPU's memory until a network adapter reads them: when a program tells
 // of them, and how program and exchange agree on it. On the host's runtime, where a CPU that
 // touches that memory faults.
-#include "worker/train/gpu_direct.h"
+#include "worker/train/exchange/gpu_direct.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

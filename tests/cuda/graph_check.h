@@ -20,8 +20,8 @@
 #include "tests/cuda/naive_graph.h"
 #include "tests/support/step_bounds.h"
 #include "tests/support/step_comparison.h"
-#include "worker/nn/cuda/lowered.h"
-#include "worker/nn/cuda/lowered_runner.h"
+#include "worker/cuda/lowered/lowered.h"
+#include "worker/cuda/lowered/runner.h"
 
 namespace phub::testing::naive {
 

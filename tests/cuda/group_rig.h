@@ -14,7 +14,7 @@
 
 #include "tests/cuda/program_rig.h"
 #include "tests/support/host_collectives.h"
-#include "worker/nn/cuda/gpu_group.h"
+#include "worker/cuda/group/gpu_group.h"
 
 namespace phub::nn::cuda::testing {
 

@@ -1,6 +1,6 @@
 // Lowered networks, interpreted on the host, against the oneDNN backend: forward, every gradient,
 // running statistics; fused and unfused.
-#include "worker/nn/cuda/lowering.h"
+#include "worker/cuda/lowering/lowering.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -14,8 +14,8 @@
 #include "tests/cuda/networks.h"
 #include "tests/support/lowered_interpreter.h"
 #include "tests/unit/nn_harness.h"
-#include "worker/nn/cuda/memory_plan.h"
-#include "worker/nn/models.h"
+#include "worker/cuda/lowered/memory_plan.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn {
 namespace {

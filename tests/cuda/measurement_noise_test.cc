@@ -1,5 +1,5 @@
 // What engines are timed on.
-#include "worker/nn/cuda/measurement_noise.h"
+#include "worker/cuda/tuning/measurement_noise.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

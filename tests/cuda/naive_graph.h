@@ -1,4 +1,5 @@
-// Runs a graph (worker/nn/cuda/op_graph.h) by its operations' definitions, on the host or a device.
+// Runs a graph (worker/cuda/lowered/op_graph.h) by its operations' definitions, on the host or a
+// device.
 //
 // `Machine` has the arrays and does the work: `make(elements)` gives an Array of so many floats
 // with `data()`, `each(work)` runs work(i) for all i below work.size(), `sum(work)` works out

@@ -1,5 +1,5 @@
-// The operations of a graph (worker/nn/cuda/op_graph.h), one element or one sum at a time: plain
-// arithmetic on fp32 with sums in double, as their definitions say, for any shape.
+// The operations of a graph (worker/cuda/lowered/op_graph.h), one element or one sum at a time:
+// plain arithmetic on fp32 with sums in double, as their definitions say, for any shape.
 //
 // Compiled for the device, where networks of real size are checked with it, and for the host, where
 // it is compared with the interpreter. Two kinds of work: `Index size()` with `operator()(i)` for
@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/device_code.h"
-#include "worker/nn/cuda/op_graph.h"
+#include "worker/cuda/lowered/op_graph.h"
 
 namespace phub::testing::naive {
 

@@ -1,7 +1,7 @@
 // The machine's own NCCL: found, opened, and all its functions there. Skipped where there is none.
 #include <cstdio>
 
-#include "worker/nn/cuda/nccl_library.h"
+#include "worker/cuda/group/nccl_library.h"
 
 int main() {
   constexpr int kSkipped = 77;

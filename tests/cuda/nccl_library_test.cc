@@ -1,5 +1,5 @@
 // NCCL's library as it is looked for: where there is none, and where there is an old one.
-#include "worker/nn/cuda/nccl_library.h"
+#include "worker/cuda/group/nccl_library.h"
 
 #include <catch2/catch.hpp>
 

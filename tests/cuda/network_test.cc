@@ -1,4 +1,6 @@
 // Networks on a GPU, fused and not, step by step against the interpreter of the same steps.
+#include "worker/cuda/planned/network.h"
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <iostream>
@@ -10,9 +12,8 @@
 #include "tests/cuda/device_environment.h"
 #include "tests/cuda/networks.h"
 #include "tests/support/step_comparison.h"
-#include "worker/nn/cuda/lowering.h"
-#include "worker/nn/cuda/planned_network.h"
-#include "worker/nn/models.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -99,7 +100,7 @@ TEST_CASE("Every step of a network on a GPU does what its graph says") {
   SECTION("ResNet-20") { check_steps(*target, resnet20(10), options, 10); }
 }
 
-// Not one of the tests: prints what worker/nn/cuda/data has of a device that is only described.
+// Not one of the tests: prints what worker/cuda/data has of a device that is only described.
 TEST_CASE("The device's own description", "[.]") {
   const auto library = require(CudnnLibrary::open(testing::libraries()));
   const auto target = require(CudnnTarget::current_device(*library));

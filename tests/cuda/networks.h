@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 
 namespace phub::nn::testing {
 

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "tests/cuda/planner.h"
-#include "worker/nn/cuda/cudnn_plan.h"
-#include "worker/nn/cuda/fusion_search.h"
-#include "worker/nn/cuda/lowering.h"
-#include "worker/nn/models.h"
+#include "worker/cuda/cudnn/plan.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/cuda/tuning/fusion_search.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "worker/nn/cuda/cudnn_library.h"
-#include "worker/nn/cuda/cudnn_target.h"
+#include "worker/cuda/cudnn/library.h"
+#include "worker/cuda/cudnn/target.h"
 
 namespace phub::nn::cuda::testing {
 

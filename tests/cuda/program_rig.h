@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "tests/support/host_runtime.h"
-#include "worker/nn/cuda/cuda_program.h"
-#include "worker/nn/cuda/lowering.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/cuda/program/cuda_program.h"
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/backend.h"
 
 namespace phub::nn::cuda::testing {
 

@@ -1,5 +1,5 @@
 // How keys are divided among GPUs, and where a backward pass is cut.
-#include "worker/nn/cuda/shard_layout.h"
+#include "worker/cuda/group/shard_layout.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

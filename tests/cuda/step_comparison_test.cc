@@ -12,8 +12,8 @@
 #include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
 #include "tests/support/rounding_device.h"
-#include "worker/nn/cuda/lowering.h"
-#include "worker/nn/models.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::testing {
 namespace {

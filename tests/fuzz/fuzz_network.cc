@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "worker/nn/description.h"
+#include "worker/nn/graph/description.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

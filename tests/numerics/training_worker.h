@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "worker/data/loader.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
-#include "worker/train/exchanger.h"
-#include "worker/train/initialise.h"
+#include "worker/nn/onednn/backend.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/initialise.h"
 #include "worker/train/trainer.h"
 
 namespace phub::train {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/support/host_runtime.h"
-#include "worker/nn/cuda/collectives.h"
+#include "worker/cuda/group/collectives.h"
 
 namespace phub::testing {
 

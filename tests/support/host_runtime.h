@@ -1,5 +1,5 @@
-// A device that is the host: the lanes, events and recordings of worker/nn/cuda/runtime.h, with
-// kernels by their specification.
+// A device that is the host: the lanes, events and recordings of worker/cuda/runtime/runtime.h,
+// with kernels by their specification.
 //
 // Work waits until somebody asks for it, and then what is next is picked at random among all that
 // lanes and events allow: what relies on luck instead of an event shows with some seed. Copies fail
@@ -29,8 +29,8 @@
 
 #include "tests/support/lowered_interpreter.h"
 #include "tests/support/walled_memory.h"
-#include "worker/nn/cuda/lowered_runner.h"
-#include "worker/nn/cuda/runtime.h"
+#include "worker/cuda/lowered/runner.h"
+#include "worker/cuda/runtime/runtime.h"
 
 namespace phub::testing {
 

@@ -8,8 +8,8 @@
 #include "common/base/check.h"
 #include "kernels/cuda/network_reference.h"
 #include "tests/support/op_graph_interpreter.h"
-#include "worker/nn/cuda/kernel_arguments.h"
-#include "worker/nn/cuda/memory_plan.h"
+#include "worker/cuda/lowered/kernel_arguments.h"
+#include "worker/cuda/lowered/memory_plan.h"
 #include "worker/nn/dropout.h"
 
 namespace phub::testing {

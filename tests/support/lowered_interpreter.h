@@ -1,7 +1,7 @@
-// Runs lowered networks (worker/nn/cuda/lowered.h) on the host: cuDNN's operations as its manual
-// describes them, own kernels by their specification. Slow, plain and in fp32 throughout, whatever
-// types the buffers have: the oracle of the lowering, where there is no GPU. Buffers lie where the
-// memory plan puts them, so that two which share memory while both live show.
+// Runs lowered networks (worker/cuda/lowered/lowered.h) on the host: cuDNN's operations as its
+// manual describes them, own kernels by their specification. Slow, plain and in fp32 throughout,
+// whatever types the buffers have: the oracle of the lowering, where there is no GPU. Buffers lie
+// where the memory plan puts them, so that two which share memory while both live show.
 //
 // Owned by one test; one thread.
 #pragma once
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/nn/cuda/lowered.h"
+#include "worker/cuda/lowered/lowered.h"
 
 namespace phub::testing {
 

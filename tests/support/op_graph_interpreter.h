@@ -1,9 +1,9 @@
-// Runs one cuDNN graph (worker/nn/cuda/op_graph.h) on the host, in fp32 with sums in double.
+// Runs one cuDNN graph (worker/cuda/lowered/op_graph.h) on the host, in fp32 with sums in double.
 #pragma once
 
 #include <span>
 
-#include "worker/nn/cuda/op_graph.h"
+#include "worker/cuda/lowered/op_graph.h"
 
 namespace phub::testing {
 

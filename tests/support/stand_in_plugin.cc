@@ -6,9 +6,9 @@
 
 #include "tests/support/host_collectives.h"
 #include "tests/support/host_runtime.h"
-#include "worker/nn/cuda/cuda_program.h"
-#include "worker/nn/cuda/gpu_group.h"
-#include "worker/nn/cuda/lowering.h"
+#include "worker/cuda/group/gpu_group.h"
+#include "worker/cuda/lowering/lowering.h"
+#include "worker/cuda/program/cuda_program.h"
 #include "worker/nn/plugin.h"
 
 namespace phub::testing {

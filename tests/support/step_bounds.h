@@ -9,7 +9,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/device_code.h"
-#include "worker/nn/cuda/element_type.h"
+#include "worker/cuda/lowered/element_type.h"
 
 namespace phub::testing {
 

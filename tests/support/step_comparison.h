@@ -20,8 +20,8 @@
 
 #include "common/base/status.h"
 #include "tests/support/lowered_interpreter.h"
-#include "worker/nn/cuda/lowered.h"
-#include "worker/nn/cuda/lowered_runner.h"
+#include "worker/cuda/lowered/lowered.h"
+#include "worker/cuda/lowered/runner.h"
 
 namespace phub::testing {
 

@@ -16,20 +16,15 @@ LARGE_ROOMS = {
     "bench": 63,
     "common/base": 29,
     "common/transport/verbs": 31,
-    "tests/cuda": 40,
+    "tests/cuda": 41,
     "tests/integration": 29,
     "tests/support": 65,
     "tests/transport": 30,
     "tests/unit": 83,
-    "worker": 33,
     "worker/client": 28,
-    "worker/nn": 29,
-    "worker/nn/cuda": 111,
-    "worker/nn/onednn": 31,
-    "worker/train": 38,
 }
 # Where no room may come to include itself by way of others.
-ROOMS_IN_ORDER = re.compile(r"^(server|common)/")
+ROOMS_IN_ORDER = re.compile(r"^(server|common|worker)/")
 
 CODE = re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh)$")
 COUNTED = re.compile(r"(\.(h|hpp|cc|cpp|c|cu|cuh|py|sh|proto|cmake|textproto)|CMakeLists\.txt)$")
@@ -55,7 +50,7 @@ RESERVED = [
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
      re.compile(r"^(common/(config/|protocol/job_enums|rpc/|text/message_json)"
                 r"|server/(rpc/|job/spec_(message|text)|phubctl|main|daemon)"
-                r"|worker/(client/rendezvous|nn/description|run_|exit_status|train/event_file)|bench/|tests/)")),
+                r"|worker/(client/rendezvous|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
@@ -65,7 +60,7 @@ RESERVED = [
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),
     ("CUDA", re.compile(r"^(cuda|cudnn|cublas|nvml|nccl|curand|cooperative_groups)"),
-     re.compile(r"^(kernels/cuda/|worker/nn/cuda/|tests/cuda/)")),
+     re.compile(r"^(kernels/cuda/|worker/cuda/|tests/cuda/)")),
     ("hwloc", re.compile(r"^hwloc"), re.compile(r"^common/base/affinity")),
     ("Highway", re.compile(r"^hwy/"), re.compile(r"^kernels/cpu/")),
 ]

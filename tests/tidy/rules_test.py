@@ -90,7 +90,7 @@ class RulesTest(unittest.TestCase):
                 ("boost/beast/http.hpp", "server/http/a.cc", "server/metrics/a.cc"),
                 ("oneapi/dnnl/dnnl.hpp", "worker/nn/onednn/a.h", "worker/train/a.cc"),
                 ("cuda_runtime.h", "kernels/cuda/reduce.cu", "kernels/cpu/reduce.cc"),
-                ("cudnn.h", "worker/nn/cuda/a.cc", "worker/nn/layers.cc"),
+                ("cudnn.h", "worker/cuda/a.cc", "worker/nn/layers.cc"),
                 ("hwloc.h", "common/base/affinity.cc", "server/core/core.cc"),
                 ("hwy/highway.h", "kernels/cpu/reduce.cc", "kernels/reduce.h")]:
             self.accepts(inside, f"#include <{header}>\n")

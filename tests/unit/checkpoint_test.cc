@@ -4,9 +4,9 @@
 
 #include "common/tensors/safetensors.h"
 #include "tests/unit/temporary_directory.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/backend.h"
 
 namespace phub::train {
 namespace {

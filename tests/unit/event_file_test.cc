@@ -1,4 +1,4 @@
-#include "worker/train/event_file.h"
+#include "worker/train/report/event_file.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>

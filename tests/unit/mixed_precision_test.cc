@@ -9,9 +9,9 @@
 #include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
 #include "worker/nn/loss.h"
-#include "worker/nn/models.h"
-#include "worker/train/exchanger.h"
-#include "worker/train/initialise.h"
+#include "worker/nn/models/models.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/initialise.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/session.h"
 

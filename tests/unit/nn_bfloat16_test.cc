@@ -1,7 +1,7 @@
 // Mixed precision on CPUs: oneDNN's layers and models in bf16 against the reference's in fp64.
 #include "tests/support/skipping_main.h"
 #include "tests/unit/nn_run.h"
-#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/backend.h"
 
 namespace phub::nn {
 namespace {

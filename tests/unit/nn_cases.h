@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn {
 

@@ -7,8 +7,8 @@
 #include "tests/support/catch.h"
 #include "tests/unit/nn_run.h"
 #include "tests/unit/temporary_directory.h"
-#include "worker/nn/onednn.h"
-#include "worker/nn/onednn/processor.h"
+#include "worker/nn/onednn/backend.h"
+#include "worker/nn/onednn/choice/processor.h"
 
 namespace phub::nn {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "worker/nn/dropout.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 
 namespace phub::nn {
 namespace {

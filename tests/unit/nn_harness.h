@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/backend.h"
 
 namespace phub::nn {
 

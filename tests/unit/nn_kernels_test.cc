@@ -3,8 +3,8 @@
 #include <sstream>
 
 #include "tests/unit/temporary_directory.h"
-#include "worker/nn/onednn/kernel_book.h"
-#include "worker/nn/onednn/processor.h"
+#include "worker/nn/onednn/choice/kernel_book.h"
+#include "worker/nn/onednn/choice/processor.h"
 
 namespace phub::nn::onednn {
 namespace {

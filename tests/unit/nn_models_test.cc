@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "worker/nn/cost.h"
-#include "worker/nn/models.h"
+#include "worker/nn/graph/cost.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn {
 namespace {

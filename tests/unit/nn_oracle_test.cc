@@ -1,6 +1,6 @@
 // oneDNN's models against the reference's in fp64, on small images.
 #include "tests/unit/nn_run.h"
-#include "worker/nn/onednn.h"
+#include "worker/nn/onednn/backend.h"
 
 namespace phub::nn {
 namespace {

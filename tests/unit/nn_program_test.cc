@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/nn/network.h"
-#include "worker/nn/reference.h"
+#include "worker/nn/reference/backend.h"
 
 namespace phub::nn {
 namespace {

@@ -1,7 +1,7 @@
 // The reference backend against finite differences in fp64, and the others against it.
 #include "tests/unit/nn_run.h"
-#include "worker/nn/onednn.h"
-#include "worker/nn/reference.h"
+#include "worker/nn/onednn/backend.h"
+#include "worker/nn/reference/backend.h"
 #include "worker/nn/reference/tensor.h"
 
 namespace phub::nn {

@@ -12,7 +12,7 @@
 #include "kernels/reduce.h"
 #include "tests/unit/nn_cases.h"
 #include "worker/nn/network.h"
-#include "worker/nn/reference.h"
+#include "worker/nn/reference/backend.h"
 
 namespace phub::nn {
 

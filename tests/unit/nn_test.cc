@@ -5,7 +5,7 @@
 
 #include "tests/unit/nn_harness.h"
 #include "worker/nn/loss.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn {
 namespace {

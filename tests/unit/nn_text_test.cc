@@ -7,9 +7,9 @@
 #include "common/config/model_names.h"
 #include "common/plan/plan.h"
 #include "tests/unit/nn_cases.h"
-#include "worker/nn/description.h"
-#include "worker/nn/models.h"
-#include "worker/nn/table.h"
+#include "worker/nn/graph/description.h"
+#include "worker/nn/graph/table.h"
+#include "worker/nn/models/models.h"
 
 namespace phub::nn {
 namespace {

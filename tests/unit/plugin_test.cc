@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tests/unit/temporary_directory.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/train/backends.h"
 
 namespace phub::nn {

@@ -5,8 +5,8 @@
 #include "common/tensors/safetensors.h"
 #include "tests/support/small_session.h"
 #include "tests/unit/temporary_directory.h"
-#include "worker/train/console.h"
-#include "worker/train/exchanger.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/report/console.h"
 #include "worker/train/session.h"
 
 namespace phub::train {

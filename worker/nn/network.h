@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 #include "worker/nn/ops.h"
 #include "worker/nn/program.h"
 

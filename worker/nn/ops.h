@@ -16,7 +16,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/status.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 #include "worker/nn/kernel_choice.h"
 
 namespace phub::nn {

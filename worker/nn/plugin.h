@@ -19,7 +19,7 @@
 #include "common/base/dtype.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 #include "worker/nn/program.h"
 
 namespace phub::nn {

@@ -15,7 +15,7 @@
 #include "common/base/exported_memory.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/ops.h"
 #include "worker/nn/step_time.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "worker/nn/network.h"
-#include "worker/nn/onednn.h"
-#include "worker/nn/reference.h"
+#include "worker/nn/onednn/backend.h"
+#include "worker/nn/reference/backend.h"
 
 namespace phub::train {
 

@@ -15,7 +15,7 @@
 #include "common/base/status.h"
 #include "common/tensors/safetensors.h"
 #include "worker/nn/program.h"
-#include "worker/train/exchanger.h"
+#include "worker/train/exchange/exchanger.h"
 
 namespace phub::train {
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "worker/nn/loss.h"
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/checkpoint.h"
-#include "worker/train/initialise.h"
+#include "worker/train/exchange/initialise.h"
 #include "worker/train/session_data.h"
 
 namespace phub::train {

@@ -8,12 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 #include "worker/nn/program.h"
 #include "worker/train/checkpoint.h"
-#include "worker/train/gpu_direct.h"
-#include "worker/train/initialise.h"
-#include "worker/train/reporter.h"
+#include "worker/train/exchange/gpu_direct.h"
+#include "worker/train/exchange/initialise.h"
+#include "worker/train/report/reporter.h"
 #include "worker/train/session_data.h"
 #include "worker/train/trainer.h"
 

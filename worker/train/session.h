@@ -14,10 +14,10 @@
 
 #include "common/base/status.h"
 #include "worker/data/loader.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 #include "worker/train/backends.h"
-#include "worker/train/exchanger.h"
-#include "worker/train/gpu_direct.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/nn/graph.h"
+#include "worker/nn/graph/graph.h"
 
 namespace phub::nn::models {
 

@@ -1,4 +1,4 @@
-#include "worker/nn/models.h"
+#include "worker/nn/models/models.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,8 +1,9 @@
+#include "worker/nn/onednn/backend.h"
+
 #include <map>
 #include <string>
 
 #include "common/base/check.h"
-#include "worker/nn/onednn.h"
 #include "worker/nn/onednn/layers.h"
 
 // Declared here and not by <omp.h>, which clang looks for in another OpenMP than oneDNN's.

@@ -16,7 +16,7 @@
 #include "common/base/dtype.h"
 #include "common/base/memory.h"
 #include "common/base/status.h"
-#include "worker/nn/onednn/kernel_book.h"
+#include "worker/nn/onednn/choice/kernel_book.h"
 #include "worker/nn/onednn/team.h"
 #include "worker/nn/ops.h"
 

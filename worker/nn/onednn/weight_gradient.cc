@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "worker/nn/onednn/processor.h"
+#include "worker/nn/onednn/choice/processor.h"
 
 namespace phub::nn::onednn {
 namespace {

@@ -1,6 +1,7 @@
+#include "worker/nn/reference/backend.h"
+
 #include <vector>
 
-#include "worker/nn/reference.h"
 #include "worker/nn/reference/layers.h"
 
 namespace phub::nn {

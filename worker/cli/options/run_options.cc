@@ -1,0 +1,163 @@
+#include "worker/cli/options/run_options.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+
+#include "common/base/log_value.h"
+#include "worker/nn/models/models.h"
+
+namespace phub {
+namespace {
+
+train::DataFormat data_format(const std::string& word) {
+  if (word == "cifar10") return train::DataFormat::kCifar10;
+  return word == "idx" ? train::DataFormat::kIdx : train::DataFormat::kSynthetic;
+}
+
+train::Schedule schedule_of(const OptimizerConfig& optimizer) {
+  const ScheduleConfig& schedule = optimizer.schedule();
+  return {.kind = train::parse_schedule_kind(schedule.kind()).value(),
+          .learning_rate = optimizer.learning_rate(),
+          .warmup_steps = schedule.warmup_steps(),
+          .gamma = schedule.gamma(),
+          .power = schedule.power()};
+}
+
+train::LossScalerOptions loss_scaler_of(const TrainConfig& train) {
+  if (!train.has_loss_scale()) return {};
+  const LossScaleConfig& scale = train.loss_scale();
+  if (!scale.has_dynamic()) return {.kind = LossScaling::kStatic, .scale = scale.factor()};
+  return {.kind = LossScaling::kVoted,
+          .scale = scale.dynamic().initial(),
+          .growth_steps = scale.dynamic().growth_steps()};
+}
+
+DataType compute_type_of(const TrainConfig& train) {
+  if (train.has_compute_type()) return parse_data_type(train.compute_type()).value();
+  if (train.backend() != "cuda") return DataType::kFloat32;
+  return train.has_loss_scale() ? DataType::kFloat16 : DataType::kBfloat16;
+}
+
+// What the job is told: of a dynamic scale each round's votes tell.
+LossScale loss_scale_of(const TrainConfig& train) {
+  const train::LossScalerOptions scaler = loss_scaler_of(train);
+  return {scaler.kind, scaler.kind == LossScaling::kStatic ? scaler.scale : 1.0F};
+}
+
+LarsOptions lars_of(const OptimizerConfig& optimizer) {
+  if (optimizer.rule() != "lars") return {};
+  return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
+}
+
+ClientSecurity security_of(const ClientSecurityConfig& security) {
+  return {
+      .tls = {.ca = security.ca(), .certificate = security.certificate(), .key = security.key()},
+      .token_file = security.token_file(),
+      .nonce_file = security.nonce_file(),
+      .tenant = security.tenant(),
+      .allow_plaintext = security.allow_plaintext(),
+      .require_encryption = security.require_encryption()};
+}
+
+ClientOptions client_of(const WorkerConfig& config) {
+  return {.servers = {config.servers().begin(), config.servers().end()},
+          .job = config.job(),
+          .workers = config.workers(),
+          .worker_index = config.worker_index(),
+          .transport = config.transport(),
+          .verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
+          .verbs_gid_index =
+              config.has_verbs_gid_index() ? std::optional(config.verbs_gid_index()) : std::nullopt,
+          .tcp_congestion_control = config.tcp_congestion_control(),
+          .wire_type = parse_data_type(config.wire_type()).value(),
+          .rule = parse_rule_kind(config.optimizer().rule()).value(),
+          .hyper = {.learning_rate = config.optimizer().learning_rate(),
+                    .momentum = config.optimizer().momentum(),
+                    .gradient_scale = 0.0F},
+          .lars = lars_of(config.optimizer()),
+          .loss_scale = loss_scale_of(config.train()),
+          .deterministic = config.order() == "deterministic",
+          .chunk_bytes = config.chunk_kib() * 1024,
+          .timeout = std::chrono::milliseconds(config.timeout_ms()),
+          .security = security_of(config.security())};
+}
+
+}  // namespace
+
+Result<nn::Description> network_of(const ModelConfig& model) {
+  if (model.has_file()) return nn::load_network(model.file());
+  nn::ModelOptions options{.classes = model.classes(), .zero_gamma = model.zero_gamma()};
+  if (model.has_image()) {
+    const ImageConfig& image = model.image();
+    options.image = nn::Shape{image.channels(), image.height(),
+                              image.has_width() ? image.width() : image.height()};
+  }
+  PHUB_ASSIGN_OR_RETURN(nn::Graph graph, nn::make_model(model.name(), options));
+  return nn::Description{model.name(), std::move(graph)};
+}
+
+train::SessionOptions session_of(const WorkerConfig& config, nn::Description network,
+                                 bool verbose) {
+  const auto& step_epochs = config.optimizer().schedule().step_epochs();
+  return {.model = std::move(network.name),
+          .graph = std::move(network.graph),
+          .backend = train::parse_backend_kind(config.train().backend()).value(),
+          .compute_type = compute_type_of(config.train()),
+          .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
+          .format = data_format(config.data().format()),
+          .data_path = config.data().path(),
+          .synthetic_images = config.data().synthetic_images(),
+          .shift_pixels = config.data().shift_pixels(),
+          .flip = config.data().flip(),
+          .momentum = config.optimizer().momentum(),
+          .weight_decay = config.optimizer().weight_decay(),
+          .decay_bias = config.optimizer().decay_bias(),
+          .plain_bias = config.optimizer().rule() == "lars",
+          .loss_scale = loss_scaler_of(config.train()),
+          .accumulate = config.train().accumulate(),
+          .label_smoothing = config.train().label_smoothing(),
+          .schedule = schedule_of(config.optimizer()),
+          .drop_epochs = {step_epochs.begin(), step_epochs.end()},
+          .epochs = config.train().epochs(),
+          .max_steps = config.train().max_steps(),
+          .batch = config.train().batch(),
+          .workers = config.workers(),
+          .seed = config.train().seed(),
+          .threads = config.train().threads(),
+          .evaluate = config.train().evaluate(),
+          .checkpoint = config.train().checkpoint(),
+          .checkpoint_steps = config.train().checkpoint_steps(),
+          .snapshot = config.train().snapshot(),
+          .resume = config.train().resume(),
+          .restart_momentum = config.train().restart_momentum(),
+          .metrics = config.train().metrics(),
+          .tensorboard = config.train().tensorboard(),
+          .print = verbose ? train::SessionOptions::Print::kAlways
+                           : train::SessionOptions::Print::kFirstWorker,
+          .bar = isatty(STDERR_FILENO) == 1};
+}
+
+train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice) {
+  train::CudaOptions options = cuda_options(choice, config.train().device());
+  options.program.devices = {config.train().devices().begin(), config.train().devices().end()};
+  options.program.timeout = std::chrono::milliseconds(config.timeout_ms());
+  return options;
+}
+
+Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,
+                                                         const std::vector<KeySpec>& keys) {
+  if (config.servers_size() == 0) {
+    return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value(),
+                                       lars_of(config.optimizer()), loss_scale_of(config.train()));
+  }
+  PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
+  spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
+               exchanger->worker_index(), exchanger->workers(), exchanger->transport(),
+               log_value(exchanger->transport_reason()));
+  return exchanger;
+}
+
+}  // namespace phub

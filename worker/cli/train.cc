@@ -1,0 +1,87 @@
+#include "worker/cli/train.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "worker/cli/options/exit_status.h"
+#include "worker/cli/options/run_options.h"
+#include "worker/cli/stop_signal.h"
+#include "worker/train/session.h"
+
+namespace phub {
+
+const char* const kTrainExamples = R"(
+Examples:
+  Train alone, in this process:
+    phub-worker train configs/mnist.textproto --local
+
+  Train with two workers through a server on this machine:
+    phub-server &
+    phub-worker train configs/mnist.textproto --server 127.0.0.1:7077 --workers 2 &
+    phub-worker train configs/mnist.textproto --server 127.0.0.1:7077 --workers 2
+
+Worker 0 prints a line for each epoch: the loss and the accuracy over its own training images, the
+accuracy on the test images, the images per second of all workers together, and the time it spent
+waiting for the exchange. The first SIGINT or SIGTERM ends the training after the current step,
+writes the checkpoint and leaves the job, which ends it for the others; a second ends the process.
+Exit status: 0 trained (or stopped when asked to), 1 failed, 2 wrong usage or configuration.)";
+
+CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments) {
+  CLI::App* train = app.add_subcommand("train", "Train the network that a configuration describes");
+  train->footer(kTrainExamples);
+  train
+      ->add_option("CONFIG", arguments.run.config_path,
+                   "What to train: see configs/ and proto/config.proto")
+      ->required()
+      ->type_name("");
+  add_exchange_options(*train, arguments.run);
+  add_compute_options(*train, arguments.run);
+  add_training_options(*train, arguments.run);
+  train->add_flag("--check", arguments.check_only,
+                  "Read the configuration and the model, say what is wrong, and end");
+  train->add_flag("--verbose", arguments.verbose, "Print progress also if this is not worker 0");
+  return train;
+}
+
+Ending train_command(const TrainArguments& arguments) {
+  const auto config = load_run(arguments.run);
+  if (!config) return fail(config.error(), kExitUsage);
+  set_up_logging(config->log_level());
+  auto network = network_of(config->model());
+  if (!network) return fail(network.error().with_context("model"), kExitUsage);
+  if (arguments.check_only) {
+    fmt::print("phub-worker: the configuration is good\n");
+    return {};
+  }
+  const auto stop = StopSignal::create();
+  if (!stop) return fail(stop.error(), kExitFailed);
+  train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
+  if (options.backend == train::BackendKind::kCuda) {
+    options.cuda = cuda_of(*config, arguments.run.cuda);
+  }
+  options.kernels = kernel_options(arguments.run.kernels, nullptr);
+  const auto result = train::run_session(
+      options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
+      [&] { return (*stop)->requested(); });
+  if (!result) {
+    // Asked to stop, the workers of a job do not leave it in the same step.
+    if ((*stop)->requested() && result.error().code() != Code::kDataLoss) {
+      fmt::print(stderr, "phub-worker: stopped as asked; {}\n", result.error().message());
+      return {};
+    }
+    const bool usage = result.error().code() == Code::kInvalidArgument;
+    return fail(result.error(), usage ? kExitUsage : kExitFailed);
+  }
+  if (result->interrupted && (*stop)->requested()) {
+    fmt::print("stopped as asked after step {}\n", result->next_step);
+  } else if (result->test_accuracy >= 0.0) {
+    fmt::print("test accuracy {:.2f} % after {} steps, {:.1f} s of training\n",
+               100.0 * result->test_accuracy, result->next_step, result->train_seconds);
+  }
+  return {};
+}
+
+}  // namespace phub

@@ -1,0 +1,57 @@
+// Between the exchange's arrays and the device: parameters on their way in, gradients on their way
+// out, layer by layer.
+//
+// Owned by the program; its thread. The exchange's arrays outlive it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+#include "worker/cuda/program/host_arrays.h"
+#include "worker/cuda/program/plain_parameters.h"
+#include "worker/cuda/runtime/runtime.h"
+#include "worker/nn/ops.h"
+
+namespace phub::nn::cuda {
+
+// Where the bindings' gradients are. In the device's memory nothing has to be copied: they are on
+// their way out when they are written.
+enum class GradientsAt : std::uint8_t { kHost, kDevice };
+
+struct ExchangeArrays {
+  DataType type = DataType::kFloat32;
+  GradientsAt gradients = GradientsAt::kHost;
+};
+
+class ParameterExchange {
+ public:
+  // One binding for each key, of as many elements of the arrays' type as the parameter has.
+  static Result<std::unique_ptr<ParameterExchange>> create(
+      Runtime& runtime, const LoweredRunner& runner, const ExchangeArrays& where,
+      std::span<const TypedBinding> bindings, const std::function<void(std::string_view)>& note);
+
+  // kUpload: the keys' parameters, from the exchange to where cuDNN reads them.
+  Status upload(const KeyRange& keys);
+  // kDownload: the keys' gradients, the other way. May be recorded. `not_finite`: the device's.
+  Status download(const KeyRange& keys, int* not_finite);
+  // On the host, after download is done: the gradients are in the exchange's arrays. Of those on
+  // the device that is so already: a network adapter may read them once the host knows that the
+  // lane has got past the kernel that wrote them, since its writes are visible to all when it has
+  // ended.
+  void arrived(const KeyRange& keys);
+
+ private:
+  explicit ParameterExchange(Runtime& runtime) : runtime_(runtime) {}
+
+  Runtime& runtime_;
+  std::unique_ptr<PlainParameters> plain_;
+  GradientsAt gradients_ = GradientsAt::kHost;
+  std::unique_ptr<HostArrays> host_;  // the keys' parameters, then their gradients if there
+};
+
+}  // namespace phub::nn::cuda

@@ -1,0 +1,218 @@
+#include "worker/cuda/runtime/cuda_runtime.h"
+
+#include <utility>
+#include <variant>
+
+#include "kernels/cuda/training_kernels.h"
+#include "worker/cuda/runtime/cuda_export.h"
+#include "worker/cuda/runtime/device.h"
+
+namespace phub::nn::cuda {
+namespace {
+
+struct DeviceBlock : Block {
+  ~DeviceBlock() override { cudaFree(address); }
+};
+
+struct PinnedBlock : Block {
+  ~PinnedBlock() override { cudaFreeHost(address); }
+};
+
+struct RegisteredBlock : Block {
+  ~RegisteredBlock() override { cudaHostUnregister(address); }
+};
+
+struct CudaEvent : Event {
+  ~CudaEvent() override { cudaEventDestroy(event); }
+  cudaEvent_t event = nullptr;
+};
+
+struct CudaRecording : Recording {
+  ~CudaRecording() override { cudaGraphExecDestroy(graph); }
+  cudaGraphExec_t graph = nullptr;
+};
+
+cudaEvent_t raw(const Event& event) { return static_cast<const CudaEvent&>(event).event; }
+
+// A call that fails also leaves its error for the next one to find; this takes it.
+Status taken(cudaError_t error, std::string_view what) {
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return cuda_status(error, what);
+}
+
+std::string mebibytes(std::size_t bytes, const std::string& where, const std::string& what) {
+  return std::to_string(bytes >> 20U) + " MiB " + where + " for " + what;
+}
+
+Status find_device(std::uint32_t device, const std::string& field) {
+  int count = 0;
+  const cudaError_t found = cudaGetDeviceCount(&count);
+  if (found != cudaSuccess || count == 0) {
+    static_cast<void>(cudaGetLastError());
+    const std::string why = found != cudaSuccess ? cudaGetErrorString(found) : "no device";
+    return {Code::kNotFound, "no NVIDIA GPU that CUDA can use (" + why +
+                                 "): does nvidia-smi list it, is its driver new enough, and is "
+                                 "CUDA_VISIBLE_DEVICES right? Or train.backend: \"onednn\""};
+  }
+  if (device >= static_cast<std::uint32_t>(count)) {
+    return {Code::kInvalidArgument, field + ": there is no GPU " + std::to_string(device) +
+                                        ", they are 0 to " + std::to_string(count - 1)};
+  }
+  return taken(cudaSetDevice(static_cast<int>(device)), "the GPU");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
+                                                         const std::string& field) {
+  PHUB_RETURN_IF_ERROR(find_device(device, field));
+  std::unique_ptr<CudaRuntime> runtime(new CudaRuntime());
+  runtime->device_ = device;
+  cudaDeviceProp properties = {};
+  PHUB_RETURN_IF_ERROR(
+      taken(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the GPU"));
+  runtime->device_name_ = properties.name;
+  constexpr int kOldestMajor = 8;  // what the kernels are compiled for (deploy/find_cuda.cmake)
+  if (properties.major < kOldestMajor) {
+    return Status(Code::kFailedPrecondition, runtime->device_name_ + " has compute capability " +
+                                                 std::to_string(properties.major) + '.' +
+                                                 std::to_string(properties.minor) +
+                                                 ": 8.0 (Ampere) and newer are offered");
+  }
+  // What others wait for goes first: the copies of parameters and gradients.
+  int least = 0, greatest = 0;
+  PHUB_RETURN_IF_ERROR(
+      taken(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the GPU's streams"));
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const bool computes = lane == static_cast<std::size_t>(Lane::kCompute);
+    PHUB_RETURN_IF_ERROR(
+        taken(cudaStreamCreateWithPriority(&runtime->streams_[lane], cudaStreamNonBlocking,
+                                           computes ? least : greatest),
+              "the GPU's streams"));
+  }
+  return runtime;
+}
+
+CudaRuntime::~CudaRuntime() {
+  for (cudaStream_t stream : streams_) {
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+}
+
+Status CudaRuntime::make_current() {
+  return taken(cudaSetDevice(static_cast<int>(device_)), "the GPU");
+}
+
+Result<BlockPointer> CudaRuntime::device_memory(std::size_t bytes, const std::string& what) {
+  auto block = std::make_unique<DeviceBlock>();
+  block->bytes = bytes;
+  if (bytes == 0) return BlockPointer(std::move(block));
+  const std::string context = mebibytes(bytes, "on the GPU", what);
+  PHUB_RETURN_IF_ERROR(taken(cudaMalloc(&block->address, bytes), context));
+  PHUB_RETURN_IF_ERROR(taken(cudaMemset(block->address, 0, bytes), context));
+  // The lanes' streams do not wait for the default one.
+  PHUB_RETURN_IF_ERROR(taken(cudaStreamSynchronize(nullptr), context));
+  return BlockPointer(std::move(block));
+}
+
+Result<BlockPointer> CudaRuntime::pinned_memory(std::size_t bytes, const std::string& what) {
+  auto block = std::make_unique<PinnedBlock>();
+  block->bytes = bytes;
+  if (bytes == 0) return BlockPointer(std::move(block));
+  PHUB_RETURN_IF_ERROR(taken(cudaHostAlloc(&block->address, bytes, cudaHostAllocDefault),
+                             mebibytes(bytes, "of pinned memory", what)));
+  __builtin_memset(block->address, 0, bytes);
+  return BlockPointer(std::move(block));
+}
+
+Result<BlockPointer> CudaRuntime::register_host(std::span<std::byte> pages, bool read_only) {
+  // Portable: for all GPUs of the process.
+  const unsigned flags =
+      read_only ? cudaHostRegisterPortable | cudaHostRegisterReadOnly : cudaHostRegisterPortable;
+  PHUB_RETURN_IF_ERROR(
+      taken(cudaHostRegister(pages.data(), pages.size(), flags), "cudaHostRegister"));
+  auto block = std::make_unique<RegisteredBlock>();
+  block->address = pages.data();
+  block->bytes = pages.size();
+  return BlockPointer(std::move(block));
+}
+
+Result<ExportedMemoryPointer> CudaRuntime::exported_memory(std::size_t bytes,
+                                                           const std::string& what) {
+  return export_device_memory(bytes, what);
+}
+
+Result<EventPointer> CudaRuntime::make_event() {
+  auto event = std::make_unique<CudaEvent>();
+  PHUB_RETURN_IF_ERROR(
+      taken(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "an event"));
+  return EventPointer(std::move(event));
+}
+
+Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Lane lane) {
+  if (bytes == 0) return {};
+  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(lane)), "a copy");
+}
+
+Status CudaRuntime::launch(const ProgramKernel& kernel, Lane lane) {
+  return std::visit(
+      [&](const auto& arguments) {
+        return taken(kernels::cuda::run(arguments, stream(lane)), "a kernel");
+      },
+      kernel);
+}
+
+Status CudaRuntime::record(Event& event, Lane lane) {
+  return taken(cudaEventRecord(raw(event), stream(lane)), "an event");
+}
+
+Status CudaRuntime::wait(Lane lane, const Event& event) {
+  return taken(cudaStreamWaitEvent(stream(lane), raw(event), 0), "an event");
+}
+
+Status CudaRuntime::synchronise(const Event& event) {
+  return taken(cudaEventSynchronize(raw(event)), "the GPU's work");
+}
+
+Status CudaRuntime::synchronise(Lane lane) {
+  return taken(cudaStreamSynchronize(stream(lane)), "the GPU's work");
+}
+
+Result<bool> CudaRuntime::idle() {
+  bool all = true;
+  for (const cudaStream_t stream : streams_) {
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // or the next kernel's check would see it
+      all = false;
+    } else {
+      PHUB_RETURN_IF_ERROR(taken(state, "the GPU's work"));
+    }
+  }
+  return all;
+}
+
+Status CudaRuntime::begin_recording() {
+  // Of this thread only: others may allocate meanwhile.
+  return taken(cudaStreamBeginCapture(stream(Lane::kCompute), cudaStreamCaptureModeThreadLocal),
+               "a recording");
+}
+
+Result<RecordingPointer> CudaRuntime::end_recording() {
+  cudaGraph_t graph = nullptr;
+  PHUB_RETURN_IF_ERROR(taken(cudaStreamEndCapture(stream(Lane::kCompute), &graph), "a recording"));
+  auto recording = std::make_unique<CudaRecording>();
+  // With each lane's priority: else what is published would wait behind kernels.
+  const cudaError_t made =
+      cudaGraphInstantiate(&recording->graph, graph, cudaGraphInstantiateFlagUseNodePriority);
+  cudaGraphDestroy(graph);
+  PHUB_RETURN_IF_ERROR(taken(made, "a recording"));
+  return RecordingPointer(std::move(recording));
+}
+
+Status CudaRuntime::launch(const Recording& recording) {
+  const cudaGraphExec_t graph = static_cast<const CudaRecording&>(recording).graph;
+  return taken(cudaGraphLaunch(graph, stream(Lane::kCompute)), "a recorded pass");
+}
+
+}  // namespace phub::nn::cuda

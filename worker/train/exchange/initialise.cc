@@ -1,0 +1,51 @@
+#include "worker/train/exchange/initialise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "common/base/check.h"
+#include "worker/data/random.h"
+
+namespace phub::train {
+namespace {
+
+// Box and Muller; the C++ library's normal distribution differs between implementations.
+float normal(data::CounterRandom& random) {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(random.uniform())));
+  const double angle = 2.0 * std::numbers::pi * static_cast<double>(random.uniform());
+  return static_cast<float>(radius * std::cos(angle));
+}
+
+}  // namespace
+
+void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
+                  std::span<float> values) {
+  PHUB_CHECK(values.size() == spec.elements(), "as many values as the parameter has");
+  if (spec.fill == nn::Fill::kZero || spec.fill == nn::Fill::kOne) {
+    std::fill(values.begin(), values.end(), spec.fill == nn::Fill::kOne ? 1.0F : 0.0F);
+    return;
+  }
+  const double gain = spec.fill == nn::Fill::kHeNormal ? 2.0 : 1.0;
+  const auto deviation = static_cast<float>(std::sqrt(gain / static_cast<double>(spec.fan_in())));
+  data::CounterRandom random(seed, data::Purpose::kParameters, key, 0);
+  for (float& value : values) value = deviation * normal(random);
+}
+
+Status bind(nn::Program& network, Exchanger& exchanger, bool sums) {
+  if (!sums && network.binds(exchanger.wire_type())) {
+    std::vector<nn::TypedBinding> typed;
+    for (KeyId key = 0; key < network.parameters().size(); ++key) {
+      typed.push_back({exchanger.wire_parameter(key), exchanger.wire_gradient(key)});
+    }
+    exchanger.use_wire_arrays();
+    return network.bind_typed(exchanger.wire_type(), typed);
+  }
+  std::vector<nn::Binding> bindings;
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
+  }
+  return network.bind(bindings);
+}
+
+}  // namespace phub::train

@@ -1,0 +1,23 @@
+// Initial parameters, as a pure function of the seed and of position and shape; and where they
+// live.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "worker/nn/program.h"
+#include "worker/train/exchange/exchanger.h"
+
+namespace phub::train {
+
+// Weights are normal with variance 2 / fan-in (He et al., "Delving deep into rectifiers", 2015) or
+// 1 / fan-in (LeCun et al., "Efficient backprop", 1998), as the layer says.
+void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
+                  std::span<float> values);
+
+// Binds the program's parameters and their gradients to the exchanger's arrays: where the program
+// can, to those that travel. Not so with `sums`, where somebody adds gradients up in between.
+Status bind(nn::Program& network, Exchanger& exchanger, bool sums = false);
+
+}  // namespace phub::train

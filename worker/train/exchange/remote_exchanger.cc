@@ -1,0 +1,166 @@
+#include <optional>
+
+#include "common/base/check.h"
+#include "kernels/reduce.h"
+#include "worker/train/exchange/arena.h"
+#include "worker/train/exchange/exchanger.h"
+
+namespace phub::train {
+namespace {
+
+// fp32 copies of what travels in 16 bits.
+struct Shadow {
+  explicit Shadow(const std::vector<KeySpec>& keys) : gradients(keys), parameters(keys) {}
+  Arena gradients, parameters;
+};
+
+class RemoteExchanger : public Exchanger {
+ public:
+  RemoteExchanger(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys,
+                  const ClientOptions& options)
+      : client_(std::move(client)),
+        wire_(options.wire_type),
+        has_state_(state_arrays(options.rule) > 0),
+        votes_(options.loss_scale.kind == LossScaling::kVoted),
+        in_flight_(keys.size(), false) {
+    if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
+  }
+
+  std::span<float> gradient(KeyId key) override {
+    return shadow_ ? shadow_->gradients.of(key) : client_->gradient<float>(key);
+  }
+  std::span<const float> parameter(KeyId key) const override {
+    if (uses_wire_arrays_) from_wire(key);
+    return shadow_ ? shadow_->parameters.of(key) : client_->parameter<float>(key);
+  }
+
+  DataType wire_type() const override { return wire_; }
+  std::span<std::byte> wire_gradient(KeyId key) override { return client_->gradient_bytes(key); }
+  std::span<const std::byte> wire_parameter(KeyId key) const override {
+    return client_->parameter_bytes(key);
+  }
+  void use_wire_arrays() override { uses_wire_arrays_ = true; }
+
+  ArrayLayout layout() const override { return client_->layout(); }
+  Status reaches_gpus() const override {
+    if (client_->transport() == "verbs") return {};
+    return {Code::kFailedPrecondition, "the servers are reached over " +
+                                           std::string(client_->transport()) + " (" +
+                                           std::string(client_->transport_reason()) +
+                                           "), and only transport verbs reads a GPU's memory"};
+  }
+  Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
+    PHUB_CHECK(uses_wire_arrays_, "a GPU writes gradients as they travel");
+    auto how = client_->push_from(gpu);
+    if (how) gradients_on_gpu_ = true;
+    return how;
+  }
+
+  Status initialise() override {
+    const auto keys = static_cast<KeyId>(in_flight_.size());
+    for (KeyId key = 0; key < keys; ++key) to_wire(key);
+    PHUB_RETURN_IF_ERROR(client_->initialise());
+    PHUB_RETURN_IF_ERROR(client_->wait_all());
+    for (KeyId key = 0; key < keys; ++key) from_wire(key);
+    return {};
+  }
+
+  std::uint64_t steps_before() const override { return client_->rounds_before(); }
+
+  StateAt state_at() const override { return has_state_ ? StateAt::kServers : StateAt::kNowhere; }
+
+  Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
+
+  Status push(KeyId key) override {
+    PHUB_DCHECK(!in_flight_[key], "a key is waited for between two pushes");
+    if (!uses_wire_arrays_) to_wire(key);
+    if (votes_ && gradients_on_gpu_) {
+      return {Code::kInternal, "gradients on a GPU are looked at there: push_checked"};
+    }
+    if (votes_ && !overflow_) {
+      const auto wire = client_->gradient_bytes(key);
+      overflow_ = !kernels::all_finite({wire.data(), wire_}, wire.size() / size_of(wire_));
+    }
+    return send(key);
+  }
+
+  Status push_checked(KeyId key, bool finite) override {
+    if (shadow_ && !uses_wire_arrays_) return push(key);  // was looked at before it was rounded
+    overflow_ = overflow_ || (votes_ && !finite);
+    return send(key);
+  }
+
+  Status end_step(float loss_scale) override {
+    if (!votes_) return {};
+    const Vote vote{.loss_scale = loss_scale, .overflow = overflow_ ? 1U : 0U};
+    overflow_ = false;
+    return client_->vote(vote);
+  }
+  bool step_was_skipped() const override {
+    for (KeyId key = 0; key < in_flight_.size(); ++key) {
+      if (client_->was_skipped(key)) return true;
+    }
+    return false;
+  }
+
+  Status wait(KeyId key) override {
+    if (!in_flight_[key]) return {};
+    PHUB_RETURN_IF_ERROR(client_->wait(key));
+    in_flight_[key] = false;
+    if (!uses_wire_arrays_) from_wire(key);
+    return {};
+  }
+
+  Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
+
+  std::uint32_t worker_index() const override { return client_->worker_index(); }
+  std::uint32_t workers() const override { return client_->workers(); }
+  std::string_view transport() const override { return client_->transport(); }
+  std::string_view transport_reason() const override { return client_->transport_reason(); }
+  ExchangeStatistics statistics() const override {
+    const ClientStatistics statistics = client_->statistics();
+    return {statistics.bytes_pushed, statistics.bytes_received};
+  }
+
+ private:
+  Status send(KeyId key) {
+    in_flight_[key] = true;
+    return client_->push(key);
+  }
+
+  void to_wire(KeyId key) {
+    if (!shadow_) return;
+    const auto from = shadow_->gradients.of(key);
+    kernels::convert(client_->gradient_bytes(key).data(), wire_, std::as_bytes(from).data(),
+                     DataType::kFloat32, from.size());
+  }
+
+  void from_wire(KeyId key) const {
+    if (!shadow_) return;
+    const auto to = shadow_->parameters.of(key);
+    kernels::convert(std::as_writable_bytes(to).data(), DataType::kFloat32,
+                     client_->parameter_bytes(key).data(), wire_, to.size());
+  }
+
+  std::unique_ptr<Client> client_;
+  DataType wire_;
+  bool has_state_;
+  bool votes_;
+  bool overflow_ = false;  // a gradient of this step is not finite as it travels
+  std::vector<bool> in_flight_;
+  bool uses_wire_arrays_ = false;
+  bool gradients_on_gpu_ = false;
+  mutable std::optional<Shadow> shadow_;  // only with a 16-bit wire type
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& options,
+                                                         const std::vector<KeySpec>& keys) {
+  PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(options));
+  PHUB_RETURN_IF_ERROR(client->register_keys(keys));
+  return std::unique_ptr<Exchanger>(
+      std::make_unique<RemoteExchanger>(std::move(client), keys, options));
+}
+
+}  // namespace phub::train

@@ -1,0 +1,61 @@
+// What a person sees of the training: a line for each epoch, and a bar while one runs.
+//
+// Owned and called by the trainer's thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "worker/train/report/observer.h"
+
+namespace phub::train {
+
+// "epoch  3/12  loss 0.0812  train 97.6 %  test 98.1 %  5123 images/s  exchange 0.41 s (12 %)"
+std::string epoch_line(const EpochReport& report, std::uint64_t epochs);
+
+// What the bar shows.
+struct Progress {
+  std::uint64_t epoch = 0;  // from 0
+  std::uint64_t epochs = 1;
+  std::uint64_t steps_done = 0;  // of the epoch
+  std::uint64_t steps_per_epoch = 1;
+  double loss = 0.0;
+  double images_per_second = 0.0;  // of all workers
+  double exchange_share = 0.0;
+  double seconds_left = 0.0;  // of the training
+};
+
+// "epoch 3/12 [====    ] 40/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left": at most
+// `columns` wide; the bar takes what the rest leaves, and goes first.
+std::string progress_line(const Progress& progress, std::size_t columns);
+
+struct ConsoleOptions {
+  std::uint64_t epochs = 1;
+  std::uint64_t steps_per_epoch = 1;
+  std::uint64_t last_step = 1;        // one past it
+  std::uint64_t images_per_step = 1;  // of all workers
+  bool quiet = false;                 // nothing at all
+  bool bar = false;                   // standard error is a terminal
+};
+
+// Lines go to standard output, the bar to standard error.
+class Console {
+ public:
+  explicit Console(const ConsoleOptions& options) : options_(options) {}
+
+  void step(const StepReport& report);
+  void epoch(const EpochReport& report);
+
+ private:
+  void clear_bar();
+
+  ConsoleOptions options_;
+  bool bar_shown_ = false;
+  // Of a step, over the last some; 0: there was none.
+  double seconds_ = 0.0;
+  double exchange_seconds_ = 0.0;
+  std::chrono::steady_clock::time_point last_drawn_{};
+};
+
+}  // namespace phub::train

@@ -1,0 +1,48 @@
+// Metrics as JSON lines: one object a line, with a field "event": start, step, epoch, end.
+//
+// Owned and called by the trainer's thread. A failed write is reported once, by close().
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/report/observer.h"
+
+namespace phub::train {
+
+struct RunDescription {
+  std::string model;
+  std::string transport;
+  std::uint32_t worker_index = 0;
+  std::uint32_t workers = 1;
+  std::uint32_t batch = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t first_step = 0;
+};
+
+class Metrics {
+ public:
+  // Starts the file anew, or appends to it (a resumed run).
+  static Result<std::unique_ptr<Metrics>> open(const std::filesystem::path& path, bool append);
+
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void start(const RunDescription& run);
+  void step(const StepReport& report);
+  void epoch(const EpochReport& report);
+  Status close(const ExchangeStatistics& statistics);
+
+ private:
+  explicit Metrics(const std::filesystem::path& path, std::ios::openmode mode)
+      : path_(path), file_(path, mode) {}
+
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+}  // namespace phub::train
