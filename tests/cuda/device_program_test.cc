@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "common/base/memory.h"
-#include "tests/cuda/device_environment.h"
-#include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
+#include "tests/cuda/support/device_environment.h"
+#include "tests/cuda/support/likeness.h"
 #include "worker/cuda/planned/runner.h"
 #include "worker/cuda/runtime/cuda_runtime.h"
 

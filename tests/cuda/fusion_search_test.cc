@@ -20,7 +20,7 @@
 
 #include "tests/cuda/fusion_networks.h"
 #include "tests/cuda/networks.h"
-#include "tests/support/lowered_interpreter.h"
+#include "tests/cuda/support/lowered_interpreter.h"
 #include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/cuda/program_rig.h"
-#include "tests/support/host_collectives.h"
+#include "tests/cuda/support/host_collectives.h"
 #include "worker/cuda/group/gpu_group.h"
 
 namespace phub::nn::cuda::testing {

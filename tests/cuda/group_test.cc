@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/cuda/group_rig.h"
+#include "tests/cuda/kernels/typed_arrays.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/typed_arrays.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/cuda/networks.h"
-#include "tests/support/lowered_interpreter.h"
-#include "tests/unit/nn_harness.h"
+#include "tests/cuda/support/lowered_interpreter.h"
+#include "tests/unit/nn/nn_harness.h"
 #include "worker/cuda/lowered/memory_plan.h"
 #include "worker/nn/models/models.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/cuda/host_array.h"
-#include "tests/cuda/device_environment.h"
 #include "tests/cuda/networks.h"
-#include "tests/support/step_comparison.h"
+#include "tests/cuda/support/device_environment.h"
+#include "tests/cuda/support/step_comparison.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/nn/models/models.h"
 

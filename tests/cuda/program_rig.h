@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/host_runtime.h"
+#include "tests/cuda/support/host_runtime.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/cuda/program/cuda_program.h"
 #include "worker/nn/network.h"

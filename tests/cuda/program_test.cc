@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/reference.h"
+#include "tests/cuda/kernels/typed_arrays.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
-#include "tests/cuda/typed_arrays.h"
 
 namespace phub::nn::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Does the comparison step by step pass a device that only rounds, and name the step of one that is
 // wrong? The device is the interpreter, whose every buffer is rounded to its type.
-#include "tests/support/step_comparison.h"
+#include "tests/cuda/support/step_comparison.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -9,9 +9,9 @@
 #include <random>
 #include <variant>
 
-#include "tests/cuda/likeness.h"
 #include "tests/cuda/networks.h"
-#include "tests/support/rounding_device.h"
+#include "tests/cuda/support/likeness.h"
+#include "tests/cuda/support/rounding_device.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/nn/models/models.h"
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace {
 

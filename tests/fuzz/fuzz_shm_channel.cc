@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 std::unique_ptr<EndpointPair> loopback_pair(int) { return nullptr; }

@@ -2,7 +2,7 @@
 // every place back.
 #include <cstdlib>
 
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 std::unique_ptr<EndpointPair> loopback_pair(int) { return nullptr; }

@@ -9,9 +9,9 @@
 
 #include "server/plane/data_plane.h"
 #include "tests/support/counting_new.h"
-#include "tests/support/fake_verbs.h"
 #include "tests/support/hang_guard.h"
-#include "tests/support/lone_plane.h"
+#include "tests/support/server/lone_plane.h"
+#include "tests/support/transports/fake_verbs.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 #include "worker/client/verbs_ports.h"

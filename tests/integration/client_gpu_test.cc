@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/support/gpu_adapters.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/transports/gpu_adapters.h"
 #include "tests/support/walled_memory.h"
 #include "worker/client/phub.h"
 

@@ -7,8 +7,8 @@
 #include "proto/control.grpc.pb.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/test_server.h"
-#include "tests/support/tested_transports.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/transports/tested_transports.h"
 #include "worker/client/phub.h"
 
 namespace phub {

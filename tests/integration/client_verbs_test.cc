@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "tests/support/fake_verbs.h"
 #include "tests/support/hang_guard.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/transports/fake_verbs.h"
 #include "worker/client/phub.h"
 
 namespace phub {

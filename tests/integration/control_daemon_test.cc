@@ -17,8 +17,8 @@
 
 #include "common/plan/plan.h"
 #include "server/daemon.h"
-#include "tests/support/fake_data_plane.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/server/fake_data_plane.h"
+#include "tests/support/temporary_directory.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::server {

@@ -5,8 +5,8 @@
 
 #include "server/rpc/admin.h"
 #include "server/rpc/messages/messages.h"
-#include "tests/support/gid_tables.h"
-#include "tests/support/job_table_fixture.h"
+#include "tests/support/server/job_table_fixture.h"
+#include "tests/support/transports/gid_tables.h"
 
 namespace phub::testing {
 namespace {

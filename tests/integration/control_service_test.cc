@@ -19,7 +19,7 @@
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/rpc/service.h"
-#include "tests/support/fake_data_plane.h"
+#include "tests/support/server/fake_data_plane.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::testing {

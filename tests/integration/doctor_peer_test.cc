@@ -5,8 +5,8 @@
 
 #include "server/phubctl/doctor/peer/judge.h"
 #include "tests/support/doctor_listener.h"
-#include "tests/support/fake_verbs.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/transports/fake_verbs.h"
 
 namespace phub::phubctl::doctor {
 namespace {

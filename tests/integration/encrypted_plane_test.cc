@@ -12,8 +12,8 @@
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
+#include "tests/support/server/test_server.h"
 #include "tests/support/tap.h"
-#include "tests/support/test_server.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 

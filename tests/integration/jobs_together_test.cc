@@ -9,7 +9,7 @@
 #include "proto/control.grpc.pb.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
 
 namespace phub {
 namespace {

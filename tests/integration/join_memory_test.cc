@@ -11,7 +11,7 @@
 #include <string>
 
 #include "proto/control.grpc.pb.h"
-#include "tests/support/control_plane.h"
+#include "tests/support/server/control_plane.h"
 
 namespace {
 

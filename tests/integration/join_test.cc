@@ -11,8 +11,8 @@
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/key_allowance.h"
 #include "server/rpc/call_rates.h"
-#include "tests/support/async_calls.h"
-#include "tests/support/control_plane.h"
+#include "tests/support/server/async_calls.h"
+#include "tests/support/server/control_plane.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::testing {

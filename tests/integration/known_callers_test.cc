@@ -10,7 +10,7 @@
 
 #include "proto/control.grpc.pb.h"
 #include "server/process/descriptor_limit.h"
-#include "tests/support/control_plane.h"
+#include "tests/support/server/control_plane.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::testing {

@@ -7,7 +7,7 @@
 #include "common/plan/plan.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
 
 namespace phub::testing {
 namespace {

@@ -3,9 +3,9 @@
 #include <thread>
 
 #include "common/tensors/safetensors.h"
-#include "tests/support/test_server.h"
-#include "tests/support/tested_transports.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/server/test_server.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/transports/tested_transports.h"
 #include "worker/train/session.h"
 
 namespace phub::train {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
 
 namespace phub {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
-#include "tests/support/lone_plane.h"
+#include "tests/support/server/lone_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 

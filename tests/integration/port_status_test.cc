@@ -4,8 +4,8 @@
 #include <string>
 
 #include "server/plane/data_plane.h"
-#include "tests/support/fake_verbs.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/support/transports/fake_verbs.h"
 
 namespace phub::server {
 namespace {

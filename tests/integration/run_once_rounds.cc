@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/support/core_rig.h"
+#include "tests/support/server/core_rig.h"
 
 int main(int argc, char** argv) {
   const std::string transport = argc == 3 ? argv[1] : "";

@@ -8,7 +8,7 @@
 #include "tests/support/hang_guard.h"
 #include "tests/support/lab.h"
 #include "tests/support/run_workers.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
 
 namespace phub::testing {
 namespace {

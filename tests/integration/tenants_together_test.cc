@@ -4,8 +4,8 @@
 #include <future>
 
 #include "tests/support/hang_guard.h"
+#include "tests/support/server/two_tenants.h"
 #include "tests/support/stalling_worker.h"
-#include "tests/support/two_tenants.h"
 
 namespace phub::testing {
 namespace {

@@ -20,9 +20,9 @@
 #include "proto/control.grpc.pb.h"
 #include "server/rpc/service.h"
 #include "server/snapshot/snapshotter.h"
-#include "tests/support/async_calls.h"
-#include "tests/support/job_table_fixture.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/server/async_calls.h"
+#include "tests/support/server/job_table_fixture.h"
+#include "tests/support/temporary_directory.h"
 #include "worker/client/rendezvous.h"
 
 namespace phub::testing {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "tests/numerics/training_worker.h"
-#include "tests/support/test_server.h"
+#include "tests/support/server/test_server.h"
 #include "worker/data/dataset.h"
 
 namespace phub::train {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::simulation {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/support/fake_verbs.h"
+#include "tests/support/transports/fake_verbs.h"
 
 namespace phub::testing {
 

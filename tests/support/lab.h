@@ -15,7 +15,7 @@
 #include "server/daemon.h"
 #include "server/phubctl/pki/certificate.h"
 #include "tests/support/hang_guard.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 #include "worker/client/phub.h"
 
 namespace phub::testing {

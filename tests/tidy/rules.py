@@ -16,11 +16,8 @@ LARGE_ROOMS = {
     "bench": 63,
     "common/base": 29,
     "common/transport/verbs": 31,
-    "tests/cuda": 41,
     "tests/integration": 29,
-    "tests/support": 65,
     "tests/transport": 30,
-    "tests/unit": 83,
     "worker/client": 28,
 }
 # Where no room may come to include itself by way of others.
@@ -55,7 +52,7 @@ RESERVED = [
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
      re.compile(r"^(common/rpc/credentials|tests/)")),
-    ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^(server/state/|tests/(unit/(store|state_damage)|integration/cycles)_test)")),
+    ("SQLite", re.compile(r"^sqlite3"), re.compile(r"^(server/state/|tests/(unit/state/|integration/cycles_test))")),
     ("Prometheus", re.compile(r"^prometheus/"), re.compile(r"^(server/metrics/|tests/)")),
     ("Boost.Beast", re.compile(r"^boost/beast"), re.compile(r"^server/http/")),
     ("oneDNN", re.compile(r"^(oneapi/dnnl|dnnl)"), re.compile(r"^worker/nn/")),

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/support/endpoint_pair.h"
 #include "tests/support/hang_guard.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 namespace {

@@ -2,8 +2,8 @@
 // on the data path are as long as they may become when they are made.
 #include <catch2/catch.hpp>
 
-#include "tests/support/core_rig.h"
 #include "tests/support/counting_new.h"
+#include "tests/support/server/core_rig.h"
 
 namespace phub::testing {
 

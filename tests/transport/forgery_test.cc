@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "server/plane/verbs_memory.h"
-#include "tests/support/endpoint_pair.h"
 #include "tests/support/hang_guard.h"
-#include "tests/support/rdma_devices.h"
+#include "tests/support/transports/endpoint_pair.h"
+#include "tests/support/transports/rdma_devices.h"
 
 namespace phub::transport {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "common/transport/verbs/gpu_source.h"
 #include "common/transport/verbs/open_device.h"
-#include "tests/support/rdma_devices.h"
+#include "tests/support/transports/rdma_devices.h"
 #include "tests/support/walled_memory.h"
 
 namespace phub::transport {

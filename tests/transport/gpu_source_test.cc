@@ -6,8 +6,8 @@
 #include <array>
 #include <catch2/catch.hpp>
 
-#include "tests/support/fake_verbs.h"
-#include "tests/support/verbs_pair.h"
+#include "tests/support/transports/fake_verbs.h"
+#include "tests/support/transports/verbs_pair.h"
 #include "tests/support/walled_memory.h"
 
 namespace phub::transport {

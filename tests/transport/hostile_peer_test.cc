@@ -8,7 +8,7 @@
 
 #include "common/base/fault_guard.h"
 #include "common/base/peer_memory.h"
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 

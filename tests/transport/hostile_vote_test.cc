@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/support/core_rig.h"
+#include "tests/support/server/core_rig.h"
 
 namespace phub::testing {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "server/http/http_server.h"
 #include "tests/support/http_peer.h"
-#include "tests/unit/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace phub::testing {
 namespace {

@@ -2,8 +2,8 @@
 // whoever comes next on the same core.
 #include <catch2/catch.hpp>
 
-#include "tests/support/slow_clock.h"
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/slow_clock.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 namespace {

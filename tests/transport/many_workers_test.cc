@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 

@@ -1,5 +1,5 @@
 // The backends that every machine has.
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 namespace {

@@ -1,6 +1,6 @@
 // The verbs backend on the executable's devices: on the first one, and between the first two.
-#include "tests/support/rdma_devices.h"
-#include "tests/support/verbs_pair.h"
+#include "tests/support/transports/rdma_devices.h"
+#include "tests/support/transports/verbs_pair.h"
 
 namespace phub::transport {
 

@@ -12,7 +12,7 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/handshake.h"
 #include "tests/support/hang_guard.h"
-#include "tests/support/job_table_fixture.h"
+#include "tests/support/server/job_table_fixture.h"
 
 namespace phub::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/support/endpoint_pair.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 namespace {

@@ -1,7 +1,7 @@
 // Jobs with more workers than the kernels take sources, and than a word has bits.
 #include <catch2/catch.hpp>
 
-#include "tests/support/shard_rig.h"
+#include "tests/support/server/shard_rig.h"
 
 namespace phub::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "tests/support/shard_rig.h"
+#include "tests/support/server/shard_rig.h"
 
 namespace phub::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/fault_guard.h"
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 namespace {

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "server/job/footprint.h"
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 namespace {

@@ -1,7 +1,7 @@
 // What an earlier life of a job still has on its way is dropped and counted, and harms nobody.
 #include <catch2/catch.hpp>
 
-#include "tests/support/core_rig.h"
+#include "tests/support/server/core_rig.h"
 
 namespace phub::testing {
 

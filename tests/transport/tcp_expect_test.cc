@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-#include "tests/support/endpoint_pair.h"
 #include "tests/support/hang_guard.h"
+#include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/slow_clock.h"
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/slow_clock.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 

@@ -2,7 +2,7 @@
 // little they send at a time, or by what has been held back.
 #include <catch2/catch.hpp>
 
-#include "tests/support/streams_rig.h"
+#include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {
 namespace {

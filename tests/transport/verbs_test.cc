@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <tuple>
 
-#include "tests/support/fake_verbs.h"
-#include "tests/support/verbs_pair.h"
+#include "tests/support/transports/fake_verbs.h"
+#include "tests/support/transports/verbs_pair.h"
 
 namespace phub::transport {
 namespace {

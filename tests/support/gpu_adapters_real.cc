@@ -1,8 +1,0 @@
-#include "tests/support/gpu_adapters.h"
-
-namespace phub {
-
-GpuAdapters::GpuAdapters() = default;
-GpuAdapters::~GpuAdapters() = default;
-
-}  // namespace phub

@@ -1,0 +1,257 @@
+// One core with the workers of a job, all driven from one thread: rounds without a daemon.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/protocol/wire.h"
+#include "common/transport/verbs/registered.h"
+#include "server/core/core.h"
+#include "server/plane/verbs_memory.h"
+#include "tests/support/transports/endpoint_pair.h"
+#include "tests/support/transports/rdma_devices.h"
+
+namespace phub::testing {
+
+using namespace transport;  // NOLINT(google-build-using-namespace): what the rig is made of
+
+struct RigWorker final : Placement, Layout {
+  static constexpr std::uint32_t kChunks = 64;
+  static constexpr std::uint32_t kChunkBytes = 4096;
+
+  static constexpr std::size_t kLines = wire::hyper_bytes(1);
+
+  // A line for the core, with a Hyper and a Vote, then the chunks.
+  std::unique_ptr<SharedMemory> gradients =
+      std::move(*SharedMemory::create("gradients", kLines + std::size_t{kChunks} * kChunkBytes));
+  std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
+  std::shared_ptr<verbs::Registered> registered;
+  std::shared_ptr<const Landing> landing;
+  std::unique_ptr<Endpoint> endpoint;
+  PeerId peer = 0;
+
+  std::byte* place(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
+  void abandon(PeerId, std::byte*) override {}
+  std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
+    const std::uint32_t slot = wire::slot_of(immediate);
+    if (slot == wire::kHyperSlot) return Landing::kHyper;
+    return slot == wire::kVoteSlot ? Landing::kVote : landing->slots[slot];
+  }
+};
+
+class CoreRig {
+ public:
+  static constexpr std::uint32_t kWorkers = 4;
+  static constexpr std::uint32_t kChunks = RigWorker::kChunks;
+
+  // "shm" or "verbs", on the executable's RDMA devices; "all": as many workers over each transport,
+  // tcp too, as the core has connections for.
+  explicit CoreRig(const std::string& transport, const LossScale& loss_scale = {}) {
+    PlanInput input;
+    input.key_elements = {kChunks * kChunkBytes / sizeof(float)};
+    input.chunk_bytes = kChunkBytes;
+    input.cores_per_server = {1};
+    const bool all = transport == "all";
+    shape_.workers = all ? 3 * kOfEach : kWorkers;
+    shape_.rule = RuleKind::kNesterov;
+    shape_.weight_decay = {0.0F};
+    shape_.loss_scale = loss_scale;
+    shape_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    job_ = std::move(*server::JobMemory::create(shape_));
+    shard_ = std::move(*server::Shard::create(shape_, 0, job_));
+    const auto& device = rdma_devices().front();
+    server::CoreOptions options;
+    options.max_connections = all ? kOfEach : kWorkers;
+    options.device = device;
+    options.own_thread = false;
+    core_ = std::move(*server::Core::create(options));
+    memory_ = std::move(*server::VerbsMemory::create(device, job_, shape_, {0}));
+    workers_.resize(shape_.workers);
+    for (std::uint32_t w = 0; w < shape_.workers; ++w) {
+      workers_[w] = std::make_unique<RigWorker>();
+      const std::string transports[] = {"shm", "verbs", "tcp"};
+      connect(w, all ? transports[w % 3] : transport);
+    }
+  }
+  ~CoreRig() { core_->detach(shard_.get()); }
+  CoreRig(const CoreRig&) = delete;
+  CoreRig& operator=(const CoreRig&) = delete;
+
+  // Every worker pushes every chunk, and takes the answers.
+  void round() {
+    push_all(shape_.epoch);
+    for (auto& worker : workers_) {
+      PHUB_CHECK(answers(*worker, kChunks) == kChunks, "every chunk is answered");
+    }
+  }
+  // The same as workers of another epoch would; nobody waits for answers.
+  void stale_round() { push_all(shape_.epoch + 1); }
+  // Every worker pushes one chunk; the core does not run.
+  void push_chunk(std::uint32_t slot) {
+    for (auto& worker : workers_) push_one(*worker, slot, shape_.epoch);
+  }
+  // One worker sends `vote`, and what follows it in its memory, as a vote; the core takes what
+  // there is.
+  void send_vote(std::uint32_t worker, const Vote& vote, std::uint32_t bytes = sizeof(Vote),
+                 std::uint32_t epochs_ahead = 0) {
+    std::byte* const place = workers_[worker]->gradients->data() + wire::kVoteOffset;
+    std::memcpy(place, &vote, sizeof(vote));
+    send(worker, {.data = place,
+                  .bytes = bytes,
+                  .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)});
+  }
+  void send_hyper(std::uint32_t worker, const Hyper& hyper) {
+    std::byte* const place = workers_[worker]->gradients->data();
+    std::memcpy(place, &hyper, sizeof(hyper));
+    send(worker, {.data = place,
+                  .bytes = sizeof(hyper),
+                  .immediate = wire::immediate(wire::kHyperSlot, shape_.epoch)});
+  }
+  // One worker pushes a chunk from where another is in its memory; the core takes it.
+  void push_from_elsewhere(std::uint32_t worker, std::uint32_t slot, std::uint32_t place) {
+    const std::byte* const memory = workers_[worker]->gradients->data();
+    send(worker, {.data = memory + RigWorker::kLines + place * kChunkBytes,
+                  .bytes = kChunkBytes,
+                  .immediate = wire::immediate(slot, shape_.epoch)});
+  }
+  // The core takes what there is.
+  void run() {
+    while (core_->run_once()) {
+    }
+  }
+  // The core's loop once, with something else to do: a write of another epoch has come.
+  void busy_turn() {
+    push_one(*workers_.front(), 0, shape_.epoch + 1);
+    PHUB_CHECK(core_->run_once(), "there was something to do");
+  }
+  // Answers that are there now.
+  std::size_t waiting_answers() const {
+    std::size_t count = 0;
+    std::vector<Completion> batch(kChunks);
+    for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
+    return count;
+  }
+  std::uint64_t drops(server::Drop cause) const { return core_->drops().value(cause); }
+
+ private:
+  static constexpr std::size_t kBatch = 16;
+  static constexpr std::uint32_t kOfEach = 2;
+  static constexpr std::uint32_t kChunkBytes = RigWorker::kChunkBytes;
+
+  void send(std::uint32_t worker, const Write& write) {
+    RigWorker& from = *workers_[worker];
+    PHUB_CHECK(from.endpoint->post(from.peer, {&write, 1}) == 1, "room for a write");
+    while (core_->run_once()) {
+    }
+  }
+
+  void push_all(std::uint32_t epoch) {
+    for (auto& worker : workers_) push(*worker, epoch);
+    while (core_->run_once()) {
+    }
+  }
+
+  void connect(std::uint32_t index, const std::string& transport) {
+    if (transport == "shm") return connect_shm(index);
+    transport == "verbs" ? connect_verbs(index) : connect_tcp(index);
+  }
+
+  void connect_tcp(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    auto [own, cores] = stream_pair();
+    auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, worker));
+    worker.peer = *endpoint->add(std::move(own));
+    worker.endpoint = std::move(endpoint);
+    PHUB_CHECK(core_->connect_tcp(shard_.get(), index, std::move(cores)).ok(), "tcp");
+  }
+
+  void connect_shm(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    const std::uint32_t capacity = channel_capacity(kChunks);
+    auto channel = std::move(*SharedMemory::create("channel", channel_bytes(capacity)));
+    auto [own, cores] = stream_pair();
+    const auto side = [&](UniqueFd socket, bool core_side) {
+      ShmConnection connection;
+      connection.socket = std::move(socket);
+      connection.channel = std::move(*Mapping::of_file(channel->fd(), channel->size(), true));
+      connection.capacity = capacity;
+      connection.core_side = core_side;
+      const SharedMemory& mine = core_side ? *job_->published : *worker.gradients;
+      const SharedMemory& peers = core_side ? *worker.gradients : *job_->published;
+      connection.own_memory = {mine.data(), mine.size()};
+      connection.peer_memory = std::move(*Mapping::of_file(peers.fd(), peers.size(), false));
+      return connection;
+    };
+    auto endpoint = std::move(*ShmEndpoint::create(1));
+    worker.peer = *endpoint->add(side(std::move(own), false));
+    worker.endpoint = std::move(endpoint);
+    auto connection = side(std::move(cores), true);
+    std::byte* const line = connection.peer_memory->data();
+    auto landing =
+        std::make_shared<const Landing>(make_shared_landing(*shape_.plan, 0, 0, sizeof(float)));
+    PHUB_CHECK(core_->connect_shm(shard_.get(), index, std::move(connection), line, landing).ok(),
+               "shm");
+  }
+
+  void connect_verbs(std::uint32_t index) {
+    RigWorker& worker = *workers_[index];
+    const auto& device = rdma_devices().front();
+    worker.registered = std::move(
+        *verbs::register_both(device, {worker.gradients->data(), worker.gradients->size()},
+                              {worker.parameters->data(), worker.parameters->size()}));
+    worker.landing = memory_->landing(0);
+    auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
+    const auto parts = *memory_->of(index, 0);
+    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 2));
+    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 2));
+    std::tie(own.socket, cores.socket) = stream_pair();
+    own.peer = cores.own;
+    cores.peer = own.own;
+    PHUB_CHECK(endpoint->connect(own).ok() && core_->verbs()->connect(cores).ok(), "connect");
+    worker.peer = *endpoint->add(std::move(own));
+    worker.endpoint = std::move(endpoint);
+    PHUB_CHECK(core_
+                   ->connect_verbs(shard_.get(), index, std::move(cores), parts.window.data(),
+                                   memory_->landing(0))
+                   .ok(),
+               "verbs");
+  }
+
+  static void push_one(RigWorker& worker, std::uint32_t slot, std::uint32_t epoch) {
+    const Write write{.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
+                      .bytes = kChunkBytes,
+                      .immediate = wire::immediate(slot, epoch)};
+    PHUB_CHECK(worker.endpoint->post(worker.peer, {&write, 1}) == 1, "room for a write");
+  }
+
+  static void push(RigWorker& worker, std::uint32_t epoch) {
+    std::vector<Write> writes;
+    for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
+      writes.push_back({.data = worker.gradients->data() + RigWorker::kLines + slot * kChunkBytes,
+                        .bytes = kChunkBytes,
+                        .immediate = wire::immediate(slot, epoch)});
+      if (writes.size() < kBatch) continue;
+      PHUB_CHECK(worker.endpoint->post(worker.peer, writes) == kBatch, "room for a round");
+      writes.clear();
+    }
+  }
+
+  static std::size_t answers(RigWorker& worker, std::size_t count) {
+    std::size_t arrived = 0;
+    for (const Completion& answer : collect(*worker.endpoint, count)) {
+      arrived += answer.kind == CompletionKind::kArrived ? 1 : 0;
+    }
+    return arrived;
+  }
+
+  server::JobShape shape_;
+  std::shared_ptr<server::JobMemory> job_;
+  std::shared_ptr<server::VerbsMemory> memory_;
+  std::unique_ptr<server::Shard> shard_;
+  std::vector<std::unique_ptr<RigWorker>> workers_;
+  std::unique_ptr<server::Core> core_;  // before the workers: both ends of a connection
+};
+
+}  // namespace phub::testing

@@ -1,0 +1,272 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "kernels/reduce.h"
+#include "tests/unit/kernels/kernels_support.h"
+
+namespace phub::kernels::test {
+namespace {
+
+struct Case {
+  RuleKind rule;
+  std::vector<DataType> source_types;
+  std::size_t elements;
+  bool published;
+  DataType published_type;
+};
+
+// One update by the kernel and by the specification, on equal inputs.
+bool update_agrees(const Case& c, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Array> arrays;
+  std::vector<Source> sources;
+  for (const DataType type : c.source_types)
+    arrays.push_back(random_array(type, c.elements, random));
+  for (const Array& array : arrays) sources.push_back(array.source());
+  Array parameters = random_array(DataType::kFloat32, c.elements, random);
+  Array state = random_array(DataType::kFloat32, c.elements, random);
+  Array published(c.published_type, c.elements);
+  Array expected_parameters = parameters;
+  Array expected_state = state;
+  Array expected_published = published;
+  Update u = {.sources = sources, .elements = c.elements, .rule = c.rule};
+  u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 1.0F / 3.0F};
+  u.weight_decay = 5e-4F;
+  u.trust = 0.37F;
+  u.published_type = c.published_type;
+  const auto run = [&](auto function, Array& w, Array& v, Array& p) {
+    u.parameters = w.floats();
+    u.state = state_arrays(c.rule) > 0 ? v.floats() : nullptr;
+    u.published = c.published ? p.data() : nullptr;
+    function(u);
+  };
+  run(update, parameters, state, published);
+  run(reference::update, expected_parameters, expected_state, expected_published);
+  return parameters.same_as(expected_parameters) && state.same_as(expected_state) &&
+         published.same_as(expected_published);
+}
+
+TEST_CASE("updates of fp32 equal the specification for every target, rule, length and count") {
+  on_every_target([](const std::string& target) {
+    for (const RuleKind rule : kRules) {
+      for (const std::size_t count : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 64U}) {
+        for (const std::size_t elements : kLengths) {
+          if (elements > 1000 && count > 4 && count < 64 && rule != RuleKind::kNesterov) continue;
+          CAPTURE(target, name_of(rule), count, elements);
+          const std::vector<DataType> types(count, DataType::kFloat32);
+          REQUIRE(update_agrees({rule, types, elements, false, DataType::kFloat32}, 1));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("updates of mixed and 16-bit sources equal the specification, published ones too") {
+  on_every_target([](const std::string& target) {
+    for (const RuleKind rule : kRules) {
+      for (const DataType wire : kTypes) {
+        for (const std::size_t count : {1U, 2U, 3U, 9U}) {
+          for (const std::size_t elements : {0U, 1U, 5U, 16U, 63U, 65U, 1000U, 8193U}) {
+            CAPTURE(target, name_of(rule), name_of(wire), count, elements);
+            std::vector<DataType> types(count, wire);
+            REQUIRE(update_agrees({rule, types, elements, true, wire}, 2));
+            types[0] = DataType::kFloat32;  // an accumulator first
+            REQUIRE(update_agrees({rule, types, elements, true, wire}, 3));
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("any mix of source types equals the specification") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(4);
+    for (std::uint32_t trial = 0; trial < 200; ++trial) {
+      std::vector<DataType> types(1 + random() % 6);
+      std::generate(types.begin(), types.end(), [&] { return kTypes[random() % 3]; });
+      CAPTURE(target, trial);
+      REQUIRE(update_agrees({kRules[random() % std::size(kRules)], types, random() % 300,
+                             random() % 2 == 0, kTypes[random() % 3]},
+                            trial));
+    }
+  });
+}
+
+TEST_CASE("add equals the specification for every pair of types, in place too") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(5);
+    for (const DataType first_type : kTypes) {
+      for (const DataType second_type : kTypes) {
+        for (const std::size_t elements : kLengths) {
+          CAPTURE(target, name_of(first_type), name_of(second_type), elements);
+          Array first = random_array(first_type, elements, random);
+          const Array second = random_array(second_type, elements, random);
+          Array out(DataType::kFloat32, elements);
+          Array expected(DataType::kFloat32, elements);
+          add(out.floats(), first.source(), second.source(), elements);
+          reference::add(expected.floats(), first.source(), second.source(), elements);
+          REQUIRE(out.same_as(expected));
+          if (first_type != DataType::kFloat32) continue;
+          add(first.floats(), first.source(), second.source(), elements);
+          REQUIRE(first.same_as(expected));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("adding one source at a time and updating at last gives the bits of one update") {
+  on_every_target([](const std::string& target) {
+    CAPTURE(target);
+    constexpr std::size_t kElements = 1001;
+    std::mt19937 random(6);
+    std::vector<Array> arrays;
+    std::vector<Source> sources;
+    for (int i = 0; i < 5; ++i)
+      arrays.push_back(random_array(DataType::kFloat16, kElements, random));
+    for (const Array& array : arrays) sources.push_back(array.source());
+    Array fused(DataType::kFloat32, kElements);
+    Update u = {.sources = sources, .elements = kElements, .rule = RuleKind::kMean};
+    u.hyper.gradient_scale = 0.2F;
+    u.parameters = fused.floats();
+    update(u);
+
+    Array accumulator(DataType::kFloat32, kElements);
+    Array stepwise(DataType::kFloat32, kElements);
+    add(accumulator.floats(), sources[0], sources[1], kElements);
+    add(accumulator.floats(), accumulator.source(), sources[2], kElements);
+    add(accumulator.floats(), accumulator.source(), sources[3], kElements);
+    const Source last_two[] = {accumulator.source(), sources[4]};
+    u.sources = last_two;
+    u.parameters = stepwise.floats();
+    update(u);
+    CHECK(stepwise.same_as(fused));
+  });
+}
+
+TEST_CASE("summing into a buffer and updating from it gives the bits of the fused update") {
+  on_every_target([](const std::string& target) {
+    for (const RuleKind rule : kRules) {
+      CAPTURE(target, name_of(rule));
+      std::mt19937 random(11);
+      const Array first = random_array(DataType::kFloat32, 1001, random);
+      const Array second = random_array(DataType::kFloat32, 1001, random);
+      Array parameters = random_array(DataType::kFloat32, 1001, random);
+      Array state = random_array(DataType::kFloat32, 1001, random);
+      Array unfused_parameters = parameters;
+      Array unfused_state = state;
+      Array buffer(DataType::kFloat32, 1001);
+      const Source sources[] = {first.source(), second.source()};
+      const Source summed[] = {buffer.source()};
+      Update u = {.sources = sources, .elements = 1001, .rule = rule};
+      u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.5F};
+      u.parameters = parameters.floats();
+      u.state = state.floats();
+      update(u);
+      update({.sources = sources, .elements = 1001, .parameters = buffer.floats()});
+      u.sources = summed;
+      u.parameters = unfused_parameters.floats();
+      u.state = unfused_state.floats();
+      update(u);
+      REQUIRE(unfused_parameters.same_as(parameters));
+      REQUIRE(unfused_state.same_as(state));
+    }
+  });
+}
+
+TEST_CASE("the result may be written over one of the sources") {
+  on_every_target([](const std::string& target) {
+    CAPTURE(target);
+    std::mt19937 random(7);
+    Array accumulator = random_array(DataType::kFloat32, 1003, random);
+    const Array last = random_array(DataType::kFloat32, 1003, random);
+    Array expected(DataType::kFloat32, 1003);
+    reference::add(expected.floats(), accumulator.source(), last.source(), 1003);
+    const Source sources[] = {accumulator.source(), last.source()};
+    Update u = {.sources = sources, .elements = 1003};
+    u.parameters = accumulator.floats();
+    update(u);
+    CHECK(accumulator.same_as(expected));
+  });
+}
+
+TEST_CASE("bypassing the cache changes no bit, at any alignment") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(10);
+    for (const RuleKind rule : kRules) {
+      for (const std::size_t elements : kLengths) {
+        for (const std::size_t skipped :
+             {0U, 1U, 15U}) {  // 15: one past a bound, to the next bound
+          if (skipped > elements) continue;
+          CAPTURE(target, name_of(rule), elements, skipped);
+          const Array source = random_array(DataType::kFloat32, elements, random);
+          Array parameters = random_array(DataType::kFloat32, elements, random);
+          Array state(DataType::kFloat32, elements);
+          Array expected = parameters;
+          Array expected_state = state;
+          const std::size_t count = elements - skipped;
+          const Source sources[] = {source.source(), source.source()};
+          Update u = {.sources = sources, .elements = count, .rule = rule};
+          u.bypass_cache = true;
+          u.parameters = parameters.floats() + skipped;
+          u.state = state.floats();
+          update(u);
+          u.parameters = expected.floats() + skipped;
+          u.state = expected_state.floats();
+          reference::update(u);
+          REQUIRE(parameters.same_as(expected));
+          REQUIRE(state.same_as(expected_state));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("rules compute the formulas of rule.h") {
+  const float g = 6.0F;  // 2 + 4, scaled by 1/2: 3
+  Array first(DataType::kFloat32, 1);
+  Array second(DataType::kFloat32, 1);
+  first.set(0, g - 4.0F);
+  second.set(0, 4.0F);
+  const Source sources[] = {first.source(), second.source()};
+  const auto run = [&](RuleKind rule) {
+    Array w(DataType::kFloat32, 1);
+    Array v(DataType::kFloat32, 1);
+    w.set(0, 8.0F);
+    v.set(0, 2.0F);
+    Update u = {.sources = sources, .elements = 1, .rule = rule};
+    u.hyper = {.learning_rate = 0.5F, .momentum = 0.25F, .gradient_scale = 0.5F};
+    u.weight_decay = 0.125F;
+    u.trust = 0.25F;
+    u.parameters = w.floats();
+    u.state = v.floats();
+    update(u);
+    return std::pair{w.value(0), v.value(0)};
+  };
+  CHECK(run(RuleKind::kSum) == std::pair{6.0F, 2.0F});
+  CHECK(run(RuleKind::kMean) == std::pair{3.0F, 2.0F});
+  CHECK(run(RuleKind::kSgd) == std::pair{6.0F, 2.0F});          // 8 - 0.5 * (3 + 1)
+  CHECK(run(RuleKind::kMomentum) == std::pair{5.75F, 4.5F});    // v = 0.5 + 4;  8 - 2.25
+  CHECK(run(RuleKind::kNesterov) == std::pair{5.4375F, 4.5F});  // 8 - 0.5 * (4 + 1.125)
+  CHECK(run(RuleKind::kLars) == std::pair{7.0F, 1.0F});         // v = 0.5 + 0.125 * 4;  8 - v
+}
+
+TEST_CASE("targets are listed best first, can be selected by name, and unknown names are refused") {
+  const auto targets = supported_targets();
+  REQUIRE_FALSE(targets.empty());
+  CHECK(active_target() == targets.front());
+  for (const std::string_view target : targets) {
+    CHECK(select_target(target));
+    CHECK(active_target() == target);
+    CHECK(supported_targets() == targets);
+  }
+  CHECK_FALSE(select_target("ABACUS"));
+  CHECK(active_target() == targets.back());
+  CHECK(select_target(""));
+  CHECK(active_target() == targets.front());
+}
+
+}  // namespace
+}  // namespace phub::kernels::test

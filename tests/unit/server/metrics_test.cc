@@ -1,0 +1,167 @@
+// What Prometheus is told: names, labels and values from known counters.
+#include <prometheus/check_names.h>
+#include <prometheus/metric_family.h>
+
+#include <set>
+
+#include "server/metrics/collector.h"
+#include "tests/support/server/job_table_fixture.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string text_of(JobTableFixture& fixture) {
+  return MetricsCollector(fixture.table, fixture.data_plane).text();
+}
+
+}  // namespace
+
+TEST_CASE("jobs, cores, ports and drops are told with their labels") {
+  JobTableFixture f;
+  f.data_plane.statuses = {{.identity = {.device = "mlx5_0", .port = 2, .gid = {}},
+                            .state = "active",
+                            .counters = {{"out_of_sequence", 5}}}};
+  f.running(2, "resnet");
+  REQUIRE(f.join(spec_of(3, "early")));
+  const std::string text = text_of(f);
+  for (const char* line :
+       {"phub_jobs 2\n",
+        "phub_draining 0\n",
+        "phub_job_running{phub_job=\"resnet\",tenant=\"default\"} 1\n",
+        "phub_job_running{phub_job=\"early\",tenant=\"default\"} 0\n",
+        "phub_job_workers{phub_job=\"early\",tenant=\"default\"} 3\n",
+        "phub_job_members{phub_job=\"early\",tenant=\"default\"} 1\n",
+        "phub_job_rounds_total{phub_job=\"resnet\",tenant=\"default\"} 5\n",
+        "phub_job_received_bytes_total{phub_job=\"resnet\",tenant=\"default\"} 1000\n",
+        "phub_job_sent_bytes_total{phub_job=\"resnet\",tenant=\"default\"} 2000\n",
+        "phub_job_staging_bytes{phub_job=\"resnet\",tenant=\"default\"} 30\n",
+        "phub_core_chunks_completed_total{core=\"1\"} 7\n",
+        "phub_core_sleeps_total{core=\"0\"} 3\n",
+        "phub_rdma_port_up{device=\"mlx5_0\",port=\"2\"} 1\n",
+        "counter=\"out_of_sequence\"} 5\n",
+        "phub_job_queued_pushes{phub_job=\"resnet\",tenant=\"default\"} 3\n",
+        "phub_core_queued_pushes{core=\"0\"} 3\n",
+        "phub_core_job_busy_seconds_total{core=\"0\",phub_job=\"resnet\",tenant=\"default\"} 1.5\n",
+        "phub_tenant_jobs{tenant=\"default\"} 2\n",
+        "phub_tenant_members{tenant=\"default\"} 3\n",
+        "phub_drops_total{cause=\"wrong secret\"} 2\n"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+}
+
+TEST_CASE("members are told with host and transport, what they moved and how late they are") {
+  JobTableFixture f;
+  // Two rounds of a millisecond; worker 1 is 200 us later than worker 0.
+  server::CoreRounds rounds{.core = 0, .records = {}};
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    const std::uint64_t start = 1'000'000 * round;
+    rounds.records.push_back({.round = round,
+                              .first_push = start,
+                              .complete = start + 600'000,
+                              .replied = start + 700'000,
+                              .work = 50'000,
+                              .workers = {{start, start + 300'000}, {start, start + 500'000}}});
+  }
+  f.data_plane.rounds = {rounds};
+  f.running(2, "resnet");
+  const std::string text = text_of(f);
+  CHECK_THAT(
+      text, Contains("phub_member_pushes_total{phub_job=\"resnet\",tenant=\"default\",worker=\"1\","
+                     "host=\"") &&
+                Contains("} 12\n"));
+  for (const char* line :
+       {"phub_job_round_part_seconds{phub_job=\"resnet\",tenant=\"default\",part=\"compute\"} "
+        "0.0003",
+        "phub_job_round_seconds{phub_job=\"resnet\"", "phub_member_last_share{phub_job=\"resnet\"",
+        "worker=\"1\",host=\"host-1\",transport=\"shm\"} 0.0002"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+}
+
+TEST_CASE("latencies are told as cumulative histograms in seconds") {
+  JobTableFixture f;
+  f.running(1, "resnet");
+  const std::string text = text_of(f);
+  const std::string name = "phub_job_push_to_reply_seconds";
+  const std::string labels = "phub_job=\"resnet\",tenant=\"default\"";
+  for (const std::string& line :
+       {name + "_count{" + labels + "} 6\n", name + "_sum{" + labels + "} 10.5\n",
+        name + "_bucket{" + labels + ",le=\"1e-06\"} 1\n",
+        name + "_bucket{" + labels + ",le=\"0.000128\"} 4\n",
+        name + "_bucket{" + labels + ",le=\"8.388608\"} 4\n",
+        name + "_bucket{" + labels + ",le=\"+Inf\"} 6\n",
+        std::string("phub_job_wait_for_slowest_seconds_count{") + labels + "} 0\n"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+}
+
+TEST_CASE("a tenant is told of its own jobs and how busy the cores are, of others nothing") {
+  server::TenantDirectory tenants;
+  REQUIRE(tenants.create("red", {}));
+  REQUIRE(tenants.create("blue", {}));
+  JobTableFixture f(&tenants);
+  f.data_plane.statuses = {{.identity = {.device = "mlx5_0", .port = 2, .gid = {}},
+                            .state = "active",
+                            .counters = {{"out_of_sequence", 5}}}};
+  for (const char* const tenant : {"red", "blue"}) {
+    const JobSpec spec = spec_of(1, std::string("job-of-") + tenant);
+    const Identity member = f.join(spec, -1, tenant).value();
+    REQUIRE(f.ready(member, spec).ok());
+    f.connect(member);
+  }
+  const std::string text = MetricsCollector(f.table, f.data_plane).text("red");
+  for (const char* line :
+       {"phub_job_running{phub_job=\"job-of-red\",tenant=\"red\"} 1\n",
+        "phub_core_job_busy_seconds_total{core=\"0\",phub_job=\"job-of-red\",tenant=\"red\"} 1.5\n",
+        "phub_core_busy_seconds_total{core=\"1\"}", "phub_tenant_jobs{tenant=\"red\"} 1\n"}) {
+    CHECK_THAT(text, Contains(line));
+  }
+  for (const char* others : {"blue", "phub_core_chunks", "phub_core_queued",
+                             "phub_core_connections", "phub_drops", "phub_rdma", "phub_jobs "}) {
+    CHECK_THAT(text, !Contains(others));
+  }
+}
+
+TEST_CASE("a job that has ended leaves no series behind") {
+  JobTableFixture f;
+  f.running(1, "short");
+  CHECK_THAT(text_of(f), Contains("\"short\""));
+  REQUIRE(f.table.close("short").ok());
+  CHECK_THAT(text_of(f), !Contains("\"short\"") && Contains("phub_core_sleeps_total"));
+}
+
+TEST_CASE(
+    "names and labels are Prometheus's, a counter's ends with _total, and each is told once") {
+  JobTableFixture f;
+  f.running(1);
+  const MetricsCollector collector(f.table, f.data_plane);
+  std::set<std::string> names;
+  for (const prometheus::MetricFamily& family : collector.Collect()) {
+    INFO(family.name);
+    CHECK(names.insert(family.name).second);
+    CHECK(prometheus::CheckMetricName(family.name));
+    CHECK_FALSE(family.help.empty());
+    const bool is_counter = family.type == prometheus::MetricType::Counter;
+    CHECK(is_counter ==
+          (family.name.size() > 6 && family.name.rfind("_total") == family.name.size() - 6));
+  }
+}
+
+TEST_CASE("what became of connections to the control port is counted") {
+  JobTableFixture f;
+  const MetricsCollector collector(
+      f.table, f.data_plane, {.control_door = [] {
+        return ControlDoorCounters{
+            .handed_over = 9, .turned_out = 5, .crowded_out = 2, .shortages = 1};
+      }});
+  for (const char* line : {"phub_control_connections_total{outcome=\"served\"} 9",
+                           "phub_control_connections_total{outcome=\"turned out\"} 3",
+                           "phub_control_connections_total{outcome=\"crowded out\"} 2",
+                           "phub_control_descriptor_shortages_total 1"}) {
+    CHECK_THAT(collector.text(), Catch::Contains(line));
+  }
+}
+
+}  // namespace phub::testing

@@ -1,0 +1,350 @@
+// Snapshots as files: what comes back, what is refused, which are kept and where.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "server/snapshot/digest.h"
+#include "tests/support/server/snapshot_example.h"
+#include "tests/support/temporary_directory.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+std::unique_ptr<SafetensorsReader> reader_of(const TensorFile& file) {
+  const TemporaryDirectory folder;
+  REQUIRE(write_safetensors(folder.path / "x", file).ok());
+  return std::move(*SafetensorsReader::open(folder.path / "x"));
+}
+
+Result<SnapshotHead> checked(const TensorFile& file) {
+  const auto reader = reader_of(file);
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, head_of(reader->metadata()));
+  PHUB_RETURN_IF_ERROR(verify(*reader, head));
+  return head;
+}
+
+Result<std::shared_ptr<JobCopy>> copy_from(const TensorFile& file, const SnapshotHead& head,
+                                           const Plan& plan, std::uint32_t server) {
+  return job_copy_from(*reader_of(file), head, plan, server);
+}
+
+void add_tensors(SnapshotDigest& digest, const TensorFile& file) {
+  for (const NamedTensor& tensor : file.tensors) {
+    digest.begin(tensor.name, tensor.values.size());
+    digest.add(tensor.values);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
+  for (const DataType wire : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
+    const Example example({2}, wire);
+    const TensorFile file = example.file();
+    CHECK(file.find("a")->values.size() == 50'000);
+    CHECK(file.find("c.state")->values.size() == 20'001);
+    const auto head = checked(file);
+    REQUIRE(head);
+    CHECK(head->tenant == "red");
+    CHECK(head->round == 7);
+    CHECK(compare(example.spec, head->spec).ok());
+    const auto copy = copy_from(file, *head, example.plan(), 0);
+    REQUIRE(copy);
+    CHECK((*copy)->round == 7);
+    CHECK(has_all(**copy, example.plan(), 0));
+  }
+}
+
+TEST_CASE("two servers write their runs of a key, and one server says which tensor it lacks") {
+  for (const std::uint32_t server : {0U, 1U}) {
+    const Example example({1, 2}, DataType::kFloat32, server);
+    const TensorFile file = example.file(server);
+    const auto head = std::move(*checked(file));
+    const auto copy = copy_from(file, head, example.plan(), server);
+    REQUIRE(copy);
+    CHECK(has_all(**copy, example.plan(), server));
+    const bool has_run = std::any_of(
+        file.tensors.begin(), file.tensors.end(),
+        [](const NamedTensor& tensor) { return tensor.name.find("[") != std::string::npos; });
+    CHECK(has_run);
+    const auto alone = copy_from(file, head, Example().plan(), 0);
+    REQUIRE_FALSE(alone);
+    CHECK(alone.error().code() == Code::kFailedPrecondition);
+    CHECK_THAT(alone.error().message(), Contains("it has no tensor a of 50000 elements"));
+    CHECK_FALSE(copy_from(file, head, example.plan(), 1 - server));
+  }
+}
+
+TEST_CASE("a tensor that is larger or smaller than the job's is not taken for it") {
+  const Example example;
+  for (const std::uint64_t elements : {49'992U, 50'008U}) {
+    TensorFile file = example.file();
+    file.tensors[0].shape = {elements};
+    file.tensors[0].values.resize(elements);
+    SnapshotDigest digest;  // whoever made it has a right checksum
+    digest.add(file.metadata);
+    add_tensors(digest, file);
+    file.metadata["sha256"] = digest.text();
+    const auto head = std::move(*checked(file));
+    const auto copy = copy_from(file, head, example.plan(), 0);
+    REQUIRE_FALSE(copy);
+    CHECK(copy.error().code() == Code::kFailedPrecondition);
+    CHECK_THAT(copy.error().message(), Contains("it has no tensor a of 50000 elements"));
+  }
+}
+
+TEST_CASE(
+    "the part of one of several servers says what its plan was made with, and a whole does not") {
+  SnapshotHead head{.spec = Example().spec,
+                    .tenant = "red",
+                    .round = 7,
+                    .created = "now",
+                    .sha256 = {},
+                    .core_load_bytes = {70'000, 0}};
+  const Example parts({1, 2}, DataType::kFloat32, 1);
+  TensorFile file = whole(*snapshot_parts(head, *parts.copied.copy, parts.plan(), 1));
+  CHECK(checked(file)->core_load_bytes == head.core_load_bytes);
+  file.metadata["core_load_bytes"] = "70000,x";
+  CHECK_THAT(checked(file).error().message(), Contains("core_load_bytes are \"70000,x\""));
+  const Example one({2});
+  const TensorFile alone = whole(*snapshot_parts(head, *one.copied.copy, one.plan(), 0));
+  CHECK(checked(alone)->core_load_bytes.empty());
+}
+
+TEST_CASE("what is damaged, of another version, or no snapshot is refused with the reason") {
+  const auto refused = [](const TensorFile& file, const std::string& reason) {
+    const auto head = checked(file);
+    REQUIRE_FALSE(head);
+    CHECK(head.error().code() == Code::kDataLoss);
+    CHECK_THAT(head.error().message(), Contains(reason));
+  };
+  const TensorFile good = Example().file();
+  refused({}, "is it a snapshot?");
+  TensorFile file = good;
+  file.tensors[1].values[3] = 5.0F;
+  refused(file, "it is damaged");
+  file = good;
+  file.tensors[0].name = "other";
+  refused(file, "it is damaged");
+  const std::vector<std::array<std::string, 3>> changes = {
+      {"version", "3", "reads phub-snapshot of versions 1 to 2"},
+      {"version", "1", "it is damaged"},
+      {"round", "8", "it is damaged"},
+      {"tenant", "blue", "it is damaged"},
+      {"created", "then", "it is damaged"},
+      {"format", "pt", "it is a \"pt\""},
+      {"round", "0", "no number above 0"},
+      {"round", "7x", "no number above 0"},
+      {"round", "99999999999999999999", "no number above 0"},
+      {"job", "{", "no JobSpec"},
+      {"job", "{}", ""},
+      {"sha256", "", "it is damaged"},
+      {"core_load_bytes", "1", "it is damaged"}};
+  for (const auto& [key, value, reason] : changes) {
+    INFO(key << " " << value);
+    file = good;
+    file.metadata[key] = value;
+    refused(file, reason);
+    if (key == "core_load_bytes") continue;  // one server's has none
+    file.metadata.erase(key);
+    refused(file, "its metadata has no " + key);
+  }
+}
+
+TEST_CASE("a byte that flips in the file is found before the snapshot is used") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 3);
+  const Example example;
+  SnapshotInfo info;
+  fs::path path;
+  for (const std::streamoff from_the_end : {100'000, 4, 1}) {  // the last value's, too
+    info = std::move(*store->write(example.spec, example.copied));
+    CHECK(store->verify(info.file));
+    path = folder.path / "s" / info.file;
+    std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekp(static_cast<std::streamoff>(info.bytes) - from_the_end);
+    stream.put('\x55');
+    stream.close();
+    CHECK_THAT(store->verify(info.file).error().message(), Contains("it is damaged"));
+    CHECK(store->load(info.file, example.plan(), 0).error().code() == Code::kDataLoss);
+  }
+  fs::resize_file(path, info.bytes - 1);
+  CHECK(store->verify(info.file).error().code() == Code::kDataLoss);
+}
+
+TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 2);
+  const auto write = [&](const std::string& job, std::uint64_t round) {
+    Example example;
+    example.spec.name = job;
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
+    copy->round = round;
+    example.copied.copy = copy;
+    return store->write(example.spec, example.copied).value().file;
+  };
+  write("demo.old", 1);
+  for (const std::uint64_t round : {8U, 9U, 10U}) write("demo", round);
+  CHECK(store->list().size() == 3);
+  CHECK(store->list().front().round == 9);
+  // Trained anew under its old name: its rounds begin again, what is new is not the oldest.
+  const std::string anew = write("demo", 2);
+  CHECK(store->verify(anew));
+  CHECK(store->list().size() == 3);
+  write("demo", 3);
+  CHECK(store->verify(anew));
+  CHECK(store->list().front().round == 2);
+}
+
+TEST_CASE("snapshots that workers asked for are counted apart from the others") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 2);
+  const auto write = [&](const std::string& job, std::uint64_t round, Asker asked_by) {
+    Example example;
+    example.spec.name = job;
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
+    copy->round = round;
+    example.copied.copy = copy;
+    return store->write(example.spec, example.copied, asked_by).value().file;
+  };
+  const std::string kept = write("demo", 3, Asker::kAdministrator);
+  const std::string other = write("demo.worker", 3, Asker::kAdministrator);
+  for (const std::uint64_t round : {3U, 4U, 5U}) write("demo", round, Asker::kWorker);
+  CHECK(store->list().size() == 4);
+  CHECK(store->verify(kept));
+  for (const std::uint64_t round : {6U, 7U}) write("demo", round, Asker::kAdministrator);
+  CHECK_FALSE(store->verify(kept));
+  CHECK(store->verify(other));
+  const auto all = store->list();
+  REQUIRE(all.size() == 5);
+  CHECK(all[0].file == "default/demo.000000000004.worker.safetensors");
+  CHECK(all[1].round == 5);
+}
+
+TEST_CASE("whatever a job and its tenant are called, their files are below the folder") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 1);
+  const std::vector<std::string> names = {"../../etc",
+                                          ".",
+                                          "..",
+                                          "a/b",
+                                          "%2E",
+                                          "ä ö'",
+                                          std::string(256, 'x'),
+                                          std::string(255, '/') + "1",
+                                          std::string(255, '/') + "2"};
+  for (const std::string& name : names) {
+    for (const std::string& tenant : {std::string("default"), std::string("../x")}) {
+      INFO(name);
+      Example example;
+      example.spec.name = name;
+      example.copied.shape.tenant = tenant;
+      example.copied.shape.tenant_id = tenant == "default" ? 0 : 7;
+      const auto info = store->write(example.spec, example.copied);
+      REQUIRE(info);
+      CHECK(SnapshotStore::tenant_id_of(info->file) == example.copied.shape.tenant_id);
+      const auto head = store->verify(info->file);
+      REQUIRE(head);
+      CHECK(head->spec.name == name);
+      CHECK(head->tenant == tenant);
+    }
+  }
+  CHECK(store->list().size() == 2 * names.size());
+  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("keys whose tensors would have one name are refused instead of lost") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 1);
+  for (const char* const name : {"a.state", "__metadata__"}) {
+    Example example;
+    example.spec.keys[1].name = name;
+    const auto info = store->write(example.spec, example.copied);
+    REQUIRE_FALSE(info);
+    CHECK(info.error().code() == Code::kFailedPrecondition);
+    CHECK_THAT(info.error().message(), Contains(name));
+  }
+  CHECK(store->list().empty());
+}
+
+TEST_CASE("no name leads to a file that the folder does not list") {
+  const TemporaryDirectory folder;
+  const auto store = store_in(folder.path / "s", 1);
+  const Example example;
+  const SnapshotInfo info = std::move(*store->write(example.spec, example.copied));
+  fs::copy_file(folder.path / "s" / info.file, folder.path / "x");
+  fs::copy_file(folder.path / "s" / info.file, folder.path / "s" / "y");
+  for (const std::string& name :
+       {std::string(), std::string("/"), std::string("../x"), std::string("default/../../x"),
+        std::string("default/.."), std::string("./y"), std::string("y"), std::string("/y"),
+        std::string("default/"), info.file + "/", "/" + info.file, "./" + info.file,
+        (folder.path / "x").string(), info.file + std::string(1, '\0')}) {
+    INFO(name);
+    CHECK(store->verify(name).error().code() == Code::kNotFound);
+    CHECK(store->load(name, example.plan(), 0).error().code() == Code::kNotFound);
+  }
+  folder.write("s/default/z.safetensors", "no snapshot");
+  CHECK(store->verify("default/z.safetensors").error().code() == Code::kDataLoss);
+  CHECK(store->list().size() == 1);
+}
+
+TEST_CASE("metadata of a hostile file is refused without reading outside of it") {
+  const TemporaryDirectory folder;
+  const auto with_length = [](std::uint64_t length, const std::string& rest) {
+    std::string bytes;
+    for (unsigned i = 0; i < 8; ++i) bytes += static_cast<char>(length >> (8 * i));
+    return bytes + rest;
+  };
+  const auto read = [&](const std::string& bytes) {
+    folder.write("m", bytes);
+    return read_safetensors_metadata(folder.path / "m");
+  };
+  const auto header = [&](const std::string& text) { return with_length(text.size(), text); };
+  constexpr auto kMax = std::numeric_limits<std::uint64_t>::max();
+  const std::vector<std::string> hostile = {"",
+                                            "1234567",
+                                            with_length(kMax, "{}"),
+                                            with_length(kMax - 7, "{}"),
+                                            with_length(3, "{}"),
+                                            with_length(1, ""),
+                                            header(""),
+                                            header("{"),
+                                            header("[]"),
+                                            header("null"),
+                                            header(std::string(100'000, '[')),
+                                            header(std::string(100'000, '{')),
+                                            header(R"({"__metadata__":1})"),
+                                            header(R"({"__metadata__":["a"]})"),
+                                            header(R"({"__metadata__":{"a":1}})"),
+                                            header(R"({"__metadata__":{"a":{"b":"c"}}})"),
+                                            header("{\"__metadata__\":{\"a\":\"\xFF\"}}")};
+  for (const std::string& bytes : hostile) {
+    INFO(bytes.substr(0, 100));
+    const auto metadata = read(bytes);
+    REQUIRE_FALSE(metadata);
+    CHECK(metadata.error().code() == Code::kDataLoss);
+  }
+  CHECK(read(header("{}"))->empty());
+  CHECK(read(header(R"({"__metadata__":{"a":"b"}})"))->at("a") == "b");
+  CHECK_FALSE(read_safetensors_metadata(folder.path));
+  CHECK(read_safetensors_metadata(folder.path / "none").error().code() == Code::kNotFound);
+}
+
+TEST_CASE("a snapshot of version 1 is read, and its data is verified") {
+  TensorFile file = Example().file();
+  file.metadata["version"] = "1";
+  SnapshotDigest digest;
+  add_tensors(digest, file);
+  file.metadata["sha256"] = digest.text();
+  const auto head = checked(file);
+  REQUIRE(head);
+  CHECK(has_all(**copy_from(file, *head, Example().plan(), 0), Example().plan(), 0));
+  file.tensors[0].values[0] += 1.0F;
+  CHECK(checked(file).error().code() == Code::kDataLoss);
+}
+
+}  // namespace phub::testing

@@ -1,0 +1,333 @@
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/tensors/safetensors.h"
+#include "tests/support/small_session.h"
+#include "tests/support/temporary_directory.h"
+#include "worker/train/exchange/exchanger.h"
+#include "worker/train/report/console.h"
+#include "worker/train/session.h"
+
+namespace phub::train {
+namespace {
+
+using testing::run;
+using testing::small_session;
+
+// Two rounds of one key with two parameters, by hand.
+struct Rounds {
+  explicit Rounds(RuleKind rule)
+      : exchanger(make_local_exchanger(
+            {{.name = "w", .elements = 2, .weight_decay = 0.5F}, {.name = "b", .elements = 1}},
+            rule)) {
+    exchanger->gradient(0)[0] = 1.0F;
+    exchanger->gradient(0)[1] = -2.0F;
+    exchanger->gradient(1)[0] = 3.0F;
+    REQUIRE(exchanger->initialise().ok());
+  }
+
+  // One round with gradient {1, 2} and hyper-parameters of few bits: the arithmetic is exact.
+  std::pair<float, float> round() {
+    exchanger->gradient(0)[0] = 1.0F;
+    exchanger->gradient(0)[1] = 2.0F;
+    REQUIRE(exchanger->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
+                .ok());
+    REQUIRE(exchanger->push(0).ok());
+    REQUIRE(exchanger->wait(0).ok());
+    return {exchanger->parameter(0)[0], exchanger->parameter(0)[1]};
+  }
+
+  std::unique_ptr<Exchanger> exchanger;
+};
+
+TEST_CASE("A local exchange starts from the initial parameters") {
+  Rounds rounds(RuleKind::kMomentum);
+  REQUIRE(rounds.exchanger->parameter(0)[1] == -2.0F);
+  REQUIRE(rounds.exchanger->parameter(1)[0] == 3.0F);
+}
+
+TEST_CASE("A local exchange applies stochastic gradient descent with decay") {
+  Rounds rounds(RuleKind::kSgd);
+  // w - 0.25 (g + 0.5 w)
+  REQUIRE(rounds.round() == std::pair(0.625F, -2.25F));
+  REQUIRE(rounds.round() == std::pair(0.296875F, -2.46875F));
+  REQUIRE(rounds.exchanger->parameter(1)[0] == 3.0F);  // was not pushed
+}
+
+TEST_CASE("A local exchange applies momentum with decay") {
+  Rounds rounds(RuleKind::kMomentum);
+  // v = 0.5 v + g + 0.5 w: 1.5 and 1, then 0.75 + 1.3125 = 2.0625 and 0.5 + 0.875 = 1.375
+  REQUIRE(rounds.round() == std::pair(0.625F, -2.25F));
+  REQUIRE(rounds.round() == std::pair(0.625F - 0.25F * 2.0625F, -2.25F - 0.25F * 1.375F));
+}
+
+TEST_CASE("A local exchange applies Nesterov's momentum with decay") {
+  Rounds rounds(RuleKind::kNesterov);
+  // v = 1.5 and 1; w -= 0.25 (g + 0.5 w + 0.5 v)
+  REQUIRE(rounds.round() == std::pair(1.0F - 0.25F * 2.25F, -2.0F - 0.25F * 1.5F));
+}
+
+TEST_CASE("An epoch's line has the loss, the accuracies, the rate and the exchange's share") {
+  const EpochReport report{.epoch = 2,
+                           .steps = 10,
+                           .loss = 0.08123,
+                           .train_accuracy = 0.976,
+                           .test_accuracy = 0.9812,
+                           .seconds = 3.4,
+                           .exchange_seconds = 0.41,
+                           .images_per_second = 5123.4};
+  REQUIRE(epoch_line(report, 12) ==
+          "epoch  3/12  loss 0.0812  train  97.6 %  test 98.12 %    5123 images/s  "
+          "exchange 0.41 s (12 %)");
+}
+
+TEST_CASE("The bar has the rate, the exchange's share and the time that is left, and fits") {
+  Progress progress{.epoch = 2,
+                    .epochs = 12,
+                    .steps_done = 125,
+                    .steps_per_epoch = 250,
+                    .loss = 0.08123,
+                    .images_per_second = 5123.4,
+                    .exchange_share = 0.118,
+                    .seconds_left = 41.2};
+  REQUIRE(progress_line(progress, 85) ==
+          "epoch 3/12 [=====     ] 125/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left");
+  progress.seconds_left = 3 * 3600 + 62;
+  const std::string narrow = progress_line(progress, 70);
+  REQUIRE(narrow.find('[') == std::string::npos);
+  REQUIRE(narrow.size() == 70);
+  const std::string wide = progress_line(progress, 500);
+  REQUIRE_THAT(wide,
+               Catch::Contains("3:01:02 left") && Catch::Contains(std::string(15, '=') + " "));
+  progress.steps_done = 250;
+  REQUIRE_THAT(progress_line(progress, 500), Catch::Contains("[" + std::string(30, '=') + "] 250"));
+}
+
+TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed another") {
+  const TemporaryDirectory directory;
+  for (const char* model : {"lenet", "resnet20"}) {
+    SessionOptions options = small_session();
+    options.model = model;
+    for (const char* name : {"a", "b", "c"}) {
+      options.checkpoint = directory.path / name;
+      options.seed = *name == 'c' ? 2 : 1;
+      const auto result = run(options);
+      REQUIRE(result);
+      REQUIRE(result->next_step == 16);
+    }
+    REQUIRE(directory.read("a").size() > 1'000'000);
+    REQUIRE(directory.read("a") == directory.read("b"));
+    REQUIRE(directory.read("a") != directory.read("c"));
+  }
+}
+
+namespace {
+// A run to its end, and one that stopped after 11 steps: its options, which write "half".
+SessionOptions whole_and_half(const TemporaryDirectory& directory, RuleKind rule = RuleKind::kSgd) {
+  SessionOptions options = small_session();
+  options.schedule.kind = ScheduleKind::kCosine;
+  options.checkpoint = directory.path / "whole";
+  REQUIRE(run(options, rule));
+  options.checkpoint = directory.path / "half";
+  const auto half = run(options, rule, 11);
+  REQUIRE(half);
+  REQUIRE(half->interrupted);
+  REQUIRE(half->next_step == 11);
+  return options;
+}
+}  // namespace
+
+TEST_CASE("A run that was stopped and resumed ends like one that was not") {
+  const TemporaryDirectory directory;
+  const RuleKind rule =
+      GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars);
+  SessionOptions options = whole_and_half(directory, rule);
+  options.resume = options.checkpoint;
+  options.checkpoint = directory.path / "joined";
+  const auto joined = run(options, rule);
+  REQUIRE(joined);
+  REQUIRE_FALSE(joined->interrupted);
+  REQUIRE(directory.read("joined") == directory.read("whole"));
+  REQUIRE(directory.read("joined.optimizer-16") == directory.read("whole.optimizer-16"));
+
+  options.resume = directory.path / "whole";
+  const auto finished = run(options, rule);
+  REQUIRE_FALSE(finished);
+  REQUIRE(finished.error().message().find("train.epochs") != std::string::npos);
+
+  options.seed = 9;
+  const auto other_seed = run(options, rule);
+  REQUIRE_FALSE(other_seed);
+  REQUIRE(other_seed.error().message().find("train.seed") != std::string::npos);
+}
+
+TEST_CASE("A resumed run without its momentum is refused, or starts with none when told so") {
+  const TemporaryDirectory directory;
+  SessionOptions options = whole_and_half(directory, RuleKind::kMomentum);
+  options.resume = options.checkpoint;
+  options.checkpoint = directory.path / "joined";
+  std::filesystem::remove(directory.path / "half.optimizer-11");
+  const auto refused = run(options);
+  REQUIRE_FALSE(refused);
+  REQUIRE_THAT(refused.error().message(), Catch::Contains("train.restart_momentum"));
+  options.restart_momentum = true;
+  REQUIRE(run(options));
+  REQUIRE(directory.read("joined") != directory.read("whole"));
+  const auto nothing_to_restart = run(options, RuleKind::kSgd);
+  REQUIRE_FALSE(nothing_to_restart);
+  REQUIRE_THAT(nothing_to_restart.error().message(), Catch::Contains("train.restart_momentum"));
+}
+
+TEST_CASE("The step limit ends a run, which is evaluated there") {
+  SessionOptions options = small_session();
+  options.max_steps = 3;
+  const auto result = run(options);
+  REQUIRE(result);
+  REQUIRE(result->next_step == 3);
+  REQUIRE_FALSE(result->interrupted);
+  REQUIRE(result->test_accuracy >= 0.0);
+  options.evaluate = false;
+  REQUIRE(run(options)->test_accuracy < 0.0);
+}
+
+TEST_CASE("Synthetic images are learnt by both models") {
+  for (const char* model : {"lenet", "resnet20"}) {
+    SessionOptions options = small_session();
+    options.model = model;
+    options.shift_pixels = 0;
+    options.schedule.learning_rate = options.model == "lenet" ? 1e-3F : 1e-2F;
+    options.synthetic_images = 200;
+    options.epochs = 5;
+    const auto result = run(options);
+    REQUIRE(result);
+    INFO(model);
+    REQUIRE(result->test_accuracy > 0.9);
+  }
+}
+
+TEST_CASE("A loss that is not finite ends the run with the cure") {
+  SessionOptions options = small_session();
+  options.schedule.learning_rate = 1e30F;
+  const auto result = run(options);
+  REQUIRE_FALSE(result);
+  REQUIRE(result.error().code() == Code::kAborted);
+  REQUIRE(result.error().message().find("learning_rate") != std::string::npos);
+}
+
+TEST_CASE("A session that cannot work is refused before it joins, with the cure") {
+  const TemporaryDirectory directory;
+  SessionOptions options = small_session();
+  std::string expected;
+  SECTION("no such model") {
+    options.model = "alexnut";
+    expected = "lenet";
+  }
+  SECTION("no data") {
+    options.format = DataFormat::kIdx;
+    options.data_path = directory.path;
+    expected = "data.path";
+  }
+  SECTION("a batch that is larger than the data set") {
+    options.batch = 65;
+    expected = "choose a batch";
+  }
+  SECTION("a directory that does not exist") {
+    options.metrics = directory.path / "none" / "m";
+    expected = "does the directory exist?";
+  }
+  SECTION("a checkpoint that is not there") {
+    options.resume = directory.path / "none";
+    expected = "cannot open";
+  }
+  const auto result = run(options);
+  REQUIRE_FALSE(result);
+  INFO(result.error().to_string());
+  REQUIRE(result.error().message().find(expected) != std::string::npos);
+}
+
+// A local exchange that says it was restored from a snapshot.
+class Restored final : public Exchanger {
+ public:
+  Restored(const std::vector<KeySpec>& keys, std::uint64_t steps)
+      : local_(make_local_exchanger(keys, RuleKind::kSgd)), steps_(steps) {}
+  std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
+  std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
+  Status initialise() override { return local_->initialise(); }
+  std::uint64_t steps_before() const override { return steps_; }
+  StateAt state_at() const override { return StateAt::kServers; }
+  Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
+  Status push(KeyId key) override { return local_->push(key); }
+  Status wait(KeyId key) override { return local_->wait(key); }
+  std::uint32_t worker_index() const override { return 0; }
+  std::uint32_t workers() const override { return 1; }
+  std::string_view transport() const override { return "restored"; }
+  ExchangeStatistics statistics() const override { return {}; }
+
+ private:
+  std::unique_ptr<Exchanger> local_;
+  std::uint64_t steps_;
+};
+
+Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t steps) {
+  return run_session(
+      options,
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
+        return std::unique_ptr<Exchanger>(std::make_unique<Restored>(keys, steps));
+      },
+      [] { return false; });
+}
+
+TEST_CASE("A restored job goes on at its step: its learning rate, its images, its end") {
+  const TemporaryDirectory directory;
+  SessionOptions options = whole_and_half(directory);
+  options.checkpoint = directory.path / "again";
+  SECTION("with a checkpoint of the same step") {
+    options.resume = directory.path / "half";
+    REQUIRE(run_restored(options, 11));
+    REQUIRE(directory.read("again") == directory.read("whole"));
+  }
+  SECTION("without one") {
+    const auto result = run_restored(options, 11);
+    REQUIRE(result);
+    REQUIRE(result->next_step == 16);
+  }
+  SECTION("a checkpoint of another step is refused") {
+    options.resume = directory.path / "half";
+    const auto result = run_restored(options, 12);
+    REQUIRE_FALSE(result);
+    REQUIRE_THAT(result.error().message(), Catch::Contains("at step 11") &&
+                                               Catch::Contains("at step 12: leave train.resume"));
+  }
+  SECTION("beyond the end there is nothing to do") {
+    const auto result = run_restored(options, 16);
+    REQUIRE_FALSE(result);
+    REQUIRE_THAT(result.error().message(), Catch::Contains("raise train.epochs"));
+  }
+}
+
+TEST_CASE("Metrics are JSON lines from start to end") {
+  const TemporaryDirectory directory;
+  SessionOptions options = small_session();
+  options.metrics = directory.path / "m";
+  REQUIRE(run(options));
+  std::istringstream lines(directory.read("m"));
+  std::string events;
+  double last_loss = 0.0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    REQUIRE(json.is_object());
+    const auto event = json["event"].get<std::string>();
+    events += event == "step" ? "." : event;
+    if (event == "epoch") {
+      last_loss = json["loss"].get<double>();
+      REQUIRE(json["test_accuracy"].get<double>() >= 0.0);
+      REQUIRE(json["steps"] == 8);
+    }
+  }
+  REQUIRE(events == "start........epoch........epochend");
+  REQUIRE(last_loss > 0.0);
+}
+
+}  // namespace
+}  // namespace phub::train
