@@ -33,7 +33,7 @@ Result<std::unique_ptr<StopSignal>> StopSignal::create() {
 StopSignal::~StopSignal() {
   const std::uint64_t one = 1;
   // An eventfd at 0 accepts one.
-  [[maybe_unused]] const ssize_t written = write(finished_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = ::write(finished_, &one, sizeof(one));
   watcher_.join();
   close(signals_);
   close(finished_);
