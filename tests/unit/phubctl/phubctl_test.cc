@@ -113,7 +113,7 @@ TEST_CASE("messages become one line of JSON with numbers as numbers and short en
   job.mutable_spec()->set_learning_rate(0.05F);
   job.add_members()->set_worker_index(7);
   job.mutable_statistics()->set_bytes_sent(UINT64_MAX);
-  const std::string json = to_json(reply);
+  const std::string json = message_json(reply);
   for (const char* part :
        {"\"job_id\":3", "\"state\":\"running\"", "\"name\":\"a \\\"b\\\"\"",
         "\"wire_type\":\"bf16\"", "\"rule\":\"nesterov\"", "\"learning_rate\":0.05,",
@@ -127,13 +127,13 @@ TEST_CASE("repeated numbers become JSON arrays") {
   control::HeartbeatReply reply;
   reply.add_workers_left(2);
   reply.add_workers_left(5);
-  CHECK(to_json(reply) == "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5]}");
+  CHECK(message_json(reply) == "{\"running\":false,\"reason\":\"\",\"workers_left\":[2,5]}");
 }
 
 TEST_CASE("JSON leaves out optional numbers that are absent and shows those that are zero") {
   control::PortInfo port;
   port.set_bytes_sent(0);
-  const std::string json = to_json(port);
+  const std::string json = message_json(port);
   CHECK_THAT(json, Catch::Matchers::Contains("\"bytes_sent\":0"));
   CHECK(json.find("bytes_received") == std::string::npos);
 }
