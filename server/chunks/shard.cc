@@ -123,7 +123,7 @@ Outcome Shard::arrive(const Push& push) {
   }
   if (workers_ > kernels::kMaxSources) fold_many(chunk, contributions);
   ++gathered_;
-  if (held_ != nullptr) return hold(push.slot);
+  if (deferred_ != nullptr) return hold(push.slot);
   copy_if_due(chunk);
   finish(chunk, contributions);
   reset(chunk);
@@ -141,7 +141,7 @@ Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
   if (chunk.count < workers_) return Outcome::kAccepted;
   ++gathered_;
   publish(chunk);
-  if (held_ != nullptr && held_->has_norms) measure_parameters(chunk);
+  if (deferred_ != nullptr && deferred_->has_norms) measure_parameters(chunk);
   chunk.initialised = true;
   reset(chunk);
   return Outcome::kCompleted;

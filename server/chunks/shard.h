@@ -6,8 +6,8 @@
 // A push that the transport staged (tcp) is folded into the chunk's sum while it is hot: the first
 // one's buffer becomes the sum, so it is not copied. A push that stays in the worker's memory (shm)
 // is left there. The last arrival starts one pass that adds whatever is not folded yet and applies
-// the rule. A job that holds its sums (lars, loss scaling) does the latter later: see held_sums.h
-// and shard_held.cc.
+// the rule. A job that holds its sums (lars, loss scaling) does the latter later: see
+// deferred_updates.h and shard_held.cc.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 #include "common/base/counter.h"
 #include "common/plan/plan.h"
 #include "kernels/reduce.h"
-#include "server/chunks/held_sums.h"
+#include "server/chunks/deferred_updates.h"
 #include "server/chunks/ready_list.h"
 #include "server/chunks/round_times.h"
 #include "server/chunks/worker_sets.h"
@@ -81,12 +81,16 @@ class Shard : public FairShare::Flow {
   // ---- jobs that hold their sums ----
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
   // Updates (or, after a vote against it, skips) up to `count` chunks that are due, at most
-  // HeldSums::kReleasedMax, in the order in which they became due. They are complete now; valid
-  // until the next call.
+  // DeferredUpdates::kReleasedMax, in the order in which they became due. They are complete now;
+  // valid until the next call.
   std::span<const std::uint32_t> release(std::uint32_t count);
-  bool has_releasable() const { return held_ != nullptr && !held_->due.empty(); }
-  bool votes() const { return held_ != nullptr && held_->scale.kind == LossScaling::kVoted; }
-  LossScaling loss_scaling() const { return held_ ? held_->scale.kind : LossScaling::kNone; }
+  bool has_releasable() const { return deferred_ != nullptr && !deferred_->due.empty(); }
+  bool votes() const {
+    return deferred_ != nullptr && deferred_->scale.kind == LossScaling::kVoted;
+  }
+  LossScaling loss_scaling() const {
+    return deferred_ ? deferred_->scale.kind : LossScaling::kNone;
+  }
   // Whether the last update of the chunk was left out, or a part of it.
   bool was_skipped(std::uint32_t slot) const { return chunks_[slot].skipped; }
 
@@ -210,9 +214,9 @@ class Shard : public FairShare::Flow {
   void create_held(const JobShape& shape, std::uint32_t core);
   Outcome hold(std::uint32_t slot);
   void sum_up(ChunkState& chunk, Contribution* contributions);
-  bool is_due(const HeldSums::Group& group) const;
+  bool is_due(const DeferredUpdates::Group& group) const;
   void measure_parameters(const ChunkState& chunk);
-  void prepare(HeldSums::Group& group);
+  void prepare(DeferredUpdates::Group& group);
   void update_held(std::uint32_t slot);
   bool update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& hyper);
   Hyper unscaled_hyper(const ChunkState& chunk) const;
@@ -221,7 +225,9 @@ class Shard : public FairShare::Flow {
   void reset(ChunkState& chunk);
   void restore(ChunkState& chunk, const JobCopy& initial);
   void copy_if_due(ChunkState& chunk);
-  std::size_t buffers_in_step() const { return staging_budget_ + (held_ ? held_->sums : 0); }
+  std::size_t buffers_in_step() const {
+    return staging_budget_ + (deferred_ ? deferred_->sums : 0);
+  }
   Contribution* contributions_of(std::uint32_t slot) { return &contributions_[slot * workers_]; }
 
   std::uint64_t job_id_;
@@ -241,12 +247,12 @@ class Shard : public FairShare::Flow {
   std::vector<ChunkState> chunks_;
   WorkerSets arrived_;  // by slot: whose pushes of this round are there
   std::vector<DecayRun> runs_;
-  std::unique_ptr<HeldSums> held_;           // null: updates are made with the last push
-  std::vector<Contribution> contributions_;  // [chunk][position]
-  bool restored_ = false;                    // the parameters were there before the first round
-  std::shared_ptr<JobCopy> copy_;            // under way, or null
-  std::uint32_t copied_ = 0;                 // chunks
-  std::uint32_t copy_next_ = 0;              // the chunk that copy_some looks at next
+  std::unique_ptr<DeferredUpdates> deferred_;  // null: updates are made with the last push
+  std::vector<Contribution> contributions_;    // [chunk][position]
+  bool restored_ = false;                      // the parameters were there before the first round
+  std::shared_ptr<JobCopy> copy_;              // under way, or null
+  std::uint32_t copied_ = 0;                   // chunks
+  std::uint32_t copy_next_ = 0;                // the chunk that copy_some looks at next
   std::uint64_t copy_ticks_ = 0;
 };
 

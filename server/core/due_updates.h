@@ -1,6 +1,6 @@
-// Jobs of a core that have updates due: those that hold their sums (held_sums.h). Updates are made
-// a few in each round of the core, so that answers and other jobs do not wait for a whole model.
-// Belongs to the core's thread; allocates when it is made.
+// Jobs of a core that have updates due: those that hold their sums (deferred_updates.h). Updates
+// are made a few in each round of the core, so that answers and other jobs do not wait for a whole
+// model. Belongs to the core's thread; allocates when it is made.
 #pragma once
 
 #include <vector>

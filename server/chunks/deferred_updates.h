@@ -32,7 +32,7 @@ class DueGroups {
   std::uint64_t tail_ = 0;
 };
 
-struct HeldSums {
+struct DeferredUpdates {
   static constexpr std::uint32_t kReleasedMax = 16;
 
   struct Group {

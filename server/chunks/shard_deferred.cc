@@ -12,67 +12,68 @@ namespace phub::server {
 using kernels::Source;
 
 void Shard::create_held(const JobShape& shape, std::uint32_t core) {
-  held_ = std::make_unique<HeldSums>();
-  HeldSums& held = *held_;
-  held.scale = shape.loss_scale;
-  held.voters = WorkerSets(1, shape.workers);
-  held.has_norms = shape.rule == RuleKind::kLars;
-  held.lars = shape.lars;
-  held.finite.assign(chunks_.size(), true);
+  deferred_ = std::make_unique<DeferredUpdates>();
+  DeferredUpdates& deferred = *deferred_;
+  deferred.scale = shape.loss_scale;
+  deferred.voters = WorkerSets(1, shape.workers);
+  deferred.has_norms = shape.rule == RuleKind::kLars;
+  deferred.lars = shape.lars;
+  deferred.finite.assign(chunks_.size(), true);
   const Plan& plan = *shape.plan;
   const std::vector<std::uint32_t>& ids = plan.core_chunks[shape.server_index][core];
   std::uint32_t run = 0;
   for (std::uint32_t slot = 0; slot < ids.size(); ++slot) {
     const Chunk& chunk = plan.chunks[ids[slot]];
     const Segment& first = plan.segments[chunk.first_segment];
-    const bool goes_on = held.has_norms && first.key_offset > 0;
+    const bool goes_on = deferred.has_norms && first.key_offset > 0;
     PHUB_CHECK(!goes_on || (slot > 0 && ids[slot - 1] + 1 == ids[slot]), "the plan has whole keys");
     if (!goes_on) {
-      held.groups.push_back(
-          {.first_slot = slot, .first_key = static_cast<std::uint32_t>(held.keys.size())});
+      deferred.groups.push_back(
+          {.first_slot = slot, .first_key = static_cast<std::uint32_t>(deferred.keys.size())});
     }
-    HeldSums::Group& group = held.groups.back();
+    DeferredUpdates::Group& group = deferred.groups.back();
     ++group.slots;
-    held.group_of.push_back(static_cast<std::uint32_t>(held.groups.size() - 1));
-    if (!held.has_norms) continue;
+    deferred.group_of.push_back(static_cast<std::uint32_t>(deferred.groups.size() - 1));
+    if (!deferred.has_norms) continue;
     for (std::uint32_t i = 0; i < chunk.segment_count; ++i, ++run) {
       const std::uint32_t key = plan.segments[chunk.first_segment + i].key;
       if (!goes_on) {
-        held.keys.push_back({.first_run = run, .plain = !shape.plain.empty() && shape.plain[key]});
+        deferred.keys.push_back(
+            {.first_run = run, .plain = !shape.plain.empty() && shape.plain[key]});
         ++group.keys;
       }
-      ++held.keys.back().runs;
-      held.key_of_run.push_back(static_cast<std::uint32_t>(held.keys.size() - 1));
+      ++deferred.keys.back().runs;
+      deferred.key_of_run.push_back(static_cast<std::uint32_t>(deferred.keys.size() - 1));
     }
   }
-  held.squares.resize(held.has_norms ? runs_.size() : 0);
-  held.due.reserve(held.groups.size());
-  held.released.reserve(HeldSums::kReleasedMax);
+  deferred.squares.resize(deferred.has_norms ? runs_.size() : 0);
+  deferred.due.reserve(deferred.groups.size());
+  deferred.released.reserve(DeferredUpdates::kReleasedMax);
   // The round of initial parameters, which nobody votes on, comes before the first.
-  held.votes.round = (chunks_.empty() ? 0 : chunks_.front().rounds) + 1;
-  held.votes.chunks_left = chunks();
+  deferred.votes.round = (chunks_.empty() ? 0 : chunks_.front().rounds) + 1;
+  deferred.votes.chunks_left = chunks();
 }
 
 // The last push of a round has arrived.
 Outcome Shard::hold(std::uint32_t slot) {
-  HeldSums& held = *held_;
+  DeferredUpdates& deferred = *deferred_;
   ChunkState& chunk = chunks_[slot];
   sum_up(chunk, contributions_of(slot));
-  ++held.sums;
+  ++deferred.sums;
   const auto* sum = reinterpret_cast<const float*>(chunk.sum);
-  if (held.has_norms) {
+  if (deferred.has_norms) {
     for (std::uint32_t run = chunk.first_run; run < chunk.first_run + chunk.run_count; ++run) {
-      held.squares[run].gradients =
+      deferred.squares[run].gradients =
           kernels::sum_of_squares(sum + runs_[run].offset, runs_[run].elements);
     }
   } else {
-    held.finite[slot] = kernels::all_finite({chunk.sum, DataType::kFloat32}, chunk.elements);
+    deferred.finite[slot] = kernels::all_finite({chunk.sum, DataType::kFloat32}, chunk.elements);
   }
-  HeldSums::Group& group = held.groups[held.group_of[slot]];
+  DeferredUpdates::Group& group = deferred.groups[deferred.group_of[slot]];
   ++group.summed;
   if (!is_due(group)) return Outcome::kHeld;
   if (group.slots > 1) {
-    held.due.push(held.group_of[slot]);
+    deferred.due.push(deferred.group_of[slot]);
     return Outcome::kReleasable;
   }
   prepare(group);
@@ -104,10 +105,10 @@ void Shard::sum_up(ChunkState& chunk, Contribution* contributions) {
   give_contributions(contributions);
 }
 
-bool Shard::is_due(const HeldSums::Group& group) const {
+bool Shard::is_due(const DeferredUpdates::Group& group) const {
   if (group.summed < group.slots) return false;
-  if (held_->scale.kind != LossScaling::kVoted) return true;
-  return held_->votes.decided && chunks_[group.first_slot].rounds == held_->votes.round;
+  if (deferred_->scale.kind != LossScaling::kVoted) return true;
+  return deferred_->votes.decided && chunks_[group.first_slot].rounds == deferred_->votes.round;
 }
 
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
@@ -115,53 +116,53 @@ VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   if (!votes() || chunks_.empty()) return VoteOutcome::kUnasked;
   const bool is_scale = std::isfinite(vote.loss_scale) && vote.loss_scale > 0.0F;
   if (!is_scale || vote.overflow > 1) return VoteOutcome::kMalformed;
-  HeldSums::Votes& votes = held_->votes;
-  if (held_->voters.contains(0, worker)) return VoteOutcome::kDuplicate;
+  DeferredUpdates::Votes& votes = deferred_->votes;
+  if (deferred_->voters.contains(0, worker)) return VoteOutcome::kDuplicate;
   if (votes.voters != 0 && vote.loss_scale != votes.loss_scale) return VoteOutcome::kOtherScale;
   votes.loss_scale = vote.loss_scale;
-  held_->voters.insert(0, worker);
+  deferred_->voters.insert(0, worker);
   ++votes.voters;
   votes.overflow = votes.overflow || vote.overflow != 0;
   if (votes.voters < workers_) return VoteOutcome::kAccepted;
   votes.decided = true;
-  for (std::uint32_t index = 0; index < held_->groups.size(); ++index) {
-    if (is_due(held_->groups[index])) held_->due.push(index);
+  for (std::uint32_t index = 0; index < deferred_->groups.size(); ++index) {
+    if (is_due(deferred_->groups[index])) deferred_->due.push(index);
   }
-  return held_->due.empty() ? VoteOutcome::kAccepted : VoteOutcome::kReleasable;
+  return deferred_->due.empty() ? VoteOutcome::kAccepted : VoteOutcome::kReleasable;
 }
 
 std::span<const std::uint32_t> Shard::release(std::uint32_t count) {
-  HeldSums& held = *held_;
-  held.released.clear();
-  count = std::min(count, HeldSums::kReleasedMax);
-  while (!stopped_ && !held.due.empty() && held.released.size() < count) {
-    HeldSums::Group& group = held.groups[held.due.front()];
-    if (held.updated == 0) prepare(group);
-    const std::uint32_t slot = group.first_slot + held.updated;
+  DeferredUpdates& deferred = *deferred_;
+  deferred.released.clear();
+  count = std::min(count, DeferredUpdates::kReleasedMax);
+  while (!stopped_ && !deferred.due.empty() && deferred.released.size() < count) {
+    DeferredUpdates::Group& group = deferred.groups[deferred.due.front()];
+    if (deferred.updated == 0) prepare(group);
+    const std::uint32_t slot = group.first_slot + deferred.updated;
     update_held(slot);
-    held.released.push_back(slot);
-    if (++held.updated < group.slots) continue;
-    held.updated = 0;
-    held.due.pop();
+    deferred.released.push_back(slot);
+    if (++deferred.updated < group.slots) continue;
+    deferred.updated = 0;
+    deferred.due.pop();
   }
-  return held.released;
+  return deferred.released;
 }
 
 // The trust of the group's keys, from sums over their chunks in order. From now on what is summed
 // is the next round's: a chunk that is updated and answered may be pushed again before its
 // neighbours are.
-void Shard::prepare(HeldSums::Group& group) {
-  HeldSums& held = *held_;
+void Shard::prepare(DeferredUpdates::Group& group) {
+  DeferredUpdates& deferred = *deferred_;
   group.summed = 0;
   const Hyper hyper = unscaled_hyper(chunks_[group.first_slot]);
   for (std::uint32_t k = group.first_key; k < group.first_key + group.keys; ++k) {
-    HeldSums::Key& key = held.keys[k];
+    DeferredUpdates::Key& key = deferred.keys[k];
     kernels::KeySquares squares;
     for (std::uint32_t run = key.first_run; run < key.first_run + key.runs; ++run) {
-      squares.parameters += held.squares[run].parameters;
-      squares.gradients += held.squares[run].gradients;
+      squares.parameters += deferred.squares[run].parameters;
+      squares.gradients += deferred.squares[run].gradients;
     }
-    key.trust = kernels::trust_of(held.lars, squares, hyper.gradient_scale,
+    key.trust = kernels::trust_of(deferred.lars, squares, hyper.gradient_scale,
                                   runs_[key.first_run].weight_decay);
     if (key.plain && std::isfinite(key.trust)) key.trust = 1.0F;
   }
@@ -169,17 +170,17 @@ void Shard::prepare(HeldSums::Group& group) {
 
 Hyper Shard::unscaled_hyper(const ChunkState& chunk) const {
   Hyper hyper = chunk.hyper;
-  const bool voted = held_->scale.kind == LossScaling::kVoted;
-  hyper.gradient_scale /= voted ? held_->votes.loss_scale : held_->scale.factor;
+  const bool voted = deferred_->scale.kind == LossScaling::kVoted;
+  hyper.gradient_scale /= voted ? deferred_->votes.loss_scale : deferred_->scale.factor;
   return hyper;
 }
 
 void Shard::update_held(std::uint32_t slot) {
-  HeldSums& held = *held_;
+  DeferredUpdates& deferred = *deferred_;
   ChunkState& chunk = chunks_[slot];
   copy_if_due(chunk);
-  const bool overflow = held.votes.overflow && votes();
-  bool whole = !overflow && held.finite[slot];
+  const bool overflow = deferred.votes.overflow && votes();
+  bool whole = !overflow && deferred.finite[slot];
   if (whole) {
     const Hyper hyper = unscaled_hyper(chunk);
     for (std::uint32_t run = chunk.first_run; run < chunk.first_run + chunk.run_count; ++run) {
@@ -189,16 +190,16 @@ void Shard::update_held(std::uint32_t slot) {
   chunk.skipped = !whole;
   if (!whole && !overflow) updates_skipped.add(1);
   give_buffer(chunk.sum);
-  --held.sums;
+  --deferred.sums;
   reset(chunk);
   if (votes()) end_chunk_of_round();
 }
 
 // False: it was left out.
 bool Shard::update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& hyper) {
-  HeldSums& held = *held_;
+  DeferredUpdates& deferred = *deferred_;
   const DecayRun& part = runs_[run];
-  const float trust = held.has_norms ? held.keys[held.key_of_run[run]].trust : 1.0F;
+  const float trust = deferred.has_norms ? deferred.keys[deferred.key_of_run[run]].trust : 1.0F;
   if (!std::isfinite(trust)) return false;
   const std::size_t offset = chunk.home + part.offset;
   const Source sum = {chunk.sum + part.offset * sizeof(float), DataType::kFloat32};
@@ -217,8 +218,8 @@ bool Shard::update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& 
                                     ? memory_->published->data() + offset * size_of(wire_type_)
                                     : nullptr,
                    .published_type = wire_type_});
-  if (held.has_norms) {
-    held.squares[run].parameters = kernels::sum_of_squares(parameters, part.elements);
+  if (deferred.has_norms) {
+    deferred.squares[run].parameters = kernels::sum_of_squares(parameters, part.elements);
   }
   return true;
 }
@@ -226,18 +227,18 @@ bool Shard::update_run(const ChunkState& chunk, std::uint32_t run, const Hyper& 
 void Shard::measure_parameters(const ChunkState& chunk) {
   const float* const parameters = memory_->parameters() + chunk.home;
   for (std::uint32_t run = chunk.first_run; run < chunk.first_run + chunk.run_count; ++run) {
-    held_->squares[run].parameters =
+    deferred_->squares[run].parameters =
         kernels::sum_of_squares(parameters + runs_[run].offset, runs_[run].elements);
   }
 }
 
 // The last chunk of a round opens the votes of the next one.
 void Shard::end_chunk_of_round() {
-  HeldSums::Votes& votes = held_->votes;
+  DeferredUpdates::Votes& votes = deferred_->votes;
   if (--votes.chunks_left > 0) return;
   if (votes.overflow) rounds_skipped.add(1);
   votes = {.round = votes.round + 1, .chunks_left = chunks()};
-  held_->voters.clear(0);
+  deferred_->voters.clear(0);
 }
 
 }  // namespace phub::server
