@@ -94,18 +94,18 @@ std::span<const std::byte> Shard::reply(std::uint32_t slot) const {
   return {memory_->published->data() + chunks_[slot].home * size_of(wire_type_), push_bytes(slot)};
 }
 
-Outcome Shard::arrive(const Push& push) {
-  const auto refuse = [&](Outcome outcome) {
+PushResult Shard::on_push(const Push& push) {
+  const auto refuse = [&](PushResult result) {
     if (push.staged) give_buffer(push.data);
-    return outcome;
+    return result;
   };
-  if (stopped_) return refuse(Outcome::kStopped);
-  if (push.slot >= chunks_.size()) return refuse(Outcome::kUnknownChunk);
-  if (push.bytes != push_bytes(push.slot)) return refuse(Outcome::kBadLength);
+  if (stopped_) return refuse(PushResult::kStopped);
+  if (push.slot >= chunks_.size()) return refuse(PushResult::kUnknownChunk);
+  if (push.bytes != push_bytes(push.slot)) return refuse(PushResult::kBadLength);
   ChunkState& chunk = chunks_[push.slot];
   // Only pushes that come twice can take every buffer, and a sum may need one.
-  if (buffers_->free() == 0) return refuse(Outcome::kDuplicate);
-  if (!arrived_.insert(push.slot, push.worker)) return refuse(Outcome::kDuplicate);
+  if (buffers_->free() == 0) return refuse(PushResult::kDuplicate);
+  if (!arrived_.insert(push.slot, push.worker)) return refuse(PushResult::kDuplicate);
 
   worker_counters[push.worker].pushes.add(1);
   worker_counters[push.worker].bytes_received.add(push.bytes);
@@ -119,7 +119,7 @@ Outcome Shard::arrive(const Push& push) {
   if (chunk.count < workers_) {
     fold(chunk, contributions);
     if (workers_ > kernels::kMaxSources) fold_in_place(chunk, contributions);
-    return Outcome::kAccepted;
+    return PushResult::kAccepted;
   }
   if (workers_ > kernels::kMaxSources) fold_many(chunk, contributions);
   ++gathered_;
@@ -127,24 +127,24 @@ Outcome Shard::arrive(const Push& push) {
   copy_if_due(chunk);
   finish(chunk, contributions);
   reset(chunk);
-  return Outcome::kCompleted;
+  return PushResult::kCompleted;
 }
 
 // The first round of a rule with parameters: worker 0's push is the initial value.
-Outcome Shard::initialise(ChunkState& chunk, const Push& push) {
+PushResult Shard::initialise(ChunkState& chunk, const Push& push) {
   if (push.worker == 0 && !restored_) {
     kernels::convert(reinterpret_cast<std::byte*>(memory_->parameters() + chunk.home),
                      DataType::kFloat32, push.data, wire_type_, chunk.elements);
   }
   if (push.staged) give_buffer(push.data);
   ++chunk.count;
-  if (chunk.count < workers_) return Outcome::kAccepted;
+  if (chunk.count < workers_) return PushResult::kAccepted;
   ++gathered_;
   publish(chunk);
   if (deferred_ != nullptr && deferred_->has_norms) measure_parameters(chunk);
   chunk.initialised = true;
   reset(chunk);
-  return Outcome::kCompleted;
+  return PushResult::kCompleted;
 }
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.

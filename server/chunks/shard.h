@@ -48,7 +48,7 @@ struct WorkerCounters {
   Counter bytes_sent;
 };
 
-enum class Outcome {
+enum class PushResult {
   kAccepted,
   kCompleted,
   kHeld,        // the chunk's last push: its sum is there, its update is not due
@@ -76,7 +76,7 @@ class Shard : public FairShare::Flow {
   ~Shard();
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
-  Outcome arrive(const Push& push);
+  PushResult on_push(const Push& push);
 
   // ---- jobs that hold their sums ----
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
@@ -202,7 +202,7 @@ class Shard : public FairShare::Flow {
 
   Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory);
   void add_chunk(const JobShape& shape, const Chunk& chunk);
-  Outcome initialise(ChunkState& chunk, const Push& push);
+  PushResult initialise(ChunkState& chunk, const Push& push);
   void fold(ChunkState& chunk, Contribution* contributions);
   void fold_in_place(ChunkState& chunk, Contribution* contributions);
   void fold_many(ChunkState& chunk, Contribution* contributions);
@@ -212,7 +212,7 @@ class Shard : public FairShare::Flow {
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
   void give_contributions(Contribution* contributions);
   void create_held(const JobShape& shape, std::uint32_t core);
-  Outcome hold(std::uint32_t slot);
+  PushResult hold(std::uint32_t slot);
   void sum_up(ChunkState& chunk, Contribution* contributions);
   bool is_due(const DeferredUpdates::Group& group) const;
   void measure_parameters(const ChunkState& chunk);

@@ -55,7 +55,7 @@ void Shard::create_held(const JobShape& shape, std::uint32_t core) {
 }
 
 // The last push of a round has arrived.
-Outcome Shard::hold(std::uint32_t slot) {
+PushResult Shard::hold(std::uint32_t slot) {
   DeferredUpdates& deferred = *deferred_;
   ChunkState& chunk = chunks_[slot];
   sum_up(chunk, contributions_of(slot));
@@ -71,14 +71,14 @@ Outcome Shard::hold(std::uint32_t slot) {
   }
   DeferredUpdates::Group& group = deferred.groups[deferred.group_of[slot]];
   ++group.summed;
-  if (!is_due(group)) return Outcome::kHeld;
+  if (!is_due(group)) return PushResult::kHeld;
   if (group.slots > 1) {
     deferred.due.push(deferred.group_of[slot]);
-    return Outcome::kReleasable;
+    return PushResult::kReleasable;
   }
   prepare(group);
   update_held(slot);
-  return Outcome::kCompleted;
+  return PushResult::kCompleted;
 }
 
 // Leaves one fp32 sum, in a buffer that is there already where one is.

@@ -303,32 +303,32 @@ void Core::on_chunk(const Arrival& arrival) {
   Shard& shard = *connection.shard;
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
   ++connection.pushes;
-  switch (shard.arrive({.worker = connection.worker,
-                        .slot = slot,
-                        .data = arrival.data,
-                        .bytes = arrival.bytes,
-                        .staged = !connection.in_place,
-                        .hyper = &connection.hyper})) {
-    case Outcome::kAccepted:
+  switch (shard.on_push({.worker = connection.worker,
+                         .slot = slot,
+                         .data = arrival.data,
+                         .bytes = arrival.bytes,
+                         .staged = !connection.in_place,
+                         .hyper = &connection.hyper})) {
+    case PushResult::kAccepted:
       return shard.times->pushed(connection.worker, slot, arrival.arrived);
-    case Outcome::kCompleted:
+    case PushResult::kCompleted:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
       shard.times->gathered(slot, arrival.arrived, turns_.rate());
       shard.times->completed(slot, turns_.now());
       return answers_.complete(shard, slot);
-    case Outcome::kReleasable:
+    case PushResult::kReleasable:
       updates_.add(shard);
       [[fallthrough]];
-    case Outcome::kHeld:
+    case PushResult::kHeld:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
       return shard.times->gathered(slot, arrival.arrived, turns_.rate());
-    case Outcome::kStopped:
+    case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
-    case Outcome::kUnknownChunk:
+    case PushResult::kUnknownChunk:
       return drop_peer(connection, Drop::kUnknownChunk, "it pushed a chunk that does not exist");
-    case Outcome::kBadLength:
+    case PushResult::kBadLength:
       return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
-    case Outcome::kDuplicate:
+    case PushResult::kDuplicate:
       return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
 }

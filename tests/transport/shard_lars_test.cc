@@ -8,7 +8,7 @@ namespace phub::testing {
 namespace {
 
 using server::JobShape;
-using server::Outcome;
+using server::PushResult;
 
 TEST_CASE("lars has the bits of its specification in every order of arrival and wire type") {
   std::mt19937 random(31);
@@ -41,13 +41,13 @@ TEST_CASE(
   rig.push_all(random, noise(0));
   // Slots: 0 key 0, 1 to 5 key 1, 6 key 2, 7 and 8 key 3, 9 key 4.
   REQUIRE(rig.shard->chunks() == 10);
-  CHECK(rig.push(0, 0, true, noise(1)) == Outcome::kCompleted);
+  CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kCompleted);
   for (const std::uint32_t slot : {5U, 1U, 3U, 4U}) {
-    CHECK(rig.push(0, slot, true, noise(1)) == Outcome::kHeld);
+    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kHeld);
   }
-  CHECK(rig.push(0, 6, true, noise(1)) == Outcome::kCompleted);
+  CHECK(rig.push(0, 6, true, noise(1)) == PushResult::kCompleted);
   CHECK_FALSE(rig.shard->has_releasable());
-  CHECK(rig.push(0, 2, true, noise(1)) == Outcome::kReleasable);
+  CHECK(rig.push(0, 2, true, noise(1)) == PushResult::kReleasable);
   const auto first = rig.shard->release(3);
   CHECK(std::vector<std::uint32_t>(first.begin(), first.end()) ==
         std::vector<std::uint32_t>{1, 2, 3});
@@ -68,7 +68,7 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
     rig.push(0, slot, false, noise(1));
   }
   rig.shard->release(1);  // slot 1 of five
-  CHECK(rig.push(0, 1, true, noise(2)) == Outcome::kHeld);
+  CHECK(rig.push(0, 1, true, noise(2)) == PushResult::kHeld);
   rig.release_all();
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     if (slot != 1) rig.push(0, slot, false, noise(2));

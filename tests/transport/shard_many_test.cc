@@ -56,9 +56,9 @@ TEST_CASE("very many workers vote once each") {
 
 TEST_CASE("a worker beyond the first word of them pushes a chunk once in a round") {
   ShardRig rig(held_shape(RuleKind::kMomentum, 1024, DataType::kFloat32));
-  CHECK(rig.push(1023, 0, true, noise(0)) == server::Outcome::kAccepted);
-  CHECK(rig.push(1023, 0, true, noise(0)) == server::Outcome::kDuplicate);
-  CHECK(rig.push(1023 - 64, 0, true, noise(0)) == server::Outcome::kAccepted);
+  CHECK(rig.push(1023, 0, true, noise(0)) == server::PushResult::kAccepted);
+  CHECK(rig.push(1023, 0, true, noise(0)) == server::PushResult::kDuplicate);
+  CHECK(rig.push(1023 - 64, 0, true, noise(0)) == server::PushResult::kAccepted);
 }
 
 }  // namespace phub::testing

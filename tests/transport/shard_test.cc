@@ -34,8 +34,8 @@ struct Rig {
 
   // Pushes one slot for one worker with values from `value`; staged as tcp does, or in place.
   template <typename Value>
-  Outcome push(std::uint32_t worker, std::uint32_t slot, bool staged, Value value,
-               std::vector<std::vector<float>>& keep) {
+  PushResult push(std::uint32_t worker, std::uint32_t slot, bool staged, Value value,
+                  std::vector<std::vector<float>>& keep) {
     const std::uint32_t bytes = shard->push_bytes(slot);
     std::vector<float> data(bytes / sizeof(float));
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(i);
@@ -48,12 +48,12 @@ struct Rig {
       keep.push_back(std::move(data));
       place = reinterpret_cast<std::byte*>(keep.back().data());
     }
-    return shard->arrive({.worker = worker,
-                          .slot = slot,
-                          .data = place,
-                          .bytes = bytes,
-                          .staged = staged,
-                          .hyper = &shape.hyper});
+    return shard->on_push({.worker = worker,
+                           .slot = slot,
+                           .data = place,
+                           .bytes = bytes,
+                           .staged = staged,
+                           .hyper = &shape.hyper});
   }
   std::vector<float> result(std::uint32_t slot) const {
     const auto bytes = shard->reply(slot);
@@ -84,7 +84,7 @@ TEST_CASE("the deterministic sum has the same bits in every order of arrival, st
         const Outcome outcome = rig.push(
             worker, 1, ((staged >> worker) & 1U) != 0,
             [&](std::size_t e) { return gradient(worker, e); }, keep);
-        REQUIRE(outcome == (i + 1 == kWorkers ? Outcome::kCompleted : Outcome::kAccepted));
+        REQUIRE(outcome == (i + 1 == kWorkers ? PushResult::kCompleted : PushResult::kAccepted));
       }
       if (expected.empty()) expected = rig.result(1);
       REQUIRE(rig.result(1) == expected);
@@ -104,14 +104,14 @@ TEST_CASE("the first round of a rule with parameters hands out worker 0's, the n
     std::vector<std::vector<float>> keep;
     keep.reserve(8);
     REQUIRE(rig.push(
-                1, 0, staged, [](std::size_t) { return 99.0F; }, keep) == Outcome::kAccepted);
+                1, 0, staged, [](std::size_t) { return 99.0F; }, keep) == PushResult::kAccepted);
     REQUIRE(rig.push(
-                0, 0, staged, [](std::size_t) { return 2.0F; }, keep) == Outcome::kCompleted);
+                0, 0, staged, [](std::size_t) { return 2.0F; }, keep) == PushResult::kCompleted);
     for (const float value : rig.result(0)) CHECK(value == 2.0F);
     REQUIRE(rig.push(
-                0, 0, staged, [](std::size_t) { return 1.0F; }, keep) == Outcome::kAccepted);
+                0, 0, staged, [](std::size_t) { return 1.0F; }, keep) == PushResult::kAccepted);
     REQUIRE(rig.push(
-                1, 0, staged, [](std::size_t) { return 3.0F; }, keep) == Outcome::kCompleted);
+                1, 0, staged, [](std::size_t) { return 3.0F; }, keep) == PushResult::kCompleted);
     // slot 0 holds key 0 (decay 0.1): g = 4 * 0.25 = 1, v = 1 + 0.1 * 2, w = 2 - 0.5 * v
     for (const float value : rig.result(0)) CHECK(value == Approx(1.4F));
     CHECK(rig.shard->buffers_in_use() == 0);
@@ -122,22 +122,22 @@ TEST_CASE("bad pushes are refused and their buffers given back") {
   Rig rig(RuleKind::kSum, 2, DataType::kFloat32, false);
   std::vector<std::vector<float>> keep;
   const auto zero = [](std::size_t) { return 0.0F; };
-  REQUIRE(rig.push(0, 0, true, zero, keep) == Outcome::kAccepted);
-  CHECK(rig.push(0, 0, true, zero, keep) == Outcome::kDuplicate);
+  REQUIRE(rig.push(0, 0, true, zero, keep) == PushResult::kAccepted);
+  CHECK(rig.push(0, 0, true, zero, keep) == PushResult::kDuplicate);
   CHECK(rig.shard->buffers_in_use() == 1);
   const auto refused = [&](std::uint32_t slot, std::uint32_t bytes) {
-    return rig.shard->arrive({.worker = 1,
-                              .slot = slot,
-                              .data = rig.shard->take_buffer(),
-                              .bytes = bytes,
-                              .staged = true,
-                              .hyper = &rig.shape.hyper});
+    return rig.shard->on_push({.worker = 1,
+                               .slot = slot,
+                               .data = rig.shard->take_buffer(),
+                               .bytes = bytes,
+                               .staged = true,
+                               .hyper = &rig.shape.hyper});
   };
-  CHECK(refused(rig.shard->chunks(), 4096) == Outcome::kUnknownChunk);
-  CHECK(refused(0, rig.shard->push_bytes(0) - 1) == Outcome::kBadLength);
+  CHECK(refused(rig.shard->chunks(), 4096) == PushResult::kUnknownChunk);
+  CHECK(refused(0, rig.shard->push_bytes(0) - 1) == PushResult::kBadLength);
   CHECK(rig.shard->buffers_in_use() == 1);
   rig.shard->stop();
-  CHECK(rig.push(1, 0, true, zero, keep) == Outcome::kStopped);
+  CHECK(rig.push(1, 0, true, zero, keep) == PushResult::kStopped);
   CHECK(rig.shard->buffers_in_use() == 1);
 }
 

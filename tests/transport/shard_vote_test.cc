@@ -9,7 +9,7 @@ namespace phub::testing {
 namespace {
 
 using server::JobShape;
-using server::Outcome;
+using server::PushResult;
 using server::VoteOutcome;
 
 JobShape voted_shape(RuleKind rule, std::uint32_t workers, DataType type) {
@@ -95,8 +95,8 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   CHECK(rig.shard->vote(0, {}) == VoteOutcome::kReleasable);
   rig.release(1);
   // Slot 0 is answered: its next round must not be taken for this one.
-  CHECK(rig.push(0, 0, true, noise(2)) == Outcome::kAccepted);
-  CHECK(rig.push(1, 0, true, noise(2)) == Outcome::kHeld);
+  CHECK(rig.push(0, 0, true, noise(2)) == PushResult::kAccepted);
+  CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kHeld);
   rig.release_all();
   CHECK(rig.completed == rig.shard->chunks());
   CHECK_FALSE(rig.shard->has_releasable());
@@ -127,7 +127,7 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   std::mt19937 random(6);
   rig.push_all(random, noise(0));
   for (std::uint32_t slot = 1; slot < rig.shard->chunks(); ++slot) {
-    CHECK(rig.push(0, slot, true, noise(1)) == Outcome::kHeld);
+    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kHeld);
   }
   // What it sends twice is in buffers before the first of it is looked at.
   std::vector<std::byte*> twice;
@@ -135,12 +135,12 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   CHECK(twice.size() < 4);
   rig.shard->give_buffer(twice.back());
   twice.pop_back();
-  CHECK(rig.push(0, 0, true, noise(1)) == Outcome::kHeld);
+  CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kHeld);
   // Even with the reserve gone nothing is written to where there is no buffer.
   ShardRig other(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
   other.push_all(random, noise(0));
   while (std::byte* const buffer = other.shard->take_buffer()) twice.push_back(buffer);
-  CHECK(other.push(0, 0, false, noise(1)) == Outcome::kDuplicate);
+  CHECK(other.push(0, 0, false, noise(1)) == PushResult::kDuplicate);
 }
 
 TEST_CASE("votes that make no sense are told apart, and change nothing") {
@@ -207,8 +207,8 @@ TEST_CASE(
       return worker == 0 && key == 3 && i == 7 ? 1e6F : noise(1, 128.0F)(worker, key, i);
     };
     for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
-      CHECK(rig.push(1, slot, staged, broken) == Outcome::kAccepted);
-      CHECK(rig.push(0, slot, staged, broken) == Outcome::kCompleted);
+      CHECK(rig.push(1, slot, staged, broken) == PushResult::kAccepted);
+      CHECK(rig.push(0, slot, staged, broken) == PushResult::kCompleted);
     }
     CHECK(specification.round(rig.shape.hyper, 128.0F, broken) == 1);
     CHECK(rig.agrees(specification));

@@ -43,7 +43,8 @@ class ShardRig {
     in_place_.resize(shape.workers * shard->chunks());
   }
 
-  server::Outcome push(std::uint32_t worker, std::uint32_t slot, bool staged, const Value& value) {
+  server::PushResult push(std::uint32_t worker, std::uint32_t slot, bool staged,
+                          const Value& value) {
     const Plan& plan = *shape.plan;
     const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
     std::vector<float> values;
@@ -66,12 +67,12 @@ class ShardRig {
     kernels::reference::convert(place, shape.wire_type,
                                 reinterpret_cast<const std::byte*>(values.data()),
                                 DataType::kFloat32, values.size());
-    return shard->arrive({.worker = worker,
-                          .slot = slot,
-                          .data = place,
-                          .bytes = bytes,
-                          .staged = staged,
-                          .hyper = &shape.hyper});
+    return shard->on_push({.worker = worker,
+                           .slot = slot,
+                           .data = place,
+                           .bytes = bytes,
+                           .staged = staged,
+                           .hyper = &shape.hyper});
   }
 
   // Every push of a round in a random order, each staged or not; what is due is released between.
@@ -82,8 +83,8 @@ class ShardRig {
     }
     std::shuffle(pushes.begin(), pushes.end(), random);
     for (const auto& [worker, slot] : pushes) {
-      const server::Outcome outcome = push(worker, slot, random() % 2 == 0, value);
-      if (outcome == server::Outcome::kCompleted) ++completed;
+      const server::PushResult result = push(worker, slot, random() % 2 == 0, value);
+      if (result == server::PushResult::kCompleted) ++completed;
       if (random() % 3 == 0) release(1 + static_cast<std::uint32_t>(random() % 4));
     }
   }
