@@ -1,4 +1,4 @@
-// Membership: joining, identity, leaving, and what administrators ask for.
+// MembershipListener: joining, identity, leaving, and what administrators ask for.
 #include "server/jobs/table.h"
 
 #include <fmt/format.h>

@@ -6,8 +6,8 @@
 //
 // Owned by the daemon; any control thread may call anything. One mutex guards the table; it is
 // never held while planning, while the data plane works, while a worker waits, or while one is
-// answered. The data plane calls the Membership functions from its own threads; they only mark what
-// the reaper thread (reap) then does.
+// answered. The data plane calls the MembershipListener functions from its own threads; they only
+// mark what the reaper thread (reap) then does.
 #pragma once
 
 #include <chrono>
@@ -126,7 +126,7 @@ Status no_live_job(const JobName& name);
 // What a worker is told when its job has ended.
 Status job_is_over(const Job& job);
 
-class JobTable final : public Membership {
+class JobTable final : public MembershipListener {
  public:
   explicit JobTable(JobTableOptions options) : options_(std::move(options)) {}
 
@@ -230,7 +230,8 @@ class JobTable final : public Membership {
   // Returns when there is memory to release, or after `interval`.
   void wait_for_work(std::chrono::milliseconds interval);
 
-  // ---- Membership: called by the data plane ------------------------------------------------
+  // ---- MembershipListener: called by the data plane
+  // ------------------------------------------------
 
   std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                         std::uint32_t worker) override;

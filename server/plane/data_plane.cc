@@ -175,7 +175,7 @@ void PinnedDataPlane::remove_job(std::uint64_t job_id) {
 }
 
 Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options,
-                                                     Membership& membership) {
+                                                     MembershipListener& membership) {
   auto plane = std::make_unique<PinnedDataPlane>(options, membership);
   PHUB_RETURN_IF_ERROR(plane->open());
   return std::unique_ptr<DataPlane>(std::move(plane));

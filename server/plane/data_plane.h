@@ -2,7 +2,7 @@
 // workers in, and the memory of the jobs.
 //
 // Created and called by control threads only; all calls are thread-safe. It calls back into
-// Membership from its own listener and watcher threads, never from a pinned core.
+// MembershipListener from its own listener and watcher threads, never from a pinned core.
 #pragma once
 
 #include <array>
@@ -40,9 +40,9 @@ struct IssuedSecret {
 };
 
 // What the data plane asks the control plane. Must not call back into DataPlane from within.
-class Membership {
+class MembershipListener {
  public:
-  virtual ~Membership() = default;
+  virtual ~MembershipListener() = default;
   // The secret that was issued to a live member, or nothing.
   virtual std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                                 std::uint32_t worker) = 0;
@@ -129,7 +129,7 @@ class DataPlane {
   // Errors: kResourceExhausted (more cores than CPUs), kInvalidArgument (address), kAlreadyExists
   // (port in use), each with field and cure.
   static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options,
-                                                   Membership& membership);
+                                                   MembershipListener& membership);
   virtual ~DataPlane() = default;
 
   // Allocates and attaches a job to the cores. Errors: kResourceExhausted with the figures.

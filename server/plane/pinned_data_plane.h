@@ -32,7 +32,7 @@ namespace phub::server {
 
 class PinnedDataPlane final : public DataPlane, private Admission {
  public:
-  PinnedDataPlane(const DataPlaneOptions& options, Membership& membership)
+  PinnedDataPlane(const DataPlaneOptions& options, MembershipListener& membership)
       : options_(options), membership_(membership) {}
 
   ~PinnedDataPlane() override;
@@ -113,7 +113,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   void watch_events();
 
   DataPlaneOptions options_;
-  Membership& membership_;
+  MembershipListener& membership_;
   const std::uint64_t start_ticks_ = ticks();
   boost::asio::io_context context_{1};
   std::string shm_socket_;

@@ -26,7 +26,7 @@ constexpr std::uint32_t kElements = 100'000;
 // 16 bytes that nobody sends by chance.
 constexpr std::string_view kPattern = "phub's gradient!";
 
-class Members final : public server::Membership {
+class Members final : public server::MembershipListener {
  public:
   std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
                                                 std::uint32_t) override {

@@ -21,7 +21,7 @@ using Catch::Matchers::Contains;
 
 constexpr std::uint32_t kCores = 3;
 
-class Members final : public server::Membership {
+class Members final : public server::MembershipListener {
  public:
   std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
                                                 std::uint32_t) override {

@@ -1,5 +1,5 @@
 // A DataPlane without threads, sockets or memory, for tests of the control plane: it records what
-// it was asked to do, and the test plays the workers' connections through the Membership.
+// it was asked to do, and the test plays the workers' connections through the MembershipListener.
 //
 // Any thread may call it, as with the real one.
 #pragma once

@@ -15,7 +15,7 @@
 
 namespace phub::testing {
 
-class AnyMember final : public server::Membership {
+class AnyMember final : public server::MembershipListener {
  public:
   std::optional<server::IssuedSecret> secret_of(std::uint64_t, std::uint32_t,
                                                 std::uint32_t) override {
