@@ -11,7 +11,7 @@ namespace phub::server {
 
 using kernels::Source;
 
-Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
+Shard::Shard(const JobLayout& shape, std::shared_ptr<JobMemory> memory)
     : worker_counters(shape.workers),
       job_id_(shape.job_id),
       tenant_id_(shape.tenant_id),
@@ -26,7 +26,7 @@ Shard::Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory)
 
 Shard::~Shard() = default;  // here, where connections are known
 
-Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_t core,
+Result<std::unique_ptr<Shard>> Shard::create(const JobLayout& shape, std::uint32_t core,
                                              std::shared_ptr<JobMemory> memory) {
   std::unique_ptr<Shard> shard(new Shard(shape, std::move(memory)));
   for (const std::uint32_t id : shape.plan->core_chunks[shape.server_index][core]) {
@@ -48,7 +48,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobShape& shape, std::uint32_
   return shard;
 }
 
-void Shard::add_chunk(const JobShape& shape, const Chunk& chunk) {
+void Shard::add_chunk(const JobLayout& shape, const Chunk& chunk) {
   ChunkState state;
   state.arena_offset = chunk.arena_offset;
   state.home = memory_->arena.at(chunk.arena_offset);

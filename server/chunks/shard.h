@@ -71,7 +71,7 @@ enum class VoteOutcome {
 
 class Shard : public FairShare::Flow {
  public:
-  static Result<std::unique_ptr<Shard>> create(const JobShape& shape, std::uint32_t core,
+  static Result<std::unique_ptr<Shard>> create(const JobLayout& shape, std::uint32_t core,
                                                std::shared_ptr<JobMemory> memory);
   ~Shard();
 
@@ -200,8 +200,8 @@ class Shard : public FairShare::Flow {
     Hyper hyper;  // of this round
   };
 
-  Shard(const JobShape& shape, std::shared_ptr<JobMemory> memory);
-  void add_chunk(const JobShape& shape, const Chunk& chunk);
+  Shard(const JobLayout& shape, std::shared_ptr<JobMemory> memory);
+  void add_chunk(const JobLayout& shape, const Chunk& chunk);
   PushResult initialise(ChunkState& chunk, const Push& push);
   void fold(ChunkState& chunk, Contribution* contributions);
   void fold_in_place(ChunkState& chunk, Contribution* contributions);
@@ -211,7 +211,7 @@ class Shard : public FairShare::Flow {
   std::size_t sources_of(const ChunkState& chunk, const Contribution* contributions,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
   void give_contributions(Contribution* contributions);
-  void create_held(const JobShape& shape, std::uint32_t core);
+  void create_held(const JobLayout& shape, std::uint32_t core);
   PushResult hold(std::uint32_t slot);
   void sum_up(ChunkState& chunk, Contribution* contributions);
   bool is_due(const DeferredUpdates::Group& group) const;

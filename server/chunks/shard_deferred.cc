@@ -11,7 +11,7 @@ namespace phub::server {
 
 using kernels::Source;
 
-void Shard::create_held(const JobShape& shape, std::uint32_t core) {
+void Shard::create_held(const JobLayout& shape, std::uint32_t core) {
   deferred_ = std::make_unique<DeferredUpdates>();
   DeferredUpdates& deferred = *deferred_;
   deferred.scale = shape.loss_scale;

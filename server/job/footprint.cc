@@ -37,7 +37,7 @@ struct Placed {
   std::uint64_t elements = 0;
 };
 
-Placed placed_here(const JobShape& shape) {
+Placed placed_here(const JobLayout& shape) {
   Placed placed{.cores = shape.plan->core_chunks[shape.server_index].size()};
   for (const Chunk& chunk : shape.plan->chunks) {
     if (chunk.server != shape.server_index) continue;
@@ -48,14 +48,14 @@ Placed placed_here(const JobShape& shape) {
   return placed;
 }
 
-std::uint64_t bytes_needed(const JobShape& shape, std::uint64_t elements) {
+std::uint64_t bytes_needed(const JobLayout& shape, std::uint64_t elements) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t held = gathers_sums(shape) ? sizeof(float) : 0;
   return elements * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
 }
 
-std::uint64_t bytes_of_tables(const JobShape& shape, const Placed& placed) {
+std::uint64_t bytes_of_tables(const JobLayout& shape, const Placed& placed) {
   const std::uint64_t workers = shape.workers;
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(shape.rule) ? kBytesOfNorms : 0);
   return placed.cores * kBytesOfCore + placed.chunks * kBytesOfChunk + placed.segments * run +
@@ -64,7 +64,7 @@ std::uint64_t bytes_of_tables(const JobShape& shape, const Placed& placed) {
 }
 
 // Of connections that are encrypted, and of workers that write into memory here.
-std::uint64_t bytes_of_ways_in(const JobShape& shape, const Placed& placed,
+std::uint64_t bytes_of_ways_in(const JobLayout& shape, const Placed& placed,
                                const Offered& offered) {
   std::uint64_t bytes = 0;
   if (offered.sealing) {
@@ -76,21 +76,21 @@ std::uint64_t bytes_of_ways_in(const JobShape& shape, const Placed& placed,
 
 }  // namespace
 
-std::uint64_t elements_here(const JobShape& shape) { return placed_here(shape).elements; }
+std::uint64_t elements_here(const JobLayout& shape) { return placed_here(shape).elements; }
 
-std::uint64_t bytes_needed(const JobShape& shape) {
+std::uint64_t bytes_needed(const JobLayout& shape) {
   return bytes_needed(shape, elements_here(shape));
 }
 
-std::uint64_t bytes_copied(const JobShape& shape) {
+std::uint64_t bytes_copied(const JobLayout& shape) {
   return elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
 }
 
-std::uint64_t bytes_of_bookkeeping(const JobShape& shape) {
+std::uint64_t bytes_of_bookkeeping(const JobLayout& shape) {
   return bytes_of_plan(size_of(*shape.plan)) + bytes_of_tables(shape, placed_here(shape));
 }
 
-std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input,
+std::uint64_t bytes_at_least(const JobLayout& shape, const PlanInput& input,
                              const Offered& offered) {
   const PlanSize size = size_of_plan(input);
   const std::uint64_t plan = bytes_of_plan(size);
@@ -102,11 +102,11 @@ std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input,
          bytes_of_ways_in(shape, placed, offered);
 }
 
-std::size_t staging_buffer_bytes(const JobShape& shape) {
+std::size_t staging_buffer_bytes(const JobLayout& shape) {
   return shape.plan->max_chunk_elements * sizeof(float);
 }
 
-std::size_t staging_budget(const JobShape& shape) {
+std::size_t staging_budget(const JobLayout& shape) {
   return std::size_t{kChunksAhead} * shape.workers +
          kStagingBudgetBytes / staging_buffer_bytes(shape);
 }
@@ -114,7 +114,7 @@ std::size_t staging_budget(const JobShape& shape) {
 // Of a chunk all pushes but one may wait for others', up to the budget. Beside them are those that
 // were read when it was used up: what waits for its turn, and of each stream what is read of it
 // before it is held back, with the beginning of one more.
-std::uint64_t bytes_of_staging(const JobShape& shape) {
+std::uint64_t bytes_of_staging(const JobLayout& shape) {
   const std::uint64_t workers = shape.workers;
   const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
@@ -126,7 +126,7 @@ std::uint64_t bytes_of_staging(const JobShape& shape) {
   return buffers * BufferPool::stride_of(staging_buffer_bytes(shape));
 }
 
-std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered) {
+std::uint64_t bytes_pinned(const JobLayout& shape, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(shape) + bytes_of_bookkeeping(shape);
   if (offered.staging) bytes += bytes_of_staging(shape);
   bytes += bytes_of_ways_in(shape, placed_here(shape), offered);

@@ -19,38 +19,39 @@ struct Offered {
 };
 
 // Of the shape's plan, on this server.
-std::uint64_t elements_here(const JobShape& shape);
+std::uint64_t elements_here(const JobLayout& shape);
 
 // Parameters and optimizer state; sums that are held until the job's workers have voted, or its
 // longest keys are whole, count as all of them.
-std::uint64_t bytes_needed(const JobShape& shape);
+std::uint64_t bytes_needed(const JobLayout& shape);
 
 // What a snapshot takes while it is made, or a restored job until its shards have it: the copy.
 // Files are written from it and read into it.
-std::uint64_t bytes_copied(const JobShape& shape);
+std::uint64_t bytes_copied(const JobLayout& shape);
 
 // The least of bytes_pinned, before the plan is made: of what a peer can make large the plan, and
 // where this is the job's only server also parameters and tables. REQUIRES: `input` is the shape's,
 // whose plan may be null.
-std::uint64_t bytes_at_least(const JobShape& shape, const PlanInput& input, const Offered& offered);
+std::uint64_t bytes_at_least(const JobLayout& shape, const PlanInput& input,
+                             const Offered& offered);
 
 // Plan, tables by chunk, by push and by connection, logs of rounds: what small chunks and many
 // workers make large. An upper bound, within three times of what is allocated.
-std::uint64_t bytes_of_bookkeeping(const JobShape& shape);
+std::uint64_t bytes_of_bookkeeping(const JobLayout& shape);
 
 // Buffers that tcp's pushes are read into, as many as a job takes while workers that run ahead are
 // held back. What it takes beyond them, since workers wait for each other (held_workers.h), counts
 // when it does.
-std::uint64_t bytes_of_staging(const JobShape& shape);
+std::uint64_t bytes_of_staging(const JobLayout& shape);
 
 // All of it.
-std::uint64_t bytes_pinned(const JobShape& shape, const Offered& offered);
+std::uint64_t bytes_pinned(const JobLayout& shape, const Offered& offered);
 
 // So many pushes ahead of the slowest a worker is never held back.
 inline constexpr std::uint32_t kChunksAhead = 4;
 
 // Buffers of a core before it holds workers back, and what one takes.
-std::size_t staging_budget(const JobShape& shape);
-std::size_t staging_buffer_bytes(const JobShape& shape);
+std::size_t staging_budget(const JobLayout& shape);
+std::size_t staging_buffer_bytes(const JobLayout& shape);
 
 }  // namespace phub::server

@@ -16,7 +16,7 @@
 
 namespace phub::server {
 
-struct JobShape {
+struct JobLayout {
   std::uint64_t job_id = 0;
   std::string tenant = "default";
   std::uint32_t tenant_id = 0;  // 0: the default tenant
@@ -40,12 +40,12 @@ struct JobShape {
 
 // Whether a chunk's sum is held before its update: until the whole key's is there, until the
 // workers have voted, or to see whether it is finite.
-inline bool holds_sums(const JobShape& shape) {
+inline bool holds_sums(const JobLayout& shape) {
   return needs_whole_keys(shape.rule) || shape.loss_scale.kind != LossScaling::kNone;
 }
 
 // Whether many sums are held at once; a static scale looks at one and lets it go.
-inline bool gathers_sums(const JobShape& shape) {
+inline bool gathers_sums(const JobLayout& shape) {
   return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
 }
 

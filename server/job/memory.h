@@ -14,7 +14,7 @@
 namespace phub::server {
 
 struct JobMemory {
-  explicit JobMemory(const JobShape& shape)
+  explicit JobMemory(const JobLayout& shape)
       : arena(*shape.plan, shape.server_index, shape.wire_type) {}
 
   const ServerArena arena;  // where each of the three below has a chunk
@@ -25,7 +25,7 @@ struct JobMemory {
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
 
   // `published_pages`: where RDMA devices read, kReserved.
-  static Result<std::shared_ptr<JobMemory>> create(const JobShape& shape,
+  static Result<std::shared_ptr<JobMemory>> create(const JobLayout& shape,
                                                    Pages published_pages = Pages::kTransparent) {
     auto memory = std::make_shared<JobMemory>(shape);
     const std::size_t elements = memory->arena.elements();

@@ -72,25 +72,25 @@ std::string describe_missing(const Job& job, std::uint32_t cores) {
   return text;
 }
 
-JobShape shape_of(const Job& job) {
+JobLayout shape_of(const Job& job) {
   const JobSpec& spec = *job.spec;
-  JobShape shape{.job_id = job.id,
-                 .tenant = job.tenant.name,
-                 .tenant_id = job.tenant.id,
-                 .weight = job.tenant.quotas.weight,
-                 .epoch = job.epoch,
-                 .workers = spec.workers,
-                 .wire_type = spec.wire_type,
-                 .rule = spec.rule,
-                 .hyper = spec.hyper,
-                 .deterministic = spec.deterministic,
-                 .weight_decay = {},
-                 .lars = lars_of(spec),
-                 .plain = {},
-                 .loss_scale = spec.loss_scale,
-                 .plan = job.plan,
-                 .server_index = job.topology.server_index,
-                 .core_load_bytes = job.core_load_bytes};
+  JobLayout shape{.job_id = job.id,
+                  .tenant = job.tenant.name,
+                  .tenant_id = job.tenant.id,
+                  .weight = job.tenant.quotas.weight,
+                  .epoch = job.epoch,
+                  .workers = spec.workers,
+                  .wire_type = spec.wire_type,
+                  .rule = spec.rule,
+                  .hyper = spec.hyper,
+                  .deterministic = spec.deterministic,
+                  .weight_decay = {},
+                  .lars = lars_of(spec),
+                  .plain = {},
+                  .loss_scale = spec.loss_scale,
+                  .plan = job.plan,
+                  .server_index = job.topology.server_index,
+                  .core_load_bytes = job.core_load_bytes};
   shape.hyper.gradient_scale = gradient_scale_of(spec);
   shape.weight_decay.reserve(spec.keys.size());
   for (const JobKey& key : spec.keys) {

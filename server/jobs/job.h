@@ -136,6 +136,6 @@ std::string describe_missing(const Job& job, std::uint32_t cores);
 std::string describe(const Topology& topology);
 
 // What the data plane is told about the job. REQUIRES: job.plan.
-JobShape shape_of(const Job& job);
+JobLayout shape_of(const Job& job);
 
 }  // namespace phub::server

@@ -294,7 +294,7 @@ class JobTable final : public MembershipListener {
   Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
   std::vector<std::uint64_t> core_load_without(const Job& job) const;
   void tell_journal(Lock& lock);
-  Result<std::uint64_t> create_job(JobShape shape, const std::string& snapshot);
+  Result<std::uint64_t> create_job(JobLayout shape, const std::string& snapshot);
   Status release_before_creating(Lock& lock);
   void release_finished(Lock& lock);
   void lose(Job& job, Member& member, std::string_view reason);

@@ -197,7 +197,7 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t restored, admit_memory_of(job));
     job.placed_bytes = load_of(*job.plan, spec->wire_type, topology.server_index);
-    const JobShape shape = shape_of(job);
+    const JobLayout shape = shape_of(job);
     const std::string snapshot = job.snapshot;
     lock.unlock();
     const Result<std::uint64_t> rounds_before = create_job(shape, snapshot);
@@ -223,7 +223,7 @@ Status JobTable::make_on_data_plane(Lock& lock, Job& job, const Topology& topolo
 }
 
 // Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.
-Result<std::uint64_t> JobTable::create_job(JobShape shape, const std::string& snapshot) {
+Result<std::uint64_t> JobTable::create_job(JobLayout shape, const std::string& snapshot) {
   if (!snapshot.empty()) {
     if (options_.snapshots == nullptr) {
       return Status(Code::kFailedPrecondition,

@@ -88,7 +88,7 @@ void PinnedDataPlane::watch_events() {
                       });
 }
 
-Status PinnedDataPlane::create_job(const JobShape& shape) {
+Status PinnedDataPlane::create_job(const JobLayout& shape) {
   if (shape.workers == 0 || shape.workers > kMaxWorkers) {
     return {Code::kInvalidArgument, "workers: " + std::to_string(shape.workers) +
                                         " is not between 1 and " + std::to_string(kMaxWorkers)};

@@ -30,7 +30,7 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
     if (moment_.is_cancelled()) {
       return Status(Code::kAborted, "whoever asked for the snapshot has gone away");
     }
-    JobShape shape;
+    JobLayout shape;
     {
       const std::lock_guard lock(plane_.mutex_);
       if (!has_turn()) return wait_for_turn();

@@ -10,7 +10,7 @@ constexpr std::uint32_t kChunksPerStep = 8;  // of resting chunks: some 100 us o
 
 }  // namespace
 
-Result<std::unique_ptr<JobCopying>> JobCopying::create(const JobShape& shape, std::uint64_t round,
+Result<std::unique_ptr<JobCopying>> JobCopying::create(const JobLayout& shape, std::uint64_t round,
                                                        std::chrono::milliseconds timeout) {
   if (!has_parameters(shape.rule)) {
     return Status(Code::kFailedPrecondition,

@@ -19,7 +19,7 @@ class JobCopying {
  public:
   // `round` 0: the earliest that can be had. Errors: kFailedPrecondition if the rule keeps no
   // parameters; kResourceExhausted for want of memory. Allocates and touches the copy's memory.
-  static Result<std::unique_ptr<JobCopying>> create(const JobShape& shape, std::uint64_t round,
+  static Result<std::unique_ptr<JobCopying>> create(const JobLayout& shape, std::uint64_t round,
                                                     std::chrono::milliseconds timeout);
 
   // True: the copy is whole. An error ends it. REQUIRES: `shards` are the job's, by core.
@@ -40,7 +40,7 @@ class JobCopying {
  private:
   static constexpr std::chrono::microseconds kRestMin{500};
 
-  JobCopying(const JobShape& shape, std::uint64_t round, std::chrono::milliseconds timeout)
+  JobCopying(const JobLayout& shape, std::uint64_t round, std::chrono::milliseconds timeout)
       : shape_(shape),
         asked_round_(round),
         timeout_(timeout),
@@ -50,7 +50,7 @@ class JobCopying {
   std::uint64_t rounds_max(const std::vector<std::unique_ptr<Core>>& cores,
                            const std::vector<std::unique_ptr<Shard>>& shards) const;
 
-  JobShape shape_;
+  JobLayout shape_;
   std::uint64_t asked_round_;
   std::chrono::milliseconds timeout_;
   std::chrono::steady_clock::time_point deadline_;

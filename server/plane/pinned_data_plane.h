@@ -42,7 +42,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   // Once, before any other call. Errors: see DataPlane::create.
   Status open();
 
-  Status create_job(const JobShape& shape) override;
+  Status create_job(const JobLayout& shape) override;
   Result<std::shared_ptr<const void>> reserve(std::uint64_t bytes,
                                               const std::string& what) override;
   void remove_job(std::uint64_t job_id) override;
@@ -67,7 +67,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   struct Job {
     explicit Job(const Pool::executor_type& pool) : setups(pool) {}
 
-    JobShape shape;
+    JobLayout shape;
     std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs;
     std::shared_ptr<JobMemory> memory;
     std::unique_ptr<ShmMemory> shm;

@@ -8,7 +8,7 @@
 
 namespace phub::server {
 
-ShmMemory::ShmMemory(const JobShape& shape)
+ShmMemory::ShmMemory(const JobLayout& shape)
     : plan_(shape.plan),
       server_(shape.server_index),
       element_bytes_(size_of(shape.wire_type)),

@@ -19,7 +19,7 @@ namespace phub::server {
 
 class ShmMemory {
  public:
-  explicit ShmMemory(const JobShape& shape);
+  explicit ShmMemory(const JobLayout& shape);
 
   // What a worker offers with its handshake.
   struct Offer {

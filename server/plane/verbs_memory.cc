@@ -6,7 +6,7 @@ using transport::verbs::Access;
 
 Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     std::shared_ptr<const transport::verbs::OpenDevice> device,
-    std::shared_ptr<const JobMemory> memory, const JobShape& shape,
+    std::shared_ptr<const JobMemory> memory, const JobLayout& shape,
     const std::vector<std::uint32_t>& cores) {
   std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
   verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());

@@ -23,7 +23,7 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   // `cores`: those of this server that are served through the device.
   static Result<std::shared_ptr<VerbsMemory>> create(
       std::shared_ptr<const transport::verbs::OpenDevice> device,
-      std::shared_ptr<const JobMemory> memory, const JobShape& shape,
+      std::shared_ptr<const JobMemory> memory, const JobLayout& shape,
       const std::vector<std::uint32_t>& cores);
 
   // What a connection of this worker to this core, one of `cores`, is made of. A worker's memory is

@@ -141,7 +141,7 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     input.cores_per_server = {2};
     input.whole_keys = votes;
     const auto plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    server::JobShape shape;
+    server::JobLayout shape;
     shape.job_id = kJob;
     shape.workers = kWorkers;
     shape.rule = RuleKind::kMomentum;

@@ -55,7 +55,7 @@ struct Plane {
     input.cores_per_server = {1};
     plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     for (const std::uint64_t job : {kJob, kOtherJob}) {
-      server::JobShape shape;
+      server::JobLayout shape;
       shape.job_id = job;
       shape.weight_decay = {0};
       shape.plan = plan;

@@ -83,8 +83,8 @@ struct Servers {
 };
 
 // The job that a client's options describe. One core: where chunks are changes no bit.
-server::JobShape shape_of(const ClientOptions& options) {
-  server::JobShape shape;
+server::JobLayout shape_of(const ClientOptions& options) {
+  server::JobLayout shape;
   shape.workers = options.workers;
   shape.wire_type = options.wire_type;
   shape.rule = options.rule;

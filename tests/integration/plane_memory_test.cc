@@ -47,7 +47,7 @@ struct Worker {
 
 TEST_CASE("what is read of a worker that is ahead, since another waits for it, is told") {
   const LonePlane plane;
-  server::JobShape shape = shape_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
+  server::JobLayout shape = shape_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
   shape.workers = 2;
   REQUIRE(plane->create_job(shape).ok());
   Worker first(*plane, shape.plan, 0);

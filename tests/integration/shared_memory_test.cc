@@ -57,7 +57,7 @@ struct Plane {
         std::move(*make_plan({.key_elements = {300'000}, .cores_per_server = {kCores}})));
   }
   void create(std::uint64_t job, std::uint32_t workers) const {
-    server::JobShape shape;
+    server::JobLayout shape;
     shape.job_id = job;
     shape.workers = workers;
     shape.weight_decay = {0};
@@ -231,7 +231,7 @@ TEST_CASE("a worker's memory is mapped once, and unmapped by who removes the job
 TEST_CASE("chunks that lie on another server take no addresses here") {
   Plane plane;
   const std::uint64_t before = address_space_mib();
-  server::JobShape shape;
+  server::JobLayout shape;
   shape.job_id = 1;
   shape.rule = RuleKind::kMomentum;
   shape.weight_decay = {0, 0};

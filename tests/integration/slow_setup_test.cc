@@ -56,7 +56,7 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
     const auto plan = std::make_shared<const Plan>(
         std::move(*make_plan({.key_elements = {100'000}, .cores_per_server = {1}})));
     const auto shape_of = [&](std::uint64_t job) {
-      server::JobShape shape;
+      server::JobLayout shape;
       shape.job_id = job;
       shape.workers = 8;
       shape.weight_decay = {0};
@@ -160,8 +160,8 @@ class HeldBack {
 
 TEST_CASE("while a job's parameters are restored other jobs begin, connect and are looked at") {
   const LonePlane plane;
-  const server::JobShape shape = testing::shape_of(kOtherJob, {100'000});
-  server::JobShape restored = shape;
+  const server::JobLayout shape = testing::shape_of(kOtherJob, {100'000});
+  server::JobLayout restored = shape;
   restored.job_id = kSlowJob;
   const auto copy = std::move(*server::JobCopy::create(*shape.plan, 0, false));
   copy->round = 1;
@@ -186,7 +186,7 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
 
 TEST_CASE("copies of a job are made in the order in which they were asked for") {
   const LonePlane plane;
-  server::JobShape shape = testing::shape_of(kOtherJob, {1000});
+  server::JobLayout shape = testing::shape_of(kOtherJob, {1000});
   shape.rule = RuleKind::kMomentum;
   REQUIRE(plane->create_job(shape).ok());
   // Of a round that never comes. Who has its turn looks more often than who waits for it.

@@ -23,7 +23,7 @@ class ExpectedRounds {
   using Votes = std::function<RoundVotes(std::uint32_t round)>;
 
   // REQUIRES: one server, one core; keys of whole chunks.
-  ExpectedRounds(const server::JobShape& shape, Value value, Votes votes)
+  ExpectedRounds(const server::JobLayout& shape, Value value, Votes votes)
       : value_(std::move(value)),
         votes_(std::move(votes)),
         shape_(model_of(shape)),
@@ -35,7 +35,7 @@ class ExpectedRounds {
   }
 
  private:
-  static server::JobShape model_of(server::JobShape shape) {
+  static server::JobLayout model_of(server::JobLayout shape) {
     if (needs_whole_keys(shape.rule)) return shape;
     PlanInput input;
     input.key_elements.assign(shape.plan->chunks.size(), 1);
@@ -66,7 +66,7 @@ class ExpectedRounds {
 
   Value value_;
   Votes votes_;
-  server::JobShape shape_;
+  server::JobLayout shape_;
   testing::RuleSpecification specification_;
   std::vector<std::vector<float>> rounds_;  // by round and slot
 };

@@ -19,7 +19,7 @@ class RuleSpecification {
   // A worker's gradient (or initial parameter) of one element of a key.
   using Value = std::function<float(std::uint32_t worker, std::uint32_t key, std::uint64_t i)>;
 
-  explicit RuleSpecification(const server::JobShape& shape)
+  explicit RuleSpecification(const server::JobLayout& shape)
       : shape_(shape),
         plan_(*shape.plan),
         parameters_(plan_.arena_elements),
@@ -127,7 +127,7 @@ class RuleSpecification {
                                 .state = state_.data() + offset});
   }
 
-  server::JobShape shape_;
+  server::JobLayout shape_;
   const Plan& plan_;
   std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
 };

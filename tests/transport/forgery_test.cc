@@ -65,7 +65,7 @@ struct Stranger {
 
 // A server's core with the memory of one job of two workers.
 struct Target final : Placement, Layout {
-  server::JobShape shape;
+  server::JobLayout shape;
   std::shared_ptr<server::JobMemory> job;
   std::shared_ptr<server::VerbsMemory> memory;
   std::unique_ptr<VerbsEndpoint> endpoint;

@@ -7,7 +7,7 @@
 namespace phub::testing {
 namespace {
 
-using server::JobShape;
+using server::JobLayout;
 using server::PushResult;
 
 TEST_CASE("lars has the bits of its specification in every order of arrival and wire type") {
@@ -124,7 +124,7 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
   CHECK(rig.shard->copy_some(0) == 0);
   rig.shard->end_copy();
 
-  JobShape shape = rig.shape;
+  JobLayout shape = rig.shape;
   shape.initial = copy;
   ShardRig second(shape);
   second.push_all(random, noise(99));

@@ -47,7 +47,7 @@ TEST_CASE("sums of very many workers have the specification's bits, in place or 
 TEST_CASE("very many workers vote once each") {
   std::mt19937 random(52);
   for (const std::uint32_t workers : {65U, 1024U}) {
-    server::JobShape shape = held_shape(RuleKind::kMomentum, workers, DataType::kFloat32);
+    server::JobLayout shape = held_shape(RuleKind::kMomentum, workers, DataType::kFloat32);
     shape.loss_scale.kind = LossScaling::kVoted;
     ShardRig rig(shape);
     expect_rounds(rig, true, random);

@@ -12,7 +12,7 @@ namespace phub::server {
 namespace {
 
 struct Rig {
-  JobShape shape;
+  JobLayout shape;
   std::unique_ptr<Shard> shard;
 
   Rig(RuleKind rule, std::uint32_t workers, DataType type, bool deterministic) {

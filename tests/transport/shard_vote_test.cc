@@ -8,12 +8,12 @@
 namespace phub::testing {
 namespace {
 
-using server::JobShape;
+using server::JobLayout;
 using server::PushResult;
 using server::VoteOutcome;
 
-JobShape voted_shape(RuleKind rule, std::uint32_t workers, DataType type) {
-  JobShape shape = held_shape(rule, workers, type);
+JobLayout voted_shape(RuleKind rule, std::uint32_t workers, DataType type) {
+  JobLayout shape = held_shape(rule, workers, type);
   shape.loss_scale.kind = LossScaling::kVoted;
   return shape;
 }
@@ -175,7 +175,7 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
   std::mt19937 random(43);
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kLars}) {
     ShardRig plain(held_shape(rule, 3, DataType::kFloat32));
-    JobShape shape = held_shape(rule, 3, DataType::kFloat32);
+    JobLayout shape = held_shape(rule, 3, DataType::kFloat32);
     shape.loss_scale = {LossScaling::kStatic, 1024.0F};
     ShardRig scaled(shape);
     plain.push_all(random, noise(0));
@@ -195,7 +195,7 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
 TEST_CASE(
     "with a static scale a sum that is not finite leaves its chunk as it was, and is counted") {
   for (const bool staged : {false, true}) {
-    JobShape shape = held_shape(RuleKind::kMomentum, 2, DataType::kFloat16);
+    JobLayout shape = held_shape(RuleKind::kMomentum, 2, DataType::kFloat16);
     shape.loss_scale = {LossScaling::kStatic, 128.0F};
     ShardRig rig(shape);
     RuleSpecification specification(rig.shape);

@@ -246,7 +246,7 @@ class CoreRig {
     return arrived;
   }
 
-  server::JobShape shape_;
+  server::JobLayout shape_;
   std::shared_ptr<server::JobMemory> job_;
   std::shared_ptr<server::VerbsMemory> memory_;
   std::unique_ptr<server::Shard> shard_;

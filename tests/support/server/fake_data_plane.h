@@ -42,7 +42,7 @@ class FakeDataPlane : public server::DataPlane {
   bool encrypts = false;
   std::uint64_t room_bytes = UINT64_MAX;
 
-  std::optional<server::JobShape> shape(std::uint64_t job_id) const {
+  std::optional<server::JobLayout> shape(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
     const auto found = shapes_.find(job_id);
     return found == shapes_.end() ? std::nullopt : std::optional(found->second);
@@ -52,7 +52,7 @@ class FakeDataPlane : public server::DataPlane {
     return removed_;
   }
 
-  Status create_job(const server::JobShape& shape) override {
+  Status create_job(const server::JobLayout& shape) override {
     on_create();
     const std::lock_guard lock(mutex_);
     if (!refusal_.ok()) return std::exchange(refusal_, Status());
@@ -132,7 +132,7 @@ class FakeDataPlane : public server::DataPlane {
   const std::uint32_t cores_;
   mutable std::mutex mutex_;
   Status refusal_;
-  std::map<std::uint64_t, server::JobShape> shapes_;
+  std::map<std::uint64_t, server::JobLayout> shapes_;
   std::vector<std::uint64_t> removed_;
 };
 

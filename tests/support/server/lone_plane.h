@@ -41,8 +41,8 @@ struct LonePlane {
 };
 
 // A job of these keys on such a plane.
-inline server::JobShape shape_of(std::uint64_t job_id, std::vector<std::uint64_t> key_elements) {
-  server::JobShape shape;
+inline server::JobLayout shape_of(std::uint64_t job_id, std::vector<std::uint64_t> key_elements) {
+  server::JobLayout shape;
   shape.job_id = job_id;
   shape.weight_decay.assign(key_elements.size(), 0.0F);
   PlanInput input;

@@ -15,8 +15,8 @@
 namespace phub::testing {
 
 // A job with a sliced key between small ones, on one core. `plan` is made from the shape.
-inline server::JobShape held_shape(RuleKind rule, std::uint32_t workers, DataType type) {
-  server::JobShape shape;
+inline server::JobLayout held_shape(RuleKind rule, std::uint32_t workers, DataType type) {
+  server::JobLayout shape;
   shape.workers = workers;
   shape.wire_type = type;
   shape.rule = rule;
@@ -37,7 +37,7 @@ class ShardRig {
  public:
   using Value = RuleSpecification::Value;
 
-  explicit ShardRig(const server::JobShape& of)
+  explicit ShardRig(const server::JobLayout& of)
       : shape(of), memory(std::move(*server::JobMemory::create(shape))) {
     shard = std::move(*server::Shard::create(shape, 0, memory));
     in_place_.resize(shape.workers * shard->chunks());
@@ -121,7 +121,7 @@ class ShardRig {
     return true;
   }
 
-  server::JobShape shape;
+  server::JobLayout shape;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::Shard> shard;
   std::size_t completed = 0;  // chunks, since the test last looked

@@ -138,7 +138,7 @@ class StreamsJob {
   }
   std::size_t answers(std::uint32_t worker) { return take_answers(worker).size(); }
 
-  server::JobShape shape;
+  server::JobLayout shape;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::Shard> shard;
   // By worker.

@@ -12,9 +12,9 @@
 namespace phub::server {
 namespace {
 
-JobShape shape_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
-                  RuleKind rule) {
-  JobShape shape;
+JobLayout shape_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
+                   RuleKind rule) {
+  JobLayout shape;
   shape.workers = workers;
   shape.rule = rule;
   shape.weight_decay = {0.0F};
@@ -34,7 +34,7 @@ std::size_t allocated() {
 std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
                       RuleKind rule) {
   const std::size_t before = allocated();
-  const JobShape shape = shape_of(elements, chunk_bytes, workers, rule);
+  const JobLayout shape = shape_of(elements, chunk_bytes, workers, rule);
   const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
   const auto shard = std::move(*Shard::create(shape, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
@@ -52,7 +52,7 @@ TEST_CASE("tables by chunk, by push and by connection are counted") {
       for (const std::uint32_t chunk_bytes : {4096U, 32768U}) {
         INFO("workers " << workers << ", chunks of " << chunk_bytes << ", " << name_of(rule));
         const std::size_t used = tables_of(4 << 20, chunk_bytes, workers, rule);
-        const JobShape shape = shape_of(4 << 20, chunk_bytes, workers, rule);
+        const JobLayout shape = shape_of(4 << 20, chunk_bytes, workers, rule);
         CHECK(bytes_of_bookkeeping(shape) >= used);
         CHECK(bytes_of_bookkeeping(shape) <= 3 * used);
       }
@@ -70,7 +70,7 @@ TEST_CASE("before a job is planned the least that it takes is known") {
                         .cores_per_server = cores,
                         .whole_keys = needs_whole_keys(rule)};
         const Offered offered{.windows = true, .sealing = true, .staging = false};
-        JobShape shape;
+        JobLayout shape;
         shape.workers = workers;
         shape.rule = rule;
         const std::uint64_t least = bytes_at_least(shape, input, offered);
@@ -92,8 +92,8 @@ TEST_CASE("many workers of a job of one chunk are counted") {
 }
 
 TEST_CASE("small chunks and many workers count as what they cost") {
-  const JobShape few = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
-  const JobShape many = shape_of(64 << 18, 4096, 64, RuleKind::kSum);
+  const JobLayout few = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
+  const JobLayout many = shape_of(64 << 18, 4096, 64, RuleKind::kSum);
   const std::uint64_t model = std::uint64_t{64} << 20U;
   CHECK(bytes_needed(few) == model);
   CHECK(bytes_needed(many) == model);
@@ -103,7 +103,7 @@ TEST_CASE("small chunks and many workers count as what they cost") {
 
 TEST_CASE("a snapshot takes as much as its copy") {
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum}) {
-    const JobShape shape = shape_of(1 << 20, 32768, 2, rule);
+    const JobLayout shape = shape_of(1 << 20, 32768, 2, rule);
     const auto copy = std::move(*JobCopy::create(*shape.plan, 0, state_arrays(rule) > 0));
     const std::size_t state = copy->state ? copy->state->size() : 0;
     CHECK(bytes_copied(shape) == copy->parameters->size() + state);
@@ -112,7 +112,7 @@ TEST_CASE("a snapshot takes as much as its copy") {
 
 // A sixteenth of it, by arithmetic: all tables are by chunk, by push, or small.
 TEST_CASE("a model of 400 GB in chunks of 32 KiB with 8 workers has tables of a few percent") {
-  JobShape shape;
+  JobLayout shape;
   shape.workers = 8;
   PlanInput input{.key_elements = std::vector<std::uint64_t>(25, 250'000'000),
                   .chunk_bytes = 32768,
@@ -124,11 +124,11 @@ TEST_CASE("a model of 400 GB in chunks of 32 KiB with 8 workers has tables of a 
 }
 
 TEST_CASE("staging counts where tcp is offered, up to where workers are held back") {
-  const JobShape small = shape_of(1 << 10, 4096, 2, RuleKind::kSum);
+  const JobLayout small = shape_of(1 << 10, 4096, 2, RuleKind::kSum);
   CHECK(bytes_of_staging(small) == 2 * BufferPool::stride_of(4096));
-  const JobShape alone = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
+  const JobLayout alone = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
   CHECK(bytes_of_staging(alone) == 32 * BufferPool::stride_of(32768));  // read, and not served yet
-  const JobShape large = shape_of(64 << 18, 32768, 4, RuleKind::kSum);
+  const JobLayout large = shape_of(64 << 18, 32768, 4, RuleKind::kSum);
   const std::size_t budget = (4U << 20U) / 32768 + 4 * kChunksAhead;
   CHECK(bytes_of_staging(large) == (budget + 15 + 4 * 17) * BufferPool::stride_of(32768));
   CHECK(bytes_pinned(large, {.staging = true}) ==

@@ -134,7 +134,7 @@ TEST_CASE("what a job stages beyond what was admitted counts as its tenant's mem
 }
 
 TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies everywhere") {
-  JobShape shape;
+  JobLayout shape;
   shape.workers = 3;
   shape.wire_type = DataType::kFloat16;
   shape.rule = RuleKind::kMomentum;
