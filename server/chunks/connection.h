@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/protocol/landing.h"
 #include "common/protocol/priority_set.h"
+#include "common/protocol/window_layout.h"
 #include "common/transport/transport.h"
 #include "server/chunks/shard.h"
 #include "server/sharing/price_list.h"
@@ -26,7 +26,7 @@ struct Connection {
   // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
   // core.
   std::byte* window = nullptr;
-  std::shared_ptr<const Landing> landing;
+  std::shared_ptr<const WindowLayout> landing;
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
   Prices* prices = nullptr;          // of its pushes

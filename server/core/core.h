@@ -56,12 +56,13 @@ class Core final {
   // A shard must be detached before it is destroyed.
   void detach(Shard* shard);
   Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
-  // `line` is the worker's for this core, from where `landing` counts (common/protocol/landing.h).
+  // `line` is the worker's for this core, from where `landing` counts
+  // (common/protocol/window_layout.h).
   Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
-                     std::byte* line, std::shared_ptr<const Landing> landing);
+                     std::byte* line, std::shared_ptr<const WindowLayout> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
-                       std::byte* window, std::shared_ptr<const Landing> landing);
+                       std::byte* window, std::shared_ptr<const WindowLayout> landing);
   // For the set-up of a connection only; null: no RDMA.
   transport::VerbsEndpoint* verbs() { return verbs_.get(); }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.

@@ -85,7 +85,7 @@ Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStrea
 
 Status Core::connect_shm(Shard* shard, std::uint32_t worker,
                          transport::ShmConnection shm_connection, std::byte* line,
-                         std::shared_ptr<const Landing> landing) {
+                         std::shared_ptr<const WindowLayout> landing) {
   auto connection = std::make_unique<Connection>(shard, worker, true);
   connection->window = line;
   connection->landing = std::move(landing);
@@ -95,7 +95,7 @@ Status Core::connect_shm(Shard* shard, std::uint32_t worker,
 
 Status Core::connect_verbs(Shard* shard, std::uint32_t worker,
                            transport::VerbsConnection verbs_connection, std::byte* window,
-                           std::shared_ptr<const Landing> landing) {
+                           std::shared_ptr<const WindowLayout> landing) {
   auto connection = std::make_unique<Connection>(shard, worker, true);
   connection->window = window;
   connection->landing = std::move(landing);

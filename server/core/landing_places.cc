@@ -7,13 +7,13 @@ namespace phub::server {
 std::byte* LandingPlaces::place(transport::PeerId peer, std::uint32_t immediate,
                                 std::uint32_t bytes) {
   const Connection& connection = *connections_[peer];
-  const Landing& landing = *connection.landing;
+  const WindowLayout& landing = *connection.landing;
   const std::uint32_t slot = wire::slot_of(immediate);
   if (slot == wire::kHyperSlot) {
-    return bytes == sizeof(Hyper) ? connection.window + Landing::kHyper : nullptr;
+    return bytes == sizeof(Hyper) ? connection.window + WindowLayout::kHyper : nullptr;
   }
   if (slot == wire::kVoteSlot) {
-    return bytes == sizeof(Vote) ? connection.window + Landing::kVote : nullptr;
+    return bytes == sizeof(Vote) ? connection.window + WindowLayout::kVote : nullptr;
   }
   // A device says how much was written, not where: what a worker puts beside its place is in its
   // own window, and harms its own gradients only. A notice says where, and the endpoint compares.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/memory.h"
-#include "common/protocol/landing.h"
+#include "common/protocol/window_layout.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "server/job/memory.h"
 
@@ -36,7 +36,7 @@ class ShmMemory {
   // Where a connection's pushes are counted from: the worker's line for this core.
   std::byte* line(std::uint32_t worker, std::uint32_t core) const;
   // REQUIRES: a connection to the core was made.
-  const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
+  const std::shared_ptr<const WindowLayout>& landing(std::uint32_t core) const {
     return landings_[core];
   }
 
@@ -54,7 +54,8 @@ class ShmMemory {
   std::uint32_t server_;
   std::size_t element_bytes_;
   std::uint64_t memory_bytes_;
-  std::vector<std::shared_ptr<const Landing>> landings_;  // by core; null before the first worker
+  std::vector<std::shared_ptr<const WindowLayout>>
+      landings_;  // by core; null before the first worker
   std::vector<Worker> workers_;
 };
 

@@ -11,10 +11,11 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
   std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
   verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());
   for (const std::uint32_t core : cores) {
-    Landing landing = make_landing(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
+    WindowLayout landing =
+        make_landing(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
     verbs->sections_[core].offset = verbs->window_bytes_;
     verbs->window_bytes_ += landing.bytes;
-    verbs->sections_[core].landing = std::make_shared<const Landing>(std::move(landing));
+    verbs->sections_[core].landing = std::make_shared<const WindowLayout>(std::move(landing));
   }
   verbs->workers_.resize(shape.workers);
   verbs->device_ = std::move(device);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/memory.h"
-#include "common/protocol/landing.h"
+#include "common/protocol/window_layout.h"
 #include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 #include "server/job/memory.h"
@@ -35,13 +35,13 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   std::uint64_t reserved_page_bytes() const {
     return reserved_bytes_.load(std::memory_order_relaxed);
   }
-  const std::shared_ptr<const Landing>& landing(std::uint32_t core) const {
+  const std::shared_ptr<const WindowLayout>& landing(std::uint32_t core) const {
     return sections_[core].landing;
   }
 
  private:
   struct Section {
-    std::shared_ptr<const Landing> landing;
+    std::shared_ptr<const WindowLayout> landing;
     std::uint64_t offset = 0;  // in a worker's windows
   };
   struct Worker {

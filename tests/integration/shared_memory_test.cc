@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "common/protocol/landing.h"
+#include "common/protocol/window_layout.h"
 #include "server/plane/data_plane.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"

@@ -41,7 +41,7 @@ class ShmLink final : public WorkerLink {
   ShmLink(const StreamsJob& job, std::uint32_t worker)
       : job_(job),
         worker_(worker),
-        landing_(std::make_shared<const Landing>(
+        landing_(std::make_shared<const WindowLayout>(
             make_shared_landing(*job.shape.plan, 0, 0, sizeof(float)))),
         memory_(std::move(*SharedMemory::create(
             "gradients", shared_memory_bytes(*job.shape.plan, sizeof(float))))) {}
@@ -77,7 +77,7 @@ class ShmLink final : public WorkerLink {
     send_later(place, bytes, wire::immediate(slot, epoch));
   }
   void vote_later(const Vote& vote) override {
-    std::byte* const place = memory_->data() + Landing::kVote;
+    std::byte* const place = memory_->data() + WindowLayout::kVote;
     std::memcpy(place, &vote, sizeof(vote));
     send_later(place, sizeof(vote), wire::immediate(wire::kVoteSlot, job_.shape.epoch));
   }
@@ -114,7 +114,7 @@ class ShmLink final : public WorkerLink {
 
   const StreamsJob& job_;
   std::uint32_t worker_;
-  std::shared_ptr<const Landing> landing_;
+  std::shared_ptr<const WindowLayout> landing_;
   std::unique_ptr<SharedMemory> memory_;
   std::unique_ptr<transport::ShmEndpoint> endpoint_;
   transport::PeerId peer_ = 0;

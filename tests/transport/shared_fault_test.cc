@@ -14,7 +14,7 @@ namespace {
 class ShrinkingWorker {
  public:
   ShrinkingWorker(const StreamsJob& job, server::Core& core)
-      : landing_(std::make_shared<const Landing>(
+      : landing_(std::make_shared<const WindowLayout>(
             make_shared_landing(*job.shape.plan, 0, 0, sizeof(float)))),
         bytes_(shared_memory_bytes(*job.shape.plan, sizeof(float))),
         file_(::memfd_create("shrinking", MFD_CLOEXEC)) {
@@ -57,7 +57,7 @@ class ShrinkingWorker {
   void shrink() { REQUIRE(::ftruncate(file_.get(), 0) == 0); }
 
  private:
-  std::shared_ptr<const Landing> landing_;
+  std::shared_ptr<const WindowLayout> landing_;
   std::size_t bytes_;
   UniqueFd file_;
   std::unique_ptr<Mapping> memory_;

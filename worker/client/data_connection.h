@@ -31,8 +31,8 @@ Result<transport::TcpStream> open_tcp(const DataTarget& target);
 Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection);
 
 // A channel of `capacity` notices, ready for a ShmEndpoint: writes come from `memory`, which has
-// the plan's size (common/protocol/landing.h) and is committed; the connection's peer_memory is the
-// server's parameters.
+// the plan's size (common/protocol/window_layout.h) and is committed; the connection's peer_memory
+// is the server's parameters.
 Result<transport::ShmConnection> open_shm(const DataTarget& target, const SharedMemory& memory,
                                           std::uint32_t capacity);
 

@@ -16,8 +16,8 @@
 
 #include "common/base/counter.h"
 #include "common/plan/plan.h"
-#include "common/protocol/landing.h"
 #include "common/protocol/priority_set.h"
+#include "common/protocol/window_layout.h"
 #include "common/protocol/wire.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
@@ -104,7 +104,7 @@ class Exchange final : private transport::Placement {
     std::uint32_t core = 0;
     std::uint32_t epoch = 0;
     const std::vector<std::uint32_t>* chunks = nullptr;  // by slot
-    Landing landing;                                     // verbs: where pushes go
+    WindowLayout landing;                                // verbs: where pushes go
     std::unique_ptr<PrioritySet> pending;                // slots to send
     Answers outstanding;                                 // to pushes sent or to send
     Answers needed;                                      // scratch of expect

@@ -10,9 +10,9 @@ std::byte* Exchange::VerbsLane::place(transport::PeerId peer, std::uint32_t imme
 
 std::uint64_t Exchange::VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
   const std::uint32_t slot = wire::slot_of(immediate);
-  const Landing& landing = exchange.connections_[by_peer[peer]].landing;
-  if (slot == wire::kHyperSlot) return Landing::kHyper;
-  return slot == wire::kVoteSlot ? Landing::kVote : landing.slots[slot];
+  const WindowLayout& landing = exchange.connections_[by_peer[peer]].landing;
+  if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
+  return slot == wire::kVoteSlot ? WindowLayout::kVote : landing.slots[slot];
 }
 
 Result<transport::VerbsEndpoint*> Exchange::verbs_on(

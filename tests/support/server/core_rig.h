@@ -28,7 +28,7 @@ struct RigWorker final : Placement, Layout {
       std::move(*SharedMemory::create("gradients", kLines + std::size_t{kChunks} * kChunkBytes));
   std::unique_ptr<Mapping> parameters = std::move(*Mapping::anonymous(kChunks * kChunkBytes));
   std::shared_ptr<verbs::Registered> registered;
-  std::shared_ptr<const Landing> landing;
+  std::shared_ptr<const WindowLayout> landing;
   std::unique_ptr<Endpoint> endpoint;
   PeerId peer = 0;
 
@@ -36,8 +36,8 @@ struct RigWorker final : Placement, Layout {
   void abandon(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
     const std::uint32_t slot = wire::slot_of(immediate);
-    if (slot == wire::kHyperSlot) return Landing::kHyper;
-    return slot == wire::kVoteSlot ? Landing::kVote : landing->slots[slot];
+    if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
+    return slot == wire::kVoteSlot ? WindowLayout::kVote : landing->slots[slot];
   }
 };
 
@@ -189,8 +189,8 @@ class CoreRig {
     worker.endpoint = std::move(endpoint);
     auto connection = side(std::move(cores), true);
     std::byte* const line = connection.peer_memory->data();
-    auto landing =
-        std::make_shared<const Landing>(make_shared_landing(*shape_.plan, 0, 0, sizeof(float)));
+    auto landing = std::make_shared<const WindowLayout>(
+        make_shared_landing(*shape_.plan, 0, 0, sizeof(float)));
     PHUB_CHECK(core_->connect_shm(shard_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }

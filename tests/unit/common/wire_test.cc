@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/protocol/landing.h"
+#include "common/protocol/window_layout.h"
 #include "common/transport/tcp/frame.h"
 
 namespace phub {
@@ -64,11 +64,11 @@ TEST_CASE("pushes land on lines of their own, after the control words, in whole 
       make_plan({.key_elements = {100'000, 17, 33, 5'000}, .cores_per_server = {2, 1}}).value();
   for (const std::size_t element_bytes : {4U, 2U}) {
     for (const auto& [server, core] : {std::pair(0U, 0U), {0U, 1U}, {1U, 0U}}) {
-      const Landing landing = make_landing(plan, server, core, element_bytes);
+      const WindowLayout landing = make_landing(plan, server, core, element_bytes);
       const auto& chunks = plan.core_chunks[server][core];
       REQUIRE(landing.slots.size() == chunks.size());
-      CHECK(Landing::kVote >= Landing::kHyper + sizeof(Hyper));
-      std::uint64_t end = Landing::kVote + sizeof(Vote);
+      CHECK(WindowLayout::kVote >= WindowLayout::kHyper + sizeof(Hyper));
+      std::uint64_t end = WindowLayout::kVote + sizeof(Vote);
       for (std::size_t slot = 0; slot < chunks.size(); ++slot) {
         CHECK(landing.slots[slot] % 64 == 0);
         CHECK(landing.slots[slot] >= end);

@@ -1,4 +1,4 @@
-#include "common/protocol/landing.h"
+#include "common/protocol/window_layout.h"
 
 #include "common/protocol/wire.h"
 
@@ -22,9 +22,9 @@ std::size_t connections_of(const Plan& plan) {
 
 }  // namespace
 
-Landing make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                     std::size_t element_bytes) {
-  Landing landing;
+WindowLayout make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                          std::size_t element_bytes) {
+  WindowLayout landing;
   landing.bytes = wire::kHyperStride;
   for (const std::uint32_t id : plan.core_chunks[server][core]) {
     landing.slots.push_back(landing.bytes);
@@ -34,9 +34,9 @@ Landing make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
   return landing;
 }
 
-Landing make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                            std::size_t element_bytes) {
-  Landing landing;
+WindowLayout make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                                 std::size_t element_bytes) {
+  WindowLayout landing;
   const std::uint64_t line = shared_line_offset(plan, server, core);
   const std::uint64_t arena = wire::hyper_bytes(connections_of(plan)) - line;
   for (const std::uint32_t id : plan.core_chunks[server][core]) {
