@@ -31,7 +31,7 @@ enum class Loss : std::uint8_t {
   kBadTag,      // an encrypted stream: changed on the way, repeated, or not the peer's
   kBadMemory,   // outside the memory that the peer shares
   kUnreadable,  // the memory that the peer shares failed when it was read
-  kRefused,     // Placement had no place for it
+  kRefused,     // ReceiveBuffers had no place for it
   kError,       // the operating system's word
 };
 
@@ -41,21 +41,22 @@ struct Completion {
   PeerId peer;
   std::uint32_t immediate = 0;
   std::uint32_t bytes = 0;
-  std::byte* data = nullptr;  // of kArrived: where the payload is. In the peer's memory for shm
-                              // (stable until the peer is answered), else where Placement said.
+  std::byte* data =
+      nullptr;  // of kArrived: where the payload is. In the peer's memory for shm
+                // (stable until the peer is answered), else where ReceiveBuffers said.
 };
 
 // Where an arriving write goes, for backends that move bytes. Called within poll.
-class Placement {
+class ReceiveBuffers {
  public:
-  virtual ~Placement() = default;
+  virtual ~ReceiveBuffers() = default;
   // Room for `bytes`, or null to refuse the write (the peer is then lost).
-  virtual std::byte* place(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
+  virtual std::byte* acquire(PeerId peer, std::uint32_t immediate, std::uint32_t bytes) = 0;
   // There is something to be read from the peer, and there was not before, or the peer was paused.
   // False: poll reads it. True: the owner will, when it likes, by TcpEndpoint::read.
   virtual bool reads_later(PeerId /*peer*/) { return false; }
   // A place that was given and will not be completed: the peer is gone.
-  virtual void abandon(PeerId peer, std::byte* data) = 0;
+  virtual void release(PeerId peer, std::byte* data) = 0;
 };
 
 class Endpoint {

@@ -4,8 +4,8 @@
 
 namespace phub::server {
 
-std::byte* LandingPlaces::place(transport::PeerId peer, std::uint32_t immediate,
-                                std::uint32_t bytes) {
+std::byte* LandingPlaces::acquire(transport::PeerId peer, std::uint32_t immediate,
+                                  std::uint32_t bytes) {
   const Connection& connection = *connections_[peer];
   const WindowLayout& landing = *connection.landing;
   const std::uint32_t slot = wire::slot_of(immediate);

@@ -11,13 +11,13 @@
 
 namespace phub::server {
 
-class LandingPlaces final : public transport::Placement, public transport::Layout {
+class LandingPlaces final : public transport::ReceiveBuffers, public transport::Layout {
  public:
   // By peer; outlives this.
   explicit LandingPlaces(const std::vector<Connection*>& connections) : connections_(connections) {}
 
-  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
-  void abandon(transport::PeerId, std::byte*) override {}
+  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  void release(transport::PeerId, std::byte*) override {}
   std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
 
  private:

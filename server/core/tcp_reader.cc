@@ -62,7 +62,8 @@ bool TcpReader::reads_later(transport::PeerId peer) {
   return true;
 }
 
-std::byte* TcpReader::place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+std::byte* TcpReader::acquire(transport::PeerId peer, std::uint32_t immediate,
+                              std::uint32_t bytes) {
   Connection& connection = *connections_[peer];
   if (wire::slot_of(immediate) == wire::kHyperSlot) {
     if (bytes != sizeof(Hyper)) return nullptr;
@@ -76,7 +77,7 @@ std::byte* TcpReader::place(transport::PeerId peer, std::uint32_t immediate, std
   return connection.shard->take_push_buffer();
 }
 
-void TcpReader::abandon(transport::PeerId peer, std::byte* data) {
+void TcpReader::release(transport::PeerId peer, std::byte* data) {
   Connection& connection = *connections_[peer];
   if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
       data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {

@@ -14,7 +14,7 @@
 
 namespace phub::server {
 
-class TcpReader final : private transport::Placement {
+class TcpReader final : private transport::ReceiveBuffers {
  public:
   // Both outlive it. Connections by peer; a lost one is there until its peer was removed.
   static Result<std::unique_ptr<TcpReader>> create(std::uint32_t max_connections,
@@ -34,8 +34,8 @@ class TcpReader final : private transport::Placement {
   std::size_t writes_of_each(const Shard& shard) const;
   void attribute(Shard& shard, std::span<const transport::Completion> arrived, std::uint64_t spent);
 
-  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
-  void abandon(transport::PeerId peer, std::byte* data) override;
+  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
+  void release(transport::PeerId peer, std::byte* data) override;
   bool reads_later(transport::PeerId peer) override;
 
   const std::vector<Connection*>& connections_;

@@ -52,9 +52,9 @@ void require(bool is_right) {
 // Each three bytes of the input: how much to send next, and what to change in its last byte.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Recorded kRecorded = record();
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   const auto endpoint = std::move(*TcpEndpoint::create(
-      {.max_peers = 1, .max_write_bytes = RoomPlacement::kRoomBytes}, placement));
+      {.max_peers = 1, .max_write_bytes = RoomBuffers::kRoomBytes}, receive_buffers));
   auto [ours, theirs] = stream_pair();
   const PeerId peer = *endpoint->add({std::move(ours), sealed_stream(Role::kServer)});
   std::vector<Completion> batch(4);
@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const auto expected = payload_of(arrived);
       require(batch[i].immediate == arrived && batch[i].bytes == expected.size());
       require(std::memcmp(batch[i].data, expected.data(), expected.size()) == 0);
-      placement.abandon(peer, batch[i].data);
+      receive_buffers.release(peer, batch[i].data);
       ++arrived;
     }
   };
@@ -93,6 +93,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     [&](std::size_t end) { return end <= std::min(sent, changed); }));
   require(lost && arrived == whole);
   endpoint->remove(peer);
-  require(placement.open == 0);
+  require(receive_buffers.open == 0);
   return 0;
 }

@@ -10,9 +10,9 @@ std::unique_ptr<EndpointPair> loopback_pair(int) { return nullptr; }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace phub::transport;  // NOLINT(google-build-using-namespace)
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   auto endpoint = std::move(*TcpEndpoint::create(
-      {.max_peers = 1, .max_write_bytes = RoomPlacement::kRoomBytes}, placement));
+      {.max_peers = 1, .max_write_bytes = RoomBuffers::kRoomBytes}, receive_buffers));
   auto [ours, theirs] = stream_pair();
   const PeerId peer = *endpoint->add(std::move(ours));
   // Half of the inputs begin with a header that is right, or hardly one would get past it.
@@ -29,11 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int i = 0; i < 1000 && !lost; ++i) {
     const std::size_t count = endpoint->poll(batch);
     for (std::size_t j = 0; j < count; ++j) {
-      if (batch[j].kind == CompletionKind::kArrived) placement.abandon(peer, batch[j].data);
+      if (batch[j].kind == CompletionKind::kArrived) receive_buffers.release(peer, batch[j].data);
       lost = lost || batch[j].kind == CompletionKind::kPeerLost;
     }
   }
   endpoint->remove(peer);
-  if (!lost || placement.open != 0) std::abort();
+  if (!lost || receive_buffers.open != 0) std::abort();
   return 0;
 }

@@ -83,9 +83,11 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
       std::call_once(once, [&] { began.set_value(); });
       is_pinned.wait();
     };
-    struct NoPlace final : transport::Placement, transport::Layout {
-      std::byte* place(transport::PeerId, std::uint32_t, std::uint32_t) override { return nullptr; }
-      void abandon(transport::PeerId, std::byte*) override {}
+    struct NoPlace final : transport::ReceiveBuffers, transport::Layout {
+      std::byte* acquire(transport::PeerId, std::uint32_t, std::uint32_t) override {
+        return nullptr;
+      }
+      void release(transport::PeerId, std::byte*) override {}
       std::uint64_t offset(transport::PeerId, std::uint32_t) const override { return 0; }
     } nowhere;
     const auto endpoint = std::move(*transport::VerbsEndpoint::create(device, 8, nowhere, nowhere));

@@ -12,7 +12,7 @@ namespace {
 constexpr int kGuardMs = testing::kHangGuard.count();
 
 void fill(Side& side, std::uint32_t room, std::uint32_t bytes, unsigned seed) {
-  std::byte* data = side.memory->data() + room * RoomPlacement::kRoomBytes;
+  std::byte* data = side.memory->data() + room * RoomBuffers::kRoomBytes;
   for (std::uint32_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(seed * 31 + i * 7);
 }
 
@@ -24,7 +24,7 @@ bool holds(const std::byte* data, std::uint32_t bytes, unsigned seed) {
 }
 
 Write write_of(Side& side, std::uint32_t room, std::uint32_t bytes) {
-  return {.data = side.memory->data() + room * RoomPlacement::kRoomBytes,
+  return {.data = side.memory->data() + room * RoomBuffers::kRoomBytes,
           .bytes = bytes,
           .immediate = room};
 }
@@ -57,7 +57,7 @@ TEST_CASE("writes of one peer arrive in order, each once, whatever post accepts"
     INFO(backend.name);
     const auto pair = backend.make();
     std::vector<Write> writes;
-    for (std::uint32_t i = 0; i < RoomPlacement::kRooms; ++i) {
+    for (std::uint32_t i = 0; i < RoomBuffers::kRooms; ++i) {
       fill(pair->a, i, 20000, i);
       writes.push_back(write_of(pair->a, i, 20000));
     }

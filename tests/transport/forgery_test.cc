@@ -64,7 +64,7 @@ struct Stranger {
 };
 
 // A server's core with the memory of one job of two workers.
-struct Target final : Placement, Layout {
+struct Target final : ReceiveBuffers, Layout {
   server::JobLayout shape;
   std::shared_ptr<server::JobMemory> job;
   std::shared_ptr<server::VerbsMemory> memory;
@@ -85,8 +85,8 @@ struct Target final : Placement, Layout {
     endpoint = std::move(*VerbsEndpoint::create(device, 8, *this, *this));
   }
 
-  std::byte* place(PeerId peer, std::uint32_t, std::uint32_t) override { return windows[peer]; }
-  void abandon(PeerId, std::byte*) override {}
+  std::byte* acquire(PeerId peer, std::uint32_t, std::uint32_t) override { return windows[peer]; }
+  void release(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t) const override { return 0; }
 
   PeerId let_in(Stranger& stranger, std::uint32_t worker) {

@@ -17,14 +17,14 @@ std::unique_ptr<EndpointPair> loopback_pair(int) { return nullptr; }
 namespace {
 
 struct Attack {
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   std::unique_ptr<TcpEndpoint> endpoint;
   UniqueFd attacker;
 
   Attack() {
     auto [ours, theirs] = stream_pair();
-    endpoint =
-        std::move(*TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 16}, placement));
+    endpoint = std::move(
+        *TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 16}, receive_buffers));
     const auto added = endpoint->add(std::move(ours));
     REQUIRE(added);
     attacker = std::move(theirs);
@@ -37,7 +37,7 @@ struct Attack {
     REQUIRE(seen.size() == 1);
     REQUIRE(seen[0].kind == CompletionKind::kPeerLost);
     endpoint->remove(seen[0].peer);
-    CHECK(placement.open == 0);
+    CHECK(receive_buffers.open == 0);
     return seen[0].loss;
   }
 };
@@ -84,7 +84,7 @@ TEST_CASE("an empty frame loses the peer") {
 
 TEST_CASE("a write without a place loses the peer") {
   Attack attack;
-  const FrameHeader header = header_of(RoomPlacement::kRooms, 16);
+  const FrameHeader header = header_of(RoomBuffers::kRooms, 16);
   attack.send(&header, sizeof(header));
   CHECK(attack.outcome() == Loss::kRefused);
 }

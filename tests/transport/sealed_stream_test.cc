@@ -36,9 +36,9 @@ std::vector<std::byte> recorded(std::uint32_t frames, std::uint32_t bytes = kByt
 
 // A core's endpoint that is sent what the test likes.
 struct Listener {
-  RoomPlacement placement;
-  std::unique_ptr<TcpEndpoint> endpoint =
-      std::move(*TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 17}, placement));
+  RoomBuffers receive_buffers;
+  std::unique_ptr<TcpEndpoint> endpoint = std::move(
+      *TcpEndpoint::create({.max_peers = 2, .max_write_bytes = 1U << 17}, receive_buffers));
   UniqueFd peer;
 
   Listener() {
@@ -60,11 +60,11 @@ struct Listener {
       for (const Completion& completion : seen) {
         if (completion.kind == CompletionKind::kPeerLost) {
           endpoint->remove(completion.peer);
-          CHECK(placement.open == 0);
+          CHECK(receive_buffers.open == 0);
           return {arrivals, completion.loss};
         }
         ++arrivals;
-        --placement.open;
+        --receive_buffers.open;
       }
     }
   }
@@ -117,7 +117,7 @@ TEST_CASE("a stream that comes byte by byte arrives as it was sent") {
     arrivals += listener.endpoint->poll(batch);
   }
   CHECK(arrivals == 2);
-  CHECK(listener.placement.window()[RoomPlacement::kRoomBytes + kLong - 1] == std::byte{7});
+  CHECK(listener.receive_buffers.window()[RoomBuffers::kRoomBytes + kLong - 1] == std::byte{7});
 }
 
 TEST_CASE("what our own side sent is not taken for the peer's") {
@@ -138,8 +138,8 @@ TEST_CASE("plain frames on an encrypted stream lose the peer") {
 }
 
 TEST_CASE("records on a plain stream lose the peer") {
-  RoomPlacement placement;
-  const auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, placement));
+  RoomBuffers receive_buffers;
+  const auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, receive_buffers));
   auto [ours, theirs] = stream_pair();
   REQUIRE(endpoint->add(std::move(ours)));
   const auto stream = recorded(1);

@@ -17,7 +17,7 @@ constexpr std::uint32_t kBytes = 30000;
 struct Rig {
   Rig() {
     auto [near, far] = loopback(AF_INET);
-    auto made = std::move(*TcpEndpoint::create({.max_peers = 1}, placement));
+    auto made = std::move(*TcpEndpoint::create({.max_peers = 1}, receive_buffers));
     peer = *made->add(std::move(near));
     endpoint = std::move(made);
     socket = std::move(far);
@@ -60,7 +60,7 @@ struct Rig {
     return is_woken(std::chrono::milliseconds(0));
   }
 
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   std::unique_ptr<Endpoint> endpoint;
   PeerId peer = 0;
   UniqueFd socket;
@@ -86,7 +86,7 @@ TEST_CASE("a payload that has been begun is not waited for as a whole") {
   rig.send_frame(1, kBytes - 10);
   std::vector<Completion> batch(4);
   const auto deadline = std::chrono::steady_clock::now() + testing::kHangGuard;
-  while (rig.placement.open == 0 && std::chrono::steady_clock::now() < deadline) {
+  while (rig.receive_buffers.open == 0 && std::chrono::steady_clock::now() < deadline) {
     CHECK(rig.endpoint->poll(batch) == 0);
   }
   CHECK(rig.endpoint->poll(batch) == 0);

@@ -16,7 +16,7 @@ std::unique_ptr<EndpointPair> fresh_pair(std::uint32_t outstanding = 64) {
 }
 
 Write room_write(Side& side, std::uint32_t room, std::uint32_t bytes = 32768) {
-  return {.data = side.memory->data() + room * RoomPlacement::kRoomBytes,
+  return {.data = side.memory->data() + room * RoomBuffers::kRoomBytes,
           .bytes = bytes,
           .immediate = room};
 }
@@ -40,10 +40,11 @@ struct Station {
   std::unique_ptr<VerbsEndpoint> endpoint;
 
   Station() {
-    constexpr std::size_t kBytes = RoomPlacement::kRooms * RoomPlacement::kRoomBytes;
+    constexpr std::size_t kBytes = RoomBuffers::kRooms * RoomBuffers::kRoomBytes;
     side.memory = std::move(*SharedMemory::create("test", kBytes));
     registered = register_side(side, device());
-    endpoint = std::move(*VerbsEndpoint::create(registered->device, 4, side.placement, kLayout));
+    endpoint =
+        std::move(*VerbsEndpoint::create(registered->device, 4, side.receive_buffers, kLayout));
   }
   VerbsConnection prepare() {
     return std::move(*endpoint->prepare(verbs::memory_of(registered), 64));
@@ -194,10 +195,10 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   CHECK_THAT(refused.error().message(), Catch::Contains("memlock") && Catch::Contains("4 KiB"));
   fake_verbs::behaviour().registrations = -1;
 
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   const auto region =
       std::move(*verbs::register_memory(*domain, std::span(bytes), verbs::Access::kWindow));
-  const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, placement, kLayout));
+  const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, receive_buffers, kLayout));
   const VerbsMemory memory{.owner = nullptr,
                            .domain = domain.get(),
                            .source_key = region->lkey,
@@ -279,7 +280,7 @@ TEST_CASE("queues follow the window: a peer that is far ahead waits, and all of 
   std::vector<Completion> batch(64);
   // The receiver looks only when nothing more can be posted.
   while (arrived < kAhead) {
-    const Write write = room_write(pair->a, posted % RoomPlacement::kRooms, 64);
+    const Write write = room_write(pair->a, posted % RoomBuffers::kRooms, 64);
     pair->a.endpoint->poll(batch);
     if (posted < kAhead && pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1) {
       ++posted;
@@ -288,7 +289,7 @@ TEST_CASE("queues follow the window: a peer that is far ahead waits, and all of 
     const std::size_t count = pair->b.endpoint->poll(batch);
     for (std::size_t i = 0; i < count; ++i) {
       REQUIRE(batch[i].kind == CompletionKind::kArrived);
-      REQUIRE(batch[i].immediate == (arrived + i) % RoomPlacement::kRooms);
+      REQUIRE(batch[i].immediate == (arrived + i) % RoomBuffers::kRooms);
     }
     arrived += static_cast<std::uint32_t>(count);
   }

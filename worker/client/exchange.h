@@ -39,7 +39,7 @@ struct ConnectionLoss {
   transport::Loss loss = transport::Loss::kNone;
 };
 
-class Exchange final : private transport::Placement {
+class Exchange final : private transport::ReceiveBuffers {
  public:
   static Result<std::unique_ptr<Exchange>> create(std::shared_ptr<const Plan> plan,
                                                   DataType wire_type, bool leader);
@@ -122,10 +122,11 @@ class Exchange final : private transport::Placement {
   };
 
   // The endpoint of one RDMA device; where its writes go, both ways.
-  struct VerbsLane final : transport::Placement, transport::Layout {
+  struct VerbsLane final : transport::ReceiveBuffers, transport::Layout {
     explicit VerbsLane(Exchange& exchange_) : exchange(exchange_) {}
-    std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
-    void abandon(transport::PeerId, std::byte*) override {}
+    std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,
+                       std::uint32_t bytes) override;
+    void release(transport::PeerId, std::byte*) override {}
     std::uint64_t offset(transport::PeerId peer, std::uint32_t immediate) const override;
 
     Exchange& exchange;
@@ -147,10 +148,11 @@ class Exchange final : private transport::Placement {
   // Where the answer goes that `immediate` announces; null if it is not expected.
   std::byte* place_of(const Connection& connection, std::uint32_t immediate,
                       std::uint32_t bytes) const;
-  std::byte* place(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override {
+  std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,
+                     std::uint32_t bytes) override {
     return place_of(connections_[by_tcp_peer_[peer]], immediate, bytes);
   }
-  void abandon(transport::PeerId, std::byte*) override {}
+  void release(transport::PeerId, std::byte*) override {}
 
   std::shared_ptr<const Plan> plan_;
   std::size_t element_bytes_;

@@ -3,8 +3,8 @@
 
 namespace phub::client {
 
-std::byte* Exchange::VerbsLane::place(transport::PeerId peer, std::uint32_t immediate,
-                                      std::uint32_t bytes) {
+std::byte* Exchange::VerbsLane::acquire(transport::PeerId peer, std::uint32_t immediate,
+                                        std::uint32_t bytes) {
   return exchange.place_of(exchange.connections_[by_peer[peer]], immediate, bytes);
 }
 

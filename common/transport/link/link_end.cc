@@ -99,7 +99,7 @@ Status LinkEnd::check(const verbs::Introduction& peer) const {
   return {};
 }
 
-std::byte* LinkEnd::place(PeerId, std::uint32_t immediate, std::uint32_t bytes) {
+std::byte* LinkEnd::acquire(PeerId, std::uint32_t immediate, std::uint32_t bytes) {
   if (immediate >= options_.depth || bytes > options_.bytes) return nullptr;
   return window_->data() + std::size_t{immediate} * options_.bytes;
 }

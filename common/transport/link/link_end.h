@@ -26,7 +26,7 @@ struct LinkOptions {
   std::function<Status()> interrupted = {};
 };
 
-class LinkEnd final : private Placement, private Layout {
+class LinkEnd final : private ReceiveBuffers, private Layout {
  public:
   // `socket` reaches the other end, which calls this at the same time with the other index (0 or 1)
   // and the same bytes and depth. Over tcp the writes go through it, over verbs it tells that the
@@ -56,8 +56,8 @@ class LinkEnd final : private Placement, private Layout {
   Status progress();
   Status silence() const;
 
-  std::byte* place(PeerId, std::uint32_t immediate, std::uint32_t bytes) override;
-  void abandon(PeerId, std::byte*) override {}
+  std::byte* acquire(PeerId, std::uint32_t immediate, std::uint32_t bytes) override;
+  void release(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
     return std::uint64_t{immediate} * options_.bytes;
   }

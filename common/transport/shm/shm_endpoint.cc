@@ -20,18 +20,19 @@ Notice read_once(const volatile Notice& shared) {
 }
 }  // namespace
 
-ShmEndpoint::ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, Placement* placement)
-    : epoll_(std::move(epoll)), placement_(placement), peers_(max_peers) {
+ShmEndpoint::ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, ReceiveBuffers* receive_buffers)
+    : epoll_(std::move(epoll)), receive_buffers_(receive_buffers), peers_(max_peers) {
   for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
   active_.reserve(max_peers);
   reports_.reserve((max_peers + 1) * kReportsPerPeer);
 }
 
 Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::create(std::uint32_t max_peers,
-                                                         Placement* placement) {
+                                                         ReceiveBuffers* receive_buffers) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return errno_status("epoll_create1", Code::kResourceExhausted);
-  return std::unique_ptr<ShmEndpoint>(new ShmEndpoint(max_peers, std::move(epoll), placement));
+  return std::unique_ptr<ShmEndpoint>(
+      new ShmEndpoint(max_peers, std::move(epoll), receive_buffers));
 }
 
 Result<PeerId> ShmEndpoint::add(ShmConnection connection) {
@@ -167,8 +168,8 @@ std::size_t ShmEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> co
       return i;
     }
     std::byte* const data = memory.data() + notice.offset;
-    if (placement_ != nullptr) {
-      const std::byte* place = placement_->place(id, notice.immediate, notice.bytes);
+    if (receive_buffers_ != nullptr) {
+      const std::byte* place = receive_buffers_->acquire(id, notice.immediate, notice.bytes);
       if (place != data) {
         lose(id, place == nullptr ? Loss::kRefused : Loss::kBadMemory);
         return i;

@@ -33,10 +33,10 @@ struct ShmConnection {
 
 class ShmEndpoint final : public Endpoint {
  public:
-  // `placement` says where in its peer's memory a write must be, and outlives the endpoint; null:
-  // it may be anywhere there.
+  // `receive_buffers` says where in its peer's memory a write must be, and outlives the endpoint;
+  // null: it may be anywhere there.
   static Result<std::unique_ptr<ShmEndpoint>> create(std::uint32_t max_peers,
-                                                     Placement* placement = nullptr);
+                                                     ReceiveBuffers* receive_buffers = nullptr);
 
   Result<PeerId> add(ShmConnection connection);
 
@@ -69,7 +69,7 @@ class ShmEndpoint final : public Endpoint {
     bool lost = false;
   };
 
-  ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, Placement* placement);
+  ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, ReceiveBuffers* receive_buffers);
 
   std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
   // Arrivals that are waiting, or nothing if the peer broke its ring.
@@ -81,7 +81,7 @@ class ShmEndpoint final : public Endpoint {
   void drain_sockets();
 
   UniqueFd epoll_;
-  Placement* placement_;
+  ReceiveBuffers* receive_buffers_;
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> active_;
   std::vector<PeerId> free_;

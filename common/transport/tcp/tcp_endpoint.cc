@@ -21,9 +21,9 @@ constexpr std::uint64_t kMostAwaited = std::uint64_t{512} << 10;
 constexpr std::uint32_t kReading = EPOLLIN | EPOLLRDHUP | EPOLLET;
 }  // namespace
 
-TcpEndpoint::TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll)
+TcpEndpoint::TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll)
     : options_(options),
-      placement_(placement),
+      receive_buffers_(receive_buffers),
       epoll_(std::move(epoll)),
       peers_(options.max_peers) {
   for (PeerId id = options.max_peers; id-- > 0;) free_.push_back(id);
@@ -39,10 +39,10 @@ TcpEndpoint::~TcpEndpoint() {
 }
 
 Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpOptions& options,
-                                                         Placement& placement) {
+                                                         ReceiveBuffers& receive_buffers) {
   UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   if (!epoll) return errno_status("epoll_create1", Code::kResourceExhausted);
-  return std::unique_ptr<TcpEndpoint>(new TcpEndpoint(options, placement, std::move(epoll)));
+  return std::unique_ptr<TcpEndpoint>(new TcpEndpoint(options, receive_buffers, std::move(epoll)));
 }
 
 Result<PeerId> TcpEndpoint::add(TcpStream stream) {
@@ -76,7 +76,7 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
 void TcpEndpoint::remove(PeerId id) {
   Peer& peer = peers_[id];
   if (!peer.socket) return;
-  if (peer.payload != nullptr) placement_.abandon(id, peer.payload);
+  if (peer.payload != nullptr) receive_buffers_.release(id, peer.payload);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
   std::erase(ready_, id);
   std::erase(lost_, id);
@@ -213,7 +213,7 @@ void TcpEndpoint::became_readable(PeerId id, Peer& peer) {
 }
 
 void TcpEndpoint::announce(PeerId id) {
-  if (!placement_.reads_later(id)) ready_.push_back(id);
+  if (!receive_buffers_.reads_later(id)) ready_.push_back(id);
 }
 
 void TcpEndpoint::expect(PeerId id, std::uint32_t, std::uint64_t bytes) {
@@ -322,7 +322,7 @@ bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
     lose(peer, Loss::kBadLength);
     return false;
   }
-  peer.payload = placement_.place(id, header.immediate, header.bytes);
+  peer.payload = receive_buffers_.acquire(id, header.immediate, header.bytes);
   peer.payload_bytes = 0;
   if (peer.payload == nullptr) lose(peer, Loss::kRefused);
   return peer.payload != nullptr;

@@ -1,9 +1,9 @@
 // The tcp backend: one stream per (worker, core), IPv4 or IPv6, epoll; plain or encrypted.
 //
-// A frame's payload is read straight to where Placement wants it, together with the next frame's
-// header in one call; frames are written in batches with one writev. An encrypted stream is read to
-// the same places and decrypted there, and written from a buffer of its own (sealed_stream.h). A
-// stream that breaks the protocol is lost, nothing else.
+// A frame's payload is read straight to where ReceiveBuffers wants it, together with the next
+// frame's header in one call; frames are written in batches with one writev. An encrypted stream is
+// read to the same places and decrypted there, and written from a buffer of its own
+// (sealed_stream.h). A stream that breaks the protocol is lost, nothing else.
 //
 // epoll is edge-triggered: it says once that a socket has something, and a list keeps it until the
 // socket has been read to its end. So a look costs what has changed, not what is waiting, and none
@@ -44,7 +44,7 @@ struct TcpStream {
 class TcpEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<TcpEndpoint>> create(const TcpOptions& options,
-                                                     Placement& placement);
+                                                     ReceiveBuffers& receive_buffers);
   ~TcpEndpoint() override;
   TcpEndpoint(const TcpEndpoint&) = delete;
   TcpEndpoint& operator=(const TcpEndpoint&) = delete;
@@ -60,8 +60,8 @@ class TcpEndpoint final : public Endpoint {
     std::size_t writes = 0;  // that are whole
     bool more = false;       // there may be more to be read now
   };
-  // Reads writes of one peer, for an owner who reads later (Placement). REQUIRES: the peer is not
-  // paused, and has not been lost; room for one completion.
+  // Reads writes of one peer, for an owner who reads later (ReceiveBuffers). REQUIRES: the peer is
+  // not paused, and has not been lost; room for one completion.
   Taken read(PeerId peer, std::span<Completion> completions);
 
   // False also while something is known to be read that poll reads. Who reads later has to know by
@@ -109,7 +109,7 @@ class TcpEndpoint final : public Endpoint {
     int awaited = 1;
   };
 
-  TcpEndpoint(const TcpOptions& options, Placement& placement, UniqueFd epoll);
+  TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll);
 
   void send(PeerId id, Peer& peer);
   static bool is_all_sent(const Peer& peer) {
@@ -136,7 +136,7 @@ class TcpEndpoint final : public Endpoint {
   std::size_t drain_reports(std::span<Completion> completions);
 
   TcpOptions options_;
-  Placement& placement_;
+  ReceiveBuffers& receive_buffers_;
   UniqueFd epoll_;
   std::vector<Peer> peers_;  // fixed size
   bool expects_ = false;     // something, of some peer

@@ -123,7 +123,7 @@ std::size_t VerbsEndpoint::poll(std::span<Completion> completions) {
                 .peer = id,
                 .immediate = arrival.immediate,
                 .bytes = arrival.bytes};
-  completion.data = placement_.place(id, arrival.immediate, arrival.bytes);
+  completion.data = receive_buffers_.acquire(id, arrival.immediate, arrival.bytes);
   if (completion.data != nullptr) return true;
   lose(id, Loss::kRefused);
   return false;

@@ -22,7 +22,8 @@
 
 namespace phub::transport {
 
-// The sender's half of Placement: where in a peer's window a write goes, unless it is mirrored.
+// The sender's half of ReceiveBuffers: where in a peer's window a write goes, unless it is
+// mirrored.
 class Layout {
  public:
   virtual ~Layout() = default;
@@ -45,7 +46,7 @@ class VerbsEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<VerbsEndpoint>> create(
       std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
-      Placement& placement, const Layout& layout);
+      ReceiveBuffers& receive_buffers, const Layout& layout);
   ~VerbsEndpoint() override;
   VerbsEndpoint(const VerbsEndpoint&) = delete;
   VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
@@ -123,7 +124,7 @@ class VerbsEndpoint final : public Endpoint {
   };
 
   VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
-                Placement& placement, const Layout& layout);
+                ReceiveBuffers& receive_buffers, const Layout& layout);
   Status open();
   Result<std::shared_ptr<void>> reserve(std::uint32_t entries);
   Status post_receives(Peer& peer, std::uint32_t count);
@@ -138,7 +139,7 @@ class VerbsEndpoint final : public Endpoint {
   void report_closed();
 
   std::shared_ptr<const verbs::OpenDevice> device_;
-  Placement& placement_;
+  ReceiveBuffers& receive_buffers_;
   const Layout& layout_;
   UniqueFd epoll_;
   verbs::CompletionChannel channel_;

@@ -33,9 +33,10 @@ std::uint32_t entries_of(const verbs::Depths& depths) { return depths.send + dep
 }  // namespace
 
 VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
-                             std::uint32_t max_peers, Placement& placement, const Layout& layout)
+                             std::uint32_t max_peers, ReceiveBuffers& receive_buffers,
+                             const Layout& layout)
     : device_(std::move(device)),
-      placement_(placement),
+      receive_buffers_(receive_buffers),
       layout_(layout),
       peers_(max_peers),
       departures_(max_peers),
@@ -56,8 +57,8 @@ VerbsEndpoint::VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device,
 }
 
 Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::create(
-    std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers, Placement& placement,
-    const Layout& layout) {
+    std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
+    ReceiveBuffers& receive_buffers, const Layout& layout) {
   if (max_peers > verbs::kMostPeers) {
     return Status(Code::kInvalidArgument, "an RDMA endpoint has at most " +
                                               std::to_string(verbs::kMostPeers) +
@@ -65,7 +66,7 @@ Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::create(
                                               " (lower connections_per_core)");
   }
   std::unique_ptr<VerbsEndpoint> endpoint(
-      new VerbsEndpoint(std::move(device), max_peers, placement, layout));
+      new VerbsEndpoint(std::move(device), max_peers, receive_buffers, layout));
   PHUB_RETURN_IF_ERROR(endpoint->open());
   return endpoint;
 }

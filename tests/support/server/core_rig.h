@@ -17,7 +17,7 @@ namespace phub::testing {
 
 using namespace transport;  // NOLINT(google-build-using-namespace): what the rig is made of
 
-struct RigWorker final : Placement, Layout {
+struct RigWorker final : ReceiveBuffers, Layout {
   static constexpr std::uint32_t kChunks = 64;
   static constexpr std::uint32_t kChunkBytes = 4096;
 
@@ -32,8 +32,8 @@ struct RigWorker final : Placement, Layout {
   std::unique_ptr<Endpoint> endpoint;
   PeerId peer = 0;
 
-  std::byte* place(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
-  void abandon(PeerId, std::byte*) override {}
+  std::byte* acquire(PeerId, std::uint32_t, std::uint32_t) override { return parameters->data(); }
+  void release(PeerId, std::byte*) override {}
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
     const std::uint32_t slot = wire::slot_of(immediate);
     if (slot == wire::kHyperSlot) return WindowLayout::kHyper;

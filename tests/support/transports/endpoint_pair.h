@@ -23,17 +23,17 @@
 namespace phub::transport {
 
 // Places a write of immediate i at the start of room i of a window, and counts what it gave.
-class RoomPlacement final : public Placement {
+class RoomBuffers final : public ReceiveBuffers {
  public:
   static constexpr std::size_t kRoomBytes = 1U << 16;
   static constexpr std::uint32_t kRooms = 64;
 
-  std::byte* place(PeerId, std::uint32_t immediate, std::uint32_t bytes) override {
+  std::byte* acquire(PeerId, std::uint32_t immediate, std::uint32_t bytes) override {
     if (immediate >= kRooms || bytes > kRoomBytes) return nullptr;
     ++open;
     return window_.data() + immediate * kRoomBytes;
   }
-  void abandon(PeerId, std::byte*) override { --open; }
+  void release(PeerId, std::byte*) override { --open; }
   int open = 0;
 
   std::span<std::byte> window() { return window_; }
@@ -43,7 +43,7 @@ class RoomPlacement final : public Placement {
 };
 
 struct Side {
-  RoomPlacement placement;
+  RoomBuffers receive_buffers;
   std::unique_ptr<SharedMemory> memory;  // what its writes come from
   std::shared_ptr<void> kept;            // what else the endpoint needs
   std::unique_ptr<Endpoint> endpoint;
@@ -61,7 +61,7 @@ inline std::unique_ptr<EndpointPair> blank_pair() {
   auto pair = std::make_unique<EndpointPair>();
   for (Side* side : {&pair->a, &pair->b}) {
     side->memory =
-        std::move(*SharedMemory::create("test", RoomPlacement::kRooms * RoomPlacement::kRoomBytes));
+        std::move(*SharedMemory::create("test", RoomBuffers::kRooms * RoomBuffers::kRoomBytes));
   }
   return pair;
 }
@@ -105,7 +105,7 @@ inline std::unique_ptr<SealedStream> sealed_stream(Role own) {
 inline std::unique_ptr<EndpointPair> tcp_pair(TcpStream stream_a, TcpStream stream_b) {
   auto pair = blank_pair();
   const auto open = [](Side& side, TcpStream stream) {
-    auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 4}, side.placement));
+    auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 4}, side.receive_buffers));
     side.peer = *endpoint->add(std::move(stream));
     side.endpoint = std::move(endpoint);
   };

@@ -8,17 +8,17 @@
 
 namespace phub::transport {
 
-// The other half of RoomPlacement.
+// The other half of RoomBuffers.
 struct RoomLayout final : Layout {
   std::uint64_t offset(PeerId, std::uint32_t immediate) const override {
-    return immediate * RoomPlacement::kRoomBytes;
+    return immediate * RoomBuffers::kRoomBytes;
   }
 };
 
 inline std::shared_ptr<verbs::Registered> register_side(
     Side& side, std::shared_ptr<const verbs::OpenDevice> device) {
   return *verbs::register_both(std::move(device), {side.memory->data(), side.memory->size()},
-                               side.placement.window());
+                               side.receive_buffers.window());
 }
 
 // Each side has a queue pair for `outstanding` writes.
@@ -31,7 +31,7 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
   const auto prepare = [&](Side& side, const std::shared_ptr<const verbs::OpenDevice>& device,
                            UniqueFd socket) {
     auto registered = register_side(side, device);
-    auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.placement, kLayout));
+    auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.receive_buffers, kLayout));
     VerbsConnection connection =
         std::move(*endpoint->prepare(verbs::memory_of(registered), outstanding));
     connection.socket = std::move(socket);

@@ -37,7 +37,7 @@ CudaProgram::CudaProgram(const Graph& graph, const CudaProgramOptions& options)
 CudaProgram::~CudaProgram() {
   // Nothing may still write to memory that goes now. What went wrong was told before.
   if (!comes_to_rest()) {
-    abandon();
+    release();
     return;
   }
   for (const Lane lane : {Lane::kCompute, Lane::kUpload, Lane::kDownload}) {
@@ -55,7 +55,7 @@ bool CudaProgram::comes_to_rest() {
 }
 
 // A wait would have no end. The process keeps what the device may still write to.
-void CudaProgram::abandon() {
+void CudaProgram::release() {
   options_.note("the GPU still works on what failed: its memory is left to the end of the process");
   static_cast<void>(exchange_.release());
   static_cast<void>(own_.release());

@@ -99,7 +99,7 @@ class CudaProgram : public Program {
 
   Status prepare(const Graph& graph);
   bool comes_to_rest();
-  void abandon();
+  void release();
   Status bring(const Segment& segment, Event& event, Hooks& hooks);
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);
