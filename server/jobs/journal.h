@@ -24,9 +24,9 @@ struct SavedJob {
   std::string snapshot = {};              // that it starts from; empty: none
 };
 
-class JobJournal {
+class JobStore {
  public:
-  virtual ~JobJournal() = default;
+  virtual ~JobStore() = default;
   // An error says why nothing was written; the job must not exist then.
   virtual Status created(const SavedJob& job) = 0;
   // It ended by itself or was closed: when this is OK it does not come back. Once more is harmless.

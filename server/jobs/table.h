@@ -43,7 +43,7 @@ struct JobTableOptions {
   // How long after join or ready the data plane takes a member's secret.
   std::chrono::milliseconds join_secret_lifetime{60'000};
   const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
-  JobJournal* journal = nullptr;             // null: nothing outlives the process
+  JobStore* journal = nullptr;               // null: nothing outlives the process
   const SnapshotStore* snapshots = nullptr;  // null: no job starts from a snapshot
   // Called by reap for each job that runs when a drain with snapshots ends it.
   std::function<void(const struct JobView&)> before_drain_ends = {};

@@ -10,7 +10,7 @@
 
 namespace phub::server {
 
-class StoredJobs final : public JobJournal {
+class StoredJobs final : public JobStore {
  public:
   explicit StoredJobs(Store& store) : store_(store) {}
 

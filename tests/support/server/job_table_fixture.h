@@ -35,7 +35,7 @@ struct JobTableFixture {
   std::atomic<std::int64_t> time_ms{1'000'000};
   FakeDataPlane data_plane{kCores};
   JobTable table;
-  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, JobJournal* journal = nullptr)
+  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, JobStore* journal = nullptr)
       : table({.finished_jobs_max = 3,
                .live_jobs_max = 5,
                .tenants = tenants,

@@ -133,7 +133,7 @@ TEST_CASE("the data plane takes a secret for its lifetime after join or ready, b
   CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
 }
 
-struct Journal final : JobJournal {
+struct Journal final : JobStore {
   Status created(const SavedJob& job) override {
     if (while_saving) while_saving();
     if (is_full) return {Code::kInternal, "no space"};
