@@ -39,7 +39,7 @@ AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::st
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
       snapshots_(snapshots),
-      gate_(tenancy),
+      authorizer_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
 
@@ -47,7 +47,7 @@ grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
                                      const control::CreateJobRequest* request,
                                      control::CreateJobReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller,
-                        gate_.admit(context, Right::kChangeJobs, "job create"));
+                        authorizer_.authorize(context, Right::kChangeJobs, "job create"));
   const std::string tenant = namespace_of(caller, request->tenant());
   const auto create = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const JobSpec spec, spec_from(request->spec()));
@@ -59,14 +59,14 @@ grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
     reply->set_nonce(nonce);
     return {};
   };
-  return gate_.audited(caller, "job create", to_string(JobName{tenant, request->spec().name()}),
-                       create());
+  return authorizer_.audited(caller, "job create",
+                             to_string(JobName{tenant, request->spec().name()}), create());
 }
 
 grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
                                     const control::ListJobsRequest* request,
                                     control::ListJobsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   for (const JobView& view : table_.list()) {
     const bool is_asked_for = request->tenant().empty() || request->tenant() == view.tenant;
     if (!is_asked_for || !can_see(caller, view.tenant)) continue;
@@ -80,7 +80,7 @@ grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
 grpc::Status AdminService::InspectJob(grpc::ServerContextBase* context,
                                       const control::InspectJobRequest* request,
                                       control::InspectJobReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   const Result<JobView> view = table_.inspect(name, request->job_id());
   if (!view) return to_grpc(view.error());
@@ -101,7 +101,7 @@ void AdminService::fill_timing(const JobView& view, control::JobInfo& message) c
 
 grpc::Status AdminService::Trace(grpc::ServerContextBase* context,
                                  const control::TraceRequest* request, control::TraceReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
     return to_grpc(
         {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
@@ -121,15 +121,15 @@ grpc::Status AdminService::CloseJob(grpc::ServerContextBase* context,
                                     const control::CloseJobRequest* request,
                                     control::CloseJobReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller,
-                        gate_.admit(context, Right::kChangeJobs, "job close"));
+                        authorizer_.authorize(context, Right::kChangeJobs, "job close"));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   const Status closed = can_see(caller, name.tenant) ? table_.close(name) : no_live_job(name);
-  return gate_.audited(caller, "job close", to_string(name), closed);
+  return authorizer_.audited(caller, "job close", to_string(name), closed);
 }
 
 grpc::Status AdminService::Plan(grpc::ServerContextBase* context,
                                 const control::PlanRequest* request, control::PlanReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
   const Result<PlanView> view = table_.plan(name);
@@ -161,7 +161,7 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
 grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
                                       const control::StatisticsRequest* /*request*/,
                                       control::StatisticsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   fill_server(*reply->mutable_server());
   if (caller.role == Role::kTenant) {
     leave_out_others(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
@@ -210,11 +210,12 @@ void AdminService::fill_server(control::ServerInfo& server) {
 
 grpc::Status AdminService::Drain(grpc::ServerContextBase* context,
                                  const control::DrainRequest* request, control::DrainReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kAdminister, "drain"));
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        authorizer_.authorize(context, Right::kAdminister, "drain"));
   const std::size_t jobs =
       table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());
   reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
-  return gate_.audited(caller, "drain", "", {});
+  return authorizer_.audited(caller, "drain", "", {});
 }
 
 }  // namespace phub::server

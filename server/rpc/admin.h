@@ -13,7 +13,7 @@
 #include "server/access/tenancy.h"
 #include "server/jobs/table.h"
 #include "server/plane/data_plane.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 
 namespace phub::server {
 
@@ -70,7 +70,7 @@ class AdminService final {
   grpc::Status ListAudit(grpc::ServerContextBase* context, const control::ListAuditRequest* request,
                          control::ListAuditReply* reply);
 
-  const Gate& gate() const { return gate_; }
+  const Authorizer& authorizer() const { return authorizer_; }
 
   // What Statistics answers to an observer, and what ListJobs adds to a job. Any thread.
   void fill_server(control::ServerInfo& server);
@@ -93,7 +93,7 @@ class AdminService final {
   const std::string waiting_;
   Tenancy* const tenancy_;
   const SnapshotStore* const snapshots_;  // null: there are none
-  const Gate gate_;
+  const Authorizer authorizer_;
   const TimePoint started_;
 
   std::mutex mutex_;  // guards the three below

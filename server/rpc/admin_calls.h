@@ -16,7 +16,7 @@ class AdminCalls final : public control::Admin::CallbackService {
 
   // Both outlive the calls.
   AdminCalls(AdminService& service, CallThreads& threads)
-      : service_(service), calls_(service.gate(), threads) {}
+      : service_(service), calls_(service.authorizer(), threads) {}
 
   Reactor* CreateJob(Context* context, const control::CreateJobRequest* request,
                      control::CreateJobReply* reply) override {

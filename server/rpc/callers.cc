@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 
 namespace phub::server {
 namespace {

@@ -11,7 +11,7 @@ namespace phub::server {
 
 void Calls::start(grpc::CallbackServerContext& context, const google::protobuf::Message& request,
                   grpc::ServerUnaryReactor& reactor, std::function<void()> call) const {
-  const std::optional<std::string> payer = gate_.payer_of(context);
+  const std::optional<std::string> payer = authorizer_.payer_of(context);
   Status posted;
   if (!payer) {
     posted = threads_.strangers.post(kNobodyYet, std::move(call));  // which refuses it

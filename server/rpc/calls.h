@@ -9,14 +9,15 @@
 #include <functional>
 
 #include "server/process/control_threads.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 
 namespace phub::server {
 
 class Calls {
  public:
   // Both outlive the calls.
-  Calls(const Gate& gate, CallThreads& threads) : gate_(gate), threads_(threads) {}
+  Calls(const Authorizer& authorizer, CallThreads& threads)
+      : authorizer_(authorizer), threads_(threads) {}
 
   // The call is answered with what `method` of `service` returns, which may block; a request with
   // names that nobody can have is refused before, unless it is a stranger's.
@@ -36,7 +37,7 @@ class Calls {
   void start(grpc::CallbackServerContext& context, const google::protobuf::Message& request,
              grpc::ServerUnaryReactor& reactor, std::function<void()> call) const;
 
-  const Gate& gate_;
+  const Authorizer& authorizer_;
   CallThreads& threads_;
 };
 

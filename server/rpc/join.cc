@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "common/rpc/status.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/names.h"
 #include "server/rpc/rendezvous.h"
@@ -116,12 +116,13 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
   Status admit() {
     arguments_.ticket = ticket_of(context_);
     if (!arguments_.ticket) {
-      PHUB_ASSIGN_OR_RETURN(caller_, service_.gate_.admit(&context_, Right::kJoin, "join"));
+      PHUB_ASSIGN_OR_RETURN(caller_,
+                            service_.authorizer_.authorize(&context_, Right::kJoin, "join"));
       return {};
     }
     Result<std::string> tenant = service_.table_.tenant_of(*arguments_.ticket);
     if (!tenant) {
-      service_.gate_.count_refusal(&context_, "job nonce");
+      service_.authorizer_.count_refusal(&context_, "job nonce");
       return tenant.error();
     }
     arguments_.tenant = std::move(*tenant);
@@ -204,7 +205,8 @@ Status RendezvousService::join(const grpc::ServerContextBase& context,
                                const JoinArguments& arguments, control::JoinReply& reply) {
   const Result<Identity> joined = table_.join(arguments);
   if (!joined) {
-    if (joined.error().code() == Code::kUnauthenticated) gate_.count_refusal(&context, "job nonce");
+    if (joined.error().code() == Code::kUnauthenticated)
+      authorizer_.count_refusal(&context, "job nonce");
     return joined.error();
   }
   const Identity& identity = *joined;

@@ -149,7 +149,7 @@ Status RendezvousService::snapshot(const grpc::CallbackServerContext& context, c
     if (!outcome.ok() && !audits_refusal()) return reactor.Finish(to_grpc(outcome));
     // One principal for all workers of a tenant: they share its part of the log.
     const Principal member{.role = Role::kWorker, .tenant = {}, .name = "a worker of " + tenant};
-    reactor.Finish(gate_.audited(member, "snapshot take", object, outcome));
+    reactor.Finish(authorizer_.audited(member, "snapshot take", object, outcome));
   };
   const WantedSnapshot wanted{.round = request.round(),
                               .timeout_ms = request.timeout_ms(),
@@ -169,7 +169,7 @@ grpc::ServerUnaryReactor* RendezvousService::Snapshot(grpc::CallbackServerContex
     posted = snapshot(*context, *job, *request, *reply, *reactor);
   } else {
     posted = threads_.door.post(kNobodyYet, [this, context, reactor, error = job.error()] {
-      gate_.count_refusal(context, "worker's secret, for a snapshot");
+      authorizer_.count_refusal(context, "worker's secret, for a snapshot");
       reactor->Finish(to_grpc(error));
     });
   }

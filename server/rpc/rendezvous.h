@@ -16,7 +16,7 @@
 #include "server/jobs/key_allowance.h"
 #include "server/jobs/table.h"
 #include "server/process/control_threads.h"
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 #include "server/snapshot/snapshotter.h"
 
 namespace phub::server {
@@ -44,7 +44,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
       : table_(table),
         offer_(std::move(offer)),
         snapshotter_(snapshotter),
-        gate_(tenancy),
+        authorizer_(tenancy),
         threads_(threads),
         join_patience_(join_patience) {}
 
@@ -92,7 +92,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   JobTable& table_;
   const Offer offer_;
   Snapshotter* const snapshotter_;
-  const Gate gate_;
+  const Authorizer authorizer_;
   CallThreads& threads_;
   const std::chrono::milliseconds join_patience_;
   KeyAllowance keys_{kKeyBytesOfTenant};

@@ -129,11 +129,11 @@ class GrpcControlService final : public ControlService {
 
  private:
   PayerOf payers(Tenancy* tenancy) const {
-    return [tenancy, gate = std::make_shared<const Gate>(tenancy), &table = table_](
+    return [tenancy, gate = std::make_shared<const Authorizer>(tenancy), &table = table_](
                const grpc::ServerContextBase& context,
                std::uint64_t job_id) -> std::optional<std::string> {
       if (tenancy == nullptr) return "";
-      return job_id == 0 ? gate->payer_of(context) : table.tenant_of(job_id);
+      return job_id == 0 ? authorizer->payer_of(context) : table.tenant_of(job_id);
     };
   }
 

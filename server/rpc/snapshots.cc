@@ -59,7 +59,7 @@ Status SnapshotService::restore_for(const Principal& caller, const control::Rest
 void SnapshotService::admit_take(grpc::CallbackServerContext& context,
                                  const control::TakeRequest& request, control::TakeReply& reply,
                                  grpc::ServerUnaryReactor& reactor) {
-  const Result<Principal> caller = gate_.admit(&context, Right::kChangeJobs, kTakeAction);
+  const Result<Principal> caller = authorizer_.authorize(&context, Right::kChangeJobs, kTakeAction);
   if (!caller) return reactor.Finish(to_grpc(caller.error()));
   if (const Status named = check_names(request); !named.ok()) return reactor.Finish(to_grpc(named));
   const JobName name{namespace_of(*caller, request.tenant()), request.name()};
@@ -68,7 +68,7 @@ void SnapshotService::admit_take(grpc::CallbackServerContext& context,
     return table_.inspect(name, 0);
   };
   const auto end = [this, &reactor, name, caller = *caller](const Status& outcome) {
-    reactor.Finish(gate_.audited(caller, kTakeAction, to_string(name), outcome));
+    reactor.Finish(authorizer_.audited(caller, kTakeAction, to_string(name), outcome));
   };
   // Another tenant's name takes nothing of that tenant's.
   const std::string& counted = can_see(*caller, name.tenant) ? name.tenant : caller->tenant;
@@ -94,7 +94,7 @@ grpc::ServerUnaryReactor* SnapshotService::Take(grpc::CallbackServerContext* con
 grpc::Status SnapshotService::list(grpc::ServerContextBase* context,
                                    const control::ListSnapshotsRequest* /*request*/,
                                    control::ListSnapshotsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   if (snapshotter_ == nullptr) return to_grpc(no_snapshots());
   for (const SnapshotInfo& info : snapshotter_->store().list()) {
     if (can_see(caller, info.tenant_id)) fill(info, *reply->add_snapshots());
@@ -106,15 +106,18 @@ grpc::Status SnapshotService::restore(grpc::ServerContextBase* context,
                                       const control::RestoreRequest* request,
                                       control::RestoreReply* reply) {
   constexpr std::string_view kAction = "snapshot restore";
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
-  return gate_.audited(caller, kAction, request->file(), restore_for(caller, *request, *reply));
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        authorizer_.authorize(context, Right::kChangeJobs, kAction));
+  return authorizer_.audited(caller, kAction, request->file(),
+                             restore_for(caller, *request, *reply));
 }
 
 grpc::Status SnapshotService::remove(grpc::ServerContextBase* context,
                                      const control::DeleteSnapshotRequest* request,
                                      control::DeleteSnapshotReply* reply) {
   constexpr std::string_view kAction = "snapshot delete";
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kChangeJobs, kAction));
+  PHUB_CALLER_OR_RETURN(const Principal caller,
+                        authorizer_.authorize(context, Right::kChangeJobs, kAction));
   const auto removed = [&]() -> Status {
     if (snapshotter_ == nullptr) return no_snapshots();
     const std::string& file = request->file();
@@ -124,7 +127,7 @@ grpc::Status SnapshotService::remove(grpc::ServerContextBase* context,
     reply->set_bytes(bytes);
     return {};
   };
-  return gate_.audited(caller, kAction, request->file(), removed());
+  return authorizer_.audited(caller, kAction, request->file(), removed());
 }
 
 }  // namespace phub::server

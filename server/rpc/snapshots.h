@@ -6,8 +6,8 @@
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/process/control_threads.h"
+#include "server/rpc/authorizer.h"
 #include "server/rpc/calls.h"
-#include "server/rpc/gate.h"
 #include "server/rpc/take.h"
 #include "server/snapshot/snapshotter.h"
 
@@ -21,9 +21,9 @@ class SnapshotService final : public control::Snapshots::CallbackService {
       : table_(table),
         snapshotter_(snapshotter),
         tenancy_(tenancy),
-        gate_(tenancy),
+        authorizer_(tenancy),
         threads_(threads),
-        calls_(gate_, threads) {}
+        calls_(authorizer_, threads) {}
 
   grpc::ServerUnaryReactor* Take(grpc::CallbackServerContext* context,
                                  const control::TakeRequest* request,
@@ -63,7 +63,7 @@ class SnapshotService final : public control::Snapshots::CallbackService {
   JobTable& table_;
   Snapshotter* const snapshotter_;
   Tenancy* const tenancy_;
-  const Gate gate_;
+  const Authorizer authorizer_;
   CallThreads& threads_;
   const Calls calls_;
 };

@@ -57,7 +57,7 @@ void AdminService::fill(const Token& token, control::TokenInfo& message) const {
 
 Result<Principal> AdminService::admit_administrator(grpc::ServerContextBase* context,
                                                     std::string_view action) {
-  if (tenancy_ != nullptr) return gate_.admit(context, Right::kAdminister, action);
+  if (tenancy_ != nullptr) return authorizer_.authorize(context, Right::kAdminister, action);
   return Status(Code::kFailedPrecondition, "this server has the default tenant only");
 }
 
@@ -67,14 +67,14 @@ grpc::Status AdminService::CreateTenant(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant create"));
   const auto created = tenancy_->directory.create(request->name(), quotas_from(request->quotas()));
   if (created) fill(*created, *reply->mutable_tenant());
-  return gate_.audited(caller, "tenant create", request->name(),
-                       created ? Status() : created.error());
+  return authorizer_.audited(caller, "tenant create", request->name(),
+                             created ? Status() : created.error());
 }
 
 grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
                                        const control::ListTenantsRequest* /*request*/,
                                        control::ListTenantsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   if (tenancy_ == nullptr) return grpc::Status::OK;
   for (const Tenant& tenant : tenancy_->directory.list()) {
     if (can_see(caller, tenant.name)) fill(tenant, *reply->add_tenants());
@@ -85,7 +85,7 @@ grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
 grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
                                          const control::InspectTenantRequest* request,
                                          control::InspectTenantReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, gate_.admit(context, Right::kRead));
+  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const std::string name = namespace_of(caller, request->name());
   if (tenancy_ == nullptr || !can_see(caller, name)) return to_grpc(unknown_tenant(name));
   const auto tenant = tenancy_->directory.find(name);
@@ -117,7 +117,7 @@ grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
     fill(changed, *reply->mutable_tenant());
     return {};
   };
-  return gate_.audited(caller, "tenant set", request->name(), set());
+  return authorizer_.audited(caller, "tenant set", request->name(), set());
 }
 
 Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) {
@@ -139,7 +139,7 @@ grpc::Status AdminService::DeleteTenant(grpc::ServerContextBase* context,
                                         const control::DeleteTenantRequest* request,
                                         control::DeleteTenantReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant delete"));
-  return gate_.audited(caller, "tenant delete", request->name(), delete_tenant(*request));
+  return authorizer_.audited(caller, "tenant delete", request->name(), delete_tenant(*request));
 }
 
 Status AdminService::create_token(const control::CreateTokenRequest& request,
@@ -170,7 +170,7 @@ grpc::Status AdminService::CreateToken(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token create"));
   const Status created = create_token(*request, *reply);
   const std::string id = created.ok() ? std::to_string(reply->info().token_id()) : "";
-  return gate_.audited(
+  return authorizer_.audited(
       caller, "token create",
       (request->tenant().empty() ? request->role() : request->tenant()) + " token " + id, created);
 }
@@ -190,8 +190,8 @@ grpc::Status AdminService::RevokeToken(grpc::ServerContextBase* context,
                                        const control::RevokeTokenRequest* request,
                                        control::RevokeTokenReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token revoke"));
-  return gate_.audited(caller, "token revoke", "token " + std::to_string(request->token_id()),
-                       tenancy_->tokens.revoke(request->token_id()));
+  return authorizer_.audited(caller, "token revoke", "token " + std::to_string(request->token_id()),
+                             tenancy_->tokens.revoke(request->token_id()));
 }
 
 grpc::Status AdminService::ListAudit(grpc::ServerContextBase* context,

@@ -28,15 +28,15 @@ std::string_view authorization_of(const grpc::ServerContextBase& context);
 // Tells the caller that the same call may succeed a moment later. REQUIRES: before it is finished.
 void ask_to_try_again(grpc::ServerContextBase& context);
 
-class Gate {
+class Authorizer {
  public:
   // `tenancy` null: everybody may do everything, and nothing is audited.
-  explicit Gate(Tenancy* tenancy) : tenancy_(tenancy) {}
+  explicit Authorizer(Tenancy* tenancy) : tenancy_(tenancy) {}
 
   // Errors: kUnauthenticated, kPermissionDenied; kResourceExhausted where a tenant calls too often,
   // joins apart. A change that is denied is audited as `action`.
-  Result<Principal> admit(const grpc::ServerContextBase* context, Right right,
-                          std::string_view action = {}) const;
+  Result<Principal> authorize(const grpc::ServerContextBase* context, Right right,
+                              std::string_view action = {}) const;
 
   // Whose calls this one counts with: a tenant's, or "" for administrators' and observers'.
   // Nothing: its token is wrong. Does not write anything.

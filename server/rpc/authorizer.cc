@@ -1,4 +1,4 @@
-#include "server/rpc/gate.h"
+#include "server/rpc/authorizer.h"
 
 #include "common/rpc/credentials.h"
 
@@ -39,8 +39,8 @@ void ask_to_try_again(grpc::ServerContextBase& context) {
   context.AddTrailingMetadata(kRetryAfterMs, kRetryDelayMs);
 }
 
-Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right right,
-                              std::string_view action) const {
+Result<Principal> Authorizer::authorize(const grpc::ServerContextBase* context, Right right,
+                                        std::string_view action) const {
   if (tenancy_ == nullptr) return Principal{};
   PHUB_ASSIGN_OR_RETURN(Principal caller, tenancy_->access.authenticate(credentials_of(*context)));
   const Status allowed = require(caller, right);
@@ -54,20 +54,21 @@ Result<Principal> Gate::admit(const grpc::ServerContextBase* context, Right righ
   return caller;
 }
 
-std::optional<std::string> Gate::payer_of(const grpc::ServerContextBase& context) const {
+std::optional<std::string> Authorizer::payer_of(const grpc::ServerContextBase& context) const {
   if (tenancy_ == nullptr) return "";
   const auto caller = tenancy_->access.identify(credentials_of(context));
   if (!caller) return std::nullopt;
   return caller->role == Role::kTenant ? caller->tenant : "";
 }
 
-grpc::Status Gate::audited(const Principal& caller, std::string_view action,
-                           std::string_view object, const Status& outcome) const {
+grpc::Status Authorizer::audited(const Principal& caller, std::string_view action,
+                                 std::string_view object, const Status& outcome) const {
   if (tenancy_ != nullptr) tenancy_->audit.record(actor_of(caller), action, object, outcome);
   return to_grpc(outcome);
 }
 
-void Gate::count_refusal(const grpc::ServerContextBase* context, const std::string& what) const {
+void Authorizer::count_refusal(const grpc::ServerContextBase* context,
+                               const std::string& what) const {
   if (tenancy_ != nullptr) tenancy_->access.count_refusal(context->peer(), what);
 }
 
