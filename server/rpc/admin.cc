@@ -164,7 +164,7 @@ grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   fill_server(*reply->mutable_server());
   if (caller.role == Role::kTenant) {
-    leave_out_others(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
+    redact_other_tenants(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
   }
   return grpc::Status::OK;
 }

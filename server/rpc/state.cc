@@ -11,7 +11,8 @@ std::string state_json(AdminService& admin, const JobTable& table, const std::st
   page::PageState state;
   state.set_tenant(tenant);
   admin.fill_server(*state.mutable_server());
-  if (!tenant.empty()) leave_out_others(tenant, table.usage_of(tenant), *state.mutable_server());
+  if (!tenant.empty())
+    redact_other_tenants(tenant, table.usage_of(tenant), *state.mutable_server());
   for (const JobView& view : table.list()) {
     if (!tenant.empty() && view.tenant != tenant) continue;
     control::JobInfo& job = *state.add_jobs();

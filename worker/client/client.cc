@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kLeaveTimeout{1000};
 
 }  // namespace
 
-ClientImpl::~ClientImpl() {
+JobClient::~JobClient() {
   // Leave first: a connection that closes without it ends the job for everybody.
   if (heartbeat_ && !heartbeat_->failed()) {
     for (const auto& server : membership_.servers) {
@@ -27,7 +27,7 @@ ClientImpl::~ClientImpl() {
   heartbeat_.reset();
 }
 
-Status ClientImpl::choose_transports() {
+Status JobClient::choose_transports() {
   std::string obstacle;
   if (options_.transport == "auto" || options_.transport == "verbs") {
     auto ports = VerbsPorts::create(options_.verbs_devices, options_.verbs_gid_index);
@@ -56,7 +56,7 @@ Status ClientImpl::choose_transports() {
   return {};
 }
 
-Status ClientImpl::make_plan_with_servers() {
+Status JobClient::make_plan_with_servers() {
   PlanInput input;
   input.wire_type = options_.wire_type;
   input.chunk_bytes = options_.chunk_bytes;
@@ -77,7 +77,7 @@ Status ClientImpl::make_plan_with_servers() {
   return {};
 }
 
-Status ClientImpl::allocate() {
+Status JobClient::allocate() {
   std::size_t connections = 0;
   for (const std::uint32_t cores : cores_) connections += cores;
   gradients_offset_ = wire::hyper_bytes(connections);
@@ -102,7 +102,7 @@ Status ClientImpl::allocate() {
   return {};
 }
 
-Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
+Status JobClient::connect_core(std::uint32_t server, std::uint32_t core) {
   const JoinInfo& joined = membership_.joined[server];
   PHUB_ASSIGN_OR_RETURN(const auto control,
                         transport::CongestionControl::parse(options_.tcp_congestion_control));
@@ -124,7 +124,7 @@ Status ClientImpl::connect_core(std::uint32_t server, std::uint32_t core) {
   return exchange_->connect_shm(server, core, joined.epoch, std::move(connection));
 }
 
-Status ClientImpl::connect_verbs(std::uint32_t server, const DataTarget& target) {
+Status JobClient::connect_verbs(std::uint32_t server, const DataTarget& target) {
   PHUB_ASSIGN_OR_RETURN(const auto device,
                         verbs_ports_->towards(target.joined->rdma[target.core], target.core));
   PHUB_ASSIGN_OR_RETURN(
@@ -141,7 +141,7 @@ Status ClientImpl::connect_verbs(std::uint32_t server, const DataTarget& target)
                                   std::move(connection));
 }
 
-Status ClientImpl::connect_server(std::uint32_t server) {
+Status JobClient::connect_server(std::uint32_t server) {
   for (std::uint32_t core = 0; core < cores_[server]; ++core) {
     const Status status = connect_core(server, core);
     // A core that refuses a connection tells the reason to the job.
@@ -156,7 +156,7 @@ Status ClientImpl::connect_server(std::uint32_t server) {
 
 // A job that only some of its servers restored, or of different rounds, would go on from parts that
 // do not belong together.
-Status ClientImpl::start() {
+Status JobClient::start() {
   for (std::size_t s = 0; s < membership_.servers.size(); ++s) {
     client::Rendezvous& server = *membership_.servers[s];
     PHUB_RETURN_IF_ERROR(server.start(options_.timeout, choices_[s].reason));
@@ -170,7 +170,7 @@ Status ClientImpl::start() {
   return {};
 }
 
-Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
+Status JobClient::register_keys(const std::vector<KeySpec>& keys) {
   if (plan_ || heartbeat_) return {Code::kFailedPrecondition, "keys are registered already"};
   if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
   keys_ = keys;
@@ -192,7 +192,7 @@ Status ClientImpl::register_keys(const std::vector<KeySpec>& keys) {
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
   PHUB_RETURN_IF_ERROR(client::check_options(options));
-  return std::unique_ptr<Client>(std::make_unique<client::ClientImpl>(options));
+  return std::unique_ptr<Client>(std::make_unique<client::JobClient>(options));
 }
 
 }  // namespace phub

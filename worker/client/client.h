@@ -23,10 +23,10 @@
 
 namespace phub::client {
 
-class ClientImpl final : public Client {
+class JobClient final : public Client {
  public:
-  explicit ClientImpl(const ClientOptions& options) : options_(options) {}
-  ~ClientImpl() override;
+  explicit JobClient(const ClientOptions& options) : options_(options) {}
+  ~JobClient() override;
 
   Status register_keys(const std::vector<KeySpec>& keys) override;
   std::span<std::byte> gradient_bytes(KeyId key) override;

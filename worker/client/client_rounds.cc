@@ -8,24 +8,24 @@
 namespace phub::client {
 namespace {
 
-constexpr std::chrono::milliseconds kPatienceWithLeavers{1000};
+constexpr std::chrono::milliseconds kLeaveGrace{1000};
 
 }  // namespace
 
-std::span<std::byte> ClientImpl::gradient_bytes(KeyId key) {
+std::span<std::byte> JobClient::gradient_bytes(KeyId key) {
   PHUB_CHECK(memory_ && key < keys_.size(), "gradient of a key that is not registered");
   const std::size_t width = size_of(options_.wire_type);
   return {memory_->data() + gradients_offset_ + plan_->key_offset[key] * width,
           keys_[key].elements * width};
 }
 
-std::span<const std::byte> ClientImpl::parameter_bytes(KeyId key) const {
+std::span<const std::byte> JobClient::parameter_bytes(KeyId key) const {
   PHUB_CHECK(parameters_ != nullptr && key < keys_.size(), "parameter of an unregistered key");
   const std::size_t width = size_of(options_.wire_type);
   return {parameters_ + plan_->key_offset[key] * width, keys_[key].elements * width};
 }
 
-ArrayLayout ClientImpl::layout() const {
+ArrayLayout JobClient::layout() const {
   PHUB_CHECK(plan_ != nullptr, "the layout of keys that are not registered");
   const std::size_t width = size_of(options_.wire_type);
   ArrayLayout layout{.offsets = {}, .bytes = plan_->arena_elements * width};
@@ -33,7 +33,7 @@ ArrayLayout ClientImpl::layout() const {
   return layout;
 }
 
-Result<std::string> ClientImpl::push_from(ExportedMemoryPointer gpu) {
+Result<std::string> JobClient::push_from(ExportedMemoryPointer gpu) {
   PHUB_RETURN_IF_ERROR(check_key(0));
   if (!progress_->idle()) {
     return Status(Code::kFailedPrecondition, "push_from: wait for every push first");
@@ -58,7 +58,7 @@ Result<std::string> ClientImpl::push_from(ExportedMemoryPointer gpu) {
   return how;
 }
 
-Status ClientImpl::check_key(KeyId key) const {
+Status JobClient::check_key(KeyId key) const {
   if (!progress_) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
   if (key >= keys_.size()) {
     return {Code::kInvalidArgument, "key " + std::to_string(key) + " does not exist: there are " +
@@ -67,7 +67,7 @@ Status ClientImpl::check_key(KeyId key) const {
   return {};
 }
 
-Status ClientImpl::push(KeyId key) {
+Status JobClient::push(KeyId key) {
   if (initialising_) {
     return {Code::kFailedPrecondition,
             "push: initial values are not all there yet; call initialise again"};
@@ -75,7 +75,7 @@ Status ClientImpl::push(KeyId key) {
   return start_push(key);
 }
 
-Status ClientImpl::start_push(KeyId key) {
+Status JobClient::start_push(KeyId key) {
   PHUB_RETURN_IF_ERROR(check_key(key));
   if (!progress_->ready(key)) {
     return {Code::kFailedPrecondition,
@@ -88,7 +88,7 @@ Status ClientImpl::start_push(KeyId key) {
   return {};
 }
 
-Result<std::vector<std::string>> ClientImpl::snapshot() {
+Result<std::vector<std::string>> JobClient::snapshot() {
   PHUB_RETURN_IF_ERROR(check_key(0));
   for (KeyId key = 0; key < keys_.size(); ++key) {
     if (progress_->ready(key)) continue;
@@ -98,14 +98,13 @@ Result<std::vector<std::string>> ClientImpl::snapshot() {
   return snapshot_all(membership_, rounds_before() + rounds_, options_.timeout);
 }
 
-bool ClientImpl::hopeless() const {
+bool JobClient::hopeless() const {
   if (heartbeat_->failed()) return true;
   // Answers to rounds that the leaver took part in are under way; later rounds never complete.
-  return heartbeat_->someone_left() &&
-         std::chrono::steady_clock::now() - wait_start_ > kPatienceWithLeavers;
+  return heartbeat_->someone_left() && std::chrono::steady_clock::now() - wait_start_ > kLeaveGrace;
 }
 
-Status ClientImpl::wait_for(std::optional<KeyId> key) {
+Status JobClient::wait_for(std::optional<KeyId> key) {
   PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
   wait_start_ = std::chrono::steady_clock::now();
   const Progress::End end = progress_->wait(key, options_.timeout);
@@ -126,7 +125,7 @@ Status ClientImpl::wait_for(std::optional<KeyId> key) {
   return {};
 }
 
-Status ClientImpl::explain_failure() {
+Status JobClient::explain_failure() {
   const auto loss = progress_->loss();
   if (loss && loss->loss == transport::Loss::kBadTag) {
     return {Code::kDataLoss, "what came from server " +
@@ -141,7 +140,7 @@ Status ClientImpl::explain_failure() {
               : Status(Code::kUnavailable, "the exchange stopped");
 }
 
-Status ClientImpl::initialise() {
+Status JobClient::initialise() {
   if (!has_parameters(options_.rule)) {
     return {Code::kFailedPrecondition,
             "rule " + std::string(name_of(options_.rule)) + " has no parameters to initialise"};
@@ -157,7 +156,7 @@ Status ClientImpl::initialise() {
   return {};
 }
 
-Status ClientImpl::set_hyper(const Hyper& hyper) {
+Status JobClient::set_hyper(const Hyper& hyper) {
   PHUB_RETURN_IF_ERROR(check_key(0));
   if (!progress_->idle()) {
     return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
@@ -177,7 +176,7 @@ Status ClientImpl::set_hyper(const Hyper& hyper) {
   return {};
 }
 
-Status ClientImpl::vote(const Vote& vote) {
+Status JobClient::vote(const Vote& vote) {
   PHUB_RETURN_IF_ERROR(check_key(0));
   PHUB_RETURN_IF_ERROR(check_vote(options_, vote));
   if (pushes_.missing() > 0) {
@@ -190,7 +189,7 @@ Status ClientImpl::vote(const Vote& vote) {
   return {};
 }
 
-ClientStatistics ClientImpl::statistics() const {
+ClientStatistics JobClient::statistics() const {
   if (!exchange_) return {};
   return {.bytes_pushed = exchange_->bytes_pushed(),
           .bytes_received = exchange_->bytes_received(),

@@ -5,7 +5,7 @@
 namespace phub::server {
 namespace {
 
-void leave_out_others(const std::string& tenant, control::CoreInfo& core) {
+void redact_other_tenants(const std::string& tenant, control::CoreInfo& core) {
   auto& jobs = *core.mutable_jobs();
   jobs.erase(std::remove_if(jobs.begin(), jobs.end(),
                             [&](const control::CoreJob& job) { return job.tenant() != tenant; }),
@@ -27,8 +27,9 @@ void leave_out_others(const std::string& tenant, control::CoreInfo& core) {
 
 }  // namespace
 
-void leave_out_others(const std::string& tenant, const Usage& usage, control::ServerInfo& server) {
-  for (control::CoreInfo& core : *server.mutable_cores()) leave_out_others(tenant, core);
+void redact_other_tenants(const std::string& tenant, const Usage& usage,
+                          control::ServerInfo& server) {
+  for (control::CoreInfo& core : *server.mutable_cores()) redact_other_tenants(tenant, core);
   for (control::PortInfo& port : *server.mutable_ports()) {
     port.clear_bytes_received();
     port.clear_bytes_sent();
