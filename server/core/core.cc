@@ -73,7 +73,7 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
       verbs_connections_(options.device ? max_connections : 0),
       answers_(3 * std::size_t{max_connections}, turns_),
       updates_(3 * std::size_t{max_connections}, turns_, answers_),
-      held_(max_connections),
+      paused_(max_connections),
       events_(4 * std::size_t{max_connections}) {}
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
@@ -142,7 +142,7 @@ bool Core::run_once() {
   const bool any = shm || tcp || verbs || more || !updates_.empty();
   // While there is work, answers are gathered: a few in one call wake a worker once.
   answers_.send(!any);
-  return (!held_.empty() && held_.release()) || any;
+  return (!paused_.empty() && paused_.release()) || any;
 }
 
 // What the endpoint brings of itself: everything, or over tcp losses only, for streams are read in
@@ -202,7 +202,7 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
                         .bytes = arrived.bytes,
                         .arrived = now});
   turns_.shares.wake(shard);
-  held_.hold_if_ahead(connection);
+  paused_.pause_if_ahead(connection);
 }
 
 // Takes some of what waits; true if it took something, or there may be more. While several jobs

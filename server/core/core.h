@@ -22,8 +22,8 @@
 #include "server/core/answers.h"
 #include "server/core/drops.h"
 #include "server/core/due_updates.h"
-#include "server/core/held_workers.h"
 #include "server/core/landing_places.h"
+#include "server/core/paused_workers.h"
 #include "server/core/tcp_reader.h"
 
 namespace phub::server {
@@ -118,7 +118,7 @@ class Core final {
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
   Answers answers_;
   DueUpdates updates_;
-  HeldWorkers held_;
+  PausedWorkers paused_;
   std::array<transport::Completion, 64> completions_;
   std::unique_ptr<transport::Waiter> waiter_;
   Counter bytes_received_;

@@ -36,7 +36,7 @@ void Core::destroy_ended() {
 
 void Core::forget(Connection& connection) {
   answers_.forget(connection);
-  held_.forget(connection);
+  paused_.forget(connection);
   connection.shard->ready.remove(connection);
   if (!connection.lost) {
     connection.endpoint->remove(connection.peer);

@@ -40,8 +40,8 @@ std::uint64_t bytes_at_least(const JobLayout& shape, const PlanInput& input,
 std::uint64_t bytes_of_bookkeeping(const JobLayout& shape);
 
 // Buffers that tcp's pushes are read into, as many as a job takes while workers that run ahead are
-// held back. What it takes beyond them, since workers wait for each other (held_workers.h), counts
-// when it does.
+// held back. What it takes beyond them, since workers wait for each other (paused_workers.h),
+// counts when it does.
 std::uint64_t bytes_of_staging(const JobLayout& shape);
 
 // All of it.

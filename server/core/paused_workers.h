@@ -15,23 +15,23 @@
 
 namespace phub::server {
 
-class HeldWorkers {
+class PausedWorkers {
  public:
-  explicit HeldWorkers(std::size_t max_connections) { held_.reserve(max_connections); }
+  explicit PausedWorkers(std::size_t max_connections) { paused_.reserve(max_connections); }
 
-  bool empty() const { return held_.empty(); }
+  bool empty() const { return paused_.empty(); }
   // Something of it has arrived.
-  void hold_if_ahead(Connection& connection) {
+  void pause_if_ahead(Connection& connection) {
     if (connection.in_place || connection.paused) return;
     if (!connection.shard->staging_exceeds(0)) {
       connection.shard->staging_allowance = 0;
     } else if (is_to_wait(connection)) {
-      hold(connection);
+      pause(connection);
     }
   }
   // Lets those go on that need not wait any longer; true if there were any.
   bool release();
-  void forget(Connection& connection) { std::erase(held_, &connection); }
+  void forget(Connection& connection) { std::erase(paused_, &connection); }
 
  private:
   static constexpr std::size_t kMoreBuffers = 8;  // at a time, for a job that stands still
@@ -40,9 +40,9 @@ class HeldWorkers {
     const Shard& shard = *connection.shard;
     return shard.staging_exceeds(shard.staging_allowance) && shard.is_ahead(connection);
   }
-  void hold(Connection& connection);
+  void pause(Connection& connection);
 
-  std::vector<Connection*> held_;
+  std::vector<Connection*> paused_;
 };
 
 }  // namespace phub::server
