@@ -67,13 +67,13 @@ struct Loaded {
   // What the network reads, without the padding.
   std::vector<float> input(std::uint32_t channels) {
     require(program->forward(Mode::kInference, *hooks));
-    require(runtime->synchronise(Lane::kCompute));
+    require(runtime->synchronise(Stream::kCompute));
     return read(channels);
   }
   // The same when the device comes to it. `to` stays until kCompute is done.
   void queue_input(std::uint32_t channels, std::vector<float>& to) {
     require(program->forward(Mode::kInference, *hooks));
-    require(runtime->queue(Lane::kCompute, [this, channels, &to] { to = read(channels); }));
+    require(runtime->queue(Stream::kCompute, [this, channels, &to] { to = read(channels); }));
   }
   std::vector<float> read(std::uint32_t channels) const {
     const BufferId id = runner->lowered().input;
@@ -205,7 +205,7 @@ TEST_CASE("Batches follow each other while the device is busy with those before"
     require(loading.load(*on_device, 0, step, *loaded.program));
     loaded.queue_input(3, found[i]);  // nobody waits for it
   }
-  require(loaded.runtime->synchronise(Lane::kCompute));
+  require(loaded.runtime->synchronise(Stream::kCompute));
   for (std::size_t i = 0; i < kBatches; ++i) {
     INFO("seed " << seed << ", batch " << i);
     CHECK(same_bits(found[i], expected[i]));

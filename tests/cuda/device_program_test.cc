@@ -147,8 +147,8 @@ TEST_CASE("Memory for adapters is cleared whole pages, and says whether it is a 
   CHECK(static_cast<bool>(memory->dmabuf) == memory->no_dmabuf.empty());
   const auto host = require(runtime->pinned_memory(kBytes, "a test"));
   std::memset(host->address, 1, kBytes);
-  require(runtime->copy(host->address, memory->bytes.data(), kBytes, Lane::kDownload));
-  require(runtime->synchronise(Lane::kDownload));
+  require(runtime->copy(host->address, memory->bytes.data(), kBytes, Stream::kDownload));
+  require(runtime->synchronise(Stream::kDownload));
   const std::span values(host->as<std::byte>(), kBytes);
   CHECK(std::count(values.begin(), values.end(), std::byte{0}) == kBytes);
 }
@@ -177,8 +177,8 @@ TEST_CASE("Gradients that stay on the GPU for an adapter are those that are copi
 
   const auto runtime = require(CudaRuntime::create(0));
   const auto host = require(runtime->pinned_memory(bytes, "a test"));
-  require(runtime->copy(host->address, memory->bytes.data(), bytes, Lane::kDownload));
-  require(runtime->synchronise(Lane::kDownload));
+  require(runtime->copy(host->address, memory->bytes.data(), bytes, Stream::kDownload));
+  require(runtime->synchronise(Stream::kDownload));
   std::size_t offset = 0;
   for (const auto& gradient : on_host.gradients) {
     // Two runs may add in another order, which turns a mask here and there.

@@ -1,4 +1,4 @@
-// A group of GPUs on the host's runtimes, step for step against oneDNN: whatever order lanes,
+// A group of GPUs on the host's runtimes, step for step against oneDNN: whatever order streams,
 // events and collectives leave open, with as many GPUs as divide nothing evenly.
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// A CUDA program on the host's runtime, step for step against oneDNN: whatever order lanes and
+// A CUDA program on the host's runtime, step for step against oneDNN: whatever order streams and
 // events leave open, recorded and not, with and without registered memory.
 #include <algorithm>
 #include <catch2/catch.hpp>

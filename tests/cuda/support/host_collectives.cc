@@ -24,7 +24,7 @@ void sum(const std::vector<std::vector<std::byte>>& all, DataType type, std::siz
 
 }  // namespace
 
-Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes, Lane lane,
+Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes, Stream stream,
                               const Outcome& outcome) {
   ++collectives_;
   if (is_aborted_) return {Code::kInternal, "a collective after the abort"};
@@ -39,7 +39,7 @@ Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes,
     if (!runtime.reaches(own[rank], bytes)) {
       return {Code::kInternal, "a collective of memory that is not the device's"};
     }
-    const auto& front = runtime.front(lane);
+    const auto& front = runtime.front(stream);
     needs.insert(needs.end(), front.begin(), front.end());
   }
   const auto all = std::make_shared<std::vector<Bytes>>();
@@ -55,14 +55,14 @@ Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes,
     const auto write = [all, outcome, rank, region = own[rank]] {
       if (!all->empty()) outcome(*all, rank, region);  // empty: it was aborted
     };
-    runtimes_[rank]->set_front(lane, {machine_->add({write, {gathered}})});
+    runtimes_[rank]->set_front(stream, {machine_->add({write, {gathered}})});
   }
   return {};
 }
 
 Status HostCollectives::reduce_scatter(std::span<void* const> regions, std::size_t slice_elements,
-                                       DataType type, Lane lane) {
-  return queue(regions, ranks() * slice_elements * size_of(type), lane,
+                                       DataType type, Stream stream) {
+  return queue(regions, ranks() * slice_elements * size_of(type), stream,
                [=](const std::vector<Bytes>& all, std::size_t rank, void* region) {
                  const std::size_t first = rank * slice_elements;
                  for (std::size_t i = first; i < first + slice_elements; ++i) {
@@ -72,8 +72,8 @@ Status HostCollectives::reduce_scatter(std::span<void* const> regions, std::size
 }
 
 Status HostCollectives::all_gather(std::span<void* const> regions, std::size_t slice_bytes,
-                                   Lane lane) {
-  return queue(regions, ranks() * slice_bytes, lane,
+                                   Stream stream) {
+  return queue(regions, ranks() * slice_bytes, stream,
                [=](const std::vector<Bytes>& all, std::size_t, void* region) {
                  for (std::size_t from = 0; from < all.size(); ++from) {
                    const std::size_t at = from * slice_bytes;
@@ -84,8 +84,8 @@ Status HostCollectives::all_gather(std::span<void* const> regions, std::size_t s
 }
 
 Status HostCollectives::all_reduce(std::span<void* const> regions, std::size_t elements,
-                                   DataType type, Lane lane) {
-  return queue(regions, elements * size_of(type), lane,
+                                   DataType type, Stream stream) {
+  return queue(regions, elements * size_of(type), stream,
                [=](const std::vector<Bytes>& all, std::size_t, void* region) {
                  for (std::size_t i = 0; i < elements; ++i) sum(all, type, i, region);
                });

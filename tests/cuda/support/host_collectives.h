@@ -1,4 +1,4 @@
-// Collectives of devices that are the host (host_runtime.h). Each waits for every rank's lane,
+// Collectives of devices that are the host (host_runtime.h). Each waits for every rank's stream,
 // reads all, and then writes rank by rank, in any order.
 //
 // Sums are rounded to the type after each addition, in the order of ranks.
@@ -18,7 +18,7 @@ namespace phub::testing {
 
 class HostCollectives : public nn::cuda::Collectives {
  public:
-  using Lane = nn::cuda::Lane;
+  using Stream = nn::cuda::Stream;
 
   struct Options {
     std::size_t sticks_at = 0;  // that collective, from 1, never ends; 0: all do
@@ -32,10 +32,11 @@ class HostCollectives : public nn::cuda::Collectives {
 
   std::size_t ranks() const override { return runtimes_.size(); }
   Status reduce_scatter(std::span<void* const> regions, std::size_t slice_elements, DataType type,
-                        Lane lane) override;
-  Status all_gather(std::span<void* const> regions, std::size_t slice_bytes, Lane lane) override;
+                        Stream stream) override;
+  Status all_gather(std::span<void* const> regions, std::size_t slice_bytes,
+                    Stream stream) override;
   Status all_reduce(std::span<void* const> regions, std::size_t elements, DataType type,
-                    Lane lane) override;
+                    Stream stream) override;
   Status check() override { return {}; }
   void abort() override;
 
@@ -48,7 +49,7 @@ class HostCollectives : public nn::cuda::Collectives {
   using Outcome =
       std::function<void(const std::vector<Bytes>& all, std::size_t rank, void* region)>;
 
-  Status queue(std::span<void* const> regions, std::size_t bytes, Lane lane,
+  Status queue(std::span<void* const> regions, std::size_t bytes, Stream stream,
                const Outcome& outcome);
 
   Options options_;

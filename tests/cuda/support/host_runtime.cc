@@ -153,49 +153,49 @@ Result<EventPointer> HostRuntime::make_event() {
   return EventPointer(std::make_unique<HostEvent>());
 }
 
-Status HostRuntime::queue(Lane lane, std::function<void()> work) {
+Status HostRuntime::queue(Stream stream, std::function<void()> work) {
   PHUB_RETURN_IF_ERROR(count_call());
-  if (is_recording(lane)) {
-    recorded_.push_back({std::move(work), recorded_fronts_[index(lane)]});
-    recorded_fronts_[index(lane)] = {recorded_.size() - 1};
+  if (is_recording(stream)) {
+    recorded_.push_back({std::move(work), recorded_fronts_[index(stream)]});
+    recorded_fronts_[index(stream)] = {recorded_.size() - 1};
     return {};
   }
-  if (recording_) return misuse("work on a lane that has not joined the recording");
-  fronts_[index(lane)] = {machine_->add({std::move(work), fronts_[index(lane)], hangs_})};
+  if (recording_) return misuse("work on a stream that has not joined the recording");
+  fronts_[index(stream)] = {machine_->add({std::move(work), fronts_[index(stream)], hangs_})};
   return {};
 }
 
-Status HostRuntime::copy(void* to, const void* from, std::size_t bytes, Lane lane) {
+Status HostRuntime::copy(void* to, const void* from, std::size_t bytes, Stream stream) {
   if (!reaches(to, bytes) || !reaches(from, bytes)) {
     return misuse("a copy of memory that the device does not reach");
   }
-  return queue(lane, [=] { std::memcpy(to, from, bytes); });
+  return queue(stream, [=] { std::memcpy(to, from, bytes); });
 }
 
-Status HostRuntime::launch(const nn::cuda::ProgramKernel& kernel, Lane lane) {
-  return queue(lane, [kernel] {
+Status HostRuntime::launch(const nn::cuda::ProgramKernel& kernel, Stream stream) {
+  return queue(stream, [kernel] {
     std::visit([](const auto& arguments) { kernels::cuda::reference::run(arguments); }, kernel);
   });
 }
 
-Status HostRuntime::record(Event& event, Lane lane) {
+Status HostRuntime::record(Event& event, Stream stream) {
   auto& own = static_cast<HostEvent&>(event);
-  const bool inside = is_recording(lane);
-  own.front = inside ? recorded_fronts_[index(lane)] : fronts_[index(lane)];
+  const bool inside = is_recording(stream);
+  own.front = inside ? recorded_fronts_[index(stream)] : fronts_[index(stream)];
   own.recording = inside ? recording_number_ : 0;
   return {};
 }
 
-Status HostRuntime::wait(Lane lane, const Event& event) {
+Status HostRuntime::wait(Stream stream, const Event& event) {
   const auto& own = static_cast<const HostEvent&>(event);
   if (own.recording != 0 && own.recording != recording_number_) {
     return misuse("a wait for an event that was recorded in an ended recording");
   }
   const bool joins = recording_ && own.recording == recording_number_;
-  if (is_recording(lane) && !joins) return misuse("a recording waits for an event outside of it");
+  if (is_recording(stream) && !joins) return misuse("a recording waits for an event outside of it");
   if (own.recording != 0 && !joins) return misuse("a wait for an event of a recording");
-  if (joins) joined_[index(lane)] = true;
-  Front& front = joins ? recorded_fronts_[index(lane)] : fronts_[index(lane)];
+  if (joins) joined_[index(stream)] = true;
+  Front& front = joins ? recorded_fronts_[index(stream)] : fronts_[index(stream)];
   for (const NodeId node : own.front) {
     if (std::find(front.begin(), front.end(), node) == front.end()) front.push_back(node);
   }
@@ -216,9 +216,9 @@ Status HostRuntime::synchronise(const Event& event) {
   return finish(own.front);
 }
 
-Status HostRuntime::synchronise(Lane lane) {
+Status HostRuntime::synchronise(Stream stream) {
   if (recording_) return misuse("a wait of the host in a recording");
-  return finish(fronts_[index(lane)]);
+  return finish(fronts_[index(stream)]);
 }
 
 Result<bool> HostRuntime::idle() {
@@ -236,7 +236,7 @@ Status HostRuntime::begin_recording() {
   ++recording_number_;
   recorded_.clear();
   joined_ = {};
-  joined_[index(Lane::kCompute)] = true;
+  joined_[index(Stream::kCompute)] = true;
   recorded_fronts_ = {};
   return {};
 }
@@ -246,7 +246,7 @@ Result<RecordingPointer> HostRuntime::end_recording() {
   recording_ = false;
   auto made = std::make_unique<HostRecording>();
   made->nodes = recorded_;
-  made->front = recorded_fronts_[index(Lane::kCompute)];
+  made->front = recorded_fronts_[index(Stream::kCompute)];
   std::set<NodeId> joined(made->front.begin(), made->front.end());
   for (NodeId node = recorded_.size(); node-- > 0;) {
     if (joined.count(node) == 0) return misuse("work of a recording that kCompute does not join");
@@ -261,7 +261,7 @@ Status HostRuntime::launch(const Recording& recording) {
   if (recording_) return misuse("a recording is launched in a recording");
   ++launches_;
   PHUB_RETURN_IF_ERROR(count_call());
-  const Front before = fronts_[index(Lane::kCompute)];
+  const Front before = fronts_[index(Stream::kCompute)];
   std::vector<NodeId> ids;
   for (const Node& node : own.nodes) {
     Node copy{node.work, node.needs.empty() ? before : Front()};
@@ -270,8 +270,8 @@ Status HostRuntime::launch(const Recording& recording) {
     ids.push_back(machine_->add(std::move(copy)));
   }
   if (own.front.empty()) return {};
-  fronts_[index(Lane::kCompute)].clear();
-  for (const NodeId node : own.front) fronts_[index(Lane::kCompute)].push_back(ids[node]);
+  fronts_[index(Stream::kCompute)].clear();
+  for (const NodeId node : own.front) fronts_[index(Stream::kCompute)].push_back(ids[node]);
   return {};
 }
 
@@ -292,7 +292,7 @@ HostRunner::~HostRunner() {
 Status HostRunner::run(nn::cuda::Pass pass, std::size_t first, std::size_t last) {
   const auto& steps = nn::cuda::steps_of(lowered_, pass);
   for (std::size_t i = first; i < last; ++i) {
-    PHUB_RETURN_IF_ERROR(runtime_.queue(nn::cuda::Lane::kCompute,
+    PHUB_RETURN_IF_ERROR(runtime_.queue(nn::cuda::Stream::kCompute,
                                         [this, &step = steps[i]] { interpreter_.run(step); }));
   }
   return {};
@@ -304,7 +304,7 @@ Result<std::vector<double>> HostRunner::time(nn::cuda::Pass pass) {
   for (std::size_t i = 0; i < nn::cuda::steps_of(lowered_, pass).size(); ++i) {
     const auto begin = Clock::now();
     PHUB_RETURN_IF_ERROR(run(pass, i, i + 1));
-    PHUB_RETURN_IF_ERROR(runtime_.synchronise(nn::cuda::Lane::kCompute));
+    PHUB_RETURN_IF_ERROR(runtime_.synchronise(nn::cuda::Stream::kCompute));
     seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
   }
   return seconds;

@@ -1,9 +1,9 @@
-// A device that is the host: the lanes, events and recordings of worker/cuda/runtime/runtime.h,
+// A device that is the host: the streams, events and recordings of worker/cuda/runtime/runtime.h,
 // with kernels by their specification.
 //
 // Work waits until somebody asks for it, and then what is next is picked at random among all that
-// lanes and events allow: what relies on luck instead of an event shows with some seed. Copies fail
-// that touch memory which a GPU could not reach, and uses of recordings that CUDA refuses.
+// streams and events allow: what relies on luck instead of an event shows with some seed. Copies
+// fail that touch memory which a GPU could not reach, and uses of recordings that CUDA refuses.
 //
 // Several of them can share a machine: then all that is queued on any of them is one order's
 // choice, each has memory that the others do not reach, and pinned memory is everyone's.
@@ -96,7 +96,7 @@ class HostMachine {
 
 class HostRuntime : public nn::cuda::Runtime {
  public:
-  using Lane = nn::cuda::Lane;
+  using Stream = nn::cuda::Stream;
 
   struct Options {
     unsigned seed = 1;
@@ -117,28 +117,29 @@ class HostRuntime : public nn::cuda::Runtime {
   Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
                                                 const std::string& what) override;
   Result<nn::cuda::EventPointer> make_event() override;
-  Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
-  Status launch(const nn::cuda::ProgramKernel& kernel, Lane lane) override;
-  Status record(nn::cuda::Event& event, Lane lane) override;
-  Status wait(Lane lane, const nn::cuda::Event& event) override;
+  Status copy(void* to, const void* from, std::size_t bytes, Stream stream) override;
+  Status launch(const nn::cuda::ProgramKernel& kernel, Stream stream) override;
+  Status record(nn::cuda::Event& event, Stream stream) override;
+  Status wait(Stream stream, const nn::cuda::Event& event) override;
   Status synchronise(const nn::cuda::Event& event) override;
-  Status synchronise(Lane lane) override;
+  Status synchronise(Stream stream) override;
   Result<bool> idle() override;
   std::chrono::steady_clock::time_point now() override { return machine_->now(); }
   Status begin_recording() override;
   Result<nn::cuda::RecordingPointer> end_recording() override;
   Status launch(const nn::cuda::Recording& recording) override;
 
-  // What devices do together (host_collectives.h): what comes next on the lane comes after `nodes`.
-  const std::vector<std::size_t>& front(Lane lane) const { return fronts_[index(lane)]; }
-  void set_front(Lane lane, std::vector<std::size_t> nodes) {
-    fronts_[index(lane)] = std::move(nodes);
+  // What devices do together (host_collectives.h): what comes next on the stream comes after
+  // `nodes`.
+  const std::vector<std::size_t>& front(Stream stream) const { return fronts_[index(stream)]; }
+  void set_front(Stream stream, std::vector<std::size_t> nodes) {
+    fronts_[index(stream)] = std::move(nodes);
   }
   bool is_recording() const { return recording_; }
   bool reaches(const void* address, std::size_t bytes) const;
 
   // What a runner does, and its memory.
-  Status queue(Lane lane, std::function<void()> work);
+  Status queue(Stream stream, std::function<void()> work);
   void adopt(const void* address, std::size_t bytes);
   void forget(const void* address, std::size_t bytes);
 
@@ -155,13 +156,13 @@ class HostRuntime : public nn::cuda::Runtime {
  private:
   using NodeId = HostMachine::NodeId;
   using Node = HostMachine::Node;
-  // What comes next on a lane comes after these.
+  // What comes next on a stream comes after these.
   using Front = std::vector<NodeId>;
   struct HostEvent;
   struct HostRecording;
 
-  bool is_recording(Lane lane) const { return recording_ && joined_[index(lane)]; }
-  static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+  bool is_recording(Stream stream) const { return recording_ && joined_[index(stream)]; }
+  static std::size_t index(Stream stream) { return static_cast<std::size_t>(stream); }
   Status finish(const Front& front);
   Status count_call();
   Result<nn::cuda::BlockPointer> memory(std::size_t bytes, bool pinned);

@@ -15,8 +15,9 @@
 
 namespace phub::nn::cuda {
 
-// All in place and queued on `lane` of every rank, behind what is there. regions[rank] is memory of
-// that rank's GPU. Where a rank's lane goes on, its own region is done and has been read by all.
+// All in place and queued on `stream` of every rank, behind what is there. regions[rank] is memory
+// of that rank's GPU. Where a rank's stream goes on, its own region is done and has been read by
+// all.
 class Collectives {
  public:
   Collectives() = default;
@@ -29,12 +30,13 @@ class Collectives {
   // rounded to `type` on the way (NCCL: as its algorithm does, which depends on its version and on
   // how GPUs are connected); its other slices stay as they are.
   virtual Status reduce_scatter(std::span<void* const> regions, std::size_t slice_elements,
-                                DataType type, Lane lane) = 0;
+                                DataType type, Stream stream) = 0;
   // Likewise; everyone's slice r becomes rank r's.
-  virtual Status all_gather(std::span<void* const> regions, std::size_t slice_bytes, Lane lane) = 0;
+  virtual Status all_gather(std::span<void* const> regions, std::size_t slice_bytes,
+                            Stream stream) = 0;
   // Every region becomes the sum of all, the same bits everywhere.
   virtual Status all_reduce(std::span<void* const> regions, std::size_t elements, DataType type,
-                            Lane lane) = 0;
+                            Stream stream) = 0;
 
   // Whether what was queued can still end well. Returns at once. Errors name the GPU.
   virtual Status check() = 0;

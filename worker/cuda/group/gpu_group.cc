@@ -79,8 +79,8 @@ GpuGroup::~GpuGroup() {
     return;
   }
   for (GpuRank& gpu : gpus_) {
-    for (const Lane lane : {Lane::kCompute, Lane::kUpload, Lane::kDownload}) {
-      static_cast<void>(gpu.program->runtime().synchronise(lane));
+    for (const Stream stream : {Stream::kCompute, Stream::kUpload, Stream::kDownload}) {
+      static_cast<void>(gpu.program->runtime().synchronise(stream));
     }
   }
   collectives_.reset();
@@ -251,10 +251,10 @@ Status GpuGroup::update(const OwnRule& rule) {
   for (const auto& own : own_) gradients.push_back(own->gradients().address);
   const std::size_t elements = own_.front()->gradients().bytes / size_of(own_type_);
   PHUB_RETURN_IF_ERROR(
-      ended_by(collectives_->all_reduce(gradients, elements, own_type_, Lane::kCompute)));
+      ended_by(collectives_->all_reduce(gradients, elements, own_type_, Stream::kCompute)));
   return each([&](std::size_t rank, CudaProgram& program) -> Status {
     PHUB_RETURN_IF_ERROR(
-        program.runtime().launch(own_checks_[rank]->of(0, flag(program)), Lane::kCompute));
+        program.runtime().launch(own_checks_[rank]->of(0, flag(program)), Stream::kCompute));
     return own_[rank]->apply(rule, flag(program));
   });
 }

@@ -39,8 +39,8 @@ Status GpuGroup::run_segment(Pass pass, std::size_t segment, Hooks& hooks) {
   return each([&](std::size_t rank, CudaProgram& program) -> Status {
     if (exchange_ != nullptr && parameters_changed_) {
       Event& uploaded = *events_[rank].upload;
-      PHUB_RETURN_IF_ERROR(program.runtime().record(uploaded, Lane::kUpload));
-      PHUB_RETURN_IF_ERROR(program.runtime().wait(Lane::kCompute, uploaded));
+      PHUB_RETURN_IF_ERROR(program.runtime().record(uploaded, Stream::kUpload));
+      PHUB_RETURN_IF_ERROR(program.runtime().wait(Stream::kCompute, uploaded));
     }
     return program.run_segment(pass, segment);
   });
@@ -59,8 +59,8 @@ Status GpuGroup::backward(Hooks& hooks) {
   }
   const auto end = [&](std::size_t rank, CudaProgram& program) -> Status {
     Event& downloaded = *events_[rank].downloads;
-    PHUB_RETURN_IF_ERROR(program.runtime().record(downloaded, Lane::kDownload));
-    PHUB_RETURN_IF_ERROR(program.runtime().wait(Lane::kCompute, downloaded));
+    PHUB_RETURN_IF_ERROR(program.runtime().record(downloaded, Stream::kDownload));
+    PHUB_RETURN_IF_ERROR(program.runtime().wait(Stream::kCompute, downloaded));
     return program.end_backward();
   };
   PHUB_RETURN_IF_ERROR(each(end));
@@ -85,8 +85,8 @@ Status GpuGroup::queue_part(std::size_t part) {
       PHUB_RETURN_IF_ERROR(program.run_backward(part, steps.first, steps.last));
     }
     Event& computed = *events_[rank].part;
-    PHUB_RETURN_IF_ERROR(program.runtime().record(computed, Lane::kCompute));
-    return program.runtime().wait(Lane::kDownload, computed);
+    PHUB_RETURN_IF_ERROR(program.runtime().record(computed, Stream::kCompute));
+    return program.runtime().wait(Stream::kDownload, computed);
   };
   PHUB_RETURN_IF_ERROR(each(compute));
   if (exchange_ == nullptr || steps.layers.empty()) return {};

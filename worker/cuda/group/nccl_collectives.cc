@@ -87,34 +87,34 @@ Status NcclCollectives::wait_queued(const std::string& what) {
 }
 
 Status NcclCollectives::reduce_scatter(std::span<void* const> regions, std::size_t slice_elements,
-                                       DataType type, Lane lane) {
+                                       DataType type, Stream stream) {
   PHUB_CHECK(regions.size() == ranks(), "a region for each rank");
   if (slice_elements == 0) return {};
   return together("ncclReduceScatter", [&](std::size_t rank) {
     void* own = static_cast<std::byte*>(regions[rank]) + rank * slice_elements * size_of(type);
     return (*library_)->reduce_scatter(regions[rank], own, slice_elements, raw(type), ncclSum,
-                                       communicators_[rank], ranks_[rank].runtime->stream(lane));
+                                       communicators_[rank], ranks_[rank].runtime->stream(stream));
   });
 }
 
 Status NcclCollectives::all_gather(std::span<void* const> regions, std::size_t slice_bytes,
-                                   Lane lane) {
+                                   Stream stream) {
   PHUB_CHECK(regions.size() == ranks(), "a region for each rank");
   if (slice_bytes == 0) return {};
   return together("ncclAllGather", [&](std::size_t rank) {
     const void* own = static_cast<const std::byte*>(regions[rank]) + rank * slice_bytes;
     return (*library_)->all_gather(own, regions[rank], slice_bytes, ncclUint8, communicators_[rank],
-                                   ranks_[rank].runtime->stream(lane));
+                                   ranks_[rank].runtime->stream(stream));
   });
 }
 
 Status NcclCollectives::all_reduce(std::span<void* const> regions, std::size_t elements,
-                                   DataType type, Lane lane) {
+                                   DataType type, Stream stream) {
   PHUB_CHECK(regions.size() == ranks(), "a region for each rank");
   if (elements == 0) return {};
   return together("ncclAllReduce", [&](std::size_t rank) {
     return (*library_)->all_reduce(regions[rank], regions[rank], elements, raw(type), ncclSum,
-                                   communicators_[rank], ranks_[rank].runtime->stream(lane));
+                                   communicators_[rank], ranks_[rank].runtime->stream(stream));
   });
 }
 

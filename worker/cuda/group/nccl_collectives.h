@@ -34,10 +34,11 @@ class NcclCollectives : public Collectives {
 
   std::size_t ranks() const override { return ranks_.size(); }
   Status reduce_scatter(std::span<void* const> regions, std::size_t slice_elements, DataType type,
-                        Lane lane) override;
-  Status all_gather(std::span<void* const> regions, std::size_t slice_bytes, Lane lane) override;
+                        Stream stream) override;
+  Status all_gather(std::span<void* const> regions, std::size_t slice_bytes,
+                    Stream stream) override;
   Status all_reduce(std::span<void* const> regions, std::size_t elements, DataType type,
-                    Lane lane) override;
+                    Stream stream) override;
   Status check() override;
   void abort() override;
 

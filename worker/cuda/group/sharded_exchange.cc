@@ -112,19 +112,20 @@ Status ShardedExchange::upload(std::size_t group) {
            [&](std::size_t key) { host_->to_device_side(parameter_of(key)); });
   const auto bring = [&](std::size_t rank, CudaProgram& program) -> Status {
     for (const ShardPiece& piece : parameters_.pieces(group, rank)) {
-      PHUB_RETURN_IF_ERROR(program.runtime().copy(
-          device_piece(plain_[rank]->parameter_array(), piece),
-          host_piece(parameter_of(piece.key), piece), piece.count * size_of(type_), Lane::kUpload));
+      PHUB_RETURN_IF_ERROR(
+          program.runtime().copy(device_piece(plain_[rank]->parameter_array(), piece),
+                                 host_piece(parameter_of(piece.key), piece),
+                                 piece.count * size_of(type_), Stream::kUpload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, bring));
   PHUB_RETURN_IF_ERROR(collectives_.all_gather(regions(parameters_, group, false),
-                                               region.slice * size_of(type_), Lane::kUpload));
+                                               region.slice * size_of(type_), Stream::kUpload));
   return on_each(gpus_, [&](std::size_t rank, CudaProgram& program) -> Status {
     for (const std::size_t layer : region.layers) {
       PHUB_RETURN_IF_ERROR(
-          program.runtime().launch(plain_[rank]->load(layers[layer]), Lane::kUpload));
+          program.runtime().launch(plain_[rank]->load(layers[layer]), Stream::kUpload));
     }
     return {};
   });
@@ -136,23 +137,23 @@ Status ShardedExchange::download(std::size_t group, std::size_t slot) {
     int* not_finite = program.status().not_finite(slot);
     for (const std::size_t layer : region.layers) {
       PHUB_RETURN_IF_ERROR(program.runtime().launch(
-          plain_[rank]->publish(program.layers()[layer], not_finite), Lane::kDownload));
+          plain_[rank]->publish(program.layers()[layer], not_finite), Stream::kDownload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, publish));
   PHUB_RETURN_IF_ERROR(collectives_.reduce_scatter(regions(gradients_, group, true), region.slice,
-                                                   type_, Lane::kDownload));
+                                                   type_, Stream::kDownload));
   return on_each(gpus_, [&](std::size_t rank, CudaProgram& program) -> Status {
     Runtime& runtime = program.runtime();
     PHUB_RETURN_IF_ERROR(runtime.launch(checks_[rank]->of(group, program.status().not_finite(slot)),
-                                        Lane::kDownload));
+                                        Stream::kDownload));
     for (const ShardPiece& piece : gradients_.pieces(group, rank)) {
       PHUB_RETURN_IF_ERROR(runtime.copy(host_piece(gradient_of(piece.key), piece),
                                         device_piece(plain_[rank]->gradient_array(), piece),
-                                        piece.count * size_of(type_), Lane::kDownload));
+                                        piece.count * size_of(type_), Stream::kDownload));
     }
-    return program.status().tell(slot, Lane::kDownload);
+    return program.status().tell(slot, Stream::kDownload);
   });
 }
 

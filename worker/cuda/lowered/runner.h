@@ -27,7 +27,7 @@ class LoweredRunner {
   virtual DataType type_of(BufferId id) const = 0;
   // One for each layer: DropoutMask::key() of the passes in training that follow.
   virtual std::uint64_t* dropout_keys() const = 0;
-  // Queues the steps [first, last) of a pass on Lane::kCompute.
+  // Queues the steps [first, last) of a pass on Stream::kCompute.
   virtual Status run(Pass pass, std::size_t first, std::size_t last) = 0;
   // Runs a pass and waits: the seconds of each step.
   virtual Result<std::vector<double>> time(Pass pass) = 0;

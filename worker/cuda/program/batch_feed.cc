@@ -44,7 +44,7 @@ Status BatchFeed::write_labels(std::span<const Label> labels) {
   std::copy(labels.begin(), labels.end(), next().pinned->as<std::int32_t>(image_bytes()));
   next().labels = labels.size();
   // The device has read what was in it.
-  return runtime_.wait(Lane::kUpload, *next().read);
+  return runtime_.wait(Stream::kUpload, *next().read);
 }
 
 void BatchFeed::write_moves(std::span<const ImageMove> moves) {
@@ -61,7 +61,7 @@ void BatchFeed::write_moves(std::span<const ImageMove> moves) {
 
 Status BatchFeed::send(std::size_t from, std::size_t bytes) {
   return runtime_.copy(next().device->as<std::byte>(from), next().pinned->as<std::byte>(from),
-                       bytes, Lane::kUpload);
+                       bytes, Stream::kUpload);
 }
 
 Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
@@ -72,7 +72,7 @@ Status BatchFeed::load(std::span<const float> images, std::span<const Label> lab
   PHUB_RETURN_IF_ERROR(write_labels(labels));
   to.is_bytes = false;
   PHUB_RETURN_IF_ERROR(send(0, image_bytes() + labels.size() * sizeof(std::int32_t)));
-  PHUB_RETURN_IF_ERROR(runtime_.record(*to.sent, Lane::kUpload));
+  PHUB_RETURN_IF_ERROR(runtime_.record(*to.sent, Stream::kUpload));
   to.is_sent = true;
   return load_ahead();
 }
@@ -108,7 +108,7 @@ Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> la
   PHUB_RETURN_IF_ERROR(send(0, pixels()));
   PHUB_RETURN_IF_ERROR(send(image_bytes(), slot_bytes() - image_bytes()));
   to.is_sent = true;
-  return runtime_.record(*to.sent, Lane::kUpload);
+  return runtime_.record(*to.sent, Stream::kUpload);
 }
 
 Status BatchFeed::load_ahead() {
@@ -151,12 +151,12 @@ kernels::cuda::PrepareImages BatchFeed::preparation() {
 Status BatchFeed::prepare() {
   if (is_prepared_) return {};
   is_prepared_ = true;
-  PHUB_RETURN_IF_ERROR(runtime_.wait(Lane::kCompute, *now().sent));
-  PHUB_RETURN_IF_ERROR(runtime_.launch(preparation(), Lane::kCompute));
-  return runtime_.record(*now().read, Lane::kCompute);
+  PHUB_RETURN_IF_ERROR(runtime_.wait(Stream::kCompute, *now().sent));
+  PHUB_RETURN_IF_ERROR(runtime_.launch(preparation(), Stream::kCompute));
+  return runtime_.record(*now().read, Stream::kCompute);
 }
 
-Status BatchFeed::labels_were_read() { return runtime_.record(*now().read, Lane::kCompute); }
+Status BatchFeed::labels_were_read() { return runtime_.record(*now().read, Stream::kCompute); }
 
 const std::int32_t* BatchFeed::device_labels() const {
   return slots_[current_].device->as<std::int32_t>(image_bytes());
@@ -172,9 +172,9 @@ Status BatchFeed::send_noise(std::uint64_t noise) {
   for (std::size_t i = 0; i < layers.size(); ++i)
     keys[i] = DropoutMask(noise, layers[i], 0.0F).key();
   PHUB_RETURN_IF_ERROR(runtime_.copy(runner_.dropout_keys(), keys,
-                                     layers.size() * sizeof(std::uint64_t), Lane::kCompute));
+                                     layers.size() * sizeof(std::uint64_t), Stream::kCompute));
   sent_noise_ = noise;
-  return runtime_.record(*from.keys_sent, Lane::kCompute);
+  return runtime_.record(*from.keys_sent, Stream::kCompute);
 }
 
 }  // namespace phub::nn::cuda

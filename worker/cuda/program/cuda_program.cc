@@ -40,8 +40,8 @@ CudaProgram::~CudaProgram() {
     release();
     return;
   }
-  for (const Lane lane : {Lane::kCompute, Lane::kUpload, Lane::kDownload}) {
-    static_cast<void>(runtime_->synchronise(lane));
+  for (const Stream stream : {Stream::kCompute, Stream::kUpload, Stream::kDownload}) {
+    static_cast<void>(runtime_->synchronise(stream));
   }
 }
 
@@ -194,7 +194,7 @@ Status CudaProgram::begin_forward(Pass pass) {
   PHUB_RETURN_IF_ERROR(feed_->prepare());
   if (pass == Pass::kForward) PHUB_RETURN_IF_ERROR(feed_->send_noise(noise_));
   // The last backward may still be reading what comes now.
-  return runtime_->wait(Lane::kUpload, *backward_event_);
+  return runtime_->wait(Stream::kUpload, *backward_event_);
 }
 
 Status CudaProgram::run_segment(Pass pass, std::size_t i) {
@@ -219,8 +219,8 @@ Status CudaProgram::bring(const Segment& segment, Event& event, Hooks& hooks) {
     if (parameters_changed_) PHUB_RETURN_IF_ERROR(exchange_->upload(layers_[layer]));
   }
   if (!parameters_changed_) return {};
-  PHUB_RETURN_IF_ERROR(runtime_->record(event, Lane::kUpload));
-  return runtime_->wait(Lane::kCompute, event);
+  PHUB_RETURN_IF_ERROR(runtime_->record(event, Stream::kUpload));
+  return runtime_->wait(Stream::kCompute, event);
 }
 
 Status CudaProgram::start_loss(const LossOptions& options) {
@@ -243,13 +243,13 @@ Status CudaProgram::start_loss(const LossOptions& options) {
           .smoothing = options.label_smoothing,
           .scale =
               static_cast<float>(options.gradient_scale / static_cast<double>(options_.batch))},
-      Lane::kCompute));
+      Stream::kCompute));
   PHUB_RETURN_IF_ERROR(feed_->labels_were_read());
-  PHUB_RETURN_IF_ERROR(runtime_->record(*loss_event_, Lane::kCompute));
-  PHUB_RETURN_IF_ERROR(runtime_->wait(Lane::kDownload, *loss_event_));
+  PHUB_RETURN_IF_ERROR(runtime_->record(*loss_event_, Stream::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime_->wait(Stream::kDownload, *loss_event_));
   PHUB_RETURN_IF_ERROR(
-      runtime_->copy(host_losses_->address, losses_->address, losses_->bytes, Lane::kDownload));
-  return status_->tell(kLossSlot, Lane::kDownload);
+      runtime_->copy(host_losses_->address, losses_->address, losses_->bytes, Stream::kDownload));
+  return status_->tell(kLossSlot, Stream::kDownload);
 }
 
 Result<Loss> CudaProgram::read_loss() {
@@ -276,8 +276,8 @@ Status CudaProgram::read_output(std::span<float> host) {
     PHUB_ASSIGN_OR_RETURN(host_output_, runtime_->pinned_memory(bytes, "the output"));
   }
   PHUB_RETURN_IF_ERROR(
-      runtime_->copy(host_output_->address, runner_->address(output), bytes, Lane::kCompute));
-  PHUB_RETURN_IF_ERROR(runtime_->synchronise(Lane::kCompute));
+      runtime_->copy(host_output_->address, runner_->address(output), bytes, Stream::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime_->synchronise(Stream::kCompute));
   for (std::size_t image = 0; image < options_.batch; ++image) {
     kernels::convert(reinterpret_cast<std::byte*>(host.data() + image * classes_),
                      DataType::kFloat32,
@@ -308,7 +308,7 @@ Status CudaProgram::run_backward(std::size_t part, std::size_t first, std::size_
 
 Status CudaProgram::end_backward() {
   ++runs_[index(Pass::kBackward)];
-  return runtime_->record(*backward_event_, Lane::kCompute);
+  return runtime_->record(*backward_event_, Stream::kCompute);
 }
 
 // The pass on kCompute; behind each layer's gradients their way to the host on kDownload, which
@@ -319,16 +319,16 @@ Status CudaProgram::queue_backward() {
     const GradientMark& mark = marks_[i];
     if (mark.end > done) PHUB_RETURN_IF_ERROR(runner_->run(Pass::kBackward, done, mark.end));
     done = mark.end;
-    PHUB_RETURN_IF_ERROR(runtime_->record(*mark_events_[i], Lane::kCompute));
-    PHUB_RETURN_IF_ERROR(runtime_->wait(Lane::kDownload, *mark_events_[i]));
+    PHUB_RETURN_IF_ERROR(runtime_->record(*mark_events_[i], Stream::kCompute));
+    PHUB_RETURN_IF_ERROR(runtime_->wait(Stream::kDownload, *mark_events_[i]));
     const std::size_t slot = kLossSlot + 1 + i;
     PHUB_RETURN_IF_ERROR(exchange_->download(layers_[mark.layer], status_->not_finite(slot)));
-    PHUB_RETURN_IF_ERROR(status_->tell(slot, Lane::kDownload));
+    PHUB_RETURN_IF_ERROR(status_->tell(slot, Stream::kDownload));
   }
   PHUB_RETURN_IF_ERROR(runner_->run(Pass::kBackward, done, runner_->lowered().backward.size()));
   if (exchange_ == nullptr || marks_.empty()) return {};
-  PHUB_RETURN_IF_ERROR(runtime_->record(*downloads_event_, Lane::kDownload));
-  return runtime_->wait(Lane::kCompute, *downloads_event_);
+  PHUB_RETURN_IF_ERROR(runtime_->record(*downloads_event_, Stream::kDownload));
+  return runtime_->wait(Stream::kCompute, *downloads_event_);
 }
 
 Status CudaProgram::tell_gradients(Hooks& hooks) {

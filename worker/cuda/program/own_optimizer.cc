@@ -42,8 +42,8 @@ Result<std::unique_ptr<OwnOptimizer>> OwnOptimizer::create(
   }
   PHUB_RETURN_IF_ERROR(own->make_tables(parameters, gradient_type));
   const KeyRange all{0, static_cast<std::uint32_t>(initial.size())};
-  PHUB_RETURN_IF_ERROR(runtime.launch(own->plain_->load(all), Lane::kCompute));
-  PHUB_RETURN_IF_ERROR(runtime.synchronise(Lane::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime.launch(own->plain_->load(all), Stream::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime.synchronise(Stream::kCompute));
   return own;
 }
 
@@ -81,7 +81,7 @@ Status OwnOptimizer::update(const OwnRule& rule, int* not_finite) {
 
 Status OwnOptimizer::publish(int* not_finite) {
   const KeyRange all{0, static_cast<std::uint32_t>(plain_->keys())};
-  return runtime_.launch(plain_->publish(all, not_finite), Lane::kCompute);
+  return runtime_.launch(plain_->publish(all, not_finite), Stream::kCompute);
 }
 
 Status OwnOptimizer::apply(const OwnRule& rule, int* not_finite) {
@@ -107,8 +107,8 @@ Status OwnOptimizer::apply(const OwnRule& rule, int* not_finite) {
       .chunk_squares = squares_->as<double>(),
       .trust = trust_->as<float>(),
       .skip = not_finite};
-  PHUB_RETURN_IF_ERROR(runtime_.launch(step, Lane::kCompute));
-  return runtime_.launch(plain_->load(all), Lane::kCompute);
+  PHUB_RETURN_IF_ERROR(runtime_.launch(step, Stream::kCompute));
+  return runtime_.launch(plain_->load(all), Stream::kCompute);
 }
 
 }  // namespace phub::nn::cuda

@@ -51,18 +51,18 @@ Status ParameterExchange::upload(const KeyRange& keys) {
     const std::size_t array = parameter_of(key);
     host_->to_device_side(array);
     PHUB_RETURN_IF_ERROR(runtime_.copy(plain_->parameter(key), host_->address(array),
-                                       host_->bytes(array), Lane::kUpload));
+                                       host_->bytes(array), Stream::kUpload));
   }
-  return runtime_.launch(plain_->load(keys), Lane::kUpload);
+  return runtime_.launch(plain_->load(keys), Stream::kUpload);
 }
 
 Status ParameterExchange::download(const KeyRange& keys, int* not_finite) {
-  PHUB_RETURN_IF_ERROR(runtime_.launch(plain_->publish(keys, not_finite), Lane::kDownload));
+  PHUB_RETURN_IF_ERROR(runtime_.launch(plain_->publish(keys, not_finite), Stream::kDownload));
   if (gradients_ == GradientsAt::kDevice) return {};
   for (std::size_t key = keys.first; key < keys.first + keys.count; ++key) {
     const std::size_t array = gradient_of(key, plain_->keys());
     PHUB_RETURN_IF_ERROR(runtime_.copy(host_->address(array), plain_->gradient(key),
-                                       host_->bytes(array), Lane::kDownload));
+                                       host_->bytes(array), Stream::kDownload));
   }
   return {};
 }

@@ -41,7 +41,7 @@ class ParameterExchange {
   Status download(const KeyRange& keys, int* not_finite);
   // On the host, after download is done: the gradients are in the exchange's arrays. Of those on
   // the device that is so already: a network adapter may read them once the host knows that the
-  // lane has got past the kernel that wrote them, since its writes are visible to all when it has
+  // stream has got past the kernel that wrote them, since its writes are visible to all when it has
   // ended.
   void arrived(const KeyRange& keys);
 

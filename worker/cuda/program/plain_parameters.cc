@@ -26,8 +26,8 @@ Status copy_now(Runtime& runtime, void* to, const void* from, std::size_t bytes)
   if (bytes == 0) return {};
   PHUB_ASSIGN_OR_RETURN(const auto pinned, runtime.pinned_memory(bytes, "a copy to the device"));
   std::memcpy(pinned->address, from, bytes);
-  PHUB_RETURN_IF_ERROR(runtime.copy(to, pinned->address, bytes, Lane::kCompute));
-  return runtime.synchronise(Lane::kCompute);
+  PHUB_RETURN_IF_ERROR(runtime.copy(to, pinned->address, bytes, Stream::kCompute));
+  return runtime.synchronise(Stream::kCompute);
 }
 
 Result<std::unique_ptr<PlainParameters>> PlainParameters::create(Runtime& runtime,

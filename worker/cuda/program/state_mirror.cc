@@ -20,7 +20,7 @@ Result<std::unique_ptr<StateMirror>> StateMirror::create(Runtime& runtime,
     std::fill_n(values, mirror->states_[i].channels, mirror->states_[i].initial);
   }
   PHUB_RETURN_IF_ERROR(mirror->copy_all(true));
-  PHUB_RETURN_IF_ERROR(runtime.synchronise(Lane::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime.synchronise(Stream::kCompute));
   return mirror;
 }
 
@@ -29,15 +29,15 @@ Status StateMirror::copy_all(bool to_device) {
     void* host = pinned_->as<float>(offsets_[i]);
     void* device = runner_.address(states_[i].buffer);
     const std::size_t bytes = static_cast<std::size_t>(states_[i].channels) * sizeof(float);
-    PHUB_RETURN_IF_ERROR(
-        runtime_.copy(to_device ? device : host, to_device ? host : device, bytes, Lane::kCompute));
+    PHUB_RETURN_IF_ERROR(runtime_.copy(to_device ? device : host, to_device ? host : device, bytes,
+                                       Stream::kCompute));
   }
   return {};
 }
 
 Result<std::vector<nn::Buffer>> StateMirror::read() {
   PHUB_RETURN_IF_ERROR(copy_all(false));
-  PHUB_RETURN_IF_ERROR(runtime_.synchronise(Lane::kCompute));
+  PHUB_RETURN_IF_ERROR(runtime_.synchronise(Stream::kCompute));
   std::vector<nn::Buffer> buffers;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     buffers.push_back({states_[i].name, std::span(pinned_->as<float>(offsets_[i]),

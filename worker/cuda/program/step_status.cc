@@ -39,18 +39,18 @@ Status StepStatus::begin() {
   const std::size_t bytes = slots_ * sizeof(StatusWord);
   auto* fresh = fresh_->as<StatusWord>(step_ % 2 * bytes);
   for (std::size_t slot = 0; slot < slots_; ++slot) fresh[slot] = {step_, 0};
-  PHUB_RETURN_IF_ERROR(runtime_.copy(device_->address, fresh, bytes, Lane::kCompute));
-  return runtime_.record(sent, Lane::kCompute);
+  PHUB_RETURN_IF_ERROR(runtime_.copy(device_->address, fresh, bytes, Stream::kCompute));
+  return runtime_.record(sent, Stream::kCompute);
 }
 
 int* StepStatus::not_finite(std::size_t slot) const {
   return &device_->as<StatusWord>()[slot].not_finite;
 }
 
-Status StepStatus::tell(std::size_t slot, Lane lane) {
+Status StepStatus::tell(std::size_t slot, Stream stream) {
   const std::size_t offset = slot * sizeof(StatusWord);
   return runtime_.copy(told_->as<std::byte>(offset), device_->as<std::byte>(offset),
-                       sizeof(StatusWord), lane);
+                       sizeof(StatusWord), stream);
 }
 
 std::optional<bool> StepStatus::look(std::size_t slot) const {

@@ -34,8 +34,8 @@ class StepStatus {
   Status begin();
   // For kernels: becomes 1 where a number of the slot's is not finite.
   int* not_finite(std::size_t slot) const;
-  // Behind what is on the lane: tells the host. May be recorded.
-  Status tell(std::size_t slot, Lane lane);
+  // Behind what is on the stream: tells the host. May be recorded.
+  Status tell(std::size_t slot, Stream stream);
   // Waits until it has been told: whether all of the slot's numbers were finite. Error:
   // kDeadlineExceeded.
   Result<bool> wait(std::size_t slot);

@@ -25,9 +25,9 @@ Result<double> copied_bytes_per_second(Runtime& runtime) {
   const auto copy = [&](int times) -> Status {
     for (int i = 0; i < times; ++i) {
       PHUB_RETURN_IF_ERROR(runtime.copy(block->address, block->as<std::byte>(kCopied / 2),
-                                        kCopied / 2, Lane::kCompute));
+                                        kCopied / 2, Stream::kCompute));
     }
-    return runtime.synchronise(Lane::kCompute);
+    return runtime.synchronise(Stream::kCompute);
   };
   PHUB_RETURN_IF_ERROR(copy(1));
   const auto begin = Clock::now();

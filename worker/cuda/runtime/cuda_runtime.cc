@@ -83,10 +83,10 @@ Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
   int least = 0, greatest = 0;
   PHUB_RETURN_IF_ERROR(
       taken(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the GPU's streams"));
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    const bool computes = lane == static_cast<std::size_t>(Lane::kCompute);
+  for (std::size_t stream = 0; stream < kLanes; ++stream) {
+    const bool computes = stream == static_cast<std::size_t>(Stream::kCompute);
     PHUB_RETURN_IF_ERROR(
-        taken(cudaStreamCreateWithPriority(&runtime->streams_[lane], cudaStreamNonBlocking,
+        taken(cudaStreamCreateWithPriority(&runtime->streams_[stream], cudaStreamNonBlocking,
                                            computes ? least : greatest),
               "the GPU's streams"));
   }
@@ -110,7 +110,7 @@ Result<BlockPointer> CudaRuntime::device_memory(std::size_t bytes, const std::st
   const std::string context = mebibytes(bytes, "on the GPU", what);
   PHUB_RETURN_IF_ERROR(taken(cudaMalloc(&block->address, bytes), context));
   PHUB_RETURN_IF_ERROR(taken(cudaMemset(block->address, 0, bytes), context));
-  // The lanes' streams do not wait for the default one.
+  // The streams' streams do not wait for the default one.
   PHUB_RETURN_IF_ERROR(taken(cudaStreamSynchronize(nullptr), context));
   return BlockPointer(std::move(block));
 }
@@ -149,33 +149,33 @@ Result<EventPointer> CudaRuntime::make_event() {
   return EventPointer(std::move(event));
 }
 
-Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Lane lane) {
+Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Stream stream) {
   if (bytes == 0) return {};
-  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(lane)), "a copy");
+  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(stream)), "a copy");
 }
 
-Status CudaRuntime::launch(const ProgramKernel& kernel, Lane lane) {
+Status CudaRuntime::launch(const ProgramKernel& kernel, Stream stream) {
   return std::visit(
       [&](const auto& arguments) {
-        return taken(kernels::cuda::run(arguments, stream(lane)), "a kernel");
+        return taken(kernels::cuda::run(arguments, stream(stream)), "a kernel");
       },
       kernel);
 }
 
-Status CudaRuntime::record(Event& event, Lane lane) {
-  return taken(cudaEventRecord(raw(event), stream(lane)), "an event");
+Status CudaRuntime::record(Event& event, Stream stream) {
+  return taken(cudaEventRecord(raw(event), stream(stream)), "an event");
 }
 
-Status CudaRuntime::wait(Lane lane, const Event& event) {
-  return taken(cudaStreamWaitEvent(stream(lane), raw(event), 0), "an event");
+Status CudaRuntime::wait(Stream stream, const Event& event) {
+  return taken(cudaStreamWaitEvent(stream(stream), raw(event), 0), "an event");
 }
 
 Status CudaRuntime::synchronise(const Event& event) {
   return taken(cudaEventSynchronize(raw(event)), "the GPU's work");
 }
 
-Status CudaRuntime::synchronise(Lane lane) {
-  return taken(cudaStreamSynchronize(stream(lane)), "the GPU's work");
+Status CudaRuntime::synchronise(Stream stream) {
+  return taken(cudaStreamSynchronize(stream(stream)), "the GPU's work");
 }
 
 Result<bool> CudaRuntime::idle() {
@@ -194,15 +194,16 @@ Result<bool> CudaRuntime::idle() {
 
 Status CudaRuntime::begin_recording() {
   // Of this thread only: others may allocate meanwhile.
-  return taken(cudaStreamBeginCapture(stream(Lane::kCompute), cudaStreamCaptureModeThreadLocal),
+  return taken(cudaStreamBeginCapture(stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
                "a recording");
 }
 
 Result<RecordingPointer> CudaRuntime::end_recording() {
   cudaGraph_t graph = nullptr;
-  PHUB_RETURN_IF_ERROR(taken(cudaStreamEndCapture(stream(Lane::kCompute), &graph), "a recording"));
+  PHUB_RETURN_IF_ERROR(
+      taken(cudaStreamEndCapture(stream(Stream::kCompute), &graph), "a recording"));
   auto recording = std::make_unique<CudaRecording>();
-  // With each lane's priority: else what is published would wait behind kernels.
+  // With each stream's priority: else what is published would wait behind kernels.
   const cudaError_t made =
       cudaGraphInstantiate(&recording->graph, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
@@ -212,7 +213,7 @@ Result<RecordingPointer> CudaRuntime::end_recording() {
 
 Status CudaRuntime::launch(const Recording& recording) {
   const cudaGraphExec_t graph = static_cast<const CudaRecording&>(recording).graph;
-  return taken(cudaGraphLaunch(graph, stream(Lane::kCompute)), "a recorded pass");
+  return taken(cudaGraphLaunch(graph, stream(Stream::kCompute)), "a recorded pass");
 }
 
 }  // namespace phub::nn::cuda

@@ -1,4 +1,4 @@
-// The runtime of a GPU: streams for lanes, CUDA graphs for recordings.
+// The runtime of a GPU: streams for streams, CUDA graphs for recordings.
 //
 // Belongs to the thread that made it, whose current device is the runtime's from then on, until
 // another one is made or made current.
@@ -23,7 +23,7 @@ class CudaRuntime : public Runtime {
                                                      const std::string& field = "train.device");
   ~CudaRuntime() override;
 
-  cudaStream_t stream(Lane lane) const { return streams_[static_cast<std::size_t>(lane)]; }
+  cudaStream_t stream(Stream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
   const std::string& device_name() const { return device_name_; }
 
   Status make_current() override;
@@ -33,12 +33,12 @@ class CudaRuntime : public Runtime {
   Result<ExportedMemoryPointer> exported_memory(std::size_t bytes,
                                                 const std::string& what) override;
   Result<EventPointer> make_event() override;
-  Status copy(void* to, const void* from, std::size_t bytes, Lane lane) override;
-  Status launch(const ProgramKernel& kernel, Lane lane) override;
-  Status record(Event& event, Lane lane) override;
-  Status wait(Lane lane, const Event& event) override;
+  Status copy(void* to, const void* from, std::size_t bytes, Stream stream) override;
+  Status launch(const ProgramKernel& kernel, Stream stream) override;
+  Status record(Event& event, Stream stream) override;
+  Status wait(Stream stream, const Event& event) override;
   Status synchronise(const Event& event) override;
-  Status synchronise(Lane lane) override;
+  Status synchronise(Stream stream) override;
   Result<bool> idle() override;
   Status begin_recording() override;
   Result<RecordingPointer> end_recording() override;

@@ -1,7 +1,7 @@
-// What a program asks of the device: memory, three lanes of queued work, and recordings of it.
+// What a program asks of the device: memory, three streams of queued work, and recordings of it.
 //
 // CudaRuntime (cuda_runtime.h) is CUDA's; tests have one that runs on the host and picks what is
-// next at random among all that the order of lanes and events allows. No header of CUDA is needed
+// next at random among all that the order of streams and events allows. No header of CUDA is needed
 // here. Used by the program's thread. Blocks and events are given back before the runtime goes.
 #pragma once
 
@@ -19,8 +19,9 @@
 
 namespace phub::nn::cuda {
 
-// Work on one lane is done in the order in which it was queued; lanes wait for each other's events.
-enum class Lane : std::uint8_t { kCompute, kUpload, kDownload };
+// Work on one stream is done in the order in which it was queued; streams wait for each other's
+// events.
+enum class Stream : std::uint8_t { kCompute, kUpload, kDownload };
 inline constexpr std::size_t kLanes = 3;
 
 // Memory of the device, or of the host where the device can copy from and to. One owner.
@@ -40,7 +41,7 @@ struct Block {
 };
 using BlockPointer = std::unique_ptr<Block>;
 
-// A point in a lane's work: the last one that was recorded.
+// A point in a stream's work: the last one that was recorded.
 struct Event {
   Event() = default;
   Event(const Event&) = delete;
@@ -84,23 +85,23 @@ class Runtime {
   virtual Result<EventPointer> make_event() = 0;
 
   // Queued; host memory is pinned and stays as it is until the copy is done.
-  virtual Status copy(void* to, const void* from, std::size_t bytes, Lane lane) = 0;
-  virtual Status launch(const ProgramKernel& kernel, Lane lane) = 0;
-  virtual Status record(Event& event, Lane lane) = 0;
-  // What is queued on the lane from now on comes after the event's last record; there is none: at
+  virtual Status copy(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
+  virtual Status launch(const ProgramKernel& kernel, Stream stream) = 0;
+  virtual Status record(Event& event, Stream stream) = 0;
+  // What is queued on the stream from now on comes after the event's last record; there is none: at
   // once.
-  virtual Status wait(Lane lane, const Event& event) = 0;
+  virtual Status wait(Stream stream, const Event& event) = 0;
 
-  // Returns when the event's last record, or all of the lane's work, is done. Errors are those of
+  // Returns when the event's last record, or all of the stream's work, is done. Errors are those of
   // the work.
   virtual Status synchronise(const Event& event) = 0;
-  virtual Status synchronise(Lane lane) = 0;
-  // Whether all that was queued is done, on every lane.
+  virtual Status synchronise(Stream stream) = 0;
+  // Whether all that was queued is done, on every stream.
   virtual Result<bool> idle() = 0;
   // For deadlines of waits for the device.
   virtual std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
-  // Between the two, work is noted instead of done: that of kCompute, and of lanes which wait for
+  // Between the two, work is noted instead of done: that of kCompute, and of streams which wait for
   // an event that was recorded there. Those are waited for by kCompute before the end.
   virtual Status begin_recording() = 0;
   virtual Result<RecordingPointer> end_recording() = 0;
