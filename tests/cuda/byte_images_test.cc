@@ -15,7 +15,7 @@
 #include "tests/cuda/program_rig.h"
 #include "worker/data/loader.h"
 #include "worker/train/batch_loading.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/trainer.h"
 
@@ -228,15 +228,15 @@ Told train_on(Program& program, const data::Dataset& images, std::uint32_t accum
   for (const ParameterSpec& spec : program.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
   }
-  const auto exchanger = train::make_local_exchanger(keys, RuleKind::kMomentum);
+  const auto exchange = train::make_local_exchange(keys, RuleKind::kMomentum);
   for (KeyId key = 0; key < keys.size(); ++key) {
-    train::fill_initial(program.parameters()[key], 1, key, exchanger->gradient(key));
+    train::fill_initial(program.parameters()[key], 1, key, exchange->gradient(key));
   }
-  require(exchanger->initialise());
-  require(train::bind(program, *exchanger));
+  require(exchange->initialise());
+  require(train::bind(program, *exchange));
   const auto loader = require(
       data::Loader::create(images, {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true}));
-  train::Trainer trainer({program, *exchanger, *loader, images},
+  train::Trainer trainer({program, *exchange, *loader, images},
                          {.epochs = 4,
                           .schedule = {.learning_rate = 0.02F},
                           .momentum = 0.9F,

@@ -22,10 +22,10 @@ using train::GpuDirect;
 constexpr double kTolerance = 2e-3;
 
 // An exchange of one worker whose adapter reads the memory at the moment of a push.
-class Adapter final : public train::Exchanger {
+class Adapter final : public train::GradientExchange {
  public:
   explicit Adapter(const std::vector<KeySpec>& keys)
-      : local_(train::make_local_exchanger(keys, RuleKind::kSgd)) {
+      : local_(train::make_local_exchange(keys, RuleKind::kSgd)) {
     for (const KeySpec& key : keys) {
       layout_.offsets.push_back(layout_.bytes);
       layout_.bytes += 4 * key.elements + 64;  // not only keys
@@ -67,16 +67,16 @@ class Adapter final : public train::Exchanger {
 
  private:
   ArrayLayout layout_;
-  std::unique_ptr<train::Exchanger> local_;
+  std::unique_ptr<train::GradientExchange> local_;
 };
 
 // What the trainer does with hooks.
 class Pushing final : public Hooks {
  public:
-  explicit Pushing(train::Exchanger& exchanger) : exchanger_(exchanger) {}
+  explicit Pushing(train::GradientExchange& exchange) : exchange_(exchange) {}
   Status weights_needed(const KeyRange& keys) override {
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.wait(key));
+      PHUB_RETURN_IF_ERROR(exchange_.wait(key));
     }
     return {};
   }
@@ -84,13 +84,13 @@ class Pushing final : public Hooks {
   Status grad_checked(const KeyRange& keys, Finite finite) override {
     REQUIRE(finite == Finite::kYes);
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.push_checked(key, true));
+      PHUB_RETURN_IF_ERROR(exchange_.push_checked(key, true));
     }
     return {};
   }
 
  private:
-  train::Exchanger& exchanger_;
+  train::GradientExchange& exchange_;
 };
 
 // A rig whose own program trains through an exchange.
@@ -223,7 +223,7 @@ TEST_CASE("A program on CPUs and an exchange within the process have nothing to 
     CHECK_THAT(notes[0], Catch::Contains("this backend"));
   }
   SECTION("a worker alone") {
-    const auto alone = train::make_local_exchanger({{.name = "w", .elements = 8}}, RuleKind::kSgd);
+    const auto alone = train::make_local_exchange({{.name = "w", .elements = 8}}, RuleKind::kSgd);
     CHECK(alone->push_from(WalledMemory::create(64)).error().code() == Code::kFailedPrecondition);
     bench.exchange->name = "local";
     bench.exchange->refusal = {Code::kFailedPrecondition, "no adapter"};

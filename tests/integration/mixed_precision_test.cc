@@ -50,7 +50,7 @@ std::vector<Outcome> train_together(const TestServer& server, const std::string&
       client.loss_scale.kind = LossScaling::kVoted;
       const auto result = run_session(
           options,
-          [&](const std::vector<KeySpec>& keys) { return make_remote_exchanger(client, keys); },
+          [&](const std::vector<KeySpec>& keys) { return make_remote_exchange(client, keys); },
           [] { return false; });
       outcomes[w].status = result ? Status() : result.error();
       if (result) outcomes[w].accuracy = result->test_accuracy;

@@ -13,9 +13,9 @@ constexpr std::uint32_t kBatch = 32;
 constexpr std::uint64_t kSteps = 20;
 
 // One end of a pair: keeps gradients until exchange() has both.
-class PairEnd : public Exchanger {
+class PairEnd : public GradientExchange {
  public:
-  PairEnd(std::uint32_t index, Exchanger& gradients, Exchanger& parameters)
+  PairEnd(std::uint32_t index, GradientExchange& gradients, GradientExchange& parameters)
       : index_(index), gradients_(gradients), parameters_(parameters) {}
 
   std::span<float> gradient(KeyId key) override { return gradients_.gradient(key); }
@@ -35,8 +35,8 @@ class PairEnd : public Exchanger {
 
  private:
   std::uint32_t index_;
-  Exchanger& gradients_;
-  Exchanger& parameters_;
+  GradientExchange& gradients_;
+  GradientExchange& parameters_;
 };
 
 TEST_CASE("Two half batches equal one whole batch within 1e-5, step by step") {
@@ -44,8 +44,8 @@ TEST_CASE("Two half batches equal one whole batch within 1e-5, step by step") {
   REQUIRE(data);
   const auto alone = train_alone(*data, 2 * kBatch, kSteps);
   REQUIRE(alone);
-  const auto first_gradients = make_local_exchanger(lenet_keys(), RuleKind::kMomentum);
-  const auto second_gradients = make_local_exchanger(lenet_keys(), RuleKind::kMomentum);
+  const auto first_gradients = make_local_exchange(lenet_keys(), RuleKind::kMomentum);
+  const auto second_gradients = make_local_exchange(lenet_keys(), RuleKind::kMomentum);
   PairEnd first_end(0, *first_gradients, *first_gradients);
   PairEnd second_end(1, *second_gradients, *first_gradients);
   const auto first =

@@ -13,8 +13,8 @@ TEST_CASE("LeNet learns the bundled MNIST images: after 100 steps it knows nine 
                                .max_steps = 100};
   const auto result = run_session(
       options,
-      [](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
-        return make_local_exchanger(keys, RuleKind::kMomentum);
+      [](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<GradientExchange>> {
+        return make_local_exchange(keys, RuleKind::kMomentum);
       },
       [] { return false; });
   REQUIRE(result);

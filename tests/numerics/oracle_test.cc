@@ -25,19 +25,19 @@ struct Job {
 
 // What one worker of the job has after each step.
 Result<std::vector<Snapshot>> train_through_server(const Job& job, std::uint32_t index) {
-  PHUB_ASSIGN_OR_RETURN(const auto exchanger,
-                        make_remote_exchanger({.servers = {job.server},
-                                               .job = job.name,
-                                               .workers = kWorkers,
-                                               .worker_index = static_cast<std::int32_t>(index),
-                                               .transport = job.transport,
-                                               .wire_type = job.wire_type,
-                                               .rule = RuleKind::kMomentum},
-                                              lenet_keys()));
+  PHUB_ASSIGN_OR_RETURN(const auto exchange,
+                        make_remote_exchange({.servers = {job.server},
+                                              .job = job.name,
+                                              .workers = kWorkers,
+                                              .worker_index = static_cast<std::int32_t>(index),
+                                              .transport = job.transport,
+                                              .wire_type = job.wire_type,
+                                              .rule = RuleKind::kMomentum},
+                                             lenet_keys()));
   PHUB_ASSIGN_OR_RETURN(
       const auto worker,
       TrainingWorker::create(
-          job.data, {.batch = kBatch, .workers = kWorkers, .worker_index = index}, *exchanger));
+          job.data, {.batch = kBatch, .workers = kWorkers, .worker_index = index}, *exchange));
   std::vector<Snapshot> after;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     PHUB_RETURN_IF_ERROR(worker->step(step));

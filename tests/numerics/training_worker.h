@@ -14,7 +14,7 @@
 #include "worker/nn/models/models.h"
 #include "worker/nn/network.h"
 #include "worker/nn/onednn/backend.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/trainer.h"
 
@@ -46,8 +46,8 @@ class TrainingWorker {
 
   static Result<std::unique_ptr<TrainingWorker>> create(const data::Datasets& data,
                                                         const Options& options,
-                                                        Exchanger& exchanger) {
-    std::unique_ptr<TrainingWorker> worker(new TrainingWorker(exchanger));
+                                                        GradientExchange& exchange) {
+    std::unique_ptr<TrainingWorker> worker(new TrainingWorker(exchange));
     PHUB_ASSIGN_OR_RETURN(worker->backend_, nn::make_onednn_backend({}));
     PHUB_ASSIGN_OR_RETURN(worker->network_, nn::Network::create(nn::lenet(10), *worker->backend_,
                                                                 {.batch = options.batch}));
@@ -59,13 +59,13 @@ class TrainingWorker {
     nn::Network& network = *worker->network_;
     std::vector<nn::Binding> bindings;
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
-      bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
-      fill_initial(network.parameters()[key], 1, key, exchanger.gradient(key));
+      bindings.push_back({exchange.parameter(key), exchange.gradient(key)});
+      fill_initial(network.parameters()[key], 1, key, exchange.gradient(key));
     }
     PHUB_RETURN_IF_ERROR(network.bind(bindings));
-    PHUB_RETURN_IF_ERROR(exchanger.initialise());
+    PHUB_RETURN_IF_ERROR(exchange.initialise());
     worker->trainer_ = std::make_unique<Trainer>(
-        TrainerParts{network, exchanger, *worker->loader_, data.test},
+        TrainerParts{network, exchange, *worker->loader_, data.test},
         TrainerOptions{.schedule = {.learning_rate = 0.02F, .warmup_steps = 10}, .momentum = 0.9F});
     return worker;
   }
@@ -78,16 +78,16 @@ class TrainingWorker {
   Snapshot snapshot() const {
     Snapshot all;
     for (KeyId key = 0; key < network_->parameters().size(); ++key) {
-      const auto values = exchanger_.parameter(key);
+      const auto values = exchange_.parameter(key);
       all.emplace_back(values.begin(), values.end());
     }
     return all;
   }
 
  private:
-  explicit TrainingWorker(Exchanger& exchanger) : exchanger_(exchanger) {}
+  explicit TrainingWorker(GradientExchange& exchange) : exchange_(exchange) {}
 
-  Exchanger& exchanger_;
+  GradientExchange& exchange_;
   std::unique_ptr<nn::Backend> backend_;
   std::unique_ptr<nn::Network> network_;
   std::unique_ptr<data::Loader> loader_;
@@ -112,9 +112,9 @@ inline double relative_difference(const Snapshot& one, const Snapshot& other) {
 // What one process with batch `batch` has after each of `steps` steps.
 inline Result<std::vector<Snapshot>> train_alone(const data::Datasets& data, std::uint32_t batch,
                                                  std::uint64_t steps) {
-  const auto exchanger = make_local_exchanger(lenet_keys(), RuleKind::kMomentum);
+  const auto exchange = make_local_exchange(lenet_keys(), RuleKind::kMomentum);
   PHUB_ASSIGN_OR_RETURN(const auto worker,
-                        TrainingWorker::create(data, {.batch = batch}, *exchanger));
+                        TrainingWorker::create(data, {.batch = batch}, *exchange));
   std::vector<Snapshot> after;
   for (std::uint64_t step = 0; step < steps; ++step) {
     PHUB_RETURN_IF_ERROR(worker->step(step));

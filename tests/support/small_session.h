@@ -28,8 +28,8 @@ inline Result<train::SessionResult> run(const train::SessionOptions& options,
   std::uint64_t steps = 0;
   return train::run_session(
       options,
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::Exchanger>> {
-        return train::make_local_exchanger(keys, rule, {.coefficient = 0.02F}, scale);
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
+        return train::make_local_exchange(keys, rule, {.coefficient = 0.02F}, scale);
       },
       [&] { return ++steps >= stop_after; });
 }

@@ -140,8 +140,8 @@ Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& op
       .rule = options.rule,
       .hyper = {.learning_rate = 1e-4F, .momentum = 0.9F, .gradient_scale = 0.0F},
       .loss_scale = {scaling, options.loss_scale}};
-  options.exchanger = [client](const std::vector<KeySpec>& keys) {
-    return train::make_remote_exchanger(client, keys);
+  options.exchange = [client](const std::vector<KeySpec>& keys) {
+    return train::make_remote_exchange(client, keys);
   };
   return {};
 }

@@ -134,10 +134,10 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
        .seed = session.seed,
        .peak_flops = 1e9 * arguments.peak_gflops,
        .kernels = kernel_options(arguments.run.kernels, &kernels)},
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::Exchanger>> {
-        auto exchanger = make_exchanger(config, keys);
-        if (exchanger) subject.transport = (*exchanger)->transport();
-        return exchanger;
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
+        auto exchange = make_exchanger(config, keys);
+        if (exchange) subject.transport = (*exchange)->transport();
+        return exchange;
       },
       [&](std::uint32_t step) {
         if (session.bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);

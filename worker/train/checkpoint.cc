@@ -91,11 +91,11 @@ std::optional<std::uint64_t> step_of(const std::filesystem::path& path) {
   return step ? std::optional(*step) : std::nullopt;
 }
 
-Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) {
+Result<TensorFile> model_file(nn::Program& network, const GradientExchange& exchange) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
-    const auto values = exchanger.parameter(key);
+    const auto values = exchange.parameter(key);
     file.tensors.push_back({spec.name, spec.shape, {values.begin(), values.end()}});
   }
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
@@ -106,21 +106,21 @@ Result<TensorFile> model_file(nn::Program& network, const Exchanger& exchanger) 
   return file;
 }
 
-TensorFile optimizer_file(const nn::Program& network, Exchanger& exchanger) {
+TensorFile optimizer_file(const nn::Program& network, GradientExchange& exchange) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
-    const auto values = exchanger.state(key);
+    const auto values = exchange.state(key);
     file.tensors.push_back(
         {spec.name + kMomentumSuffix, spec.shape, {values.begin(), values.end()}});
   }
   return file;
 }
 
-Status load_tensors(const TensorFile& file, nn::Program& network, Exchanger& exchanger) {
+Status load_tensors(const TensorFile& file, nn::Program& network, GradientExchange& exchange) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
-    PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchanger.gradient(key)));
+    PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchange.gradient(key)));
   }
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
   for (const nn::Buffer& buffer : buffers) {
@@ -174,7 +174,7 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
 }
 
 Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
-                       Exchanger& exchanger, const RunPosition& position) {
+                       GradientExchange& exchange, const RunPosition& position) {
   Metadata metadata = {{"format", "pt"},
                        {kModel, position.model},
                        {kSeed, std::to_string(position.seed)},
@@ -186,14 +186,14 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
   }
   if (!position.snapshots.empty()) metadata[kSnapshots] = position.snapshots;
   const std::optional<std::uint64_t> before = step_of(path);
-  if (exchanger.state_at() == Exchanger::StateAt::kHere) {
-    TensorFile optimizer = optimizer_file(network, exchanger);
+  if (exchange.state_at() == GradientExchange::StateAt::kHere) {
+    TensorFile optimizer = optimizer_file(network, exchange);
     optimizer.metadata = metadata;
     optimizer.metadata[kDigest] = std::to_string(
-        digest_of(network, [&](KeyId key) { return std::as_const(exchanger).parameter(key); }));
+        digest_of(network, [&](KeyId key) { return std::as_const(exchange).parameter(key); }));
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
   }
-  PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchanger));
+  PHUB_ASSIGN_OR_RETURN(TensorFile model, model_file(network, exchange));
   model.metadata = std::move(metadata);
   PHUB_RETURN_IF_ERROR(write_safetensors(path, model));
   if (before && *before != position.next_step) {
@@ -203,22 +203,23 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
   return {};
 }
 
-Status load_model(const std::filesystem::path& path, nn::Program& network, Exchanger& exchanger) {
+Status load_model(const std::filesystem::path& path, nn::Program& network,
+                  GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
-  return load_tensors(file, network, exchanger).with_context(context_of(path));
+  return load_tensors(file, network, exchange).with_context(context_of(path));
 }
 
 Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
-                                    Exchanger& exchanger) {
+                                    GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
-  PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchanger).with_context(context_of(path)));
+  PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchange).with_context(context_of(path)));
   auto position = position_of(file);
   if (!position) return position.error().with_context(context_of(path));
   return position;
 }
 
 Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
-                      Exchanger& exchanger, std::uint64_t next_step) {
+                      GradientExchange& exchange, std::uint64_t next_step) {
   const std::filesystem::path path = optimizer_path(checkpoint, next_step);
   constexpr const char* kCure =
       "; to go on with a momentum of 0, set train.restart_momentum (--restart-momentum)";
@@ -229,14 +230,14 @@ Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& netw
   }
   if (!file) return file.error();
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t digest, number(file->metadata, kDigest));
-  if (digest != digest_of(network, [&](KeyId key) { return exchanger.gradient(key); })) {
+  if (digest != digest_of(network, [&](KeyId key) { return exchange.gradient(key); })) {
     return wrong(context_of(checkpoint) + " and the momentum in " + path.string() +
                  ": one of the two is of another run" + kCure);
   }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(
-        restore(*file, spec.name + kMomentumSuffix, spec.shape, exchanger.state(key))
+        restore(*file, spec.name + kMomentumSuffix, spec.shape, exchange.state(key))
             .with_context(path.string()));
   }
   return {};

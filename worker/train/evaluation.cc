@@ -71,12 +71,12 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
     keys.push_back({.name = spec.name, .elements = spec.elements()});
   }
   // Sgd has no state: what is held is the parameters, and once more as they come from the file.
-  const auto exchanger = make_local_exchanger(keys, RuleKind::kSgd);
-  // A device may be reading the exchanger's arrays until it goes: before the exchanger does.
+  const auto exchange = make_local_exchange(keys, RuleKind::kSgd);
+  // A device may be reading the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> network = std::move(made);
-  PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchanger));
-  PHUB_RETURN_IF_ERROR(exchanger->initialise());
-  PHUB_RETURN_IF_ERROR(bind(*network, *exchanger));
+  PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchange));
+  PHUB_RETURN_IF_ERROR(exchange->initialise());
+  PHUB_RETURN_IF_ERROR(bind(*network, *exchange));
   NothingToWaitFor hooks;
   return evaluate(*network, datasets.test, hooks, on_evaluated);
 }

@@ -59,25 +59,25 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
 }
 
 // A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
-Status resume_momentum(const SessionOptions& options, nn::Program& network, Exchanger& exchanger,
-                       const RunPosition& start) {
+Status resume_momentum(const SessionOptions& options, nn::Program& network,
+                       GradientExchange& exchange, const RunPosition& start) {
   if (options.restart_momentum) {
     const bool has_none_to_leave =
-        exchanger.state_at() == Exchanger::StateAt::kNowhere || exchanger.steps_before() > 0;
+        exchange.state_at() == GradientExchange::StateAt::kNowhere || exchange.steps_before() > 0;
     if (!has_none_to_leave) return {};
     return {Code::kInvalidArgument,
             "train.restart_momentum: there is no momentum to leave out: optimizer.rule has none, "
             "or the job was restored with it; remove the option"};
   }
-  switch (exchanger.state_at()) {
-    case Exchanger::StateAt::kNowhere:
+  switch (exchange.state_at()) {
+    case GradientExchange::StateAt::kNowhere:
       return {};
-    case Exchanger::StateAt::kHere:
-      return load_optimizer(options.resume, network, exchanger, start.next_step);
-    case Exchanger::StateAt::kServers:
+    case GradientExchange::StateAt::kHere:
+      return load_optimizer(options.resume, network, exchange, start.next_step);
+    case GradientExchange::StateAt::kServers:
       break;
   }
-  if (exchanger.steps_before() > 0) return {};
+  if (exchange.steps_before() > 0) return {};
   return {
       Code::kInvalidArgument,
       "train.resume: the momentum of checkpoint " + options.resume.string() +
@@ -90,10 +90,10 @@ Status resume_momentum(const SessionOptions& options, nn::Program& network, Exch
 // A snapshot and a checkpoint of the same step have the same parameters, as they travel. REQUIRES:
 // the gradient arrays have the checkpoint's.
 Status check_one_run(const SessionOptions& options, const nn::Program& network,
-                     Exchanger& exchanger) {
+                     GradientExchange& exchange) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    const auto restored = exchanger.parameter(key);
-    if (std::equal(restored.begin(), restored.end(), exchanger.gradient(key).begin())) continue;
+    const auto restored = exchange.parameter(key);
+    if (std::equal(restored.begin(), restored.end(), exchange.gradient(key).begin())) continue;
     return {Code::kInvalidArgument,
             "train.resume: checkpoint " + options.resume.string() +
                 " and the snapshot that the job was restored from are not of one run (" +
@@ -107,15 +107,15 @@ Status check_one_run(const SessionOptions& options, const nn::Program& network,
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
 Result<RunPosition> initialise(const SessionOptions& options, nn::Program& network,
-                               Exchanger& exchanger) {
+                               GradientExchange& exchange) {
   RunPosition start;
   if (options.resume.empty()) {
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
-      fill_initial(network.parameters()[key], options.seed, key, exchanger.gradient(key));
+      fill_initial(network.parameters()[key], options.seed, key, exchange.gradient(key));
     }
   } else {
     PHUB_ASSIGN_OR_RETURN(const RunPosition position,
-                          load_checkpoint(options.resume, network, exchanger));
+                          load_checkpoint(options.resume, network, exchange));
     if (position.model != options.model || position.seed != options.seed) {
       return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() +
                                                 " is of model " + position.model + " with seed " +
@@ -124,9 +124,9 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
     }
     start = position;
   }
-  const std::uint64_t restored = exchanger.steps_before();
+  const std::uint64_t restored = exchange.steps_before();
   if (!options.resume.empty()) {
-    PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchanger, start));
+    PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchange, start));
   }
   if (restored > 0 && !options.resume.empty() && restored != start.next_step) {
     return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() + " is at step " +
@@ -135,9 +135,9 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
                                               "step " + std::to_string(restored) +
                                               ": leave train.resume out");
   }
-  PHUB_RETURN_IF_ERROR(exchanger.initialise());
+  PHUB_RETURN_IF_ERROR(exchange.initialise());
   if (restored > 0 && !options.resume.empty()) {
-    PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchanger));
+    PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchange));
   }
   if (restored > 0) start.next_step = restored;
   return start;
@@ -182,19 +182,19 @@ Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_ep
 
 struct Run {
   nn::Program& network;
-  Exchanger& exchanger;
+  GradientExchange& exchange;
   data::Loader& loader;
   const data::Dataset& test;
   Metrics* metrics = nullptr;
   EventFile* events = nullptr;
 };
 
-RunDescription describe(const SessionOptions& options, const Exchanger& exchanger,
+RunDescription describe(const SessionOptions& options, const GradientExchange& exchange,
                         std::uint64_t first_step) {
   return {.model = options.model,
-          .transport = std::string(exchanger.transport()),
-          .worker_index = exchanger.worker_index(),
-          .workers = exchanger.workers(),
+          .transport = std::string(exchange.transport()),
+          .worker_index = exchange.worker_index(),
+          .workers = exchange.workers(),
           .batch = options.batch,
           .seed = options.seed,
           .first_step = first_step};
@@ -217,10 +217,10 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
     position.good_steps = scaler.good_steps();
   }
   if (options.snapshot) {
-    const auto taken = run.exchanger.snapshot();
+    const auto taken = run.exchange.snapshot();
     if (!taken) {
       const std::filesystem::path path = path_without_snapshot(options.checkpoint);
-      PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchanger, position));
+      PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchange, position));
       return {taken.error().code(), taken.error().message() + "; the model of step " +
                                         std::to_string(next_step) + " is in " + path.string()};
     }
@@ -228,7 +228,7 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
       position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
     }
   }
-  return save_checkpoint(options.checkpoint, run.network, run.exchanger, position);
+  return save_checkpoint(options.checkpoint, run.network, run.exchange, position);
 }
 
 // An end that was asked for and is not a good one, whatever ended it: a checkpoint is missing.
@@ -239,10 +239,10 @@ Status not_saved(const Status& why, std::uint64_t step) {
 
 Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
-  PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchanger));
+  PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchange));
   const std::uint64_t first_step = start.next_step;
   const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.accumulate;
-  Trainer trainer({run.network, run.exchanger, run.loader, run.test},
+  Trainer trainer({run.network, run.exchange, run.loader, run.test},
                   {.epochs = options.epochs,
                    .max_steps = options.max_steps,
                    .first_step = first_step,
@@ -255,7 +255,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                    .evaluate = options.evaluate,
                    .boundary_steps = options.checkpoint.empty() ? 0 : options.checkpoint_steps});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
-  const bool first_worker = run.exchanger.worker_index() == 0;
+  const bool first_worker = run.exchange.worker_index() == 0;
   const bool prints = options.print == SessionOptions::Print::kAlways ||
                       (options.print == SessionOptions::Print::kFirstWorker && first_worker);
   const bool saves = first_worker && !options.checkpoint.empty();
@@ -269,14 +269,14 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step = std::uint64_t{options.batch} * options.accumulate *
-                                        run.exchanger.workers(),
+                     .images_per_step =
+                         std::uint64_t{options.batch} * options.accumulate * run.exchange.workers(),
                      .quiet = !prints,
                      .bar = options.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
                      .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
-  if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchanger, first_step));
+  if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
   // Whoever stops a job's workers together finds them in two neighbouring steps. The first worker,
   // which writes the checkpoint, can finish its step only if the others go on for that long.
   const auto stops = [&, later = 0]() mutable {
@@ -288,7 +288,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
     const Status written = checkpoint(trainer.next_step());
     if (!written.ok()) return stopped() ? not_saved(written, trainer.next_step()) : written;
   }
-  PHUB_RETURN_IF_ERROR(reporter.close(run.exchanger.statistics()));
+  PHUB_RETURN_IF_ERROR(reporter.close(run.exchange.statistics()));
   return SessionResult{.next_step = trainer.next_step(),
                        .interrupted = trainer.next_step() < trainer.last_step(),
                        .test_accuracy = reporter.test_accuracy(),
@@ -321,16 +321,16 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
     return Status(Code::kInvalidArgument,
                   "model " + options.model + " has no parameters: there is nothing to train");
   }
-  PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(make_keys(options, *network)));
-  loader_options.worker_index = exchanger->worker_index();
-  if (exchanger->worker_index() == 0 && !options.checkpoint.empty()) {
+  PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
+  loader_options.worker_index = exchange->worker_index();
+  if (exchange->worker_index() == 0 && !options.checkpoint.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> program = std::move(network);
   const bool on_gpu = options.backend == BackendKind::kCuda;
-  PHUB_RETURN_IF_ERROR(bind_direct(*program, *exchanger,
+  PHUB_RETURN_IF_ERROR(bind_direct(*program, *exchange,
                                    {.wanted = on_gpu ? options.gpu_direct : GpuDirect::kOff,
                                     .sums = options.accumulate > 1,
                                     .note = options.cuda.program.note}));
@@ -338,9 +338,9 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   if (!options.tensorboard.empty()) {
     PHUB_ASSIGN_OR_RETURN(events,
                           EventFile::open(options.tensorboard /
-                                          ("worker-" + std::to_string(exchanger->worker_index()))));
+                                          ("worker-" + std::to_string(exchange->worker_index()))));
   }
-  return train(options, {*program, *exchanger, *loader, datasets.test, metrics.get(), events.get()},
+  return train(options, {*program, *exchange, *loader, datasets.test, metrics.get(), events.get()},
                stopped);
 }
 

@@ -16,8 +16,8 @@
 #include "worker/data/loader.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/train/backends.h"
-#include "worker/train/exchange/exchanger.h"
 #include "worker/train/exchange/gpu_direct.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/schedule.h"
 

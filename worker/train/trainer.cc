@@ -36,9 +36,9 @@ class Trainer::ExchangeHooks : public nn::Hooks {
  public:
   // `sums` and `sender` are there for training: the first where gradients are added up, the second
   // to be called from time to time while the device works on backward.
-  explicit ExchangeHooks(Exchanger& exchanger, Arena* sums = nullptr,
+  explicit ExchangeHooks(GradientExchange& exchange, Arena* sums = nullptr,
                          std::function<Status()> sender = {})
-      : exchanger_(exchanger), sums_(sums), sender_(std::move(sender)) {}
+      : exchange_(exchange), sums_(sums), sender_(std::move(sender)) {}
 
   void begin_batch(bool is_first, bool is_last, StepReport& report) {
     is_first_ = is_first;
@@ -49,7 +49,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   Status weights_needed(const nn::KeyRange& keys) override {
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.wait(key));
+      PHUB_RETURN_IF_ERROR(exchange_.wait(key));
     }
     seconds_ += seconds_since(start);
     return {};
@@ -69,7 +69,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
       if (!is_first_ || !is_last_) add_up(key);
-      if (is_last_) PHUB_RETURN_IF_ERROR(exchanger_.push(key));
+      if (is_last_) PHUB_RETURN_IF_ERROR(exchange_.push(key));
     }
     seconds_ += seconds_since(start);
     return {};
@@ -80,7 +80,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     if (sender_) PHUB_RETURN_IF_ERROR(sender_());
     const auto start = Clock::now();
     for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_.push_checked(key, finite == nn::Finite::kYes));
+      PHUB_RETURN_IF_ERROR(exchange_.push_checked(key, finite == nn::Finite::kYes));
     }
     seconds_ += seconds_since(start);
     return {};
@@ -90,7 +90,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
 
  private:
   void add_up(KeyId key) {
-    const std::span<float> gradient = exchanger_.gradient(key);
+    const std::span<float> gradient = exchange_.gradient(key);
     const std::span<float> sum = sums_->of(key);
     if (is_first_) {
       std::copy(gradient.begin(), gradient.end(), sum.begin());
@@ -103,7 +103,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
     kernels::add(out.data(), source(out), source(is_last_ ? sum : gradient), out.size());
   }
 
-  Exchanger& exchanger_;
+  GradientExchange& exchange_;
   Arena* sums_;
   std::function<Status()> sender_;
   StepReport* report_ = nullptr;  // of a step in training
@@ -129,12 +129,12 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
   StepReport report{.step = index,
                     .epoch = index / steps_per_epoch(),
                     .learning_rate = learning_rate_at(options_.schedule, index)};
-  ExchangeHooks hooks(parts_.exchanger, &sums_,
+  ExchangeHooks hooks(parts_.exchange, &sums_,
                       [this] { return batches_.send_ahead(parts_.network); });
   for (std::uint32_t part = 0; part < options_.accumulate; ++part) {
     PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
-  PHUB_RETURN_IF_ERROR(parts_.exchanger.end_step(report.loss_scale));
+  PHUB_RETURN_IF_ERROR(parts_.exchange.end_step(report.loss_scale));
   answer_is_due_ = true;
   const double images = static_cast<double>(batches_.labels().size()) * options_.accumulate;
   report.loss /= images;
@@ -156,7 +156,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
     PHUB_RETURN_IF_ERROR(
         batches_.begin_ahead(parts_.loader, report.epoch, in_epoch + 1, parts_.network));
   }
-  data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchanger.worker_index(),
+  data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchange.worker_index(),
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
@@ -167,10 +167,10 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
       {.label_smoothing = options_.label_smoothing,
        .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
-    PHUB_RETURN_IF_ERROR(parts_.exchanger.set_hyper(
+    PHUB_RETURN_IF_ERROR(parts_.exchange.set_hyper(
         {.learning_rate = report.learning_rate,
          .momentum = options_.momentum,
-         .gradient_scale = 1.0F / static_cast<float>(parts_.exchanger.workers())}));
+         .gradient_scale = 1.0F / static_cast<float>(parts_.exchange.workers())}));
   }
   return parts_.network.backward(hooks);
 }
@@ -179,21 +179,21 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
 Status Trainer::take_answer() {
   if (!answer_is_due_) return {};
   answer_is_due_ = false;
-  const bool skipped = parts_.exchanger.step_was_skipped();
+  const bool skipped = parts_.exchange.step_was_skipped();
   skipped_steps_ += skipped ? 1 : 0;
   return scaler_.after_step(skipped);
 }
 
 Status Trainer::wait_all() {
   for (KeyId key = 0; key < parts_.network.parameters().size(); ++key) {
-    PHUB_RETURN_IF_ERROR(parts_.exchanger.wait(key));
+    PHUB_RETURN_IF_ERROR(parts_.exchange.wait(key));
   }
   return take_answer();
 }
 
 Result<double> Trainer::evaluate() {
   batches_.forget_ahead();
-  ExchangeHooks hooks(parts_.exchanger);
+  ExchangeHooks hooks(parts_.exchange);
   PHUB_ASSIGN_OR_RETURN(const Evaluation evaluation,
                         train::evaluate(parts_.network, parts_.test, hooks));
   return evaluation.top1;
@@ -211,8 +211,8 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.skipped_steps = skipped_steps_;
   report.loss /= steps;
   report.train_accuracy /= images;
-  report.images_per_second = images * parts_.exchanger.workers() / report.seconds;
-  if (options_.evaluate && parts_.exchanger.worker_index() == 0) {
+  report.images_per_second = images * parts_.exchange.workers() / report.seconds;
+  if (options_.evaluate && parts_.exchange.worker_index() == 0) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }
   observer.on_epoch(report);

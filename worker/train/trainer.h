@@ -1,7 +1,7 @@
 // The training loop: push each layer's gradients as soon as its backward is done, wait for a key
 // only when the next forward needs it.
 //
-// Owned and called by one thread, the backend's. Program, exchanger, loader and data outlive it.
+// Owned and called by one thread, the backend's. Program, exchange, loader and data outlive it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "worker/nn/program.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/arena.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/report/observer.h"
 #include "worker/train/schedule.h"
@@ -36,7 +36,7 @@ struct TrainerOptions {
 
 struct TrainerParts {
   nn::Program& network;
-  Exchanger& exchanger;
+  GradientExchange& exchange;
   data::Loader& loader;
   const data::Dataset& test;
 };

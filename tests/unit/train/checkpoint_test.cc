@@ -17,7 +17,7 @@ std::string with_header(const std::string& header, const std::string& data) {
   return bytes + header + data;
 }
 
-// A network of a model with an exchanger, bound to each other.
+// A network of a model with an exchange, bound to each other.
 struct Bound {
   explicit Bound(const std::string& model, RuleKind rule = RuleKind::kSgd) {
     backend = std::move(*nn::make_onednn_backend({}));
@@ -27,12 +27,12 @@ struct Bound {
     for (const nn::ParameterSpec& spec : network->parameters()) {
       keys.push_back({.name = spec.name, .elements = spec.elements()});
     }
-    exchanger = make_local_exchanger(keys, rule);
+    exchange = make_local_exchange(keys, rule);
   }
 
   std::unique_ptr<nn::Backend> backend;
   std::unique_ptr<nn::Network> network;
-  std::unique_ptr<Exchanger> exchanger;
+  std::unique_ptr<GradientExchange> exchange;
 };
 
 TEST_CASE("A checkpoint restores parameters, running statistics and the position") {
@@ -41,23 +41,23 @@ TEST_CASE("A checkpoint restores parameters, running statistics and the position
   Bound written("resnet20");
   float next = 0.0F;
   for (KeyId key = 0; key < written.network->parameters().size(); ++key) {
-    for (float& value : written.exchanger->gradient(key)) value = next += 0.25F;
+    for (float& value : written.exchange->gradient(key)) value = next += 0.25F;
   }
-  REQUIRE(written.exchanger->initialise().ok());
+  REQUIRE(written.exchange->initialise().ok());
   for (const nn::Buffer& buffer : written.network->buffers()) {
     for (float& value : buffer.values) value = next += 0.25F;
   }
-  REQUIRE(save_checkpoint(path, *written.network, *written.exchanger, {"resnet20", 7, 99}).ok());
+  REQUIRE(save_checkpoint(path, *written.network, *written.exchange, {"resnet20", 7, 99}).ok());
 
   Bound read("resnet20");
-  const auto position = load_checkpoint(path, *read.network, *read.exchanger);
+  const auto position = load_checkpoint(path, *read.network, *read.exchange);
   REQUIRE(position);
   REQUIRE(position->model == "resnet20");
   REQUIRE(position->seed == 7);
   REQUIRE(position->next_step == 99);
   for (KeyId key = 0; key < read.network->parameters().size(); ++key) {
-    const auto from = written.exchanger->parameter(key);
-    REQUIRE(std::equal(from.begin(), from.end(), read.exchanger->gradient(key).begin()));
+    const auto from = written.exchange->parameter(key);
+    REQUIRE(std::equal(from.begin(), from.end(), read.exchange->gradient(key).begin()));
   }
   REQUIRE(read.network->buffers().size() == 38);  // 19 layers, 2 each
   for (std::size_t i = 0; i < 38; ++i) {
@@ -66,7 +66,7 @@ TEST_CASE("A checkpoint restores parameters, running statistics and the position
   }
 
   Bound other("lenet");
-  const auto refused = load_checkpoint(path, *other.network, *other.exchanger);
+  const auto refused = load_checkpoint(path, *other.network, *other.exchange);
   REQUIRE_FALSE(refused);
   REQUIRE(refused.error().message().find("conv1") != std::string::npos);
   REQUIRE(refused.error().message().find("another model") != std::string::npos);
@@ -76,12 +76,12 @@ TEST_CASE("A checkpoint restores parameters, running statistics and the position
 void train_a_little(Bound& bound) {
   float next = 0.0F;
   REQUIRE(
-      bound.exchanger->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
+      bound.exchange->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
           .ok());
   for (KeyId key = 0; key < bound.network->parameters().size(); ++key) {
     for (int step = 0; step < 2; ++step) {
-      for (float& value : bound.exchanger->gradient(key)) value = next += 0.5F;
-      REQUIRE(bound.exchanger->push(key).ok());
+      for (float& value : bound.exchange->gradient(key)) value = next += 0.5F;
+      REQUIRE(bound.exchange->push(key).ok());
     }
   }
 }
@@ -90,28 +90,28 @@ TEST_CASE("Momentum is beside the checkpoint, and comes back") {
   const TemporaryDirectory directory;
   const auto path = directory.path / "m.safetensors";
   Bound written("lenet", RuleKind::kMomentum);
-  REQUIRE(written.exchanger->initialise().ok());
+  REQUIRE(written.exchange->initialise().ok());
   train_a_little(written);
-  REQUIRE(save_checkpoint(path, *written.network, *written.exchanger, {"lenet", 7, 2}).ok());
+  REQUIRE(save_checkpoint(path, *written.network, *written.exchange, {"lenet", 7, 2}).ok());
   REQUIRE(optimizer_path(path, 2) == directory.path / "m.optimizer-2.safetensors");
   Bound read("lenet", RuleKind::kMomentum);
-  REQUIRE_THAT(load_optimizer(path, *read.network, *read.exchanger, 2).message(),
+  REQUIRE_THAT(load_optimizer(path, *read.network, *read.exchange, 2).message(),
                Catch::Contains("of another run") && Catch::Contains("train.restart_momentum"));
-  REQUIRE(load_checkpoint(path, *read.network, *read.exchanger));
-  REQUIRE(load_optimizer(path, *read.network, *read.exchanger, 2).ok());
+  REQUIRE(load_checkpoint(path, *read.network, *read.exchange));
+  REQUIRE(load_optimizer(path, *read.network, *read.exchange, 2).ok());
   for (KeyId key = 0; key < read.network->parameters().size(); ++key) {
-    const auto from = written.exchanger->state(key);
+    const auto from = written.exchange->state(key);
     REQUIRE(from[0] != 0.0F);
-    REQUIRE(std::equal(from.begin(), from.end(), read.exchanger->state(key).begin()));
+    REQUIRE(std::equal(from.begin(), from.end(), read.exchange->state(key).begin()));
   }
   // The model's own file has nothing of it.
   REQUIRE(read_safetensors(path)->tensors.size() == read.network->parameters().size());
 
   // A later one takes its place.
-  REQUIRE(save_checkpoint(path, *written.network, *written.exchanger, {"lenet", 7, 3}).ok());
+  REQUIRE(save_checkpoint(path, *written.network, *written.exchange, {"lenet", 7, 3}).ok());
   REQUIRE(std::filesystem::exists(optimizer_path(path, 3)));
   REQUIRE_FALSE(std::filesystem::exists(optimizer_path(path, 2)));
-  const Status none = load_optimizer(path, *read.network, *read.exchanger, 2);
+  const Status none = load_optimizer(path, *read.network, *read.exchange, 2);
   REQUIRE_THAT(none.message(), Catch::Contains("no momentum beside it") &&
                                    Catch::Contains("train.restart_momentum"));
 }
@@ -130,12 +130,12 @@ TEST_CASE("PyTorch's counters of batches are read over, other tensors refused") 
 
   Bound bound("resnet20");
   const auto path = directory.path / "resnet";
-  REQUIRE(save_checkpoint(path, *bound.network, *bound.exchanger, {"resnet20", 1, 2}).ok());
+  REQUIRE(save_checkpoint(path, *bound.network, *bound.exchange, {"resnet20", 1, 2}).ok());
   auto more = read_safetensors(path);
   REQUIRE(more);
   more->tensors.push_back({"fc.scale", {1}, {1.0F}});
   REQUIRE(write_safetensors(path, *more).ok());
-  const Status unknown = load_model(path, *bound.network, *bound.exchanger);
+  const Status unknown = load_model(path, *bound.network, *bound.exchange);
   REQUIRE_THAT(unknown.message(), Catch::Contains("fc.scale that the model does not have"));
 }
 
@@ -143,12 +143,12 @@ TEST_CASE("A checkpoint without a position is refused") {
   const TemporaryDirectory directory;
   const auto path = directory.path / "m.safetensors";
   Bound bound("lenet");
-  REQUIRE(save_checkpoint(path, *bound.network, *bound.exchanger, {"lenet", 1, 2}).ok());
+  REQUIRE(save_checkpoint(path, *bound.network, *bound.exchange, {"lenet", 1, 2}).ok());
   auto file = read_safetensors(path);
   REQUIRE(file);
   file->metadata["next_step"] = "12x";
   REQUIRE(write_safetensors(path, *file).ok());
-  const auto refused = load_checkpoint(path, *bound.network, *bound.exchanger);
+  const auto refused = load_checkpoint(path, *bound.network, *bound.exchange);
   REQUIRE_FALSE(refused);
   REQUIRE(refused.error().message().find("next_step") != std::string::npos);
 }

@@ -10,7 +10,7 @@
 #include "tests/support/temporary_directory.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/models/models.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/session.h"
@@ -94,24 +94,24 @@ TEST_CASE("A run with a dynamic scale that was stopped and resumed ends like one
 TEST_CASE("A local exchange leaves out what is not finite: a key, or with a vote the step") {
   for (const LossScaling kind : {LossScaling::kStatic, LossScaling::kVoted}) {
     const LossScale scale{kind, kind == LossScaling::kStatic ? 2.0F : 1.0F};
-    const auto exchanger = make_local_exchanger(
+    const auto exchange = make_local_exchange(
         {{.name = "a", .elements = 1}, {.name = "b", .elements = 1}}, RuleKind::kSgd, {}, scale);
-    for (const KeyId key : {0U, 1U}) exchanger->gradient(key)[0] = 8.0F;
-    REQUIRE(exchanger->initialise().ok());
+    for (const KeyId key : {0U, 1U}) exchange->gradient(key)[0] = 8.0F;
+    REQUIRE(exchange->initialise().ok());
     const auto step = [&](float first) {
-      exchanger->gradient(0)[0] = first;
-      exchanger->gradient(1)[0] = 4.0F;
-      REQUIRE(exchanger->set_hyper({.learning_rate = 0.5F}).ok());
-      for (const KeyId key : {0U, 1U}) REQUIRE(exchanger->push(key).ok());
-      REQUIRE(exchanger->end_step(2.0F).ok());
+      exchange->gradient(0)[0] = first;
+      exchange->gradient(1)[0] = 4.0F;
+      REQUIRE(exchange->set_hyper({.learning_rate = 0.5F}).ok());
+      for (const KeyId key : {0U, 1U}) REQUIRE(exchange->push(key).ok());
+      REQUIRE(exchange->end_step(2.0F).ok());
     };
     step(kInfinity);
-    CHECK(exchanger->step_was_skipped());
-    CHECK(exchanger->parameter(0)[0] == 8.0F);
-    CHECK(exchanger->parameter(1)[0] == (kind == LossScaling::kStatic ? 7.0F : 8.0F));
+    CHECK(exchange->step_was_skipped());
+    CHECK(exchange->parameter(0)[0] == 8.0F);
+    CHECK(exchange->parameter(1)[0] == (kind == LossScaling::kStatic ? 7.0F : 8.0F));
     step(4.0F);
-    CHECK_FALSE(exchanger->step_was_skipped());
-    CHECK(exchanger->parameter(0)[0] == 7.0F);
+    CHECK_FALSE(exchange->step_was_skipped());
+    CHECK(exchange->parameter(0)[0] == 7.0F);
   }
 }
 

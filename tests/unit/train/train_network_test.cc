@@ -35,8 +35,8 @@ Result<SessionResult> run_network(const SessionOptions& options, std::uint64_t s
   std::uint64_t steps = 0;
   return run_session(
       options,
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
-        return make_local_exchanger(keys, RuleKind::kSgd);
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<GradientExchange>> {
+        return make_local_exchange(keys, RuleKind::kSgd);
       },
       [&] { return ++steps >= stop_after; });
 }

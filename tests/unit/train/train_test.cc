@@ -5,7 +5,7 @@
 #include "common/tensors/safetensors.h"
 #include "tests/support/small_session.h"
 #include "tests/support/temporary_directory.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/console.h"
 #include "worker/train/session.h"
 
@@ -18,33 +18,33 @@ using testing::small_session;
 // Two rounds of one key with two parameters, by hand.
 struct Rounds {
   explicit Rounds(RuleKind rule)
-      : exchanger(make_local_exchanger(
+      : exchange(make_local_exchange(
             {{.name = "w", .elements = 2, .weight_decay = 0.5F}, {.name = "b", .elements = 1}},
             rule)) {
-    exchanger->gradient(0)[0] = 1.0F;
-    exchanger->gradient(0)[1] = -2.0F;
-    exchanger->gradient(1)[0] = 3.0F;
-    REQUIRE(exchanger->initialise().ok());
+    exchange->gradient(0)[0] = 1.0F;
+    exchange->gradient(0)[1] = -2.0F;
+    exchange->gradient(1)[0] = 3.0F;
+    REQUIRE(exchange->initialise().ok());
   }
 
   // One round with gradient {1, 2} and hyper-parameters of few bits: the arithmetic is exact.
   std::pair<float, float> round() {
-    exchanger->gradient(0)[0] = 1.0F;
-    exchanger->gradient(0)[1] = 2.0F;
-    REQUIRE(exchanger->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
+    exchange->gradient(0)[0] = 1.0F;
+    exchange->gradient(0)[1] = 2.0F;
+    REQUIRE(exchange->set_hyper({.learning_rate = 0.25F, .momentum = 0.5F, .gradient_scale = 1.0F})
                 .ok());
-    REQUIRE(exchanger->push(0).ok());
-    REQUIRE(exchanger->wait(0).ok());
-    return {exchanger->parameter(0)[0], exchanger->parameter(0)[1]};
+    REQUIRE(exchange->push(0).ok());
+    REQUIRE(exchange->wait(0).ok());
+    return {exchange->parameter(0)[0], exchange->parameter(0)[1]};
   }
 
-  std::unique_ptr<Exchanger> exchanger;
+  std::unique_ptr<GradientExchange> exchange;
 };
 
 TEST_CASE("A local exchange starts from the initial parameters") {
   Rounds rounds(RuleKind::kMomentum);
-  REQUIRE(rounds.exchanger->parameter(0)[1] == -2.0F);
-  REQUIRE(rounds.exchanger->parameter(1)[0] == 3.0F);
+  REQUIRE(rounds.exchange->parameter(0)[1] == -2.0F);
+  REQUIRE(rounds.exchange->parameter(1)[0] == 3.0F);
 }
 
 TEST_CASE("A local exchange applies stochastic gradient descent with decay") {
@@ -52,7 +52,7 @@ TEST_CASE("A local exchange applies stochastic gradient descent with decay") {
   // w - 0.25 (g + 0.5 w)
   REQUIRE(rounds.round() == std::pair(0.625F, -2.25F));
   REQUIRE(rounds.round() == std::pair(0.296875F, -2.46875F));
-  REQUIRE(rounds.exchanger->parameter(1)[0] == 3.0F);  // was not pushed
+  REQUIRE(rounds.exchange->parameter(1)[0] == 3.0F);  // was not pushed
 }
 
 TEST_CASE("A local exchange applies momentum with decay") {
@@ -247,10 +247,10 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
 }
 
 // A local exchange that says it was restored from a snapshot.
-class Restored final : public Exchanger {
+class Restored final : public GradientExchange {
  public:
   Restored(const std::vector<KeySpec>& keys, std::uint64_t steps)
-      : local_(make_local_exchanger(keys, RuleKind::kSgd)), steps_(steps) {}
+      : local_(make_local_exchange(keys, RuleKind::kSgd)), steps_(steps) {}
   std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
   std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
   Status initialise() override { return local_->initialise(); }
@@ -265,15 +265,15 @@ class Restored final : public Exchanger {
   ExchangeStatistics statistics() const override { return {}; }
 
  private:
-  std::unique_ptr<Exchanger> local_;
+  std::unique_ptr<GradientExchange> local_;
   std::uint64_t steps_;
 };
 
 Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t steps) {
   return run_session(
       options,
-      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<Exchanger>> {
-        return std::unique_ptr<Exchanger>(std::make_unique<Restored>(keys, steps));
+      [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<GradientExchange>> {
+        return std::unique_ptr<GradientExchange>(std::make_unique<Restored>(keys, steps));
       },
       [] { return false; });
 }

@@ -147,17 +147,17 @@ train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice)
   return options;
 }
 
-Result<std::unique_ptr<train::Exchanger>> make_exchanger(const WorkerConfig& config,
-                                                         const std::vector<KeySpec>& keys) {
+Result<std::unique_ptr<train::GradientExchange>> make_exchanger(const WorkerConfig& config,
+                                                                const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {
-    return train::make_local_exchanger(keys, parse_rule_kind(config.optimizer().rule()).value(),
-                                       lars_of(config.optimizer()), loss_scale_of(config.train()));
+    return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
+                                      lars_of(config.optimizer()), loss_scale_of(config.train()));
   }
-  PHUB_ASSIGN_OR_RETURN(auto exchanger, train::make_remote_exchanger(client_of(config), keys));
+  PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
-               exchanger->worker_index(), exchanger->workers(), exchanger->transport(),
-               log_value(exchanger->transport_reason()));
-  return exchanger;
+               exchange->worker_index(), exchange->workers(), exchange->transport(),
+               log_value(exchange->transport_reason()));
+  return exchange;
 }
 
 }  // namespace phub

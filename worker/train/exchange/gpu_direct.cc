@@ -16,31 +16,31 @@ struct Direct {
 };
 
 // Both sides agree, or nothing has changed.
-Result<Direct> agree(nn::Program& network, Exchanger& exchanger, bool sums) {
+Result<Direct> agree(nn::Program& network, GradientExchange& exchange, bool sums) {
   if (sums) {
     return Status(Code::kFailedPrecondition,
                   "train.accumulate adds gradients up on the host before they are pushed");
   }
-  if (!network.binds(exchanger.wire_type())) {
+  if (!network.binds(exchange.wire_type())) {
     return Status(Code::kFailedPrecondition,
                   "this backend does not write gradients as they travel");
   }
-  PHUB_RETURN_IF_ERROR(exchanger.reaches_gpus());
-  exchanger.use_wire_arrays();
-  Direct direct{.memory = nullptr, .layout = exchanger.layout(), .how = {}};
+  PHUB_RETURN_IF_ERROR(exchange.reaches_gpus());
+  exchange.use_wire_arrays();
+  Direct direct{.memory = nullptr, .layout = exchange.layout(), .how = {}};
   PHUB_ASSIGN_OR_RETURN(direct.memory, network.export_gradients(direct.layout.bytes));
-  PHUB_ASSIGN_OR_RETURN(direct.how, exchanger.push_from(direct.memory));
+  PHUB_ASSIGN_OR_RETURN(direct.how, exchange.push_from(direct.memory));
   return direct;
 }
 
-Status bind_to(nn::Program& network, Exchanger& exchanger, const Direct& direct) {
+Status bind_to(nn::Program& network, GradientExchange& exchange, const Direct& direct) {
   std::vector<nn::TypedBinding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    const auto on_host = exchanger.wire_gradient(key);
-    bindings.push_back({exchanger.wire_parameter(key),
+    const auto on_host = exchange.wire_gradient(key);
+    bindings.push_back({exchange.wire_parameter(key),
                         direct.memory->bytes.subspan(direct.layout.offsets[key], on_host.size())});
   }
-  return network.bind_exported(exchanger.wire_type(), bindings, direct.memory);
+  return network.bind_exported(exchange.wire_type(), bindings, direct.memory);
 }
 
 }  // namespace
@@ -52,12 +52,12 @@ std::optional<GpuDirect> parse_gpu_direct(std::string_view word) {
   return {};
 }
 
-Status bind_direct(nn::Program& network, Exchanger& exchanger, const DirectOptions& options) {
-  if (options.wanted == GpuDirect::kOff) return bind(network, exchanger, options.sums);
-  const auto direct = agree(network, exchanger, options.sums);
+Status bind_direct(nn::Program& network, GradientExchange& exchange, const DirectOptions& options) {
+  if (options.wanted == GpuDirect::kOff) return bind(network, exchange, options.sums);
+  const auto direct = agree(network, exchange, options.sums);
   if (direct) {
     options.note("gradients go from the GPU's memory to the network: " + direct->how);
-    return bind_to(network, exchanger, *direct);
+    return bind_to(network, exchange, *direct);
   }
   if (options.wanted == GpuDirect::kRequired) {
     return {
@@ -66,10 +66,10 @@ Status bind_direct(nn::Program& network, Exchanger& exchanger, const DirectOptio
         "network: " +
             direct.error().message() + "; or set it to \"auto\""};
   }
-  if (exchanger.transport() != "local") {
+  if (exchange.transport() != "local") {
     options.note("gradients go through the host's memory: " + direct.error().message());
   }
-  return bind(network, exchanger, options.sums);
+  return bind(network, exchange, options.sums);
 }
 
 }  // namespace phub::train

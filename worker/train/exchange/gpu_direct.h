@@ -9,7 +9,7 @@
 
 #include "common/base/status.h"
 #include "worker/nn/program.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
 
@@ -32,6 +32,6 @@ struct DirectOptions {
 // bind (initialise.h) with gradients in exported memory of the program where that is wanted and can
 // be had; else as bind does it. Error: kFailedPrecondition when it is required, with what refused
 // it and the cure.
-Status bind_direct(nn::Program& network, Exchanger& exchanger, const DirectOptions& options);
+Status bind_direct(nn::Program& network, GradientExchange& exchange, const DirectOptions& options);
 
 }  // namespace phub::train

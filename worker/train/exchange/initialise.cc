@@ -32,18 +32,18 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   for (float& value : values) value = deviation * normal(random);
 }
 
-Status bind(nn::Program& network, Exchanger& exchanger, bool sums) {
-  if (!sums && network.binds(exchanger.wire_type())) {
+Status bind(nn::Program& network, GradientExchange& exchange, bool sums) {
+  if (!sums && network.binds(exchange.wire_type())) {
     std::vector<nn::TypedBinding> typed;
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
-      typed.push_back({exchanger.wire_parameter(key), exchanger.wire_gradient(key)});
+      typed.push_back({exchange.wire_parameter(key), exchange.wire_gradient(key)});
     }
-    exchanger.use_wire_arrays();
-    return network.bind_typed(exchanger.wire_type(), typed);
+    exchange.use_wire_arrays();
+    return network.bind_typed(exchange.wire_type(), typed);
   }
   std::vector<nn::Binding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    bindings.push_back({exchanger.parameter(key), exchanger.gradient(key)});
+    bindings.push_back({exchange.parameter(key), exchange.gradient(key)});
   }
   return network.bind(bindings);
 }

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "worker/nn/program.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
 
@@ -16,8 +16,8 @@ namespace phub::train {
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
 
-// Binds the program's parameters and their gradients to the exchanger's arrays: where the program
+// Binds the program's parameters and their gradients to the exchange's arrays: where the program
 // can, to those that travel. Not so with `sums`, where somebody adds gradients up in between.
-Status bind(nn::Program& network, Exchanger& exchanger, bool sums = false);
+Status bind(nn::Program& network, GradientExchange& exchange, bool sums = false);
 
 }  // namespace phub::train

@@ -32,7 +32,7 @@ std::uint64_t allocated_bytes() {
 // The time line of the steps: what the layers do, and what the exchange does between them.
 class Recorder : public nn::Hooks, public nn::LayerObserver {
  public:
-  Recorder(const nn::Graph& graph, Exchanger& exchanger) : exchanger_(exchanger) {
+  Recorder(const nn::Graph& graph, GradientExchange& exchange) : exchange_(exchange) {
     for (std::size_t layer = 0; layer < graph.layers().size(); ++layer) {
       layer_of_key_.insert(layer_of_key_.end(), graph.layers()[layer].parameters.size(), layer);
     }
@@ -47,7 +47,7 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
   Status weights_needed(const nn::KeyRange& keys) override {
     return recorded(Kind::kWait, layer_of_key_[keys.first], [&]() -> Status {
       for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-        PHUB_RETURN_IF_ERROR(exchanger_.wait(key));
+        PHUB_RETURN_IF_ERROR(exchange_.wait(key));
       }
       return {};
     });
@@ -59,7 +59,7 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
   Status grad_ready(const nn::KeyRange& keys) override {
     return recorded(Kind::kPush, layer_of_key_[keys.first], [&]() -> Status {
       for (KeyId key = keys.first; key < keys.first + keys.count; ++key) {
-        PHUB_RETURN_IF_ERROR(exchanger_.push(key));
+        PHUB_RETURN_IF_ERROR(exchange_.push(key));
       }
       return {};
     });
@@ -86,7 +86,7 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
     spans_.push_back({kind, layer, before.count(), took.count()});
   }
 
-  Exchanger& exchanger_;
+  GradientExchange& exchange_;
   std::vector<std::size_t> layer_of_key_;
   std::vector<ProfileSpan> spans_;
   Clock::time_point start_ = Clock::now();
@@ -116,28 +116,28 @@ struct NoiseBatch {
   std::vector<nn::Label> labels;
 };
 
-Status prepare(nn::Program& network, Exchanger& exchanger, std::uint64_t seed) {
+Status prepare(nn::Program& network, GradientExchange& exchange, std::uint64_t seed) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    fill_initial(network.parameters()[key], seed, key, exchanger.gradient(key));
+    fill_initial(network.parameters()[key], seed, key, exchange.gradient(key));
   }
-  PHUB_RETURN_IF_ERROR(exchanger.initialise());
-  PHUB_RETURN_IF_ERROR(bind(network, exchanger));
+  PHUB_RETURN_IF_ERROR(exchange.initialise());
+  PHUB_RETURN_IF_ERROR(bind(network, exchange));
   return {};
 }
 
 // One step; its pushes are waited for by the next one's forward.
-Status step(nn::Program& network, Exchanger& exchanger, const NoiseBatch& batch, Recorder& recorder,
-            std::uint32_t index) {
+Status step(nn::Program& network, GradientExchange& exchange, const NoiseBatch& batch,
+            Recorder& recorder, std::uint32_t index) {
   network.set_noise(index);
   PHUB_RETURN_IF_ERROR(network.load(batch.images, batch.labels));
   PHUB_RETURN_IF_ERROR(network.forward(nn::Mode::kTraining, recorder));
   PHUB_RETURN_IF_ERROR(recorder.recorded(Kind::kLoss, 0, [&] { return network.start_loss({}); }));
   PHUB_RETURN_IF_ERROR(
-      exchanger.set_hyper({.learning_rate = 1e-4F,
-                           .momentum = 0.9F,
-                           .gradient_scale = 1.0F / static_cast<float>(exchanger.workers())}));
+      exchange.set_hyper({.learning_rate = 1e-4F,
+                          .momentum = 0.9F,
+                          .gradient_scale = 1.0F / static_cast<float>(exchange.workers())}));
   PHUB_RETURN_IF_ERROR(network.backward(recorder));
-  return exchanger.end_step(1.0F);
+  return exchange.end_step(1.0F);
 }
 
 // What the same backend reaches in one large inner product: the most that its layers could.
@@ -151,11 +151,11 @@ Result<double> measure_peak(const ProfileOptions& options) {
                                              .compute_type = options.compute_type,
                                              .batch = side,
                                              .threads = options.threads}));
-  const auto exchanger = make_local_exchanger(keys_of(*network), RuleKind::kSgd);
-  PHUB_RETURN_IF_ERROR(prepare(*network, *exchanger, options.seed));
+  const auto exchange = make_local_exchange(keys_of(*network), RuleKind::kSgd);
+  PHUB_RETURN_IF_ERROR(prepare(*network, *exchange, options.seed));
   const NoiseBatch batch(*network, options.seed);
   PHUB_RETURN_IF_ERROR(network->load(batch.images, batch.labels));
-  Recorder recorder(graph, *exchanger);
+  Recorder recorder(graph, *exchange);
   network->observe(&recorder);
   for (int i = 0; i < kTries; ++i) {
     PHUB_RETURN_IF_ERROR(network->forward(nn::Mode::kInference, recorder));
@@ -212,12 +212,13 @@ void add_times(const std::vector<std::size_t>& starts, Profile& profile) {
 }
 
 // `made_bytes`: what malloc handed out when the network was made.
-MemoryProfile memory_of(nn::Program& network, Exchanger& exchanger, std::uint64_t made_bytes) {
+MemoryProfile memory_of(nn::Program& network, GradientExchange& exchange,
+                        std::uint64_t made_bytes) {
   MemoryProfile memory;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     memory.weights += network.parameters()[key].elements() * sizeof(float);
-    if (exchanger.state_at() == Exchanger::StateAt::kHere) {
-      memory.dynamic += exchanger.state(key).size_bytes();
+    if (exchange.state_at() == GradientExchange::StateAt::kHere) {
+      memory.dynamic += exchange.state(key).size_bytes();
     }
   }
   memory.gradients = memory.weights;
@@ -265,10 +266,10 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument, "the model has no parameters: there is nothing to train");
   }
-  PHUB_ASSIGN_OR_RETURN(const auto exchanger, factory(keys_of(*network)));
-  PHUB_RETURN_IF_ERROR(prepare(*network, *exchanger, options.seed));
+  PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(keys_of(*network)));
+  PHUB_RETURN_IF_ERROR(prepare(*network, *exchange, options.seed));
   const NoiseBatch batch(*network, options.seed);
-  Recorder recorder(graph, *exchanger);
+  Recorder recorder(graph, *exchange);
   PHUB_CHECK(network->observe(&recorder), "a CPU's program has layers");
   std::vector<std::size_t> starts;
   std::vector<double> step_seconds;
@@ -276,7 +277,7 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
     if (index == options.warm_up + 1) recorder.restart();
     if (index > options.warm_up) starts.push_back(recorder.spans().size());
     const auto start = Clock::now();
-    PHUB_RETURN_IF_ERROR(step(*network, *exchanger, batch, recorder, index));
+    PHUB_RETURN_IF_ERROR(step(*network, *exchange, batch, recorder, index));
     if (index > options.warm_up) {
       step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     }
@@ -284,12 +285,12 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   }
   starts.push_back(recorder.spans().size());
   for (KeyId key = 0; key < network->parameters().size(); ++key) {
-    PHUB_RETURN_IF_ERROR(exchanger->wait(key));
+    PHUB_RETURN_IF_ERROR(exchange->wait(key));
   }
   result.spans = recorder.spans();
   result.step = median(step_seconds);
   add_times(starts, result);
-  result.memory = memory_of(*network, *exchanger, after > before ? after - before : 0);
+  result.memory = memory_of(*network, *exchange, after > before ? after - before : 0);
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network->read_buffers());
   for (const nn::Buffer& buffer : buffers) {
     result.memory.weights += buffer.values.size_bytes();

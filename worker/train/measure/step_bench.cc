@@ -9,7 +9,7 @@
 
 #include "worker/data/random.h"
 #include "worker/nn/program.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
 
 namespace phub::train {
@@ -24,21 +24,21 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
 // Pushes each key as soon as backward has written it, and measures that and the waits.
 class UpdateHooks : public nn::Hooks {
  public:
-  explicit UpdateHooks(Exchanger* exchanger) : exchanger_(exchanger) {}
+  explicit UpdateHooks(GradientExchange* exchange) : exchange_(exchange) {}
 
   Status weights_needed(const nn::KeyRange& keys) override {
-    return timed(keys, [&](KeyId key) { return exchanger_->wait(key); });
+    return timed(keys, [&](KeyId key) { return exchange_->wait(key); });
   }
   Status loss_known(const nn::Loss& loss) override {
     is_finite_ = std::isfinite(loss.sum);
     return {};
   }
   Status grad_ready(const nn::KeyRange& keys) override {
-    return timed(keys, [&](KeyId key) { return exchanger_->push(key); });
+    return timed(keys, [&](KeyId key) { return exchange_->push(key); });
   }
   Status grad_checked(const nn::KeyRange& keys, nn::Finite finite) override {
     return timed(
-        keys, [&](KeyId key) { return exchanger_->push_checked(key, finite == nn::Finite::kYes); });
+        keys, [&](KeyId key) { return exchange_->push_checked(key, finite == nn::Finite::kYes); });
   }
 
   double seconds() const { return seconds_; }
@@ -55,24 +55,24 @@ class UpdateHooks : public nn::Hooks {
     return {};
   }
 
-  Exchanger* exchanger_;
+  GradientExchange* exchange_;
   bool is_finite_ = true;
   double seconds_ = 0.0;
 };
 
 class StepBench {
  public:
-  // No exchanger: the program keeps its parameters.
-  StepBench(nn::Program& network, Exchanger* exchanger, const StepBenchOptions& options)
+  // No exchange: the program keeps its parameters.
+  StepBench(nn::Program& network, GradientExchange* exchange, const StepBenchOptions& options)
       : network_(network),
-        exchanger_(exchanger),
+        exchange_(exchange),
         options_(options),
         images_(network.input_elements()),
         labels_(options.batch) {}
 
   // Noise as images, any labels, and initial parameters.
   Status prepare() {
-    PHUB_RETURN_IF_ERROR(exchanger_ != nullptr ? prepare_exchange() : prepare_own());
+    PHUB_RETURN_IF_ERROR(exchange_ != nullptr ? prepare_exchange() : prepare_own());
     data::CounterRandom random(options_.seed, data::Purpose::kSynthetic, 0, 0);
     for (float& pixel : images_) pixel = 2.0F * random.uniform() - 1.0F;
     const std::size_t outputs = network_.output_elements() / labels_.size();
@@ -83,7 +83,7 @@ class StepBench {
   }
 
   Result<StepTimes> step(std::uint32_t index) {
-    UpdateHooks hooks(exchanger_);
+    UpdateHooks hooks(exchange_);
     network_.set_noise(index);
     const auto start = Clock::now();
     if (options_.backend != BackendKind::kCuda) {
@@ -95,8 +95,8 @@ class StepBench {
     PHUB_RETURN_IF_ERROR(network_.start_loss({.gradient_scale = double{options_.loss_scale}}));
     const auto at_loss = Clock::now();
     PHUB_RETURN_IF_ERROR(network_.backward(hooks));
-    if (exchanger_ != nullptr) {
-      PHUB_RETURN_IF_ERROR(exchanger_->end_step(options_.loss_scale));
+    if (exchange_ != nullptr) {
+      PHUB_RETURN_IF_ERROR(exchange_->end_step(options_.loss_scale));
     } else {
       PHUB_RETURN_IF_ERROR(network_.update({.kind = options_.rule,
                                             .learning_rate = kLearningRate,
@@ -116,8 +116,8 @@ class StepBench {
   }
 
   Status finish() {
-    for (KeyId key = 0; exchanger_ != nullptr && key < network_.parameters().size(); ++key) {
-      PHUB_RETURN_IF_ERROR(exchanger_->wait(key));
+    for (KeyId key = 0; exchange_ != nullptr && key < network_.parameters().size(); ++key) {
+      PHUB_RETURN_IF_ERROR(exchange_->wait(key));
     }
     return {};
   }
@@ -128,14 +128,14 @@ class StepBench {
 
   Status prepare_exchange() {
     for (KeyId key = 0; key < network_.parameters().size(); ++key) {
-      fill_initial(network_.parameters()[key], options_.seed, key, exchanger_->gradient(key));
+      fill_initial(network_.parameters()[key], options_.seed, key, exchange_->gradient(key));
     }
-    PHUB_RETURN_IF_ERROR(exchanger_->initialise());
-    PHUB_RETURN_IF_ERROR(bind(network_, *exchanger_));
-    return exchanger_->set_hyper(
+    PHUB_RETURN_IF_ERROR(exchange_->initialise());
+    PHUB_RETURN_IF_ERROR(bind(network_, *exchange_));
+    return exchange_->set_hyper(
         {.learning_rate = kLearningRate,
          .momentum = kMomentum,
-         .gradient_scale = 1.0F / static_cast<float>(exchanger_->workers())});
+         .gradient_scale = 1.0F / static_cast<float>(exchange_->workers())});
   }
 
   Status prepare_own() {
@@ -148,22 +148,22 @@ class StepBench {
   }
 
   nn::Program& network_;
-  Exchanger* exchanger_;
+  GradientExchange* exchange_;
   const StepBenchOptions& options_;
   std::vector<float> images_;
   std::vector<nn::Label> labels_;
   Clock::time_point end_;  // of the last step
 };
 
-Result<std::unique_ptr<Exchanger>> make_exchanger(const nn::Program& network,
-                                                  const StepBenchOptions& options) {
+Result<std::unique_ptr<GradientExchange>> make_exchanger(const nn::Program& network,
+                                                         const StepBenchOptions& options) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
   }
-  if (options.exchanger) return options.exchanger(keys);
+  if (options.exchange) return options.exchange(keys);
   const LossScaling kind = options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
-  return make_local_exchanger(keys, options.rule, {}, {kind, options.loss_scale});
+  return make_local_exchange(keys, options.rule, {}, {kind, options.loss_scale});
 }
 
 }  // namespace
@@ -177,13 +177,13 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
                                                         .threads = options.threads,
                                                         .cuda = options.cuda,
                                                         .kernels = options.kernels}));
-  std::unique_ptr<Exchanger> exchanger;
-  if (options.backend != BackendKind::kCuda || options.exchanger) {
-    PHUB_ASSIGN_OR_RETURN(exchanger, make_exchanger(*made, options));
+  std::unique_ptr<GradientExchange> exchange;
+  if (options.backend != BackendKind::kCuda || options.exchange) {
+    PHUB_ASSIGN_OR_RETURN(exchange, make_exchanger(*made, options));
   }
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> network = std::move(made);
-  StepBench bench(*network, exchanger.get(), options);
+  StepBench bench(*network, exchange.get(), options);
   PHUB_RETURN_IF_ERROR(bench.prepare());
   std::vector<StepTimes> times;
   for (std::uint32_t index = 1; index <= options.warm_up + options.steps; ++index) {

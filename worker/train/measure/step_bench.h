@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/train/backends.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
 
@@ -23,7 +23,7 @@ struct StepBenchOptions {
   CudaOptions cuda{};
   nn::KernelOptions kernels{};
   // Nothing: in this process. On a GPU that is the program's own.
-  ExchangerFactory exchanger{};
+  ExchangerFactory exchange{};
   RuleKind rule = RuleKind::kNesterov;
   float loss_scale = 1.0F;  // the exchange divides by it
   std::uint32_t batch = 64;

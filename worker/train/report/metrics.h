@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/observer.h"
 
 namespace phub::train {

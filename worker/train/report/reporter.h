@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "common/base/status.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/report/console.h"
 #include "worker/train/report/event_file.h"
 #include "worker/train/report/metrics.h"

@@ -25,12 +25,12 @@ struct ExchangeStatistics {
   std::uint64_t bytes_received = 0;
 };
 
-class Exchanger {
+class GradientExchange {
  public:
-  Exchanger() = default;
-  Exchanger(const Exchanger&) = delete;
-  Exchanger& operator=(const Exchanger&) = delete;
-  virtual ~Exchanger() = default;
+  GradientExchange() = default;
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+  virtual ~GradientExchange() = default;
 
   // Where the optimizer's state (momentum) lives.
   enum class StateAt { kNowhere, kHere, kServers };
@@ -104,17 +104,17 @@ class Exchanger {
 
 // Makes the exchange once the keys are known.
 using ExchangerFactory =
-    std::function<Result<std::unique_ptr<Exchanger>>(const std::vector<KeySpec>& keys)>;
+    std::function<Result<std::unique_ptr<GradientExchange>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
 // with a voted loss scale, the end of the step does.
-std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule,
-                                                const LarsOptions& lars = {},
-                                                const LossScale& loss_scale = {});
+std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
+                                                      RuleKind rule, const LarsOptions& lars = {},
+                                                      const LossScale& loss_scale = {});
 
 // Through PHub servers: joins the job and waits for its workers. With a 16-bit wire type gradients
 // are rounded on push, and parameters, also the initial ones, come back rounded.
-Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& options,
-                                                         const std::vector<KeySpec>& keys);
+Result<std::unique_ptr<GradientExchange>> make_remote_exchange(const ClientOptions& options,
+                                                               const std::vector<KeySpec>& keys);
 
 }  // namespace phub::train

@@ -5,15 +5,15 @@
 #include "kernels/lars.h"
 #include "kernels/reduce.h"
 #include "worker/train/exchange/arena.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
 namespace {
 
-class LocalExchanger : public Exchanger {
+class LocalExchange : public GradientExchange {
  public:
-  LocalExchanger(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
-                 const LossScale& loss_scale)
+  LocalExchange(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
+                const LossScale& loss_scale)
       : rule_(rule),
         lars_(lars),
         loss_scale_(loss_scale),
@@ -117,10 +117,10 @@ class LocalExchanger : public Exchanger {
 
 }  // namespace
 
-std::unique_ptr<Exchanger> make_local_exchanger(const std::vector<KeySpec>& keys, RuleKind rule,
-                                                const LarsOptions& lars,
-                                                const LossScale& loss_scale) {
-  return std::make_unique<LocalExchanger>(keys, rule, lars, loss_scale);
+std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
+                                                      RuleKind rule, const LarsOptions& lars,
+                                                      const LossScale& loss_scale) {
+  return std::make_unique<LocalExchange>(keys, rule, lars, loss_scale);
 }
 
 }  // namespace phub::train

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "kernels/reduce.h"
 #include "worker/train/exchange/arena.h"
-#include "worker/train/exchange/exchanger.h"
+#include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
 namespace {
@@ -14,10 +14,10 @@ struct Shadow {
   Arena gradients, parameters;
 };
 
-class RemoteExchanger : public Exchanger {
+class RemoteExchange : public GradientExchange {
  public:
-  RemoteExchanger(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys,
-                  const ClientOptions& options)
+  RemoteExchange(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys,
+                 const ClientOptions& options)
       : client_(std::move(client)),
         wire_(options.wire_type),
         has_state_(state_arrays(options.rule) > 0),
@@ -155,12 +155,12 @@ class RemoteExchanger : public Exchanger {
 
 }  // namespace
 
-Result<std::unique_ptr<Exchanger>> make_remote_exchanger(const ClientOptions& options,
-                                                         const std::vector<KeySpec>& keys) {
+Result<std::unique_ptr<GradientExchange>> make_remote_exchange(const ClientOptions& options,
+                                                               const std::vector<KeySpec>& keys) {
   PHUB_ASSIGN_OR_RETURN(auto client, Client::connect(options));
   PHUB_RETURN_IF_ERROR(client->register_keys(keys));
-  return std::unique_ptr<Exchanger>(
-      std::make_unique<RemoteExchanger>(std::move(client), keys, options));
+  return std::unique_ptr<GradientExchange>(
+      std::make_unique<RemoteExchange>(std::move(client), keys, options));
 }
 
 }  // namespace phub::train
