@@ -22,8 +22,8 @@ std::size_t connections_of(const Plan& plan) {
 
 }  // namespace
 
-WindowLayout make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                          std::size_t element_bytes) {
+WindowLayout make_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                                std::size_t element_bytes) {
   WindowLayout landing;
   landing.bytes = wire::kHyperStride;
   for (const std::uint32_t id : plan.core_chunks[server][core]) {
@@ -34,8 +34,8 @@ WindowLayout make_landing(const Plan& plan, std::uint32_t server, std::uint32_t 
   return landing;
 }
 
-WindowLayout make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                                 std::size_t element_bytes) {
+WindowLayout make_shared_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                                       std::size_t element_bytes) {
   WindowLayout landing;
   const std::uint64_t line = shared_line_offset(plan, server, core);
   const std::uint64_t arena = wire::hyper_bytes(connections_of(plan)) - line;

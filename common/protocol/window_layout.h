@@ -20,14 +20,14 @@ struct WindowLayout {
 };
 
 // With elements of `element_bytes` on the wire.
-WindowLayout make_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                          std::size_t element_bytes);
+WindowLayout make_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                                std::size_t element_bytes);
 
 // Where the same pushes are in the memory that a local worker shares (common/protocol/wire.h), in
 // bytes from its line for this core on, so that Hyper and Vote are where a window has them. `bytes`
 // reaches to the end of the memory.
-WindowLayout make_shared_landing(const Plan& plan, std::uint32_t server, std::uint32_t core,
-                                 std::size_t element_bytes);
+WindowLayout make_shared_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
+                                       std::size_t element_bytes);
 // Of that line, in bytes from the start of the memory.
 std::uint64_t shared_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core);
 // Of all that a local worker shares.

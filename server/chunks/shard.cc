@@ -33,7 +33,7 @@ Result<std::unique_ptr<Shard>> Shard::create(const JobLayout& shape, std::uint32
     shard->add_chunk(shape, shape.plan->chunks[id]);
     if (shape.initial) shard->restore(shard->chunks_.back(), *shape.initial);
   }
-  if (holds_sums(shape)) shard->create_held(shape, core);
+  if (holds_sums(shape)) shard->create_deferred(shape, core);
   // Worst case: every push of every worker is parked, each connection has a frame on its way, and
   // a sum of 16-bit pushes is being started. A sum that is held takes the place of its pushes.
   const std::size_t count = (shard->chunks_.size() + 2) * shape.workers + 1;
@@ -123,7 +123,7 @@ PushResult Shard::on_push(const Push& push) {
   }
   if (workers_ > kernels::kMaxSources) fold_many(chunk, contributions);
   ++gathered_;
-  if (deferred_ != nullptr) return hold(push.slot);
+  if (deferred_ != nullptr) return defer(push.slot);
   copy_if_due(chunk);
   finish(chunk, contributions);
   reset(chunk);

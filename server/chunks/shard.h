@@ -7,7 +7,7 @@
 // one's buffer becomes the sum, so it is not copied. A push that stays in the worker's memory (shm)
 // is left there. The last arrival starts one pass that adds whatever is not folded yet and applies
 // the rule. A job that holds its sums (lars, loss scaling) does the latter later: see
-// deferred_updates.h and shard_held.cc.
+// deferred_updates.h and shard_deferred.cc.
 #pragma once
 
 #include <algorithm>
@@ -211,8 +211,8 @@ class Shard : public FairShare::Flow {
   std::size_t sources_of(const ChunkState& chunk, const Contribution* contributions,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
   void give_contributions(Contribution* contributions);
-  void create_held(const JobLayout& shape, std::uint32_t core);
-  PushResult hold(std::uint32_t slot);
+  void create_deferred(const JobLayout& shape, std::uint32_t core);
+  PushResult defer(std::uint32_t slot);
   void sum_up(ChunkState& chunk, Contribution* contributions);
   bool is_due(const DeferredUpdates::Group& group) const;
   void measure_parameters(const ChunkState& chunk);

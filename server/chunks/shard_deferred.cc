@@ -11,7 +11,7 @@ namespace phub::server {
 
 using kernels::Source;
 
-void Shard::create_held(const JobLayout& shape, std::uint32_t core) {
+void Shard::create_deferred(const JobLayout& shape, std::uint32_t core) {
   deferred_ = std::make_unique<DeferredUpdates>();
   DeferredUpdates& deferred = *deferred_;
   deferred.scale = shape.loss_scale;
@@ -55,7 +55,7 @@ void Shard::create_held(const JobLayout& shape, std::uint32_t core) {
 }
 
 // The last push of a round has arrived.
-PushResult Shard::hold(std::uint32_t slot) {
+PushResult Shard::defer(std::uint32_t slot) {
   DeferredUpdates& deferred = *deferred_;
   ChunkState& chunk = chunks_[slot];
   sum_up(chunk, contributions_of(slot));
@@ -71,7 +71,7 @@ PushResult Shard::hold(std::uint32_t slot) {
   }
   DeferredUpdates::Group& group = deferred.groups[deferred.group_of[slot]];
   ++group.summed;
-  if (!is_due(group)) return PushResult::kHeld;
+  if (!is_due(group)) return PushResult::kDeferred;
   if (group.slots > 1) {
     deferred.due.push(deferred.group_of[slot]);
     return PushResult::kReleasable;

@@ -319,7 +319,7 @@ void Core::on_chunk(const Arrival& arrival) {
     case PushResult::kReleasable:
       updates_.add(shard);
       [[fallthrough]];
-    case PushResult::kHeld:
+    case PushResult::kDeferred:
       shard.times->pushed(connection.worker, slot, arrival.arrived);
       return shard.times->gathered(slot, arrival.arrived, turns_.rate());
     case PushResult::kStopped:

@@ -61,7 +61,7 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
   connection.own_memory = {memory.published->data(), memory.published->size()};
   if (!landings_[offer.core]) {
     landings_[offer.core] = std::make_shared<const WindowLayout>(
-        make_shared_landing(*plan_, server_, offer.core, element_bytes_));
+        make_shared_window_layout(*plan_, server_, offer.core, element_bytes_));
   }
   return connection;
 }

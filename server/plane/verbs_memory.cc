@@ -12,7 +12,7 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
   verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());
   for (const std::uint32_t core : cores) {
     WindowLayout landing =
-        make_landing(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
+        make_window_layout(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
     verbs->sections_[core].offset = verbs->window_bytes_;
     verbs->window_bytes_ += landing.bytes;
     verbs->sections_[core].landing = std::make_shared<const WindowLayout>(std::move(landing));

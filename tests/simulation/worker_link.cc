@@ -42,7 +42,7 @@ class ShmLink final : public WorkerLink {
       : job_(job),
         worker_(worker),
         landing_(std::make_shared<const WindowLayout>(
-            make_shared_landing(*job.shape.plan, 0, 0, sizeof(float)))),
+            make_shared_window_layout(*job.shape.plan, 0, 0, sizeof(float)))),
         memory_(std::move(*SharedMemory::create(
             "gradients", shared_memory_bytes(*job.shape.plan, sizeof(float))))) {}
 

@@ -15,7 +15,7 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
   for (const DataType type : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {
     for (const std::uint32_t workers : {1U, 2U, 5U}) {
       CAPTURE(name_of(type), workers);
-      ShardRig rig(held_shape(RuleKind::kLars, workers, type));
+      ShardRig rig(deferred_layout(RuleKind::kLars, workers, type));
       RuleSpecification specification(rig.shape);
       specification.initialise(noise(0));
       rig.push_all(random, noise(0));
@@ -36,14 +36,14 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
 
 TEST_CASE(
     "no chunk of a key is answered before all of its chunks are there; small keys are alone") {
-  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat32));
+  ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
   rig.push_all(random, noise(0));
   // Slots: 0 key 0, 1 to 5 key 1, 6 key 2, 7 and 8 key 3, 9 key 4.
   REQUIRE(rig.shard->chunks() == 10);
   CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kCompleted);
   for (const std::uint32_t slot : {5U, 1U, 3U, 4U}) {
-    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kHeld);
+    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kDeferred);
   }
   CHECK(rig.push(0, 6, true, noise(1)) == PushResult::kCompleted);
   CHECK_FALSE(rig.shard->has_releasable());
@@ -59,7 +59,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a chunk that is updated can be pushed again while its key is still being released") {
-  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat32));
+  ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
   RuleSpecification specification(rig.shape);
   specification.initialise(noise(0));
@@ -68,7 +68,7 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
     rig.push(0, slot, false, noise(1));
   }
   rig.shard->release(1);  // slot 1 of five
-  CHECK(rig.push(0, 1, true, noise(2)) == PushResult::kHeld);
+  CHECK(rig.push(0, 1, true, noise(2)) == PushResult::kDeferred);
   rig.release_all();
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     if (slot != 1) rig.push(0, slot, false, noise(2));
@@ -80,7 +80,7 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
 }
 
 TEST_CASE("a key whose norm is not finite is left out, the others are updated") {
-  ShardRig rig(held_shape(RuleKind::kLars, 2, DataType::kFloat32));
+  ShardRig rig(deferred_layout(RuleKind::kLars, 2, DataType::kFloat32));
   std::mt19937 random(2);
   RuleSpecification specification(rig.shape);
   specification.initialise(noise(0));
@@ -105,7 +105,7 @@ TEST_CASE("a key whose norm is not finite is left out, the others are updated") 
 }
 
 TEST_CASE("a restored lars job goes on with the bits of the one that was copied") {
-  ShardRig rig(held_shape(RuleKind::kLars, 1, DataType::kFloat16));
+  ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat16));
   std::mt19937 random(3);
   rig.push_all(random, noise(0));
   for (std::uint32_t round = 1; round < 3; ++round) {

@@ -38,7 +38,7 @@ TEST_CASE("sums of very many workers have the specification's bits, in place or 
   for (const std::uint32_t workers : {64U, 65U, 127U, 128U, 1024U}) {
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
       CAPTURE(workers, name_of(type));
-      ShardRig rig(held_shape(RuleKind::kMomentum, workers, type));
+      ShardRig rig(deferred_layout(RuleKind::kMomentum, workers, type));
       expect_rounds(rig, false, random);
     }
   }
@@ -47,7 +47,7 @@ TEST_CASE("sums of very many workers have the specification's bits, in place or 
 TEST_CASE("very many workers vote once each") {
   std::mt19937 random(52);
   for (const std::uint32_t workers : {65U, 1024U}) {
-    server::JobLayout shape = held_shape(RuleKind::kMomentum, workers, DataType::kFloat32);
+    server::JobLayout shape = deferred_layout(RuleKind::kMomentum, workers, DataType::kFloat32);
     shape.loss_scale.kind = LossScaling::kVoted;
     ShardRig rig(shape);
     expect_rounds(rig, true, random);
@@ -55,7 +55,7 @@ TEST_CASE("very many workers vote once each") {
 }
 
 TEST_CASE("a worker beyond the first word of them pushes a chunk once in a round") {
-  ShardRig rig(held_shape(RuleKind::kMomentum, 1024, DataType::kFloat32));
+  ShardRig rig(deferred_layout(RuleKind::kMomentum, 1024, DataType::kFloat32));
   CHECK(rig.push(1023, 0, true, noise(0)) == server::PushResult::kAccepted);
   CHECK(rig.push(1023, 0, true, noise(0)) == server::PushResult::kDuplicate);
   CHECK(rig.push(1023 - 64, 0, true, noise(0)) == server::PushResult::kAccepted);

@@ -13,7 +13,7 @@ using server::PushResult;
 using server::VoteOutcome;
 
 JobLayout voted_shape(RuleKind rule, std::uint32_t workers, DataType type) {
-  JobLayout shape = held_shape(rule, workers, type);
+  JobLayout shape = deferred_layout(rule, workers, type);
   shape.loss_scale.kind = LossScaling::kVoted;
   return shape;
 }
@@ -68,7 +68,7 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
 TEST_CASE("a voted job with scale 1 has the bits of the same job without votes") {
   std::mt19937 random(42);
   for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars}) {
-    ShardRig plain(held_shape(rule, 3, DataType::kFloat16));
+    ShardRig plain(deferred_layout(rule, 3, DataType::kFloat16));
     ShardRig voted(voted_shape(rule, 3, DataType::kFloat16));
     plain.push_all(random, noise(0));
     voted.push_all(random, noise(0));
@@ -96,7 +96,7 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   rig.release(1);
   // Slot 0 is answered: its next round must not be taken for this one.
   CHECK(rig.push(0, 0, true, noise(2)) == PushResult::kAccepted);
-  CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kHeld);
+  CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kDeferred);
   rig.release_all();
   CHECK(rig.completed == rig.shard->chunks());
   CHECK_FALSE(rig.shard->has_releasable());
@@ -127,7 +127,7 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   std::mt19937 random(6);
   rig.push_all(random, noise(0));
   for (std::uint32_t slot = 1; slot < rig.shard->chunks(); ++slot) {
-    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kHeld);
+    CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kDeferred);
   }
   // What it sends twice is in buffers before the first of it is looked at.
   std::vector<std::byte*> twice;
@@ -135,7 +135,7 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   CHECK(twice.size() < 4);
   rig.shard->give_buffer(twice.back());
   twice.pop_back();
-  CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kHeld);
+  CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kDeferred);
   // Even with the reserve gone nothing is written to where there is no buffer.
   ShardRig other(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
   other.push_all(random, noise(0));
@@ -157,7 +157,7 @@ TEST_CASE("votes that make no sense are told apart, and change nothing") {
   CHECK(rig.shard->vote(1, {.loss_scale = 4.0F}) == VoteOutcome::kDuplicate);
   rig.shard->stop();
   CHECK(rig.shard->vote(0, {}) == VoteOutcome::kStopped);
-  ShardRig plain(held_shape(RuleKind::kSgd, 2, DataType::kFloat32));
+  ShardRig plain(deferred_layout(RuleKind::kSgd, 2, DataType::kFloat32));
   CHECK(plain.shard->vote(0, {}) == VoteOutcome::kUnasked);
 }
 
@@ -174,8 +174,8 @@ TEST_CASE("a shard that stops with held sums releases none of them") {
 TEST_CASE("a static scale of a power of two changes no bit over fp32") {
   std::mt19937 random(43);
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kLars}) {
-    ShardRig plain(held_shape(rule, 3, DataType::kFloat32));
-    JobLayout shape = held_shape(rule, 3, DataType::kFloat32);
+    ShardRig plain(deferred_layout(rule, 3, DataType::kFloat32));
+    JobLayout shape = deferred_layout(rule, 3, DataType::kFloat32);
     shape.loss_scale = {LossScaling::kStatic, 1024.0F};
     ShardRig scaled(shape);
     plain.push_all(random, noise(0));
@@ -195,7 +195,7 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
 TEST_CASE(
     "with a static scale a sum that is not finite leaves its chunk as it was, and is counted") {
   for (const bool staged : {false, true}) {
-    JobLayout shape = held_shape(RuleKind::kMomentum, 2, DataType::kFloat16);
+    JobLayout shape = deferred_layout(RuleKind::kMomentum, 2, DataType::kFloat16);
     shape.loss_scale = {LossScaling::kStatic, 128.0F};
     ShardRig rig(shape);
     RuleSpecification specification(rig.shape);

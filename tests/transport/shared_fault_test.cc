@@ -15,7 +15,7 @@ class ShrinkingWorker {
  public:
   ShrinkingWorker(const StreamsJob& job, server::Core& core)
       : landing_(std::make_shared<const WindowLayout>(
-            make_shared_landing(*job.shape.plan, 0, 0, sizeof(float)))),
+            make_shared_window_layout(*job.shape.plan, 0, 0, sizeof(float)))),
         bytes_(shared_memory_bytes(*job.shape.plan, sizeof(float))),
         file_(::memfd_create("shrinking", MFD_CLOEXEC)) {
     REQUIRE(::ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0);

@@ -37,7 +37,7 @@ Status Exchange::connect_verbs(std::uint32_t server, std::uint32_t core, std::ui
                           lane->endpoint->add(std::move(verbs_connection)));
     lane->by_peer[peer] = static_cast<std::uint32_t>(connections_.size());
     Connection& connection = add(server, core, epoch);
-    connection.landing = make_landing(*plan_, server, core, element_bytes_);
+    connection.landing = make_window_layout(*plan_, server, core, element_bytes_);
     connection.endpoint = lane->endpoint.get();
     connection.peer = peer;
     return {};

@@ -190,7 +190,7 @@ class CoreRig {
     auto connection = side(std::move(cores), true);
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
-        make_shared_landing(*shape_.plan, 0, 0, sizeof(float)));
+        make_shared_window_layout(*shape_.plan, 0, 0, sizeof(float)));
     PHUB_CHECK(core_->connect_shm(shard_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }

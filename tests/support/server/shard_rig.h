@@ -15,7 +15,7 @@
 namespace phub::testing {
 
 // A job with a sliced key between small ones, on one core. `plan` is made from the shape.
-inline server::JobLayout held_shape(RuleKind rule, std::uint32_t workers, DataType type) {
+inline server::JobLayout deferred_layout(RuleKind rule, std::uint32_t workers, DataType type) {
   server::JobLayout shape;
   shape.workers = workers;
   shape.wire_type = type;

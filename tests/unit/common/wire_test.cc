@@ -64,7 +64,7 @@ TEST_CASE("pushes land on lines of their own, after the control words, in whole 
       make_plan({.key_elements = {100'000, 17, 33, 5'000}, .cores_per_server = {2, 1}}).value();
   for (const std::size_t element_bytes : {4U, 2U}) {
     for (const auto& [server, core] : {std::pair(0U, 0U), {0U, 1U}, {1U, 0U}}) {
-      const WindowLayout landing = make_landing(plan, server, core, element_bytes);
+      const WindowLayout landing = make_window_layout(plan, server, core, element_bytes);
       const auto& chunks = plan.core_chunks[server][core];
       REQUIRE(landing.slots.size() == chunks.size());
       CHECK(WindowLayout::kVote >= WindowLayout::kHyper + sizeof(Hyper));
