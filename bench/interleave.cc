@@ -14,11 +14,11 @@ namespace {
 constexpr double kNanosecondsPerSecond = 1e9;
 
 // Seconds of each iteration from every worker's "done t0 t1 ...".
-Result<std::vector<double>> seconds_of(const std::vector<std::string>& answers,
+Result<std::vector<double>> seconds_of(const std::vector<std::string>& replies,
                                        unsigned iterations) {
   std::vector<std::int64_t> ends(iterations + 1, 0);
-  for (const std::string& answer : answers) {
-    std::istringstream words(answer);
+  for (const std::string& reply : replies) {
+    std::istringstream words(reply);
     std::string verb;
     words >> verb;
     for (std::int64_t& end : ends) {
@@ -27,7 +27,7 @@ Result<std::vector<double>> seconds_of(const std::vector<std::string>& answers,
       end = std::max(end, stamp);
     }
     if (!words || verb != "done") {
-      return Status(Code::kInternal, fmt::format("odd answer '{:.40}'", answer));
+      return Status(Code::kInternal, fmt::format("odd reply '{:.40}'", reply));
     }
   }
   std::vector<double> seconds;
@@ -38,20 +38,20 @@ Result<std::vector<double>> seconds_of(const std::vector<std::string>& answers,
 }
 
 Status verify(System& system, std::uint32_t round, std::chrono::milliseconds timeout) {
-  PHUB_ASSIGN_OR_RETURN(const auto answers,
+  PHUB_ASSIGN_OR_RETURN(const auto replies,
                         system.group->ask(fmt::format("verify {}", round), timeout));
-  for (std::size_t worker = 0; worker < answers.size(); ++worker) {
-    if (answers[worker].starts_with("wrong ")) {
-      system.failure = fmt::format("{} worker {}: {}", system.label(), worker, answers[worker]);
+  for (std::size_t worker = 0; worker < replies.size(); ++worker) {
+    if (replies[worker].starts_with("wrong ")) {
+      system.failure = fmt::format("{} worker {}: {}", system.label(), worker, replies[worker]);
       return {};
     }
   }
-  for (const std::string& answer : answers) {
-    if (answer != answers.front()) {
+  for (const std::string& reply : replies) {
+    if (reply != replies.front()) {
       system.failure = system.label() + ": the workers' results differ";
     }
   }
-  system.checksum = answers.front().substr(answers.front().find(' ') + 1);
+  system.checksum = replies.front().substr(replies.front().find(' ') + 1);
   return {};
 }
 
@@ -78,8 +78,8 @@ Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockP
   for (unsigned block = 0; block < plan.blocks; ++block) {
     for (const auto& system : systems) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, system->label()));
-      PHUB_ASSIGN_OR_RETURN(const auto answers, system->group->ask(command, plan.timeout));
-      PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(answers, plan.iterations));
+      PHUB_ASSIGN_OR_RETURN(const auto replies, system->group->ask(command, plan.timeout));
+      PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations));
       system->blocks.push_back(std::move(seconds));
     }
   }

@@ -105,7 +105,7 @@ Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
   for (std::uint32_t i = 0; i < options_.workers; ++i) {
     if (!channels_[i].write_line(line).ok()) return lost(i);
   }
-  std::vector<std::string> answers(options_.workers);
+  std::vector<std::string> replies(options_.workers);
   std::vector<std::uint32_t> open(options_.workers);
   for (std::uint32_t i = 0; i < options_.workers; ++i) open[i] = i;
   while (!open.empty()) {
@@ -115,25 +115,25 @@ Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
     std::vector<bool> readable;
     const Status ready = wait_readable(fds, deadline, readable);
     if (!ready.ok()) {
-      return ready.with_context(fmt::format("{} did not answer '{}'", describe(open[0]), line));
+      return ready.with_context(fmt::format("{} did not reply '{}'", describe(open[0]), line));
     }
     std::vector<std::uint32_t> still_open;
     for (std::size_t k = 0; k < open.size(); ++k) {
       const std::uint32_t i = open[k];
       if (readable[k] && !channels_[i].read_some().ok()) return lost(i);
-      auto answer = channels_[i].take_line();
-      if (!answer) {
+      auto reply = channels_[i].take_line();
+      if (!reply) {
         still_open.push_back(i);
-      } else if (answer->starts_with("error ")) {
+      } else if (reply->starts_with("error ")) {
         return Status(Code::kAborted,
-                      fmt::format("{}: {}{}", describe(i), answer->substr(6), obituary()));
+                      fmt::format("{}: {}{}", describe(i), reply->substr(6), obituary()));
       } else {
-        answers[i] = *std::move(answer);
+        replies[i] = *std::move(reply);
       }
     }
     open = std::move(still_open);
   }
-  return answers;
+  return replies;
 }
 
 Status ProcessGroup::wait_readable(std::vector<int> fds, Deadline deadline,

@@ -33,7 +33,7 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  // Sends the line to every worker and collects one answer from each, in order of index.
+  // Sends the line to every worker and collects one reply from each, in order of index.
   // Errors: kDeadlineExceeded and kUnavailable name the worker, kAborted carries its message.
   Result<std::vector<std::string>> ask(const std::string& line, std::chrono::milliseconds timeout);
 

@@ -1,10 +1,10 @@
 // The child's side of the bench: a process that exchanges gradients when it is told to.
 //
 // Runs on the process's main thread. Between commands it blocks in a read and uses no CPU.
-//   "run W K"   fills the gradients, makes W exchanges, then K more; answers
+//   "run W K"   fills the gradients, makes W exchanges, then K more; replies
 //               "done t0 t1 ... tK": CLOCK_MONOTONIC nanoseconds at the end of the W-th exchange
 //               and of each of the K
-//   "verify R"  exchanges pattern R and checks every element; answers "verified CHECKSUM" or
+//   "verify R"  exchanges pattern R and checks every element; replies "verified CHECKSUM" or
 //               "wrong TEXT"
 //   "quit"      ends the loop
 // Any failure is answered by "error TEXT".

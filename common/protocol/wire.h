@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kHyperSlot = kSlotMask;
 inline constexpr std::uint32_t kVoteSlot = kSlotMask - 1;
 constexpr bool is_control(std::uint32_t slot) { return slot >= kVoteSlot; }
 
-// Of an answer: the chunk's update was left out, so that its parameters are those of the round
+// Of a reply: the chunk's update was left out, so that its parameters are those of the round
 // before. A core's chunks have slots below it.
 inline constexpr std::uint32_t kSkippedBit = 1U << (kSlotBits - 1);
 static_assert(kMaxCoreChunks <= kSkippedBit);
@@ -32,10 +32,10 @@ constexpr std::uint32_t immediate(std::uint32_t slot, std::uint32_t epoch) {
 }
 constexpr std::uint32_t slot_of(std::uint32_t immediate) { return immediate & kSlotMask; }
 constexpr std::uint32_t epoch_of(std::uint32_t immediate) { return immediate >> kSlotBits; }
-constexpr std::uint32_t answer(std::uint32_t slot, std::uint32_t epoch, bool skipped) {
+constexpr std::uint32_t reply(std::uint32_t slot, std::uint32_t epoch, bool skipped) {
   return immediate(slot, epoch) | (skipped ? kSkippedBit : 0);
 }
-constexpr std::uint32_t answered_slot_of(std::uint32_t immediate) {
+constexpr std::uint32_t reply_slot_of(std::uint32_t immediate) {
   return slot_of(immediate) & ~kSkippedBit;
 }
 constexpr bool was_skipped(std::uint32_t immediate) { return (immediate & kSkippedBit) != 0; }
@@ -44,8 +44,8 @@ constexpr bool same_epoch(std::uint32_t immediate, std::uint32_t epoch) {
 }
 
 // A worker's memory: one line per connection with a Hyper and a Vote, then the gradient arena. A
-// Hyper is written while no push is outstanding and read before the answer to a push that follows
-// it, a Vote when all of a round is pushed and read before the round's answers: one each is enough.
+// Hyper is written while no push is outstanding and read before the reply to a push that follows
+// it, a Vote when all of a round is pushed and read before the round's replies: one each is enough.
 inline constexpr std::size_t kHyperStride = 64;
 inline constexpr std::size_t kVoteOffset = 32;  // in the line
 constexpr std::size_t hyper_bytes(std::size_t connections) {

@@ -18,7 +18,7 @@ struct Connection {
         worker(worker_),
         in_place(in_place_),
         hyper(shard_->initial_hyper()),
-        answers(shard_->chunks()) {}
+        replies(shard_->chunks()) {}
 
   Shard* shard;
   std::uint32_t worker;
@@ -33,14 +33,14 @@ struct Connection {
   Hyper hyper;                       // for the pushes that follow
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   alignas(8) Vote arriving_vote;     // and the next vote
-  PrioritySet answers;               // slots that are complete and not answered yet
+  PrioritySet replies;               // slots that are complete and not answered yet
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn
   bool ready = false;                // in its shard's list of those with something to be read
   Connection* next_ready = nullptr;  // the link of that list
-  bool dirty = false;                // in the core's list of connections with answers
-  std::uint32_t gathered = 0;        // times that its answers were kept back to be more
+  bool dirty = false;                // in the core's list of connections with replies
+  std::uint32_t gathered = 0;        // times that its replies were kept back to be more
   bool lost = false;
 };
 

@@ -33,18 +33,18 @@ class RoundTimes {
   // It is complete now.
   void completed(std::uint32_t slot, std::uint64_t now) {
     Chunk& chunk = chunks_[slot];
-    chunk.answered_from = chunk.first_push;
+    chunk.replied_from = chunk.first_push;
     chunk.first_push = 0;
     log_.completed(now);
   }
 
-  // A worker is sent the chunk's answer.
-  void answering(std::uint32_t slot, std::uint64_t now, const TickRate& rate) {
-    push_to_reply.add(rate.nanoseconds_of(passed(chunks_[slot].answered_from, now)));
+  // A worker is sent the chunk's reply.
+  void replying(std::uint32_t slot, std::uint64_t now, const TickRate& rate) {
+    push_to_reply.add(rate.nanoseconds_of(passed(chunks_[slot].replied_from, now)));
   }
-  // So many answers were sent to the worker.
-  void answered(std::uint32_t worker, std::uint32_t answers, std::uint64_t now) {
-    log_.answered(worker, answers, now);
+  // So many replies were sent to the worker.
+  void replied(std::uint32_t worker, std::uint32_t replies, std::uint64_t now) {
+    log_.replied(worker, replies, now);
   }
 
   // The core worked so long for the job.
@@ -55,14 +55,14 @@ class RoundTimes {
 
   const RoundLog& log() const { return log_; }
 
-  LatencyHistogram push_to_reply;     // of each answer, from the chunk's first push
+  LatencyHistogram push_to_reply;     // of each reply, from the chunk's first push
   LatencyHistogram wait_for_slowest;  // of each chunk, from its first push to its last
   Counter busy;                       // ticks
 
  private:
   struct Chunk {
-    std::uint64_t first_push = 0;     // of the round that is under way; 0: nobody has pushed
-    std::uint64_t answered_from = 0;  // the first push of the round that is answered
+    std::uint64_t first_push = 0;    // of the round that is under way; 0: nobody has pushed
+    std::uint64_t replied_from = 0;  // the first push of the round that is answered
   };
   // Processors' counters may differ by a little.
   static std::uint64_t passed(std::uint64_t from, std::uint64_t to) {

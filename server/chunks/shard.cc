@@ -278,7 +278,7 @@ void Shard::reset(ChunkState& chunk) {
   chunks_completed.add(1);
 }
 
-// The first round of a restored job answers with what was restored, so its number is the
+// The first round of a restored job replies with what was restored, so its number is the
 // snapshot's again.
 void Shard::restore(ChunkState& chunk, const JobCopy& initial) {
   restored_ = true;

@@ -94,7 +94,7 @@ class Shard : public FairShare::Flow {
   // Whether the last update of the chunk was left out, or a part of it.
   bool was_skipped(std::uint32_t slot) const { return chunks_[slot].skipped; }
 
-  // What to answer for a chunk.
+  // What to reply with for a chunk.
   std::span<const std::byte> reply(std::uint32_t slot) const;
 
   // Where a chunk is in the plan's arena, in bytes of the wire type.

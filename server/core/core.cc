@@ -17,8 +17,8 @@ constexpr std::size_t kServedAtOnce = 8;
 // So many bytes are served between two looks at the clock.
 constexpr std::size_t kBytesPerStamp = std::size_t{256} << 10;
 constexpr std::chrono::milliseconds kLongestSleep{500};
-// While answers wait for room: who reads a ring does not wake the one that fills it.
-constexpr std::chrono::milliseconds kLongestSleepWithAnswers{5};
+// While replies wait for room: who reads a ring does not wake the one that fills it.
+constexpr std::chrono::milliseconds kLongestSleepWithReplies{5};
 
 Drop drop_of(transport::Loss loss) {
   switch (loss) {
@@ -71,8 +71,8 @@ Core::Core(const CoreOptions& options, std::uint32_t max_connections)
       tcp_connections_(max_connections),
       shm_connections_(max_connections),
       verbs_connections_(options.device ? max_connections : 0),
-      answers_(3 * std::size_t{max_connections}, turns_),
-      updates_(3 * std::size_t{max_connections}, turns_, answers_),
+      replies_(3 * std::size_t{max_connections}, turns_),
+      updates_(3 * std::size_t{max_connections}, turns_, replies_),
       paused_(max_connections),
       events_(4 * std::size_t{max_connections}) {}
 
@@ -117,7 +117,7 @@ void Core::run(const std::stop_token& stop) {
     if (run_once()) {
       waiter_->busy();
     } else {
-      waiter_->idle(answers_.empty() ? kLongestSleep : kLongestSleepWithAnswers);
+      waiter_->idle(replies_.empty() ? kLongestSleep : kLongestSleepWithReplies);
     }
   }
 }
@@ -140,8 +140,8 @@ bool Core::run_once() {
   const bool more = serve();
   if (!updates_.empty()) updates_.run();
   const bool any = shm || tcp || verbs || more || !updates_.empty();
-  // While there is work, answers are gathered: a few in one call wake a worker once.
-  answers_.send(!any);
+  // While there is work, replies are gathered: a few in one call wake a worker once.
+  replies_.send(!any);
   return (!paused_.empty() && paused_.release()) || any;
 }
 
@@ -248,7 +248,7 @@ void Core::serve_some(Shard& shard) {
   turns_.shares.charge(shard, cost);
 }
 
-// Nobody else wants the core: nothing is charged. But others may come, and answers are to go, so
+// Nobody else wants the core: nothing is charged. But others may come, and replies are to go, so
 // that it is not for longer than a turn.
 bool Core::serve_alone(Shard& shard) {
   const bool reads = read(shard);
@@ -315,7 +315,7 @@ void Core::on_chunk(const Arrival& arrival) {
       shard.times->pushed(connection.worker, slot, arrival.arrived);
       shard.times->gathered(slot, arrival.arrived, turns_.rate());
       shard.times->completed(slot, turns_.now());
-      return answers_.complete(shard, slot);
+      return replies_.complete(shard, slot);
     case PushResult::kReleasable:
       updates_.add(shard);
       [[fallthrough]];

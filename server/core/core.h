@@ -1,6 +1,6 @@
-// One pinned thread of the data path: receives, aggregates, optimizes and answers its chunks.
+// One pinned thread of the data path: receives, aggregates, optimizes and replies with its chunks.
 //
-// run_once is the system: poll, take what arrived, answer what is complete. It takes no lock,
+// run_once is the system: poll, take what arrived, reply with what is complete. It takes no lock,
 // allocates nothing and logs nothing. Cores share nothing with each other. Control threads talk to
 // a core by tasks, which run between two rounds, and hear of lost workers through a ring.
 #pragma once
@@ -19,11 +19,11 @@
 #include "common/base/ticks.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/waiter.h"
-#include "server/core/answers.h"
 #include "server/core/drops.h"
 #include "server/core/due_updates.h"
 #include "server/core/landing_places.h"
 #include "server/core/paused_workers.h"
+#include "server/core/replies.h"
 #include "server/core/tcp_reader.h"
 
 namespace phub::server {
@@ -116,7 +116,7 @@ class Core final {
   std::unique_ptr<TcpReader> tcp_;
   std::unique_ptr<transport::ShmEndpoint> shm_;
   std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
-  Answers answers_;
+  Replies replies_;
   DueUpdates updates_;
   PausedWorkers paused_;
   std::array<transport::Completion, 64> completions_;

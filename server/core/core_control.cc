@@ -35,7 +35,7 @@ void Core::destroy_ended() {
 }
 
 void Core::forget(Connection& connection) {
-  answers_.forget(connection);
+  replies_.forget(connection);
   paused_.forget(connection);
   connection.shard->ready.remove(connection);
   if (!connection.lost) {
@@ -140,9 +140,9 @@ CoreCounters Core::counters() const {
       std::chrono::steady_clock::now() - started_);
   const std::uint64_t total = static_cast<std::uint64_t>(alive.count());
   return {.cpu = options_.cpu ? static_cast<std::int32_t>(*options_.cpu) : -1,
-          .chunks_completed = answers_.chunks_completed.value(),
+          .chunks_completed = replies_.chunks_completed.value(),
           .bytes_received = bytes_received_.value(),
-          .bytes_sent = answers_.bytes_sent.value(),
+          .bytes_sent = replies_.bytes_sent.value(),
           .busy_nanoseconds = total - std::min(total, waiter_->slept_nanoseconds()),
           .sleeps = waiter_->sleeps(),
           .connections = connections_.load(std::memory_order_relaxed)};

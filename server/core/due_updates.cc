@@ -24,7 +24,7 @@ void DueUpdates::run(Shard& shard) {
   do {
     for (const std::uint32_t slot : shard.release(1)) {
       shard.times->completed(slot, turns_.now());
-      answers_.complete(shard, slot);
+      replies_.complete(shard, slot);
     }
   } while (!shard.stopped() && shard.has_releasable() && turns_.now() - start < turns_.turn_ticks);
   if (turns_.shares.awake() > 0) turns_.shares.wake(shard);  // others wait: it owes them this

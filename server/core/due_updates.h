@@ -1,18 +1,18 @@
 // Jobs of a core that have updates due: those that hold their sums (deferred_updates.h). Updates
-// are made a few in each round of the core, so that answers and other jobs do not wait for a whole
+// are made a few in each round of the core, so that replies and other jobs do not wait for a whole
 // model. Belongs to the core's thread; allocates when it is made.
 #pragma once
 
 #include <vector>
 
-#include "server/core/answers.h"
+#include "server/core/replies.h"
 
 namespace phub::server {
 
 class DueUpdates {
  public:
   // At most so many jobs at a time.
-  DueUpdates(std::size_t jobs, Turns& turns, Answers& answers) : turns_(turns), answers_(answers) {
+  DueUpdates(std::size_t jobs, Turns& turns, Replies& replies) : turns_(turns), replies_(replies) {
     shards_.reserve(jobs);
   }
 
@@ -28,7 +28,7 @@ class DueUpdates {
   void run(Shard& shard);
 
   Turns& turns_;
-  Answers& answers_;
+  Replies& replies_;
   std::vector<Shard*> shards_;
 };
 

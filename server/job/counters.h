@@ -28,7 +28,7 @@ struct JobCounters {
   std::uint64_t queued_pushes = 0;          // arrived and waiting for their turn
   std::uint64_t rounds_skipped = 0;         // by the workers' votes
   std::uint64_t updates_skipped = 0;        // of single chunks: what was not finite
-  LatencyCounts push_to_reply = {};         // of each answer, from the chunk's first push
+  LatencyCounts push_to_reply = {};         // of each reply, from the chunk's first push
   LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
   std::vector<WorkerTraffic> workers = {};  // by worker
 };

@@ -20,7 +20,7 @@ constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
-constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of answers, in its receives
+constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
 std::uint64_t bytes_of_plan(const PlanSize& plan) {
   constexpr std::uint64_t kBytesOfKey = 16;

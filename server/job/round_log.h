@@ -1,8 +1,8 @@
 // When the last rounds of one job happened on one core: who pushed when, when the chunks were
-// complete, when the answers were sent, and what the core spent.
+// complete, when the replies were sent, and what the core spent.
 //
 // Stamps are ticks (common/base/ticks.h). A worker's n-th `chunks` pushes belong to round n, and so
-// for completions and answers: where keys are pipelined over the end of a round, neighbouring
+// for completions and replies: where keys are pipelined over the end of a round, neighbouring
 // rounds share a few chunks. Belongs to the core's thread; allocates when it is made.
 #pragma once
 
@@ -46,18 +46,18 @@ class RoundLog {
     head(complete_round_++).complete = now;
     work_ = 0;
   }
-  void answered(std::uint32_t worker, std::uint32_t answers, std::uint64_t now) {
+  void replied(std::uint32_t worker, std::uint32_t replies, std::uint64_t now) {
     Progress& progress = workers_[worker];
-    progress.answers += answers;
-    if (progress.answers < chunks_) return;
-    progress.answers -= chunks_;
-    Head& round = head(progress.answer_round++);
+    progress.replies += replies;
+    if (progress.replies < chunks_) return;
+    progress.replies -= chunks_;
+    Head& round = head(progress.reply_round++);
     round.replied = now;
     ++round.workers_answered;
   }
   void worked(std::uint64_t spent) { work_ += spent; }
 
-  // The last `count` rounds that are over (all workers have their answers), the oldest first.
+  // The last `count` rounds that are over (all workers have their replies), the oldest first.
   std::vector<RoundRecord> last(std::size_t count) const;
 
  private:
@@ -71,9 +71,9 @@ class RoundLog {
   };
   struct Progress {
     std::uint64_t push_round = 0;
-    std::uint64_t answer_round = 0;
+    std::uint64_t reply_round = 0;
     std::uint32_t pushes = 0;  // of that round
-    std::uint32_t answers = 0;
+    std::uint32_t replies = 0;
   };
 
   void begin(std::uint32_t worker, std::uint64_t round, std::uint64_t now) {

@@ -30,7 +30,7 @@ struct JobTiming {
   double push_seconds = 0;       // until the median worker has pushed all
   double wait_seconds = 0;       // until the slowest has
   double aggregate_seconds = 0;  // until the last chunk is complete
-  double reply_seconds = 0;      // until the last answer is sent
+  double reply_seconds = 0;      // until the last reply is sent
   double compute_seconds = 0;    // until the next round's first push
   double core_seconds = 0;       // work of all cores
   std::vector<WorkerTiming> workers;

@@ -29,7 +29,7 @@ std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
                                       const std::vector<int>& port_nodes);
 
 // One entry for each port of `by_core`, in the order of their first cores. A port that does not
-// answer has the error as its state; counters that cannot be read are left out.
+// reply has the error as its state; counters that cannot be read are left out.
 std::vector<PortStatus> statuses_of(const std::vector<OpenPort>& by_core,
                                     const std::string& sysfs_root);
 

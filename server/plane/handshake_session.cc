@@ -154,7 +154,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     Proof proof;
     std::memcpy(&proof, buffer_.data(), sizeof(proof));
     const auto issued = context_.admission.secret_of(hello_);
-    // A stranger and a member with a wrong secret get the same answer. Who proved an expired one is
+    // A stranger and a member with a wrong secret get the same reply. Who proved an expired one is
     // refused with our proof: it learns that it was this secret's server that refused it.
     if (!issued ||
         !transport::equal_constant_time(
@@ -190,7 +190,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     UniqueFd socket(stream_.release());
     if (!shm_) context_.congestion_control.settle(socket.get());
     // The core may close the socket at any time from now on; the verdict needs its own handle.
-    UniqueFd answer(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    UniqueFd reply(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
     Candidate candidate{.hello = hello_,
                         .socket = std::move(socket),
                         .descriptors = std::move(descriptors_),
@@ -199,7 +199,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
       candidate.keys = transport::stream_keys(secret_, hello_, challenge_);
     }
     const auto proven = std::make_shared<const Proven>(
-        Proven{hello_, challenge_, secret_, std::move(answer), context_.io, context_.drops});
+        Proven{hello_, challenge_, secret_, std::move(reply), context_.io, context_.drops});
     context_.admission.admit(std::move(candidate), [proven](const Result<Admitted>& admitted) {
       proven->tell(admitted);
     });

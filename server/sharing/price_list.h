@@ -2,7 +2,7 @@
 //
 // Pushes of one kind (rule, wire type, workers, loss scaling, transport, size to a power of two)
 // have one price for a byte, whoever pushes them: the core time that such pushes took lately, with
-// their reading and their answers. So jobs that are alike get exchanges in the proportion of their
+// their reading and their replies. So jobs that are alike get exchanges in the proportion of their
 // weights, whatever the caches do to each of them; jobs that are not alike get core time in it.
 //
 // Belongs to a core's thread. Only of() allocates, for a kind that is new.

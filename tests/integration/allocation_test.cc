@@ -1,4 +1,4 @@
-// Nothing on the data path allocates between the first push and the last answer: a data plane and
+// Nothing on the data path allocates between the first push and the last reply: a data plane and
 // two workers in one process, with a counting operator new.
 #include <openssl/crypto.h>
 

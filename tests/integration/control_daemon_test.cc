@@ -69,7 +69,7 @@ std::unique_ptr<Daemon> daemon_with(milliseconds heartbeat_deadline, millisecond
   return std::move(*daemon);
 }
 
-// grpc.health.v1.HealthCheckResponse.ServingStatus; none: it has no answer.
+// grpc.health.v1.HealthCheckResponse.ServingStatus; none: it has no reply.
 enum class Health { kNone, kServing = 1, kNotServing = 2 };
 
 // Asks as a supervisor does: about the whole server, without credentials. The messages are small

@@ -134,7 +134,7 @@ bool shows_pattern(const std::string& bytes) { return bytes.find(kPattern) != st
 
 }  // namespace
 
-TEST_CASE("neither gradients nor answers can be read on the way of an encrypted stream") {
+TEST_CASE("neither gradients nor replies can be read on the way of an encrypted stream") {
   for (const bool encrypt : {false, true}) {
     const Plane plane(encrypt);
     const Tap tap(plane.plane->tcp_port(), std::nullopt);
@@ -165,7 +165,7 @@ TEST_CASE("a push that is changed on the way ends its job and no other") {
   CHECK(plane.members.others_lost == 0);
 }
 
-TEST_CASE("an answer that is changed on the way is not used, and the worker knows why") {
+TEST_CASE("a reply that is changed on the way is not used, and the worker knows why") {
   const Plane plane(true);
   const Tap tap(plane.plane->tcp_port(), Tap::Change{Tap::Way::kToWorker, 40'000});
   Worker worker(plane, kJob, tap.port());

@@ -110,10 +110,10 @@ TEST_CASE("A job's times, its cores and its last rounds are told while it lives"
         control::TraceRequest trace_request;
         trace_request.set_name("told");
         trace_request.set_rounds(5);
-        const bool all_answer = admin->InspectJob(&inspect_context, request, &inspected).ok() &&
-                                admin->Trace(&trace_context, trace_request, &traced).ok() &&
-                                admin->Statistics(&statistics_context, {}, &statistics).ok();
-        return all_answer ? Status() : Status(Code::kInternal, "a call failed");
+        const bool all_reply = admin->InspectJob(&inspect_context, request, &inspected).ok() &&
+                               admin->Trace(&trace_context, trace_request, &traced).ok() &&
+                               admin->Statistics(&statistics_context, {}, &statistics).ok();
+        return all_reply ? Status() : Status(Code::kInternal, "a call failed");
       });
   INFO(status.message());
   REQUIRE(status.ok());
@@ -131,7 +131,7 @@ TEST_CASE("A job's times, its cores and its last rounds are told while it lives"
   std::uint64_t replies = 0;
   for (const std::uint64_t count : timing.push_to_reply().counts()) replies += count;
   const control::JobStatistics& counted = inspected.job().statistics();
-  CHECK(replies >= counted.chunks_completed());  // the others' answers may still be on their way
+  CHECK(replies >= counted.chunks_completed());  // the others' replies may still be on their way
   CHECK(replies <= 3 * counted.chunks_completed());
   REQUIRE(inspected.job().members_size() == 3);
   CHECK(inspected.job().members(1).pushes() == kRounds * counted.chunks());

@@ -259,7 +259,7 @@ TEST_CASE("a request that is compressed is refused, so that none is larger than 
   }
 }
 
-TEST_CASE("an answer's message is cut and made visible") {
+TEST_CASE("a reply's message is cut and made visible") {
   const grpc::Status status = to_grpc({Code::kNotFound, "\033[2J\xFF" + std::string(50'000, 'x')});
   CHECK_THAT(status.error_message(), Catch::StartsWith("?[2J?xxx") && Catch::EndsWith("..."));
   CHECK(status.error_message().size() == 2003);

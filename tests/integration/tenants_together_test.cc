@@ -36,7 +36,7 @@ void push_round(StallingWorker& worker, float own, int round) {
   for (const KeyId key : {0U, 1U}) worker.push(key, pushed_value(own, round, 1, key));
 }
 
-// Reads the answers of a round and checks them.
+// Reads the replies of a round and checks them.
 Status read_round(StallingWorker& worker, float own, int round) {
   PHUB_RETURN_IF_ERROR(worker.run_until([&] { return worker.is_answered(); }));
   for (const KeyId key : {0U, 1U}) {

@@ -1,4 +1,4 @@
-// What the answers of each round of a job must be: the scalar specification, on pushes that have
+// What the replies of each round of a job must be: the scalar specification, on pushes that have
 // one value in all elements of a chunk.
 //
 // Rules that look at single elements have one for each chunk here, so that large chunks cost

@@ -37,7 +37,7 @@ SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random
     if (random_.one_in(3)) std::reverse(worker.order.begin(), worker.order.end());
     if (random_.one_in(3)) std::shuffle(worker.order.begin(), worker.order.end(), random_.engine());
     worker.pushed.resize(options.shape.chunks);
-    worker.answered.resize(options.shape.chunks);
+    worker.replied.resize(options.shape.chunks);
   }
 }
 
@@ -45,7 +45,7 @@ SimulatedJob::~SimulatedJob() { core_.detach(streams_.shard.get()); }
 
 bool SimulatedJob::is_done() const {
   return std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
-    return std::all_of(worker.answered.begin(), worker.answered.end(),
+    return std::all_of(worker.replied.begin(), worker.replied.end(),
                        [&](std::uint32_t rounds) { return rounds == rounds_; });
   });
 }
@@ -102,7 +102,7 @@ std::string SimulatedJob::step() {
   push_some(index);
   if (votes()) vote_if_due(index);
   worker.link->pump(worker.most_bytes);
-  return take_answers(index);
+  return take_replies(index);
 }
 
 // Who comes back to a job that lost a worker may still send what it had begun.
@@ -115,13 +115,13 @@ bool SimulatedJob::connect(Worker& worker) {
   return true;
 }
 
-// Begins pushes of chunks whose last answer is there, a few at a time, in its order.
+// Begins pushes of chunks whose last reply is there, a few at a time, in its order.
 void SimulatedJob::push_some(std::uint32_t index) {
   Worker& worker = workers_[index];
   std::uint32_t room = random_.between(1, 8);
   for (const std::uint32_t slot : worker.order) {
     if (room == 0) return;
-    if (worker.pushed[slot] == rounds_ || worker.pushed[slot] > worker.answered[slot]) continue;
+    if (worker.pushed[slot] == rounds_ || worker.pushed[slot] > worker.replied[slot]) continue;
     worker.link->push_later(slot, value(index, slot, worker.pushed[slot]), options_.shape.epoch);
     ++worker.pushed[slot];
     ++begun_;
@@ -139,21 +139,21 @@ void SimulatedJob::vote_if_due(std::uint32_t index) {
                            .overflow = overflows(index, worker.voted) ? 1U : 0U});
 }
 
-std::string SimulatedJob::take_answers(std::uint32_t index) {
+std::string SimulatedJob::take_replies(std::uint32_t index) {
   Worker& worker = workers_[index];
   const std::size_t most = std::min<std::size_t>(worker.most_bytes, std::size_t{1} << 16);
-  for (const auto& answer : worker.link->take_answers(most)) {
+  for (const auto& reply : worker.link->take_replies(most)) {
     const std::string where = "job " + std::to_string(id()) + ", worker " + std::to_string(index) +
-                              ", chunk " + std::to_string(answer.slot) + ": ";
-    if (answer.slot >= worker.answered.size()) return where + "there is no such chunk";
-    const std::uint32_t round = worker.answered[answer.slot]++;
-    if (round >= worker.pushed[answer.slot]) return where + "an answer to nothing";
-    const float expected = expected_.at(answer.slot, round);
-    if (!answer.is_even || answer.value != expected) {
-      return where + "round " + std::to_string(round) + " has " + std::to_string(answer.value) +
+                              ", chunk " + std::to_string(reply.slot) + ": ";
+    if (reply.slot >= worker.replied.size()) return where + "there is no such chunk";
+    const std::uint32_t round = worker.replied[reply.slot]++;
+    if (round >= worker.pushed[reply.slot]) return where + "a reply to nothing";
+    const float expected = expected_.at(reply.slot, round);
+    if (!reply.is_even || reply.value != expected) {
+      return where + "round " + std::to_string(round) + " has " + std::to_string(reply.value) +
              ", not " + std::to_string(expected);
     }
-    if (answer.skipped != votes_of(round).overflow) return where + "a skipped round is not told";
+    if (reply.skipped != votes_of(round).overflow) return where + "a skipped round is not told";
   }
   return {};
 }

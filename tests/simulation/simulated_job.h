@@ -1,5 +1,5 @@
 // One job of the simulation: workers who push in rounds, vote, trickle, stall and die, and the
-// model that says what each answer must be.
+// model that says what each reply must be.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct JobOptions {
   std::uint32_t rounds = 1;  // a first one of parameters included, where the rule has them
 };
 
-// A worker pushes a chunk's next round when it has the last one's answer, in an order of its own.
+// A worker pushes a chunk's next round when it has the last one's reply, in an order of its own.
 class SimulatedJob {
  public:
   SimulatedJob(const JobOptions& options, server::Core& core, Random& random);
@@ -30,7 +30,7 @@ class SimulatedJob {
   const JobOptions& options() const { return options_; }
   // Workers that are not connected yet, are, or were and died.
   bool has_died() const { return has_died_; }
-  bool is_done() const;  // every worker has every answer
+  bool is_done() const;  // every worker has every reply
 
   // One worker does something: connects, sends, reads, falls asleep. Empty, or what is wrong.
   std::string step();
@@ -53,7 +53,7 @@ class SimulatedJob {
     std::size_t most_bytes = SIZE_MAX;  // that it sends or reads in a step
     std::vector<std::uint32_t> order;   // of its pushes: slots
     std::vector<std::uint32_t> pushed;  // rounds, by slot
-    std::vector<std::uint32_t> answered;
+    std::vector<std::uint32_t> replied;
     std::uint32_t voted = 0;  // the last round that it has voted in
   };
 
@@ -65,7 +65,7 @@ class SimulatedJob {
   void change_mood(Worker& worker);
   void push_some(std::uint32_t index);
   void vote_if_due(std::uint32_t index);
-  std::string take_answers(std::uint32_t index);
+  std::string take_replies(std::uint32_t index);
 
   JobOptions options_;
   testing::StreamsJob streams_;

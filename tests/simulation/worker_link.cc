@@ -25,8 +25,8 @@ class TcpLink final : public WorkerLink {
     job_.send_later(worker_, StreamsJob::frame_of(immediate, std::as_bytes(std::span(&vote, 1))));
   }
   void pump(std::size_t most) override { job_.pump(worker_, most); }
-  std::vector<Answer> take_answers(std::size_t most) override {
-    return job_.take_answers(worker_, most);
+  std::vector<Reply> take_replies(std::size_t most) override {
+    return job_.take_replies(worker_, most);
   }
   void die() override { job_.sockets[worker_].reset(); }
 
@@ -86,20 +86,20 @@ class ShmLink final : public WorkerLink {
     const std::size_t sent = endpoint_->post(peer_, std::span(unsent_).first(count));
     unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<std::ptrdiff_t>(sent));
   }
-  std::vector<Answer> take_answers(std::size_t most) override {
+  std::vector<Reply> take_replies(std::size_t most) override {
     std::vector<transport::Completion> completions(notices(most));
     completions.resize(endpoint_->poll(completions));
-    std::vector<Answer> answers;
-    for (const transport::Completion& answer : completions) {
-      if (answer.kind != transport::CompletionKind::kArrived) continue;
-      const std::span values(reinterpret_cast<const float*>(answer.data),
-                             answer.bytes / sizeof(float));
-      answers.push_back({wire::answered_slot_of(answer.immediate), values[0],
+    std::vector<Reply> replies;
+    for (const transport::Completion& reply : completions) {
+      if (reply.kind != transport::CompletionKind::kArrived) continue;
+      const std::span values(reinterpret_cast<const float*>(reply.data),
+                             reply.bytes / sizeof(float));
+      replies.push_back({wire::reply_slot_of(reply.immediate), values[0],
                          std::all_of(values.begin(), values.end(),
                                      [&](float value) { return value == values[0]; }),
-                         wire::was_skipped(answer.immediate)});
+                         wire::was_skipped(reply.immediate)});
     }
-    return answers;
+    return replies;
   }
   void die() override { endpoint_.reset(); }
 

@@ -11,7 +11,7 @@ namespace phub::simulation {
 
 class WorkerLink {
  public:
-  using Answer = testing::StreamsJob::Answer;
+  using Reply = testing::StreamsJob::Reply;
 
   virtual ~WorkerLink() = default;
 
@@ -23,7 +23,7 @@ class WorkerLink {
   // Sends about so many bytes at most, and at least something.
   virtual void pump(std::size_t most) = 0;
   // Those that are whole, after about so many bytes more have been read.
-  virtual std::vector<Answer> take_answers(std::size_t most) = 0;
+  virtual std::vector<Reply> take_replies(std::size_t most) = 0;
   // The process ends in whatever it does.
   virtual void die() = 0;
 };

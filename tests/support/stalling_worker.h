@@ -1,4 +1,4 @@
-// A worker of a job that can stop reading its answers, which the client never does: what it still
+// A worker of a job that can stop reading its replies, which the client never does: what it still
 // has to send goes out, what comes stays in its socket or ring. It heartbeats all the while.
 //
 // One thread. Shm and tcp, one server, fp32.
@@ -113,7 +113,7 @@ class StallingWorker {
     if (options_.transport == "tcp") {
       PHUB_ASSIGN_OR_RETURN(auto stream, client::open_tcp(target));
       // Fixed: left to itself the system lets it grow to tcp_rmem's maximum, which may be all
-      // answers.
+      // replies.
       ::setsockopt(stream.socket.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes, sizeof(int));
       return exchange_->connect_tcp(0, core, joined.epoch, std::move(stream));
     }

@@ -19,7 +19,7 @@ import ssl
 import struct
 import time
 
-PATIENCE = 0.3  # for an answer that a way waits for
+PATIENCE = 0.3  # for a reply that a way waits for
 HELLO = struct.Struct("<IIQIIIIQ16sII")
 MAGIC, VERSION, TCP, SHM = 0x48424850, 3, 0, 1
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

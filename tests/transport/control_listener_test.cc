@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Keeps what it is given, and answers the first byte with "k".
+// Keeps what it is given, and replies to the first byte with "k".
 struct Echo {
   std::mutex mutex;
   std::vector<UniqueFd> served;
@@ -77,8 +77,8 @@ std::string peer_name(const UniqueFd& socket) {
 
 bool speak(const UniqueFd& socket) { return ::send(socket.get(), "x", 1, MSG_NOSIGNAL) == 1; }
 
-// The answer, 0 at the end of the stream, or '?' where neither came.
-char answer(const UniqueFd& socket) {
+// The reply, 0 at the end of the stream, or '?' where neither came.
+char reply(const UniqueFd& socket) {
   char byte = 0;
   const ssize_t got = ::recv(socket.get(), &byte, 1, 0);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return '?';
@@ -95,7 +95,7 @@ bool is_left_alone(const UniqueFd& socket) {
 UniqueFd known_caller(const ListenerRig& rig, const std::string& payer = "") {
   UniqueFd caller = rig.reach();
   REQUIRE(speak(caller));
-  REQUIRE(answer(caller) == 'k');
+  REQUIRE(reply(caller) == 'k');
   rig.listener->know(peer_name(caller), payer);
   return caller;
 }
@@ -108,14 +108,14 @@ TEST_CASE("who says nothing at the control port gives way, and who speaks is ser
   for (int i = 0; i < 50; ++i) silent.push_back(rig.reach());
   const UniqueFd caller = rig.reach();
   REQUIRE(speak(caller));
-  CHECK(answer(caller) == 'k');
-  CHECK(answer(silent.front()) == '\0');
+  CHECK(reply(caller) == 'k');
+  CHECK(reply(silent.front()) == '\0');
   CHECK(rig.listener->counters().handed_over == 1);
 }
 
 TEST_CASE("who says nothing in time is let go") {
   const ListenerRig rig(20ms);
-  CHECK(answer(rig.reach()) == '\0');
+  CHECK(reply(rig.reach()) == '\0');
 }
 
 TEST_CASE("strangers give way to each other and leave known callers alone") {
@@ -125,9 +125,9 @@ TEST_CASE("strangers give way to each other and leave known callers alone") {
   for (int i = 0; i < 20; ++i) {
     strangers.push_back(rig.reach());
     REQUIRE(speak(strangers.back()));
-    CHECK(answer(strangers.back()) == 'k');
+    CHECK(reply(strangers.back()) == 'k');
   }
-  CHECK(answer(strangers.front()) == '\0');  // six of its address stay
+  CHECK(reply(strangers.front()) == '\0');  // six of its address stay
   CHECK(::send(strangers.back().get(), "y", 1, MSG_NOSIGNAL) == 1);
   CHECK(is_left_alone(caller));
 }
@@ -140,9 +140,9 @@ TEST_CASE("who is known when there are as many as may be stays a stranger") {
   for (int i = 0; i < 6; ++i) {
     strangers.push_back(rig.reach());
     REQUIRE(speak(strangers.back()));
-    CHECK(answer(strangers.back()) == 'k');
+    CHECK(reply(strangers.back()) == 'k');
   }
-  CHECK(answer(callers.back()) == '\0');
+  CHECK(reply(callers.back()) == '\0');
   CHECK(is_left_alone(callers.front()));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("of a tenant's known callers beyond its share the one heard longest ag
   for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
   rig.listener->know(peer_name(callers[0]), "red");
   callers.push_back(known_caller(rig, "red"));
-  CHECK(answer(callers[1]) == '\0');
+  CHECK(reply(callers[1]) == '\0');
   for (const std::size_t stays : {0U, 2U, 3U}) CHECK(is_left_alone(callers[stays]));
   CHECK(is_left_alone(other));
   CHECK(rig.listener->counters().crowded_out == 1);
@@ -165,7 +165,7 @@ TEST_CASE("a tenant that has most known callers gives way to others when there a
   for (int i = 0; i < 3; ++i) callers.push_back(known_caller(rig, "red"));
   std::vector<UniqueFd> others;
   for (int i = 0; i < 2; ++i) others.push_back(known_caller(rig, "blue"));
-  CHECK(answer(callers[0]) == '\0');
+  CHECK(reply(callers[0]) == '\0');
   CHECK(is_left_alone(callers[1]));
   for (const UniqueFd& other : others) CHECK(is_left_alone(other));
 }
@@ -194,11 +194,11 @@ TEST_CASE("a stranger that sends more than its share is turned out, a known call
   const UniqueFd caller = known_caller(rig);
   const UniqueFd stranger = rig.reach();
   REQUIRE(speak(stranger));
-  REQUIRE(answer(stranger) == 'k');
+  REQUIRE(reply(stranger) == 'k');
   const std::string much(2000, 'x');
   REQUIRE(::send(caller.get(), much.data(), much.size(), MSG_NOSIGNAL) == 2000);
   REQUIRE(::send(stranger.get(), much.data(), much.size(), MSG_NOSIGNAL) == 2000);
-  CHECK(answer(stranger) == '\0');
+  CHECK(reply(stranger) == '\0');
   char byte = 0;
   CHECK(::recv(caller.get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
   CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
@@ -213,7 +213,7 @@ TEST_CASE("a known caller whose messages do not end is turned out, one whose mes
   for (const UniqueFd& caller : callers) {
     REQUIRE(::send(caller.get(), much.data(), much.size(), MSG_NOSIGNAL) == 30'000);
   }
-  CHECK(answer(callers[1]) == '\0');
+  CHECK(reply(callers[1]) == '\0');
   char byte = 0;
   CHECK(::recv(callers[0].get(), &byte, 1, MSG_DONTWAIT) == -1);  // open, and nothing said
   CHECK((errno == EAGAIN || errno == EWOULDBLOCK));
@@ -230,8 +230,8 @@ TEST_CASE("who has left while it waited in the queue is not served") {
   const UniqueFd caller = rig.reach();
   REQUIRE(speak(caller));
   rig.start();
-  CHECK(answer(caller) == 'k');
-  for (const UniqueFd& one : gone) CHECK(answer(one) == '\0');
+  CHECK(reply(caller) == 'k');
+  for (const UniqueFd& one : gone) CHECK(reply(one) == '\0');
   CHECK(rig.listener->counters().handed_over == 1);
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("a name is listened on at all its addresses, IPv4 reaches the IPv6 wil
     const ListenerRig rig(10min, address);
     const UniqueFd caller = rig.reach();
     REQUIRE(speak(caller));
-    CHECK(answer(caller) == 'k');
+    CHECK(reply(caller) == 'k');
   }
 }
 

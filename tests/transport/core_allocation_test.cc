@@ -7,15 +7,15 @@
 
 namespace phub::testing {
 
-TEST_CASE("a core that answers every connection of every transport allocates nothing") {
+TEST_CASE("a core that replies on every connection of every transport allocates nothing") {
   CoreRig rig("all");
-  rig.push_chunk(3);  // of all workers: when it is complete, all have an answer at once
+  rig.push_chunk(3);  // of all workers: when it is complete, all have a reply at once
   allocations = 0;
   counting = true;
   rig.run();
   counting = false;
   CHECK(allocations == 0);
-  CHECK(rig.waiting_answers() == 6);
+  CHECK(rig.waiting_replies() == 6);
 }
 
 }  // namespace phub::testing

@@ -47,14 +47,14 @@ TEST_CASE("a lost worker's pushes may wait while its connection's id is used aga
     StreamsJob& next = rig.add({.chunks = kChunks, .tenant = 3});
     for (const std::uint32_t worker : {0U, 1U}) next.push(worker, 5, 2.0F);
     REQUIRE(rig.run());
-    CHECK(next.answers(0) == 1);
-    CHECK(next.answers(1) == 1);
+    CHECK(next.replies(0) == 1);
+    CHECK(next.replies(1) == 1);
     // The other worker's stay in their sums; those that waited, and those that nobody will look at,
     // are back.
     CHECK(two.unlucky.shard->buffers_in_use() <= kChunks);
     for (std::uint32_t slot = 0; slot < kChunks; ++slot) two.other.push(1, slot);
     REQUIRE(rig.run());
-    CHECK(two.other.answers(1) == kChunks);
+    CHECK(two.other.replies(1) == kChunks);
     for (const StreamsJob* job : {&two.unlucky, &two.other, &next}) rig.remove(*job);
     while (rig.core->next_event()) {
     }

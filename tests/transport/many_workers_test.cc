@@ -26,11 +26,11 @@ TEST_CASE("a job of 1,024 workers sums on one core, beside another") {
     REQUIRE(rig.run());
     for (StreamsJob* const each : {&job, &other}) {
       for (std::uint32_t worker = 0; worker < each->shape.workers; ++worker) {
-        const auto answers = each->take_answers(worker, 4096);
-        REQUIRE(answers.size() == kChunks);
-        for (const auto& answer : answers) {
-          const bool is_right = answer.value == round * static_cast<float>(each->shape.workers);
-          REQUIRE((answer.is_even && is_right));
+        const auto replies = each->take_replies(worker, 4096);
+        REQUIRE(replies.size() == kChunks);
+        for (const auto& reply : replies) {
+          const bool is_right = reply.value == round * static_cast<float>(each->shape.workers);
+          REQUIRE((reply.is_even && is_right));
         }
       }
     }

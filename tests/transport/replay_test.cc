@@ -84,7 +84,7 @@ struct Fixture {
     }
     return 0;
   }
-  // The server answers first and counts then.
+  // The server replies first and counts then.
   bool has_counted(std::uint64_t count, std::string_view cause = "wrong secret") const {
     const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
     while (dropped(cause) != count && std::chrono::steady_clock::now() < deadline) {

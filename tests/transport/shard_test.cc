@@ -210,7 +210,7 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
     }
   }
 
-  // A shard that starts from the copy answers its first round with it, and goes on alike.
+  // A shard that starts from the copy replies to its first round with it, and goes on alike.
   Rig second(RuleKind::kMomentum, 1, DataType::kFloat32, true);
   second.shape.initial = copy;
   second.shard =

@@ -95,7 +95,7 @@ TEST_CASE("a worker that makes its memory shorter ends its job with that reason,
       if (slot != 1) other.push(0, slot);
     }
     REQUIRE(rig.run());
-    CHECK(other.answers(0) == 4);
+    CHECK(other.replies(0) == 4);
     rig.core->detach(broken.shard.get());
   }
 }

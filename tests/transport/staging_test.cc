@@ -45,7 +45,7 @@ TEST_CASE("a worker that is alone stages what is read at once") {
   for (int rounds = 0; rounds < 3000; ++rounds) {
     for (StreamsJob* each : {&job, &other}) {
       each->pump(0);
-      each->answers(0);
+      each->replies(0);
     }
     rig.core->run_once();
   }

@@ -14,7 +14,7 @@ TEST_CASE("pushes of another epoch are dropped and counted, and the round goes o
     for (std::uint64_t times = 1; times <= 3; ++times) {
       rig.stale_round();
       CHECK(rig.drops(server::Drop::kStaleEpoch) == times * CoreRig::kWorkers * CoreRig::kChunks);
-      CHECK(rig.waiting_answers() == 0);
+      CHECK(rig.waiting_replies() == 0);
       rig.round();
     }
     CHECK(rig.drops(server::Drop::kDuplicatePush) == 0);
@@ -29,19 +29,19 @@ TEST_CASE("a push over shm that points at another chunk's place ends its connect
   CHECK(rig.drops(server::Drop::kBadMemory) == 1);
 }
 
-TEST_CASE("a few answers do not wait for ever while the core has other work") {
+TEST_CASE("a few replies do not wait for ever while the core has other work") {
   constexpr int kTurns = 16;
   for (const std::string transport : {"shm", "verbs"}) {
     INFO(transport);
     CoreRig rig(transport);
     rig.round();
     rig.push_chunk(5);  // complete, and nothing else will be
-    std::size_t answers = 0;
+    std::size_t replies = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
       rig.busy_turn();
-      answers += rig.waiting_answers();
+      replies += rig.waiting_replies();
     }
-    CHECK(answers == CoreRig::kWorkers);
+    CHECK(replies == CoreRig::kWorkers);
   }
 }
 

@@ -48,15 +48,15 @@ TEST_CASE("a job that is alone is not read far ahead of what its core serves") {
     for (const std::uint32_t worker : {0U, 1U}) job.push_later(worker, slot);
   }
   std::size_t most = 0;
-  std::size_t answers = 0;
-  for (int rounds = 0; rounds < 100'000 && answers < kChunks; ++rounds) {
+  std::size_t replies = 0;
+  for (int rounds = 0; rounds < 100'000 && replies < kChunks; ++rounds) {
     for (const std::uint32_t worker : {0U, 1U}) job.pump(worker);
     rig.core->run_once();
     most = std::max(most, job.shard->buffers_in_use());
-    answers += job.answers(0);
-    job.answers(1);
+    replies += job.replies(0);
+    job.replies(1);
   }
-  CHECK(answers == kChunks);
+  CHECK(replies == kChunks);
   CHECK(most <= 64);  // twice what is read at once
 }
 
@@ -72,14 +72,14 @@ TEST_CASE("reading that brings nothing whole is paid for") {
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) other.push_later(0, slot);
   int rounds = 0;
   int reads = 0;
-  for (std::size_t answers = 0; answers < kChunks && rounds < 4000; ++rounds) {
+  for (std::size_t replies = 0; replies < kChunks && rounds < 4000; ++rounds) {
     int unread = 0;
     REQUIRE(::ioctl(trickle.sockets[0].get(), SIOCOUTQ, &unread) == 0);
     if (unread == 0) ++reads;
     trickle.pump(0, 1);
     other.pump(0);
     rig.core->run_once();
-    answers += other.answers(0);
+    replies += other.replies(0);
   }
   CHECK(reads < rounds / 6);  // ten in forty if it cost nothing
 }

@@ -32,7 +32,7 @@ TEST_CASE("every stream that has something is read, however many they are") {
     }
     CHECK(rig.run());
     std::size_t complete = 0;
-    for (StreamsJob* job : all) complete += job->answers(workers - 1);
+    for (StreamsJob* job : all) complete += job->replies(workers - 1);
     CHECK(complete == std::size_t{jobs} * kChunks);
   }
 }
@@ -46,15 +46,15 @@ TEST_CASE("a worker that sends a byte at a time takes nobody's turn") {
       rig.add({.workers = 1, .chunks = kChunks, .chunk_bytes = kLarge, .tenant = 2});
   trickle.push_later(0, 0);
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) other.push_later(0, slot);
-  std::size_t answers = 0;
+  std::size_t replies = 0;
   int rounds = 0;
-  for (; answers < kChunks && rounds < 4000; ++rounds) {
+  for (; replies < kChunks && rounds < 4000; ++rounds) {
     trickle.pump(0, 1);
     other.pump(0);
     rig.core->run_once();
-    answers += other.answers(0);
+    replies += other.replies(0);
   }
-  CHECK(answers == kChunks);
+  CHECK(replies == kChunks);
   // As many at a time as fit into its stream, while the other's byte is read in between.
   CHECK(rounds < 2000);
 }
@@ -74,17 +74,17 @@ TEST_CASE("a worker that is ahead is held back until the slowest has caught up")
   }
   CHECK(left > kChunks / 2 * std::size_t{kLarge});  // it was not read
   CHECK(job.shard->buffers_in_use() < kChunks / 2);
-  std::vector<StreamsJob::Answer> answers;
-  for (int rounds = 0; rounds < 100'000 && answers.size() < kChunks; ++rounds) {
+  std::vector<StreamsJob::Reply> replies;
+  for (int rounds = 0; rounds < 100'000 && replies.size() < kChunks; ++rounds) {
     job.pump(0);
     job.pump(1);
     rig.core->run_once();
-    job.take_answers(0);
-    for (const auto& answer : job.take_answers(1)) answers.push_back(answer);
+    job.take_replies(0);
+    for (const auto& reply : job.take_replies(1)) replies.push_back(reply);
     CHECK(job.shard->buffers_in_use() < kChunks / 2);
   }
-  REQUIRE(answers.size() == kChunks);
-  for (const auto& answer : answers) CHECK((answer.is_even && answer.value == 3.0F));
+  REQUIRE(replies.size() == kChunks);
+  for (const auto& reply : replies) CHECK((reply.is_even && reply.value == 3.0F));
   CHECK(job.shard->buffers_in_use() == 0);
 }
 
@@ -106,10 +106,10 @@ TEST_CASE("a worker that is ahead is not held back while the slowest waits for i
       job.pump(1);
       if (is_beside_another && busy.pump(0) == 0) busy.push_later(0, 0);
       rig.core->run_once();
-      job.take_answers(0);
-      busy.take_answers(0);
-      for (const auto& answer : job.take_answers(1)) {
-        CHECK(answer.slot == kChunks - 1 - pulled);
+      job.take_replies(0);
+      busy.take_replies(0);
+      for (const auto& reply : job.take_replies(1)) {
+        CHECK(reply.slot == kChunks - 1 - pulled);
         ++pulled;
         is_waiting = false;
       }
@@ -137,15 +137,15 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
   for (const std::uint32_t wanted : {10U, 60U, 100U}) {
     job.push_later(1, wanted);
-    std::size_t answers = 0;
+    std::size_t replies = 0;
     for (int rounds = 0; rounds < 2000; ++rounds) {
       job.pump(0);
       job.pump(1);
       rig.core->run_once();
-      job.take_answers(0);
-      answers += job.answers(1);
+      job.take_replies(0);
+      replies += job.replies(1);
     }
-    CHECK(answers == 1);
+    CHECK(replies == 1);
     CHECK(job.shard->buffers_in_use() < std::max(kBudget, wanted) + kReadAtOnce);
   }
   // When it has caught up the other is held back where it was at first.
@@ -156,7 +156,7 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
        ++rounds) {
     for (const std::uint32_t worker : {0U, 1U}) {
       job.pump(worker);
-      job.take_answers(worker);
+      job.take_replies(worker);
     }
     rig.core->run_once();
   }

@@ -100,7 +100,7 @@ Result<std::vector<std::string>> JobClient::snapshot() {
 
 bool JobClient::hopeless() const {
   if (heartbeat_->failed()) return true;
-  // Answers to rounds that the leaver took part in are under way; later rounds never complete.
+  // Replies to rounds that the leaver took part in are under way; later rounds never complete.
   return heartbeat_->someone_left() && std::chrono::steady_clock::now() - wait_start_ > kLeaveGrace;
 }
 

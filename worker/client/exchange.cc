@@ -159,7 +159,7 @@ bool Exchange::drain(transport::Endpoint& endpoint, const std::vector<std::uint3
     const Completion& completion = completions_[i];
     Connection& connection = connections_[by_peer[completion.peer]];
     if (completion.kind == CompletionKind::kArrived) {
-      on_answer(connection, completion);
+      on_reply(connection, completion);
     } else if (completion.kind == CompletionKind::kPeerLost) {
       fail(connection, completion.loss);
     }
@@ -171,8 +171,8 @@ void Exchange::fail(const Connection& connection, transport::Loss loss) {
   if (!loss_) loss_ = ConnectionLoss{connection.server, connection.core, loss};
 }
 
-void Exchange::on_answer(Connection& connection, const Completion& arrived) {
-  const std::uint32_t slot = wire::answered_slot_of(arrived.immediate);
+void Exchange::on_reply(Connection& connection, const Completion& arrived) {
+  const std::uint32_t slot = wire::reply_slot_of(arrived.immediate);
   if (!wire::same_epoch(arrived.immediate, connection.epoch)) return;
   if (slot >= connection.chunks->size()) return fail(connection, transport::Loss::kBadFrame);
   const std::uint32_t id = (*connection.chunks)[slot];
@@ -198,7 +198,7 @@ void Exchange::on_answer(Connection& connection, const Completion& arrived) {
 
 std::byte* Exchange::place_of(const Connection& connection, std::uint32_t immediate,
                               std::uint32_t bytes) const {
-  const std::uint32_t slot = wire::answered_slot_of(immediate);
+  const std::uint32_t slot = wire::reply_slot_of(immediate);
   if (slot >= connection.chunks->size()) return nullptr;
   const std::uint32_t id = (*connection.chunks)[slot];
   const Chunk& chunk = plan_->chunks[id];
@@ -216,7 +216,7 @@ void Exchange::expect(std::optional<KeyId> key) {
     }
   }
   for (Connection& connection : connections_) {
-    const Answers& needed = key ? connection.needed : connection.outstanding;
+    const Replies& needed = key ? connection.needed : connection.outstanding;
     const bool none = needed.count == 0;
     connection.endpoint->expect(connection.peer, none ? kNever : needed.count,
                                 none ? UINT64_MAX : needed.bytes);

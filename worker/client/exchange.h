@@ -1,5 +1,5 @@
 // The worker's half of the data path: stages one write per chunk of a pushed key, counts the
-// answers down, says when a key is ready.
+// replies down, says when a key is ready.
 //
 // Single-threaded: whoever calls run_once owns it. run_once does not allocate, lock, log or block.
 // The chunk that the next forward needs first (the lowest slot) is sent first.
@@ -29,7 +29,7 @@ namespace phub::client {
 struct ExchangeMemory {
   std::byte* hyper = nullptr;  // a line per connection, wire::kHyperStride apart: Hyper and Vote
   const std::byte* gradients = nullptr;  // the arena
-  std::byte* parameters = nullptr;  // the arena that answers are copied to; null: they are read
+  std::byte* parameters = nullptr;  // the arena that replies are copied to; null: they are read
                                     // where the server published them
 };
 
@@ -74,16 +74,16 @@ class Exchange final : private transport::ReceiveBuffers {
   bool was_skipped(KeyId key) const { return keys_[key].skipped; }
   // REQUIRES: idle().
   void set_hyper(const Hyper& hyper);
-  // To every core that has chunks, ahead of what still waits to be sent. REQUIRES: all answers of
+  // To every core that has chunks, ahead of what still waits to be sent. REQUIRES: all replies of
   // the round of the last vote have arrived.
   void vote(const Vote& vote);
   // True if something happened.
   bool run_once();
   const std::optional<ConnectionLoss>& loss() const { return loss_; }
 
-  // A hint before sleeping: only the answers that `key` (all keys: nothing) still needs count.
+  // A hint before sleeping: only the replies that `key` (all keys: nothing) still needs count.
   void expect(std::optional<KeyId> key);
-  // The same, but every answer counts.
+  // The same, but every reply counts.
   void expect_any();
 
   // Any thread.
@@ -91,7 +91,7 @@ class Exchange final : private transport::ReceiveBuffers {
   std::uint64_t bytes_received() const { return bytes_received_.value(); }
 
  private:
-  struct Answers {
+  struct Replies {
     void add(std::uint32_t size) { ++count, bytes += size; }
     void remove(std::uint32_t size) { --count, bytes -= size; }
     std::uint32_t count = 0;
@@ -106,8 +106,8 @@ class Exchange final : private transport::ReceiveBuffers {
     const std::vector<std::uint32_t>* chunks = nullptr;  // by slot
     WindowLayout landing;                                // verbs: where pushes go
     std::unique_ptr<PrioritySet> pending;                // slots to send
-    Answers outstanding;                                 // to pushes sent or to send
-    Answers needed;                                      // scratch of expect
+    Replies outstanding;                                 // to pushes sent or to send
+    Replies needed;                                      // scratch of expect
     std::uint32_t hyper_version = 0;
     bool owes_vote = false;
   };
@@ -140,12 +140,12 @@ class Exchange final : private transport::ReceiveBuffers {
   bool send_hyper(Connection& connection, std::uint32_t index);
   void send_vote(Connection& connection, std::uint32_t index);
   bool drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer);
-  void on_answer(Connection& connection, const transport::Completion& arrived);
+  void on_reply(Connection& connection, const transport::Completion& arrived);
   void fail(const Connection& connection, transport::Loss loss);
   std::uint32_t bytes_of(const Chunk& chunk) const {
     return static_cast<std::uint32_t>(chunk.elements * element_bytes_);
   }
-  // Where the answer goes that `immediate` announces; null if it is not expected.
+  // Where the reply goes that `immediate` announces; null if it is not expected.
   std::byte* place_of(const Connection& connection, std::uint32_t immediate,
                       std::uint32_t bytes) const;
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,

@@ -89,7 +89,7 @@ Status Heartbeat::diagnose(std::uint32_t server, std::uint32_t core) {
     if (status.code() == Code::kAborted) fail(status);
     if (status.code() == Code::kUnavailable) {
       fail({Code::kUnavailable,
-            "server " + name + " is gone: its data connection closed and it does not answer"});
+            "server " + name + " is gone: its data connection closed and it does not reply"});
     }
     if (!failed()) std::this_thread::sleep_for(milliseconds(20));
   }

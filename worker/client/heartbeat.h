@@ -17,7 +17,7 @@ namespace phub::client {
 
 class Heartbeat {
  public:
-  // A server that does not answer for `deadline` is lost.
+  // A server that does not reply for `deadline` is lost.
   Heartbeat(Membership& membership, std::chrono::milliseconds deadline);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;

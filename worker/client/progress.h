@@ -30,7 +30,7 @@ class Progress {
   void push(KeyId key);
   // REQUIRES: no push is outstanding.
   void set_hyper(const Hyper& hyper);
-  // REQUIRES: all answers of the last vote's round have been waited for.
+  // REQUIRES: all replies of the last vote's round have been waited for.
   void vote(const Vote& vote);
 
   enum class End { kReady, kTimeout, kFailed };

@@ -26,8 +26,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The server answers a start that timed out itself, with names; only then the call's deadline.
-constexpr milliseconds kStartAnswerMargin{2000};
+// The server replies to a start that timed out itself, with names; only then the call's deadline.
+constexpr milliseconds kStartReplyMargin{2000};
 constexpr std::int64_t kSnapshotTimeoutMsMax = 3'600'000;
 constexpr milliseconds kLeaveAgainTimeout{1000};
 
@@ -173,7 +173,7 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_transport_reason(transport_reason);
     control::StartReply reply;
     PHUB_RETURN_IF_ERROR(
-        call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartAnswerMargin));
+        call(&control::Rendezvous::Stub::Start, request, reply, timeout + kStartReplyMargin));
     rounds_before_ = reply.rounds_before();
     return {};
   }
@@ -200,7 +200,7 @@ class GrpcRendezvous final : public Rendezvous {
     request.set_timeout_ms(static_cast<std::uint32_t>(std::max<std::int64_t>(1, timeout.count())));
     control::TakeReply reply;
     PHUB_RETURN_IF_ERROR(
-        call(&control::Rendezvous::Stub::Snapshot, request, reply, timeout + kStartAnswerMargin));
+        call(&control::Rendezvous::Stub::Snapshot, request, reply, timeout + kStartReplyMargin));
     return reply.snapshot().file();
   }
 
@@ -223,7 +223,7 @@ class GrpcRendezvous final : public Rendezvous {
     return request;
   }
 
-  // In parts that a server takes. One that has refused takes no more, and its answer says why.
+  // In parts that a server takes. One that has refused takes no more, and its reply says why.
   grpc::Status send_join(grpc::ClientContext& context, const control::JoinRequest& head,
                          const std::vector<KeySpec>& keys, control::JoinReply& reply) {
     const auto parts = stub_->Join(&context, &reply);
@@ -268,9 +268,9 @@ class GrpcRendezvous final : public Rendezvous {
 
   Status outcome_of(const grpc::Status& status, milliseconds timeout) const {
     if (status.ok()) return {};
-    const bool no_answer = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
-                           channel_->GetState(false) != GRPC_CHANNEL_READY;
-    if (no_answer) {
+    const bool no_reply = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                          channel_->GetState(false) != GRPC_CHANNEL_READY;
+    if (no_reply) {
       return {Code::kUnavailable,
               fmt::format("no phub-server answers at {} within {} ms; is it running, is this its "
                           "control address, and do both ends use TLS with certificates of one CA, "
@@ -330,7 +330,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& addres
                                      parsed->host));
   if (security.require_encryption && security.tls.empty() && !is_loopback(parsed->host)) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("require_encryption: the keys come from what {} answers to a join, "
+                  fmt::format("require_encryption: the keys come from what {} replies to a join, "
                               "which is readable on the way without TLS; give security {{ ca }} "
                               "(--credentials), or remove require_encryption",
                               address));
@@ -389,12 +389,12 @@ Result<std::vector<std::string>> snapshot_all(const Membership& membership, std:
       return server->snapshot(round, timeout);
     }));
   }
-  std::vector<Result<std::string>> answers;
-  for (auto& answer : asked) answers.push_back(answer.get());
+  std::vector<Result<std::string>> replies;
+  for (auto& reply : asked) replies.push_back(reply.get());
   std::vector<std::string> files;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i]) return answers[i].error().with_context("snapshot");
-    files.push_back(*answers[i] + " at " + membership.servers[i]->address());
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i]) return replies[i].error().with_context("snapshot");
+    files.push_back(*replies[i] + " at " + membership.servers[i]->address());
   }
   return files;
 }

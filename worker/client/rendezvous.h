@@ -47,7 +47,7 @@ struct RdmaPort {
   transport::verbs::Gid gid;
 };
 
-// What a server answers to a join.
+// What a server replies to a join.
 struct JoinInfo {
   std::uint64_t job_id = 0;  // of this server; other servers give the same job other ids
   std::uint32_t epoch = 0;
@@ -84,8 +84,8 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Becomes a member. Keeps trying until `timeout` while no server answers. Called once.
-  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server answers;
+  // Becomes a member. Keeps trying until `timeout` while no server replies. Called once.
+  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server replies;
   // the server is draining), kAlreadyExists (index taken, job full), kInvalidArgument (a field that
   // differs from the job's, with both values).
   virtual Result<JoinInfo> join(const JobDescription& job, std::chrono::milliseconds timeout) = 0;
@@ -108,7 +108,7 @@ class Rendezvous {
   // Rounds of gradients that a restored job has behind it. REQUIRES: start succeeded.
   virtual std::uint64_t rounds_before() const = 0;
 
-  // An error means that the server did not answer in time, not that the job has ended.
+  // An error means that the server did not reply in time, not that the job has ended.
   virtual Result<Beat> heartbeat(std::chrono::milliseconds timeout) = 0;
 
   // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what

@@ -19,7 +19,7 @@ std::optional<KeyId> blocking_key(const TimedOut& wait) {
 }  // namespace
 
 Status explain_timeout(const TimedOut& wait) {
-  std::string message = "no answer within " + std::to_string(wait.options.timeout.count()) + " ms";
+  std::string message = "no reply within " + std::to_string(wait.options.timeout.count()) + " ms";
   if (wait.options.loss_scale.kind == LossScaling::kVoted && wait.owes_vote) {
     message += ", and this worker has not voted since its last push: call vote before wait";
     return {Code::kDeadlineExceeded, message};

@@ -27,7 +27,7 @@ class VerbsPorts {
   Result<std::shared_ptr<const transport::verbs::OpenDevice>> towards(const RdmaPort& peer,
                                                                       std::uint32_t core);
 
-  // `source`: what pushes come from; `window`: where answers go. Registered once for each device.
+  // `source`: what pushes come from; `window`: where replies go. Registered once for each device.
   Result<transport::VerbsMemory> memory_on(
       const std::shared_ptr<const transport::verbs::OpenDevice>& device,
       std::span<std::byte> source, std::span<std::byte> window);

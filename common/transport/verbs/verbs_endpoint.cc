@@ -22,7 +22,7 @@ Loss loss_of(const ibv_wc& done, bool is_receive) {
   // A receive that fails first, before any send of ours: the peer asked for what it may not.
   if (is_receive) return Loss::kBadMemory;
   switch (done.status) {
-    case IBV_WC_RETRY_EXC_ERR:  // nobody answers
+    case IBV_WC_RETRY_EXC_ERR:  // nobody replies
       return Loss::kClosed;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_LOC_PROT_ERR:

@@ -79,14 +79,14 @@ class CoreRig {
   CoreRig(const CoreRig&) = delete;
   CoreRig& operator=(const CoreRig&) = delete;
 
-  // Every worker pushes every chunk, and takes the answers.
+  // Every worker pushes every chunk, and takes the replies.
   void round() {
     push_all(shape_.epoch);
     for (auto& worker : workers_) {
-      PHUB_CHECK(answers(*worker, kChunks) == kChunks, "every chunk is answered");
+      PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk is answered");
     }
   }
-  // The same as workers of another epoch would; nobody waits for answers.
+  // The same as workers of another epoch would; nobody waits for replies.
   void stale_round() { push_all(shape_.epoch + 1); }
   // Every worker pushes one chunk; the core does not run.
   void push_chunk(std::uint32_t slot) {
@@ -126,8 +126,8 @@ class CoreRig {
     push_one(*workers_.front(), 0, shape_.epoch + 1);
     PHUB_CHECK(core_->run_once(), "there was something to do");
   }
-  // Answers that are there now.
-  std::size_t waiting_answers() const {
+  // Replies that are there now.
+  std::size_t waiting_replies() const {
     std::size_t count = 0;
     std::vector<Completion> batch(kChunks);
     for (const auto& worker : workers_) count += worker->endpoint->poll(batch);
@@ -238,10 +238,10 @@ class CoreRig {
     }
   }
 
-  static std::size_t answers(RigWorker& worker, std::size_t count) {
+  static std::size_t replies(RigWorker& worker, std::size_t count) {
     std::size_t arrived = 0;
-    for (const Completion& answer : collect(*worker.endpoint, count)) {
-      arrived += answer.kind == CompletionKind::kArrived ? 1 : 0;
+    for (const Completion& reply : collect(*worker.endpoint, count)) {
+      arrived += reply.kind == CompletionKind::kArrived ? 1 : 0;
     }
     return arrived;
   }

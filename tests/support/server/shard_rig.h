@@ -104,7 +104,7 @@ class ShardRig {
     return values;
   }
 
-  // Whether every answer has the specification's bits.
+  // Whether every reply has the specification's bits.
   bool agrees(const RuleSpecification& specification) const {
     const Plan& plan = *shape.plan;
     for (std::uint32_t slot = 0; slot < shard->chunks(); ++slot) {

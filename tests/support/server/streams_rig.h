@@ -107,36 +107,36 @@ class StreamsJob {
     return 0;
   }
 
-  struct Answer {
+  struct Reply {
     std::uint32_t slot = 0;
     float value = 0;       // of its first element
     bool is_even = false;  // all elements have it
     bool skipped = false;  // the update was left out
   };
-  // Answers that are whole, after at most so many bytes more have been read.
-  std::vector<Answer> take_answers(std::uint32_t worker, std::size_t most = std::size_t{1} << 20) {
+  // Replies that are whole, after at most so many bytes more have been read.
+  std::vector<Reply> take_replies(std::uint32_t worker, std::size_t most = std::size_t{1} << 20) {
     auto& bytes = received[worker];
     const std::size_t had = bytes.size();
     bytes.resize(had + most);
     const ssize_t got = ::recv(sockets[worker].get(), &bytes[had], most, MSG_DONTWAIT);
     bytes.resize(had + (got > 0 ? static_cast<std::size_t>(got) : 0));
-    std::vector<Answer> answers;
+    std::vector<Reply> replies;
     std::size_t at = 0;
     for (transport::FrameHeader header = {}; bytes.size() - at >= sizeof(header);) {
       std::memcpy(&header, &bytes[at], sizeof(header));
       if (bytes.size() - at < sizeof(header) + header.bytes) break;
       std::vector<float> values(header.bytes / sizeof(float));
       std::memcpy(values.data(), &bytes[at + sizeof(header)], header.bytes);
-      answers.push_back({wire::answered_slot_of(header.immediate), values[0],
+      replies.push_back({wire::reply_slot_of(header.immediate), values[0],
                          std::all_of(values.begin(), values.end(),
                                      [&](float value) { return value == values[0]; }),
                          wire::was_skipped(header.immediate)});
       at += sizeof(header) + header.bytes;
     }
     bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
-    return answers;
+    return replies;
   }
-  std::size_t answers(std::uint32_t worker) { return take_answers(worker).size(); }
+  std::size_t replies(std::uint32_t worker) { return take_replies(worker).size(); }
 
   server::JobLayout shape;
   std::shared_ptr<server::JobMemory> memory;
@@ -148,7 +148,7 @@ class StreamsJob {
     std::size_t sent = 0;
   };
   std::vector<Unsent> unsent;
-  std::vector<std::vector<std::byte>> received;  // the beginning of an answer
+  std::vector<std::vector<std::byte>> received;  // the beginning of a reply
 };
 
 class StreamsRig {

@@ -23,7 +23,7 @@ FakeVerbs& fake_verbs() {
 
 namespace {
 
-const DeviceInfo& answers_for(const ibv_device& device) {
+const DeviceInfo& replies_for(const ibv_device& device) {
   const auto& devices = fake_verbs().devices;
   return *std::find_if(devices.begin(), devices.end(), [&](const DeviceInfo& info) {
     return info.name == std::string_view(device.name);
@@ -47,9 +47,9 @@ ibv_gid_entry entry_of(const Gid& gid, const Port& port) {
 }  // namespace
 }  // namespace phub::tests
 
-using phub::tests::answers_for;
 using phub::tests::fails;
 using phub::tests::fake_verbs;
+using phub::tests::replies_for;
 using phub::transport::verbs::LinkLayer;
 
 extern "C" {
@@ -95,7 +95,7 @@ int ibv_close_device(ibv_context* context) {
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   if (fails("ibv_query_device")) return EIO;
-  const auto& info = answers_for(*context->device);
+  const auto& info = replies_for(*context->device);
   attributes->max_qp = static_cast<int>(info.limits.max_qp);
   attributes->max_qp_wr = static_cast<int>(info.limits.max_qp_wr);
   attributes->max_sge = static_cast<int>(info.limits.max_sge);
@@ -110,7 +110,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
 
 int ibv_query_port(ibv_context* context, std::uint8_t number, _compat_ibv_port_attr* old) {
   if (fails("ibv_query_port")) return EIO;
-  const auto& port = answers_for(*context->device).ports[number - 1U];
+  const auto& port = replies_for(*context->device).ports[number - 1U];
   auto* attributes = reinterpret_cast<ibv_port_attr*>(old);
   attributes->state = port.active ? IBV_PORT_ACTIVE : IBV_PORT_INIT;
   attributes->active_mtu = IBV_MTU_1024;
@@ -127,7 +127,7 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries, std::
                              std::uint32_t /*flags*/, std::size_t /*entry_bytes*/) {
   if (fails("ibv_query_gid_table")) return -EIO;
   std::size_t count = 0;
-  for (const auto& port : answers_for(*context->device).ports) {
+  for (const auto& port : replies_for(*context->device).ports) {
     for (auto gid = port.gids.rbegin(); gid != port.gids.rend(); ++gid) {
       if (count == entries_max) return -EINVAL;
       entries[count++] = phub::tests::entry_of(*gid, port);

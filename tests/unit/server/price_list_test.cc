@@ -31,7 +31,7 @@ TEST_CASE("the parts of a push's work add up") {
     prices.spent(kChunk, 5'000);  // service
     prices.served(kChunk, 1);
   }
-  for (int i = 0; i < kSample / 8; ++i) prices.spent(kChunk, 16'000);  // eight answers at once
+  for (int i = 0; i < kSample / 8; ++i) prices.spent(kChunk, 16'000);  // eight replies at once
   const std::uint64_t before = prices.cost(kChunk);
   CHECK(before >= 7'990);
   CHECK(before <= 8'000);

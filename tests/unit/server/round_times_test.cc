@@ -18,13 +18,13 @@ void round(RoundLog& log, std::uint64_t start, std::uint64_t late) {
     log.worked(5);
     log.completed(start + late + chunk + 1);
   }
-  log.answered(0, 2, start + late + 4);
-  log.answered(0, 1, start + late + 5);
-  log.answered(1, 3, start + late + 6);
+  log.replied(0, 2, start + late + 4);
+  log.replied(0, 1, start + late + 5);
+  log.replied(1, 3, start + late + 6);
 }
 }  // namespace
 
-TEST_CASE("The log says who pushed when, when chunks were complete and answers sent") {
+TEST_CASE("The log says who pushed when, when chunks were complete and replies sent") {
   RoundLog log(2, 3);
   round(log, 1000, 50);
   round(log, 2000, 70);
@@ -57,7 +57,7 @@ TEST_CASE("A chunk's wait is from its first push to its last, a reply's from the
   times.pushed(1, 0, 70'000);
   times.gathered(0, 70'000, kTicksAreNanoseconds);
   times.completed(0, 80'000);
-  times.pushed(0, 0, 90'000);  // the next round, before worker 1 has its answer
+  times.pushed(0, 0, 90'000);  // the next round, before worker 1 has its reply
   times.answering(0, 100'000, kTicksAreNanoseconds);
   CHECK(times.wait_for_slowest.counts().sum_nanoseconds == 60'000);
   CHECK(times.push_to_reply.counts().sum_nanoseconds == 90'000);

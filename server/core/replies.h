@@ -1,4 +1,4 @@
-// A core's answers: what is complete is gathered for each worker and sent.
+// A core's replies: what is complete is gathered for each worker and sent.
 //
 // Belongs to the core's thread (counters: any thread); allocates when it is made.
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace phub::server {
 
-class Answers {
+class Replies {
  public:
   // At most so many connections at a time.
-  Answers(std::size_t connections, Turns& turns) : turns_(turns) { dirty_.reserve(connections); }
+  Replies(std::size_t connections, Turns& turns) : turns_(turns) { dirty_.reserve(connections); }
 
-  // No answers wait to be sent.
+  // No replies wait to be sent.
   bool empty() const { return dirty_.empty(); }
   // A chunk is complete: everybody who is connected is to have it.
   void complete(Shard& shard, std::uint32_t slot);
@@ -33,7 +33,7 @@ class Answers {
   void mark(Connection& connection);
 
   Turns& turns_;
-  std::vector<Connection*> dirty_;  // with answers to send
+  std::vector<Connection*> dirty_;  // with replies to send
 };
 
 }  // namespace phub::server

@@ -1,4 +1,4 @@
-#include "server/core/answers.h"
+#include "server/core/replies.h"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,12 @@ namespace phub::server {
 using transport::Write;
 
 namespace {
-constexpr std::size_t kAnswersPerPost = 16;
+constexpr std::size_t kRepliesPerPost = 16;
 
-// Answers are kept back to be so many, but not for more rounds of the core than that: other jobs
+// Replies are kept back to be so many, but not for more rounds of the core than that: other jobs
 // may keep it at work for ever.
 struct Gathering {
-  std::size_t answers;
+  std::size_t replies;
   std::uint32_t rounds;
 };
 constexpr Gathering kUsual{8, 4};  // into a socket they are to be copied while in the cache
@@ -24,31 +24,31 @@ constexpr Gathering kUsual{8, 4};  // into a socket they are to be copied while 
 constexpr Gathering kInPlace{32, 16};
 }  // namespace
 
-void Answers::complete(Shard& shard, std::uint32_t slot) {
+void Replies::complete(Shard& shard, std::uint32_t slot) {
   chunks_completed.add(1);
   for (const auto& connection : shard.connections) {
     if (!connection || connection->lost) continue;
-    connection->answers.insert(slot);
+    connection->replies.insert(slot);
     mark(*connection);
   }
 }
 
-void Answers::mark(Connection& connection) {
+void Replies::mark(Connection& connection) {
   if (connection.dirty) return;
   connection.dirty = true;
   dirty_.push_back(&connection);
 }
 
-bool Answers::is_gathering(Connection& connection) const {
+bool Replies::is_gathering(Connection& connection) const {
   const bool is_turn_by_turn = connection.in_place && turns_.are_taken();
   const Gathering& gathering = is_turn_by_turn ? kInPlace : kUsual;
   // Where turns are taken, nothing would join them soon without more pushes of their job here.
   const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
-  return is_worth && connection.answers.size() < gathering.answers &&
+  return is_worth && connection.replies.size() < gathering.replies &&
          connection.gathered++ < gathering.rounds && !connection.lost;
 }
 
-void Answers::send(bool all) {
+void Replies::send(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
     if (!all && is_gathering(connection)) {
@@ -67,30 +67,30 @@ void Answers::send(bool all) {
 }
 
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
-bool Answers::send(Connection& connection) {
+bool Replies::send(Connection& connection) {
   Shard& shard = *connection.shard;
   WorkerCounters& counters = shard.worker_counters[connection.worker];
   std::uint64_t now = turns_.now();
-  std::array<Write, kAnswersPerPost> writes;  // NOLINT(*-member-init): filled below
-  while (!connection.answers.empty() && !connection.lost) {
+  std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
+  while (!connection.replies.empty() && !connection.lost) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
     if (room == 0) return false;
     std::size_t count = 0;
     std::size_t bytes = 0;
-    while (count < room && !connection.answers.empty()) {
-      const std::uint32_t slot = connection.answers.pop_min();
+    while (count < room && !connection.replies.empty()) {
+      const std::uint32_t slot = connection.replies.pop_min();
       const auto payload = shard.reply(slot);
       bytes += payload.size();
-      shard.times->answering(slot, now, turns_.rate());
+      shard.times->replying(slot, now, turns_.rate());
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
-                         .immediate = wire::answer(slot, shard.epoch(), shard.was_skipped(slot))};
+                         .immediate = wire::reply(slot, shard.epoch(), shard.was_skipped(slot))};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
     bytes_sent.add(bytes);
     counters.bytes_sent.add(bytes);
     const std::uint64_t then = turns_.now();
-    shard.times->answered(connection.worker, static_cast<std::uint32_t>(count), then);
+    shard.times->replied(connection.worker, static_cast<std::uint32_t>(count), then);
     for (const Write& write : std::span(writes.data(), count)) {
       turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
     }
