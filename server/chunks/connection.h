@@ -40,7 +40,7 @@ struct Connection {
   bool ready = false;                // in its shard's list of those with something to be read
   Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with replies
-  std::uint32_t gathered = 0;        // times that its replies were kept back to be more
+  std::uint32_t batched = 0;         // times that its replies were kept back to be more
   bool lost = false;
 };
 

@@ -140,7 +140,7 @@ bool Core::run_once() {
   const bool more = serve();
   if (!updates_.empty()) updates_.run();
   const bool any = shm || tcp || verbs || more || !updates_.empty();
-  // While there is work, replies are gathered: a few in one call wake a worker once.
+  // While there is work, replies are batched: a few in one call wake a worker once.
   replies_.send(!any);
   return (!paused_.empty() && paused_.release()) || any;
 }

@@ -14,14 +14,14 @@ constexpr std::size_t kRepliesPerPost = 16;
 
 // Replies are kept back to be so many, but not for more rounds of the core than that: other jobs
 // may keep it at work for ever.
-struct Gathering {
+struct Batching {
   std::size_t replies;
   std::uint32_t rounds;
 };
-constexpr Gathering kUsual{8, 4};  // into a socket they are to be copied while in the cache
+constexpr Batching kUsual{8, 4};  // into a socket they are to be copied while in the cache
 // What a worker reads in place costs the same at any time; while jobs take turns many of one job
 // come together, and a wake-up costs half a chunk's work.
-constexpr Gathering kInPlace{32, 16};
+constexpr Batching kInPlace{32, 16};
 }  // namespace
 
 void Replies::complete(Shard& shard, std::uint32_t slot) {
@@ -39,23 +39,23 @@ void Replies::mark(Connection& connection) {
   dirty_.push_back(&connection);
 }
 
-bool Replies::is_gathering(Connection& connection) const {
+bool Replies::is_batching(Connection& connection) const {
   const bool is_turn_by_turn = connection.in_place && turns_.are_taken();
-  const Gathering& gathering = is_turn_by_turn ? kInPlace : kUsual;
+  const Batching& batching = is_turn_by_turn ? kInPlace : kUsual;
   // Where turns are taken, nothing would join them soon without more pushes of their job here.
   const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
-  return is_worth && connection.replies.size() < gathering.replies &&
-         connection.gathered++ < gathering.rounds && !connection.lost;
+  return is_worth && connection.replies.size() < batching.replies &&
+         connection.batched++ < batching.rounds && !connection.lost;
 }
 
 void Replies::send(bool all) {
   for (std::size_t i = 0; i < dirty_.size();) {
     Connection& connection = *dirty_[i];
-    if (!all && is_gathering(connection)) {
+    if (!all && is_batching(connection)) {
       ++i;
       continue;
     }
-    connection.gathered = 0;
+    connection.batched = 0;
     if (send(connection)) {
       connection.dirty = false;
       dirty_[i] = dirty_.back();

@@ -1,4 +1,4 @@
-// A core's replies: what is complete is gathered for each worker and sent.
+// A core's replies: what is complete is batched for each worker and sent.
 //
 // Belongs to the core's thread (counters: any thread); allocates when it is made.
 #pragma once
@@ -28,7 +28,7 @@ class Replies {
   Counter bytes_sent;
 
  private:
-  bool is_gathering(Connection& connection) const;
+  bool is_batching(Connection& connection) const;
   bool send(Connection& connection);
   void mark(Connection& connection);
 

@@ -51,7 +51,7 @@ Placed placed_here(const JobLayout& shape) {
 std::uint64_t bytes_needed(const JobLayout& shape, std::uint64_t elements) {
   const std::uint64_t wire = size_of(shape.wire_type);
   const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  const std::uint64_t held = gathers_sums(shape) ? sizeof(float) : 0;
+  const std::uint64_t held = defers_updates(shape) ? sizeof(float) : 0;
   return elements * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
 }
 

@@ -45,7 +45,7 @@ inline bool holds_sums(const JobLayout& shape) {
 }
 
 // Whether many sums are held at once; a static scale looks at one and lets it go.
-inline bool gathers_sums(const JobLayout& shape) {
+inline bool defers_updates(const JobLayout& shape) {
   return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
 }
 

@@ -45,7 +45,7 @@ std::uint64_t PinnedDataPlane::staged_beyond(const Job& job) const {
   std::uint64_t bytes = 0;
   for (const auto& shard : job.shards) bytes += shard->staging_bytes();
   std::uint64_t counted = offered().staging ? bytes_of_staging(job.shape) : 0;
-  if (gathers_sums(job.shape)) counted += elements_here(job.shape) * sizeof(float);  // held sums
+  if (defers_updates(job.shape)) counted += elements_here(job.shape) * sizeof(float);  // held sums
   return bytes - std::min(bytes, counted);
 }
 
