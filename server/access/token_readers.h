@@ -5,11 +5,11 @@
 #include <string>
 
 #include "server/access/access.h"
-#include "server/http/authorizer.h"
+#include "server/http/read_access.h"
 
 namespace phub::server {
 
-class TokenReaders final : public Authorizer {
+class TokenReaders final : public ReadAccess {
  public:
   // `access` outlives this.
   explicit TokenReaders(Access& access) : access_(access) {}

@@ -78,7 +78,7 @@ HttpReply Site::answer(const HttpRequest& request) {
   }
   const bool is_state = path == "/api/state";
   if (is_state || path == "/metrics") {
-    const auto reader = authorizer_.reader_of(token_of(request.authorization));
+    const auto reader = access_.reader_of(token_of(request.authorization));
     if (!reader) return not_authorized();
     if (is_state) return {.content_type = "application/json", .body = state(reader->tenant)};
     return {.content_type = "text/plain; version=0.0.4; charset=utf-8",

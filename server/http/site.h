@@ -2,7 +2,7 @@
 // /healthz (it answers) and /readyz (jobs may come) for supervisors.
 //
 // The files are for everybody: they say nothing of this server. The rest is for readers that the
-// Authorizer lets in. Owned by the daemon; called by the HTTP server's one thread.
+// ReadAccess lets in. Owned by the daemon; called by the HTTP server's one thread.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/authorizer.h"
 #include "server/http/message.h"
+#include "server/http/read_access.h"
 
 namespace phub::server {
 
@@ -35,9 +35,9 @@ struct SiteHosts {
 
 class Site {
  public:
-  // `authorizer` outlives the site.
-  Site(SiteSources sources, Authorizer& authorizer, SiteHosts hosts = {})
-      : sources_(std::move(sources)), authorizer_(authorizer), hosts_(std::move(hosts)) {}
+  // `access` outlives the site.
+  Site(SiteSources sources, ReadAccess& access, SiteHosts hosts = {})
+      : sources_(std::move(sources)), access_(access), hosts_(std::move(hosts)) {}
 
   // 200, 401 (an answer for readers only, and no right token), 404, 421 (asked by a name that is
   // not ours), or of /readyz 503.
@@ -53,7 +53,7 @@ class Site {
   const std::string& state(const std::string& tenant);
 
   const SiteSources sources_;
-  Authorizer& authorizer_;
+  ReadAccess& access_;
   const SiteHosts hosts_;
   std::map<std::string, Made> states_;  // by tenant, those that are not too old
 };

@@ -129,7 +129,7 @@ class GrpcControlService final : public ControlService {
 
  private:
   PayerOf payers(Tenancy* tenancy) const {
-    return [tenancy, gate = std::make_shared<const Authorizer>(tenancy), &table = table_](
+    return [tenancy, authorizer = std::make_shared<const Authorizer>(tenancy), &table = table_](
                const grpc::ServerContextBase& context,
                std::uint64_t job_id) -> std::optional<std::string> {
       if (tenancy == nullptr) return "";

@@ -12,7 +12,13 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-class Tokens final : public Authorizer {
+// Of a server without tokens.
+class AllowAll final : public ReadAccess {
+ public:
+  std::optional<Reader> reader_of(std::string_view /*bearer_token*/) override { return Reader{}; }
+};
+
+class Tokens final : public ReadAccess {
  public:
   std::optional<Reader> reader_of(std::string_view bearer_token) override {
     if (bearer_token == "right") return Reader{};
@@ -82,8 +88,8 @@ TEST_CASE("where everybody may read, the server is asked by names of its own onl
 }
 
 TEST_CASE("without the right token there are the page's files and nothing else") {
-  Tokens authorizer;
-  Site site(sources(), authorizer);
+  Tokens access;
+  Site site(sources(), access);
   for (const char* target : {"/api/state", "/metrics"}) {
     for (const char* wrong :
          {"", "right", "Bearer ", "Bearer wrong", "Basic right", "bearerright"}) {
@@ -107,8 +113,8 @@ TEST_CASE("many pages ask for the state once") {
 }
 
 TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
-  Tokens authorizer;
-  Site site(sources(), authorizer);
+  Tokens access;
+  Site site(sources(), access);
   const auto body = [&](const char* target, const char* authorization) {
     return site.answer({.target = target, .authorization = authorization}).body;
   };

@@ -19,8 +19,8 @@ namespace {
 using Catch::Matchers::Contains;
 using server::WorkQueue;
 
-// Work that stands still until the test opens the authorizer.
-class Authorizer {
+// Work that stands still until the test opens the gate.
+class Gate {
  public:
   void pass(const std::string& who) {
     std::unique_lock lock(mutex_);
@@ -47,44 +47,44 @@ class Authorizer {
 };
 
 TEST_CASE("a tenant's work that stands still holds up its own only") {
-  Authorizer authorizer;
+  Gate gate;
   WorkQueue queue("plans", {.threads = 3, .running_of_tenant = 2, .waiting_of_tenant = 9});
   for (int i = 0; i < 10; ++i) {
-    REQUIRE(queue.post("red", [&gate] { authorizer.pass("red"); }).ok());
+    REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
   }
-  CHECK(authorizer.wait_for(2) == std::vector<std::string>{"red", "red"});
+  CHECK(gate.wait_for(2) == std::vector<std::string>{"red", "red"});
   for (int i = 0; i < 20; ++i) {
     std::promise<void> done;
     REQUIRE(queue.post("blue", [&done] { done.set_value(); }).ok());
     REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
   }
-  CHECK(authorizer.wait_for(2).size() == 2);
-  authorizer.open();
+  CHECK(gate.wait_for(2).size() == 2);
+  gate.open();
 }
 
 TEST_CASE("more than a tenant may queue is refused with the figures") {
-  Authorizer authorizer;
+  Gate gate;
   WorkQueue queue("plans", {.threads = 1, .running_of_tenant = 1, .waiting_of_tenant = 2});
-  for (int i = 0; i < 3; ++i) REQUIRE(queue.post("red", [&gate] { authorizer.pass("red"); }).ok());
+  for (int i = 0; i < 3; ++i) REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
   const Status refused = queue.post("red", [] {});
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(),
              Contains("3 plans of tenant \"red\" are under way, and 3 are allowed"));
   CHECK(queue.post("blue", [] {}).ok());
-  authorizer.open();
+  gate.open();
 }
 
 TEST_CASE("all that was posted is done when the queue is gone, tenants in turn") {
   std::vector<std::string> order;
-  Authorizer authorizer;
+  Gate gate;
   {
     WorkQueue queue("plans", {.threads = 1, .running_of_tenant = 1, .waiting_of_tenant = 9});
-    REQUIRE(queue.post("z", [&gate] { authorizer.pass("z"); }).ok());
-    authorizer.wait_for(1);
+    REQUIRE(queue.post("z", [&gate] { gate.pass("z"); }).ok());
+    gate.wait_for(1);
     for (const char* const tenant : {"a", "a", "b", "b", "c"}) {
       REQUIRE(queue.post(tenant, [&order, tenant] { order.emplace_back(tenant); }).ok());
     }
-    authorizer.open();
+    gate.open();
   }
   CHECK(order == std::vector<std::string>{"a", "b", "c", "a", "b"});
 }
@@ -131,7 +131,7 @@ TEST_CASE("work in steps is done when the queue is gone") {
 }
 
 TEST_CASE("work that rests has a thread again though another's work took the one it had") {
-  Authorizer authorizer;
+  Gate gate;
   std::atomic<bool> is_over = false;
   std::promise<void> ended;
   WorkQueue queue("snapshots", {.threads = 2, .running_of_tenant = 1, .waiting_of_tenant = 1});
@@ -141,11 +141,11 @@ TEST_CASE("work that rests has a thread again though another's work took the one
     return std::nullopt;
   };
   REQUIRE(queue.post_steps("red", step).ok());
-  REQUIRE(queue.post("blue", [&gate] { authorizer.pass("blue"); }).ok());
-  authorizer.wait_for(1);
+  REQUIRE(queue.post("blue", [&gate] { gate.pass("blue"); }).ok());
+  gate.wait_for(1);
   is_over = true;
   CHECK(ended.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
-  authorizer.open();
+  gate.open();
 }
 
 // No thread can be made while it lives: none finds room for its stack.
@@ -181,16 +181,16 @@ TEST_CASE("work for which no thread can be made is refused, and later work is do
 }
 
 TEST_CASE("work for which there is no thread of its own waits for those that there are") {
-  Authorizer authorizer;
+  Gate gate;
   std::promise<void> done;
   WorkQueue queue("plans", {.threads = 2, .running_of_tenant = 2, .waiting_of_tenant = 9});
-  REQUIRE(queue.post("red", [&gate] { authorizer.pass("red"); }).ok());
-  authorizer.wait_for(1);
+  REQUIRE(queue.post("red", [&gate] { gate.pass("red"); }).ok());
+  gate.wait_for(1);
   {
     const NoThreads none;
     REQUIRE(queue.post("red", [&done] { done.set_value(); }).ok());
   }
-  authorizer.open();
+  gate.open();
   REQUIRE(done.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
 }
 

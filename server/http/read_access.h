@@ -13,18 +13,12 @@ struct Reader {
   std::string tenant = {};  // whose jobs alone it may see; empty: everything
 };
 
-class Authorizer {
+class ReadAccess {
  public:
-  virtual ~Authorizer() = default;
+  virtual ~ReadAccess() = default;
   // `bearer_token`: what followed "Authorization: Bearer "; empty when there was none. Nothing: who
   // shows it may not read.
   virtual std::optional<Reader> reader_of(std::string_view bearer_token) = 0;
-};
-
-// For a server without tokens.
-class AllowAll final : public Authorizer {
- public:
-  std::optional<Reader> reader_of(std::string_view /*bearer_token*/) override { return Reader{}; }
 };
 
 }  // namespace phub::server
