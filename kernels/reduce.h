@@ -39,9 +39,6 @@ struct Update {
   float* state = nullptr;          // fp32 [elements] for rules with state, else null
   std::byte* published = nullptr;  // [elements] of published_type, or null
   DataType published_type = DataType::kFloat32;
-  // A hint for jobs larger than the caches: `parameters` of sum and mean over fp32, which are only
-  // written, go past the caches, which saves reading the lines first. Costs time where they fit.
-  bool bypass_cache = false;
 };
 inline constexpr std::size_t kMaxSources = 64;
 

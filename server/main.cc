@@ -54,7 +54,6 @@ struct Overrides {
   std::optional<std::string> log_level;
   bool reset_admin_token = false;
   bool check_only = false;
-  bool print_ready = true;  // accepted for scripts that ask; the line is always printed
 };
 
 void declare(CLI::App& app, Overrides& overrides) {
@@ -116,7 +115,6 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_flag("--check", overrides.check_only,
                "Read the configuration and its certificates, say what is wrong, and end");
   app.set_version_flag("--version", version_of("phub-server"));
-  app.add_flag("--print-ready", overrides.print_ready, "The ready line is printed in any case");
 }
 
 Status secure(const Overrides& overrides, ServerConfig& config) {

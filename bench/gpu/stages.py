@@ -84,8 +84,7 @@ def speed(place):
     yield bench(place, "alone", model)
     yield from torch(place, model)
     for cores in (4, 8):
-        server = (place.build / "bin/phub-server", "--control", "127.0.0.1:0", "--cores", cores,
-                  "--print-ready")
+        server = (place.build / "bin/phub-server", "--control", "127.0.0.1:0", "--cores", cores)
         for wire in ("fp16", "fp32"):
             yield bench(place, f"server-{wire}-{cores}", model, "--server", "{server}", "--wire-type",
                         wire, "--transport", "shm", server=server)

@@ -14,14 +14,12 @@ namespace phub::transport {
 using PeerId = std::uint32_t;  // chosen by the endpoint; reused only after remove
 
 struct Write {
-  const std::byte* data;  // stays unchanged until it is `written` (if signaled) or acknowledged
-                          // by the peer at a higher level
+  const std::byte* data;  // stays unchanged until the peer acknowledges it at a higher level
   std::uint32_t bytes;    // 1 .. max_write_bytes of the endpoint
   std::uint32_t immediate;
-  bool signaled = false;  // asks for a `written` completion
 };
 
-enum class CompletionKind : std::uint8_t { kWritten, kArrived, kPeerLost };
+enum class CompletionKind : std::uint8_t { kArrived, kPeerLost };
 
 enum class Loss : std::uint8_t {
   kNone,
@@ -67,7 +65,7 @@ class Endpoint {
   // back-pressure: try the rest after a poll.
   virtual std::size_t post(PeerId peer, std::span<const Write> writes) = 0;
 
-  // How many unsignaled writes post is sure to accept now. 0: back-pressure, which a poll ends.
+  // How many writes post is sure to accept now. 0: back-pressure, which a poll ends.
   virtual std::size_t room(PeerId peer) const = 0;
 
   // Moves things forward and reports what happened.

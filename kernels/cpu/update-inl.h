@@ -81,7 +81,7 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::
   }
 }
 
-template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, bool kStream, class D>
+template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, class D>
 HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std::size_t index) {
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> value[kVectors];
@@ -101,18 +101,8 @@ HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std
   }
   HWY_UNROLL(8)
   for (std::size_t j = 0; j < kVectors; ++j) {
-    if constexpr (kStream) {
-      hn::Stream(value[j], d, u.parameters + index + j * lanes);
-    } else {
-      hn::StoreU(value[j], d, u.parameters + index + j * lanes);
-    }
+    hn::StoreU(value[j], d, u.parameters + index + j * lanes);
   }
-}
-
-// Streaming stores must be aligned, and what is published is read again at once.
-inline bool may_stream(const Update& u, std::size_t lanes) {
-  return u.bypass_cache && u.published == nullptr &&
-         reinterpret_cast<std::uintptr_t>(u.parameters) % (lanes * sizeof(float)) == 0;
 }
 
 // Elements from `begin` to `end`.
@@ -125,23 +115,15 @@ void update_range(const Update& u, std::size_t begin, std::size_t end) {
   const std::size_t block = kVectors * lanes;
   const Coefficients k(d, u);
   std::size_t i = begin;
-  if constexpr (kAllFloat32 && !has_parameters(kRule)) {
-    if (may_stream(u, lanes)) {
-      for (; i + block <= end; i += block) {
-        update_block<kRule, kAllFloat32, kVectors, true>(d, u, k, i);
-      }
-      hwy::FlushStream();  // else a later release store could overtake these
-    }
-  }
   for (; i + block <= end; i += block) {
-    update_block<kRule, kAllFloat32, kVectors, false>(d, u, k, i);
+    update_block<kRule, kAllFloat32, kVectors>(d, u, k, i);
   }
   if constexpr (kVectors > 1) {
-    for (; i + lanes <= end; i += lanes) update_block<kRule, kAllFloat32, 1, false>(d, u, k, i);
+    for (; i + lanes <= end; i += lanes) update_block<kRule, kAllFloat32, 1>(d, u, k, i);
   }
   const hn::CappedTag<float, 1> d1;
   const Coefficients k1(d1, u);
-  for (; i < end; ++i) update_block<kRule, kAllFloat32, 1, false>(d1, u, k1, i);
+  for (; i < end; ++i) update_block<kRule, kAllFloat32, 1>(d1, u, k1, i);
 }
 
 template <RuleKind kRule>

@@ -164,7 +164,7 @@ class CudaCommand(unittest.TestCase):
                 self.assertAlmostEqual(one, other, delta=0.01 * other, msg=devices)
 
     def test_through_a_server_gradients_travel_as_the_device_writes_them(self):
-        with subprocess.Popen([SERVER, "--control", "127.0.0.1:0", "--print-ready"], text=True,
+        with subprocess.Popen([SERVER, "--control", "127.0.0.1:0"], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as server:
             try:
                 address = re.search(r"control=(\S+)", server.stdout.readline()).group(1)

@@ -134,22 +134,6 @@ TEST_CASE("post takes a burst of small writes at once while the peer has room fo
   }
 }
 
-TEST_CASE("a signaled write is reported as written once, an unsignaled one never") {
-  for (const NamedPair& backend : endpoint_pairs()) {
-    INFO(backend.name);
-    const auto pair = backend.make();
-    std::vector<Write> writes(3, write_of(pair->a, 5, 100));
-    writes[1].signaled = true;
-    REQUIRE(pair->a.endpoint->post(pair->a.peer, writes) == 3);
-    REQUIRE(collect(*pair->b.endpoint, 3).size() == 3);
-    const auto written = collect(*pair->a.endpoint, 1);
-    REQUIRE(written.size() == 1);
-    CHECK(written[0].kind == CompletionKind::kWritten);
-    std::vector<Completion> batch(4);
-    CHECK(pair->a.endpoint->poll(batch) == 0);
-  }
-}
-
 TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is there") {
   for (const NamedPair& backend : endpoint_pairs()) {
     INFO(backend.name);

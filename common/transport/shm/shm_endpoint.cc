@@ -12,7 +12,6 @@ namespace phub::transport {
 namespace {
 // Sockets are looked at once in this many polls; a sleeping endpoint looks at once.
 constexpr std::uint32_t kPollsPerSocketCheck = 1024;
-constexpr std::size_t kReportsPerPeer = 64;
 
 // Reads each field once: the peer may change the memory between two looks.
 Notice read_once(const volatile Notice& shared) {
@@ -24,7 +23,7 @@ ShmEndpoint::ShmEndpoint(std::uint32_t max_peers, UniqueFd epoll, ReceiveBuffers
     : epoll_(std::move(epoll)), receive_buffers_(receive_buffers), peers_(max_peers) {
   for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
   active_.reserve(max_peers);
-  reports_.reserve((max_peers + 1) * kReportsPerPeer);
+  reports_.reserve(max_peers);
 }
 
 Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::create(std::uint32_t max_peers,
@@ -104,13 +103,6 @@ std::size_t ShmEndpoint::post(PeerId id, std::span<const Write> writes) {
   const std::byte* base = peer.connection.own_memory.data();
   for (; accepted < writes.size() && in_use + accepted < capacity; ++accepted) {
     const Write& write = writes[accepted];
-    if (write.signaled) {
-      if (reports_.size() + peers_.size() >= reports_.capacity()) break;
-      reports_.push_back({.kind = CompletionKind::kWritten,
-                          .peer = id,
-                          .immediate = write.immediate,
-                          .bytes = write.bytes});
-    }
     PHUB_DCHECK(
         write.data >= base && write.data + write.bytes <= base + peer.connection.own_memory.size(),
         "a write comes from shared memory");

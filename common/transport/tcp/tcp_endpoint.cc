@@ -29,7 +29,6 @@ TcpEndpoint::TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buff
   for (PeerId id = options.max_peers; id-- > 0;) free_.push_back(id);
   ready_.reserve(options.max_peers);
   lost_.reserve(options.max_peers);
-  written_.reserve((options.max_peers + 1) * kSendDepth);
 }
 
 TcpEndpoint::~TcpEndpoint() {
@@ -80,7 +79,6 @@ void TcpEndpoint::remove(PeerId id) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
   std::erase(ready_, id);
   std::erase(lost_, id);
-  std::erase_if(written_, [id](const Completion& done) { return done.peer == id; });
   peer = Peer{};
   free_.push_back(id);
 }
@@ -103,19 +101,16 @@ std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
   std::size_t accepted = 0;
   for (; accepted < writes.size(); ++accepted) {
     const Write& write = writes[accepted];
-    // Fewer are accepted only when the socket is full, whose end wakes the owner; or, with signaled
-    // writes, when there is no room to report them, which a poll makes.
+    // Fewer are accepted only when the socket is full, whose end wakes the owner.
     if (room(id) == 0 && !peer.wants_write) send(id, peer);
     if (room(id) == 0) break;
-    if (write.signaled && written_.size() + kSendDepth > written_.capacity()) break;
     PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
     peer.frames[peer.queued % kSendDepth] = {
         .header = {.magic = kFrameMagic,
                    .immediate = write.immediate,
                    .bytes = write.bytes,
                    .check = frame_check(write.immediate, write.bytes)},
-        .data = write.data,
-        .signaled = write.signaled};
+        .data = write.data};
     ++peer.queued;
   }
   if (!peer.wants_write) send(id, peer);
@@ -149,8 +144,7 @@ std::size_t TcpEndpoint::gather(const Peer& peer, std::span<iovec> vectors) cons
 void TcpEndpoint::send(PeerId id, Peer& peer) {
   while (!peer.lost && !is_all_sent(peer)) {
     std::array<iovec, 2 * kSendDepth> vectors;  // NOLINT(*-member-init): gather fills it
-    const std::size_t count =
-        peer.sealed ? gather_sealed(id, peer, vectors) : gather(peer, vectors);
+    const std::size_t count = peer.sealed ? gather_sealed(peer, vectors) : gather(peer, vectors);
     msghdr message = {};
     message.msg_iov = vectors.data();
     message.msg_iovlen = count;
@@ -168,31 +162,22 @@ void TcpEndpoint::send(PeerId id, Peer& peer) {
     if (peer.sealed) {
       peer.sealed->sent(static_cast<std::size_t>(bytes));
     } else {
-      sent_bytes(id, peer, static_cast<std::size_t>(bytes));
+      sent_bytes(peer, static_cast<std::size_t>(bytes));
     }
   }
   if (!peer.lost && std::exchange(peer.wants_write, false)) watch(id, peer);
 }
 
-void TcpEndpoint::sent_bytes(PeerId id, Peer& peer, std::size_t bytes) {
+void TcpEndpoint::sent_bytes(Peer& peer, std::size_t bytes) {
   bytes += peer.offset;
   while (peer.sent != peer.queued) {
     const Frame& frame = peer.frames[peer.sent % kSendDepth];
     const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
     if (bytes < whole) break;
     bytes -= whole;
-    frame_sent(id, peer);
+    ++peer.sent;
   }
   peer.offset = bytes;
-}
-
-void TcpEndpoint::frame_sent(PeerId id, Peer& peer) {
-  const Frame& frame = peer.frames[peer.sent++ % kSendDepth];
-  if (!frame.signaled) return;
-  written_.push_back({.kind = CompletionKind::kWritten,
-                      .peer = id,
-                      .immediate = frame.header.immediate,
-                      .bytes = frame.header.bytes});
 }
 
 void TcpEndpoint::pause(PeerId id, bool paused) {
@@ -226,7 +211,7 @@ void TcpEndpoint::expect(PeerId id, std::uint32_t, std::uint64_t bytes) {
 // it. How much of a sealed record has been read already only its stream knows, so there each byte
 // wakes.
 bool TcpEndpoint::arm() {
-  if (!ready_.empty() || !lost_.empty() || !written_.empty()) return false;
+  if (!ready_.empty() || !lost_.empty()) return false;
   if (!expects_) return true;
   for (Peer& peer : peers_) {
     if (!peer.socket || peer.lost || peer.sealed) continue;
@@ -300,10 +285,6 @@ TcpEndpoint::Taken TcpEndpoint::read(PeerId id, std::span<Completion> completion
 
 std::size_t TcpEndpoint::drain_reports(std::span<Completion> completions) {
   std::size_t count = 0;
-  while (count < completions.size() && !written_.empty()) {
-    completions[count++] = written_.front();
-    written_.erase(written_.begin());
-  }
   while (count < completions.size() && !lost_.empty()) {
     const PeerId id = lost_.back();
     lost_.pop_back();

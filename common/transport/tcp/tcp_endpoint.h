@@ -81,7 +81,6 @@ class TcpEndpoint final : public Endpoint {
   struct Frame {
     FrameHeader header;
     const std::byte* data;
-    bool signaled;
   };
 
   struct Peer {
@@ -116,9 +115,8 @@ class TcpEndpoint final : public Endpoint {
     return peer.sent == peer.queued && (!peer.sealed || peer.sealed->is_all_sent());
   }
   std::size_t gather(const Peer& peer, std::span<struct iovec> vectors) const;
-  std::size_t gather_sealed(PeerId id, Peer& peer, std::span<struct iovec> vectors);
-  void sent_bytes(PeerId id, Peer& peer, std::size_t bytes);
-  void frame_sent(PeerId id, Peer& peer);
+  static std::size_t gather_sealed(Peer& peer, std::span<struct iovec> vectors);
+  static void sent_bytes(Peer& peer, std::size_t bytes);
   void watch(PeerId id, const Peer& peer);
   void look();
   void became_readable(PeerId id, Peer& peer);
@@ -141,9 +139,8 @@ class TcpEndpoint final : public Endpoint {
   std::vector<Peer> peers_;  // fixed size
   bool expects_ = false;     // something, of some peer
   std::vector<PeerId> free_;
-  std::vector<PeerId> ready_;        // to be read by poll, in the order of their turns
-  std::vector<PeerId> lost_;         // lost, not reported yet
-  std::vector<Completion> written_;  // signaled writes that are out, not reported yet
+  std::vector<PeerId> ready_;  // to be read by poll, in the order of their turns
+  std::vector<PeerId> lost_;   // lost, not reported yet
 };
 
 }  // namespace phub::transport

@@ -6,7 +6,7 @@
 namespace phub::transport {
 
 // A sealed frame counts as sent: what it came from is not read again.
-std::size_t TcpEndpoint::gather_sealed(PeerId id, Peer& peer, std::span<iovec> vectors) {
+std::size_t TcpEndpoint::gather_sealed(Peer& peer, std::span<iovec> vectors) {
   SealedStream& sealed = *peer.sealed;
   const bool is_free = sealed.is_all_sent();
   while (is_free && peer.sent != peer.queued) {
@@ -14,7 +14,7 @@ std::size_t TcpEndpoint::gather_sealed(PeerId id, Peer& peer, std::span<iovec> v
     peer.offset = sealed.seal(frame.header, frame.data, peer.offset);
     if (peer.offset < sizeof(FrameHeader) + frame.header.bytes) break;
     peer.offset = 0;
-    frame_sent(id, peer);
+    ++peer.sent;
   }
   const auto unsent = sealed.unsent();
   // iovec is not const-correct; sendmsg only reads.

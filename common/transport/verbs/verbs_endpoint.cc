@@ -84,12 +84,7 @@ void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> wri
     request->imm_data = htonl(write.immediate);
     request->wr.rdma.remote_addr = window + offset;
     request->wr.rdma.rkey = window_key;
-    const bool signaled = write.signaled || sequence % interval == 0;
-    request->send_flags = signaled ? unsigned{IBV_SEND_SIGNALED} : 0U;
-    if (write.signaled) {
-      peer.flights[peer.flights_begun++ & (peer.flights.size() - 1)] = {sequence, write.immediate,
-                                                                        write.bytes};
-    }
+    request->send_flags = sequence % interval == 0 ? unsigned{IBV_SEND_SIGNALED} : 0U;
     ++request;
   }
   peer.posted += static_cast<std::uint32_t>(writes.size());
@@ -148,7 +143,7 @@ VerbsEndpoint::Taken VerbsEndpoint::take(std::span<Completion> completions) {
       const Arrival arrival = {ntohl(wc.imm_data), wc.byte_len};
       if (on_arrived(id, peer, arrival, *arrived)) ++arrived;
     } else if (tag == peer.tag && is_success) {
-      on_sent(id, peer, static_cast<std::uint32_t>(wc.wr_id));
+      peer.retired = static_cast<std::uint32_t>(wc.wr_id);
     } else if ((tag & ~verbs::kReceiveTag) == peer.tag) {
       lose(id, loss_of(wc, tag != peer.tag));
     } else if (departures_.leaving() > 0 && tag < verbs::kReceiveTag) {
@@ -165,18 +160,6 @@ std::size_t VerbsEndpoint::take_aside() {
   const Taken taken = take(arrived);
   for (std::size_t i = 0; i < taken.arrived; ++i) reports_.push(arrived[i]);
   return taken.from_queue;
-}
-
-void VerbsEndpoint::on_sent(PeerId id, Peer& peer, std::uint32_t upto) {
-  peer.retired = upto;
-  for (; peer.flights_ended != peer.flights_begun; ++peer.flights_ended) {
-    const Flight& flight = peer.flights[peer.flights_ended & (peer.flights.size() - 1)];
-    if (static_cast<std::int32_t>(flight.sequence - upto) > 0) return;
-    reports_.push({.kind = CompletionKind::kWritten,
-                   .peer = id,
-                   .immediate = flight.immediate,
-                   .bytes = flight.bytes});
-  }
 }
 
 void VerbsEndpoint::give_back(Peer& peer) {

@@ -92,12 +92,6 @@ class VerbsEndpoint final : public Endpoint {
   static constexpr std::size_t kChain = 64;              // work requests to a doorbell
   static constexpr std::uint64_t kChannelEvent = ~0ULL;  // of epoll: not a device's number
 
-  // A signaled write whose `written` is asked for.
-  struct Flight {
-    std::uint32_t sequence;
-    std::uint32_t immediate;
-    std::uint32_t bytes;
-  };
   struct Arrival {
     std::uint32_t immediate;
     std::uint32_t bytes;
@@ -109,10 +103,7 @@ class VerbsEndpoint final : public Endpoint {
     std::uint32_t signal_interval = 1;
     std::uint32_t posted = 0;
     std::uint32_t retired = 0;
-    std::uint32_t owed = 0;       // receives to post again
-    std::vector<Flight> flights;  // ring, a power of two
-    std::uint32_t flights_begun = 0;
-    std::uint32_t flights_ended = 0;
+    std::uint32_t owed = 0;         // receives to post again
     std::vector<Arrival> deferred;  // while paused; room for every receive
     bool closed = false;            // the stream ended; what is in the queue still counts
     bool paused = false;
@@ -131,7 +122,6 @@ class VerbsEndpoint final : public Endpoint {
   Taken take(std::span<Completion> completions);
   std::size_t take_aside();
   void give_back(Peer& peer);
-  void on_sent(PeerId id, Peer& peer, std::uint32_t upto);
   bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
   void lose(PeerId id, Loss loss);

@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 
 #include "common/transport/verbs/memory.h"
@@ -173,7 +172,6 @@ Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
   peer.tag = verbs::make_tag(id, connections_++);
   peer.depth = connection.depths.send - kSpareSends;
   peer.signal_interval = std::max(1U, connection.depths.send / kSignalsPerQueue);
-  peer.flights.resize(std::bit_ceil(peer.depth));
   peer.deferred.reserve(connection.depths.receive);
   peer.connection = std::move(connection);
   Status posted = post_receives(peer, peer.connection.depths.receive);

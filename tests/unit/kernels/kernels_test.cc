@@ -192,38 +192,6 @@ TEST_CASE("the result may be written over one of the sources") {
   });
 }
 
-TEST_CASE("bypassing the cache changes no bit, at any alignment") {
-  on_every_target([](const std::string& target) {
-    std::mt19937 random(10);
-    for (const RuleKind rule : kRules) {
-      for (const std::size_t elements : kLengths) {
-        for (const std::size_t skipped :
-             {0U, 1U, 15U}) {  // 15: one past a bound, to the next bound
-          if (skipped > elements) continue;
-          CAPTURE(target, name_of(rule), elements, skipped);
-          const Array source = random_array(DataType::kFloat32, elements, random);
-          Array parameters = random_array(DataType::kFloat32, elements, random);
-          Array state(DataType::kFloat32, elements);
-          Array expected = parameters;
-          Array expected_state = state;
-          const std::size_t count = elements - skipped;
-          const Source sources[] = {source.source(), source.source()};
-          Update u = {.sources = sources, .elements = count, .rule = rule};
-          u.bypass_cache = true;
-          u.parameters = parameters.floats() + skipped;
-          u.state = state.floats();
-          update(u);
-          u.parameters = expected.floats() + skipped;
-          u.state = expected_state.floats();
-          reference::update(u);
-          REQUIRE(parameters.same_as(expected));
-          REQUIRE(state.same_as(expected_state));
-        }
-      }
-    }
-  });
-}
-
 TEST_CASE("rules compute the formulas of rule.h") {
   const float g = 6.0F;  // 2 + 4, scaled by 1/2: 3
   Array first(DataType::kFloat32, 1);
