@@ -51,7 +51,7 @@ struct WorkerCounters {
 enum class PushResult {
   kAccepted,
   kCompleted,
-  kHeld,        // the chunk's last push: its sum is there, its update is not due
+  kDeferred,    // the chunk's last push: its sum is there, its update is not due
   kReleasable,  // the same, and now there are chunks to release
   kUnknownChunk,
   kBadLength,
