@@ -38,7 +38,7 @@ Result<std::string> run(Task& task, unsigned warm_up, unsigned iterations) {
   return fmt::format("done {}", fmt::join(stamps, " "));
 }
 
-Result<std::string> reply(const std::string& line, Task& task) {
+Result<std::string> reply_to(const std::string& line, Task& task) {
   std::istringstream words(line);
   std::string verb;
   words >> verb;
@@ -75,7 +75,7 @@ Status serve(const Hello& hello, Task& task) {
   for (;;) {
     Result<std::string> line = channel.read_line();
     if (!line || *line == "quit") return {};
-    Result<std::string> reply = reply(*line, task);
+    Result<std::string> reply = reply_to(*line, task);
     const std::string text =
         reply ? *reply : fmt::format("error {}", one_line(reply.error().message()));
     PHUB_RETURN_IF_ERROR(channel.write_line(text));

@@ -93,7 +93,8 @@ Status NcclCollectives::reduce_scatter(std::span<void* const> regions, std::size
   return together("ncclReduceScatter", [&](std::size_t rank) {
     void* own = static_cast<std::byte*>(regions[rank]) + rank * slice_elements * size_of(type);
     return (*library_)->reduce_scatter(regions[rank], own, slice_elements, raw(type), ncclSum,
-                                       communicators_[rank], ranks_[rank].runtime->stream(stream));
+                                       communicators_[rank],
+                                       ranks_[rank].runtime->cuda_stream(stream));
   });
 }
 
@@ -104,7 +105,7 @@ Status NcclCollectives::all_gather(std::span<void* const> regions, std::size_t s
   return together("ncclAllGather", [&](std::size_t rank) {
     const void* own = static_cast<const std::byte*>(regions[rank]) + rank * slice_bytes;
     return (*library_)->all_gather(own, regions[rank], slice_bytes, ncclUint8, communicators_[rank],
-                                   ranks_[rank].runtime->stream(stream));
+                                   ranks_[rank].runtime->cuda_stream(stream));
   });
 }
 
@@ -114,7 +115,7 @@ Status NcclCollectives::all_reduce(std::span<void* const> regions, std::size_t e
   if (elements == 0) return {};
   return together("ncclAllReduce", [&](std::size_t rank) {
     return (*library_)->all_reduce(regions[rank], regions[rank], elements, raw(type), ncclSum,
-                                   communicators_[rank], ranks_[rank].runtime->stream(stream));
+                                   communicators_[rank], ranks_[rank].runtime->cuda_stream(stream));
   });
 }
 

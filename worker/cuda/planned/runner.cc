@@ -97,7 +97,7 @@ Result<std::vector<double>> PlannedRunner::time(Pass pass) {
   struct Destroy {
     void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   };
-  const cudaStream_t stream = runtime_.stream(Stream::kCompute);
+  const cudaStream_t stream = runtime_.cuda_stream(Stream::kCompute);
   const std::size_t steps = steps_of(lowered(), pass).size();
   std::vector<std::unique_ptr<CUevent_st, Destroy>> events;
   for (std::size_t i = 0; i <= steps; ++i) {

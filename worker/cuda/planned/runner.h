@@ -44,7 +44,7 @@ class PlannedRunner : public LoweredRunner {
   DataType type_of(BufferId id) const override;
   std::uint64_t* dropout_keys() const override { return network_->dropout_keys(); }
   Status run(Pass pass, std::size_t first, std::size_t last) override {
-    return network_->run(pass, first, last, runtime_.stream(Stream::kCompute));
+    return network_->run(pass, first, last, runtime_.cuda_stream(Stream::kCompute));
   }
 
   Result<std::vector<double>> time(Pass pass) override;

@@ -151,23 +151,23 @@ Result<EventPointer> CudaRuntime::make_event() {
 
 Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Stream stream) {
   if (bytes == 0) return {};
-  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream(stream)), "a copy");
+  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream(stream)), "a copy");
 }
 
 Status CudaRuntime::launch(const ProgramKernel& kernel, Stream stream) {
   return std::visit(
       [&](const auto& arguments) {
-        return taken(kernels::cuda::run(arguments, stream(stream)), "a kernel");
+        return taken(kernels::cuda::run(arguments, cuda_stream(stream)), "a kernel");
       },
       kernel);
 }
 
 Status CudaRuntime::record(Event& event, Stream stream) {
-  return taken(cudaEventRecord(raw(event), stream(stream)), "an event");
+  return taken(cudaEventRecord(raw(event), cuda_stream(stream)), "an event");
 }
 
 Status CudaRuntime::wait(Stream stream, const Event& event) {
-  return taken(cudaStreamWaitEvent(stream(stream), raw(event), 0), "an event");
+  return taken(cudaStreamWaitEvent(cuda_stream(stream), raw(event), 0), "an event");
 }
 
 Status CudaRuntime::synchronise(const Event& event) {
@@ -175,7 +175,7 @@ Status CudaRuntime::synchronise(const Event& event) {
 }
 
 Status CudaRuntime::synchronise(Stream stream) {
-  return taken(cudaStreamSynchronize(stream(stream)), "the GPU's work");
+  return taken(cudaStreamSynchronize(cuda_stream(stream)), "the GPU's work");
 }
 
 Result<bool> CudaRuntime::idle() {
@@ -194,14 +194,15 @@ Result<bool> CudaRuntime::idle() {
 
 Status CudaRuntime::begin_recording() {
   // Of this thread only: others may allocate meanwhile.
-  return taken(cudaStreamBeginCapture(stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
-               "a recording");
+  return taken(
+      cudaStreamBeginCapture(cuda_stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
+      "a recording");
 }
 
 Result<RecordingPointer> CudaRuntime::end_recording() {
   cudaGraph_t graph = nullptr;
   PHUB_RETURN_IF_ERROR(
-      taken(cudaStreamEndCapture(stream(Stream::kCompute), &graph), "a recording"));
+      taken(cudaStreamEndCapture(cuda_stream(Stream::kCompute), &graph), "a recording"));
   auto recording = std::make_unique<CudaRecording>();
   // With each stream's priority: else what is published would wait behind kernels.
   const cudaError_t made =
@@ -213,7 +214,7 @@ Result<RecordingPointer> CudaRuntime::end_recording() {
 
 Status CudaRuntime::launch(const Recording& recording) {
   const cudaGraphExec_t graph = static_cast<const CudaRecording&>(recording).graph;
-  return taken(cudaGraphLaunch(graph, stream(Stream::kCompute)), "a recorded pass");
+  return taken(cudaGraphLaunch(graph, cuda_stream(Stream::kCompute)), "a recorded pass");
 }
 
 }  // namespace phub::nn::cuda

@@ -23,7 +23,9 @@ class CudaRuntime : public Runtime {
                                                      const std::string& field = "train.device");
   ~CudaRuntime() override;
 
-  cudaStream_t stream(Stream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
+  cudaStream_t cuda_stream(Stream stream) const {
+    return streams_[static_cast<std::size_t>(stream)];
+  }
   const std::string& device_name() const { return device_name_; }
 
   Status make_current() override;
