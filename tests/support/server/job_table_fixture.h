@@ -14,7 +14,7 @@
 
 #include "server/jobs/table.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/job_replies.h"
+#include "tests/support/server/job_answers.h"
 
 namespace phub::testing {
 

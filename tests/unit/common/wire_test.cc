@@ -29,7 +29,7 @@ TEST_CASE("control words and the mark of a skipped update are no chunk's slot") 
   CHECK(wire::kHyperSlot != wire::kVoteSlot);
   for (const std::uint32_t slot : {0U, 7U, wire::kSkippedBit - 1}) {
     for (const bool skipped : {false, true}) {
-      const std::uint32_t word = wire::answer(slot, 9, skipped);
+      const std::uint32_t word = wire::reply(slot, 9, skipped);
       CHECK(wire::reply_slot_of(word) == slot);
       CHECK(wire::was_skipped(word) == skipped);
       CHECK(wire::same_epoch(word, 9));

@@ -54,7 +54,7 @@ TEST_CASE("a worker that stops waiting for the start is lost") {
   const Identity member = f.join(spec).value();
   REQUIRE(f.ready(member, spec).ok());
   std::future<Status> started;
-  const std::uint64_t wait = f.table.start(member, kLong, reply_of(started));
+  const std::uint64_t wait = f.table.start(member, kLong, answer_of(started));
   f.table.stop_waiting(member, wait);
   CHECK(started.get().code() == Code::kAborted);
   CHECK_THAT(f.reason(), Contains("worker 0 (host host-1, pid 77) was lost"));
@@ -66,7 +66,7 @@ TEST_CASE("a member that starts again takes the place of its earlier call") {
   const Identity member = f.join(spec).value();
   REQUIRE(f.ready(member, spec).ok());
   std::future<Status> first;
-  const std::uint64_t wait = f.table.start(member, kLong, reply_of(first));
+  const std::uint64_t wait = f.table.start(member, kLong, answer_of(first));
   auto second = f.start(member);
   CHECK(f.table.waiting_starts() == 1);
   const Status replaced = first.get();

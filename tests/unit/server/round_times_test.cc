@@ -58,7 +58,7 @@ TEST_CASE("A chunk's wait is from its first push to its last, a reply's from the
   times.gathered(0, 70'000, kTicksAreNanoseconds);
   times.completed(0, 80'000);
   times.pushed(0, 0, 90'000);  // the next round, before worker 1 has its reply
-  times.answering(0, 100'000, kTicksAreNanoseconds);
+  times.replying(0, 100'000, kTicksAreNanoseconds);
   CHECK(times.wait_for_slowest.counts().sum_nanoseconds == 60'000);
   CHECK(times.push_to_reply.counts().sum_nanoseconds == 90'000);
 }

@@ -9,7 +9,7 @@
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/principal.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/job_replies.h"
+#include "tests/support/server/job_answers.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
 
