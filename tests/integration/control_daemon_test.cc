@@ -28,14 +28,14 @@ namespace {
 // A fake whose workers are connected as soon as their job is made.
 class ConnectingDataPlane final : public testing::FakeDataPlane {
  public:
-  explicit ConnectingDataPlane(Membership& membership)
+  explicit ConnectingDataPlane(MembershipListener& membership)
       : testing::FakeDataPlane(1), membership_(membership) {}
   void connect(std::uint64_t job_id, std::uint32_t worker) {
     membership_.on_connected(job_id, worker, 0, "tcp");
   }
 
  private:
-  Membership& membership_;
+  MembershipListener& membership_;
 };
 
 ConnectingDataPlane* newest = nullptr;  // made by the daemon of the running test
@@ -44,7 +44,7 @@ ConnectingDataPlane* newest = nullptr;  // made by the daemon of the running tes
 
 // Stands in for the real one, which this test is not linked with.
 Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& /*options*/,
-                                                     Membership& membership) {
+                                                     MembershipListener& membership) {
   auto data_plane = std::make_unique<ConnectingDataPlane>(membership);
   newest = data_plane.get();
   return std::unique_ptr<DataPlane>(std::move(data_plane));

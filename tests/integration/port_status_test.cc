@@ -10,7 +10,7 @@
 namespace phub::server {
 namespace {
 
-struct Nobody final : Membership {
+struct Nobody final : MembershipListener {
   std::optional<IssuedSecret> secret_of(std::uint64_t /*job_id*/, std::uint32_t /*epoch*/,
                                         std::uint32_t /*worker*/) override {
     return std::nullopt;

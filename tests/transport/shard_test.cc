@@ -81,7 +81,7 @@ TEST_CASE("the deterministic sum has the same bits in every order of arrival, st
       keep.reserve(kWorkers);
       for (std::uint32_t i = 0; i < kWorkers; ++i) {
         const std::uint32_t worker = order[i];
-        const Outcome outcome = rig.push(
+        const PushResult outcome = rig.push(
             worker, 1, ((staged >> worker) & 1U) != 0,
             [&](std::size_t e) { return gradient(worker, e); }, keep);
         REQUIRE(outcome == (i + 1 == kWorkers ? PushResult::kCompleted : PushResult::kAccepted));
