@@ -92,6 +92,17 @@ TEST_CASE("Lowered networks compute what the oneDNN backend computes") {
   SECTION("ResNet-20") { check_against_onednn(resnet20(10), options, 2e-3); }
 }
 
+TEST_CASE("Any kind of layer can be the one that reads the images") {
+  const LayerKind first = GENERATE(LayerKind{Dropout{.ratio = 0.2F}}, LayerKind{Relu{}},
+                                   LayerKind{BatchNorm{}}, LayerKind{GlobalAveragePool{}},
+                                   LayerKind{Pool{PoolKind::kMax, {.kernel = 2, .stride = 2}}},
+                                   LayerKind{Subsample{.channels = 8, .stride = 2}});
+  INFO(name_of(first));
+  Graph graph({.channels = 3, .height = 8, .width = 8});
+  graph.add("fc", InnerProduct{.outputs = 5}, {graph.add("first", first, {0})});
+  check_against_onednn(graph, {.batch = 3}, 2e-4);
+}
+
 template <typename Op>
 std::size_t count(const std::vector<cuda::Step>& steps) {
   std::size_t found = 0;
@@ -190,6 +201,24 @@ TEST_CASE("Pooling does a normalisation only with a ReLU, from statistics, alone
   // An index of 8 bits names 127 places.
   CHECK(pools({PoolKind::kMax, {.kernel = {11, 11}}}, true, false, false));
   CHECK_FALSE(pools({PoolKind::kMax, {.kernel = {11, 12}}}, true, false, false));
+}
+
+TEST_CASE("Pooling does a normalisation only of images whose places are numbers of 32 bits") {
+  const auto pools = [](std::uint32_t side, std::uint32_t stride) {
+    Graph graph({.channels = 3, .height = side, .width = side});
+    TensorId x = graph.add("conv", Convolution{.channels = 3, .bias = false}, {0});
+    x = graph.add("bn", BatchNorm{.relu = true}, {x});
+    x = graph.add("pool", Pool{PoolKind::kMax, {.kernel = 2, .stride = stride}}, {x});
+    x = graph.add("mean", GlobalAveragePool{}, {x});
+    graph.add("fc", InnerProduct{.outputs = 8}, {x});
+    const auto lowered = cuda::lower(graph, {.batch = 1});
+    REQUIRE(lowered);
+    return count(lowered->forward, cuda::Kernel::kScaledPool) == 1;
+  };
+  CHECK(pools(16'000, 2));
+  // 3 channels, which are 8 in memory.
+  CHECK_FALSE(pools(26'000, 2));
+  CHECK_FALSE(pools(16, 0xFFFF'FFFF));
 }
 
 TEST_CASE("A tuner sees each different graph of training once, in the order of the passes") {

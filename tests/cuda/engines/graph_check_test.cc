@@ -2,6 +2,7 @@
 // with the interpreter, pass a device that only rounds, and name the step of one that is wrong?
 #include "tests/cuda/engines/graph_check.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -146,6 +147,114 @@ TEST_CASE("A graph that does anything else is named, and no other") {
     }
   }
   CHECK(tried > 20);
+}
+
+namespace {
+
+nn::Convolution plain(std::uint32_t channels, std::uint32_t side) {
+  return {.channels = channels, .window = {.kernel = side, .padding = side / 2}, .bias = false};
+}
+
+// Large images, a few of them; `data gradient` of the second writes what is as large.
+nn::Graph large_images(std::uint32_t side) {
+  nn::Graph graph({.channels = 3, .height = side, .width = side});
+  nn::TensorId x = graph.add("first", plain(8, 3), {0});
+  x = graph.add("firstbn", nn::BatchNorm{.relu = true}, {x});
+  x = graph.add("second", plain(8, 1), {x});
+  x = graph.add("secondbn", nn::BatchNorm{.relu = true}, {x});
+  graph.add("fc", nn::InnerProduct{.outputs = 5}, {x});
+  return graph;
+}
+
+bool is_named(const Checked& found, const std::string& step) {
+  return std::any_of(found.differences.begin(), found.differences.end(),
+                     [&](const Difference& difference) { return difference.step == step; });
+}
+
+// What a step's buffer becomes.
+Fault in_step(const std::string& step, const std::string& buffer, const Lowered& lowered,
+              const std::function<void(std::span<float>)>& apply) {
+  return [=, &lowered](const Step& run, const LoweredInterpreter& memory) {
+    if (run.name != step) return;
+    for (const BufferId id : run.buffers()) {
+      if (lowered.buffer(id).name == buffer) apply(memory.buffer(id));
+    }
+  };
+}
+
+}  // namespace
+
+TEST_CASE("A device that leaves out the last pixel of every image is named") {
+  const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
+  constexpr std::size_t kSide = 112;
+  const Lowered lowered = training_of(large_images(kSide), type, true);
+  const auto leave_out = [](std::span<float> values) {
+    constexpr std::size_t kImage = kSide * kSide * 8;
+    for (std::size_t end = kImage; end <= values.size(); end += kImage) {
+      std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(end - 8), 8, 0.0F);
+    }
+  };
+  const std::string step = GENERATE("first forward", "second data gradient");
+  const std::string buffer = step == "first forward" ? "first output" : "second data gradient";
+  INFO(name_of(type) << ", " << step);
+  CHECK(is_named(checked(lowered, 5, in_step(step, buffer, lowered, leave_out)), step));
+}
+
+TEST_CASE("A device that leaves out one channel of many is named") {
+  constexpr std::uint32_t kChannels = 2048;
+  nn::Graph graph({.channels = 3, .height = 14, .width = 14});
+  nn::TensorId x = graph.add("first", plain(kChannels, 1), {0});
+  x = graph.add("firstbn", nn::BatchNorm{.relu = true}, {x});
+  x = graph.add("second", plain(8, 1), {x});
+  x = graph.add("secondbn", nn::BatchNorm{.relu = true}, {x});
+  graph.add("fc", nn::InnerProduct{.outputs = 5}, {x});
+  const Lowered lowered = training_of(graph, DataType::kFloat16, true);
+  const auto leave_out = [](std::span<float> values) {
+    for (std::size_t i = 3; i < values.size(); i += kChannels) values[i] = 0.0F;
+  };
+  const std::string step = "second data gradient";
+  CHECK(is_named(checked(lowered, 5, in_step(step, step, lowered, leave_out)), step));
+}
+
+TEST_CASE("A device that adds to what is there instead of writing is named") {
+  const Lowered lowered = training_of(nn::testing::blocks(), DataType::kFloat16, true);
+  RoundingDevice device(lowered);
+  HostMachine host;
+  const std::string wrong = "b3 weight gradient";
+  const auto run = [&](Pass pass, std::size_t index) {
+    const Step& step = steps_of(lowered, pass)[index];
+    const std::span<float> written = device.buffer(step.buffers().back());
+    const std::vector<float> before(written.begin(), written.end());
+    const Status status = device.run(pass, index);
+    for (std::size_t i = 0; step.name == wrong && i < before.size(); ++i) written[i] += before[i];
+    return status;
+  };
+  naive::GraphCheck<HostMachine> check(
+      host, lowered, [&](BufferId id) -> void* { return device.buffer(id).data(); }, run);
+  const auto differences = check.run({.input = 3, .output = 5});
+  REQUIRE(differences);
+  CHECK(is_named({*differences}, wrong));
+}
+
+TEST_CASE("A device that is right is so where two poolings are alike") {
+  nn::Graph graph({.channels = 3, .height = 9, .width = 9});
+  nn::TensorId x = graph.add("conv", plain(8, 3), {0});
+  const nn::Pool pool{nn::PoolKind::kMax, {.kernel = 3, .stride = 1, .padding = 1}};
+  x = graph.add("pool1", pool, {x});
+  x = graph.add("conv2", plain(8, 3), {x});
+  x = graph.add("pool2", pool, {x});
+  graph.add("fc", nn::InnerProduct{.outputs = 5}, {x});
+  const Lowered lowered = training_of(graph, DataType::kFloat16, true);
+  for (const Difference& difference : checked(lowered, 5).differences) {
+    FAIL_CHECK(difference.text());
+  }
+}
+
+TEST_CASE("A device that writes into what it should only read is named") {
+  const Lowered lowered = training_of(nn::testing::blocks(), DataType::kFloat16, true);
+  const auto overwrite = [](std::span<float> values) { values.front() = values.back() = 0.0F; };
+  const std::string step = "b3 data gradient";
+  CHECK(is_named(checked(lowered, 5, in_step(step, "b3.weight", lowered, overwrite)), step));
 }
 
 }  // namespace phub::testing

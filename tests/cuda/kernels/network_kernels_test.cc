@@ -103,10 +103,12 @@ TEST_CASE("Batch normalisation's backward and bias gradients agree with their sp
 
 TEST_CASE("Pooling of what it scales, and its backward, agree with their specification") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
-  // ResNet-50's stem; rounded up; more taps and more channels than a block's streams.
+  // ResNet-50's stem; rounded up; more taps and more channels than a block's lanes; so large that a
+  // thread has several images.
   const PoolShape shape = GENERATE(PoolShape{37, 23, 21, 64, 12, 11, 3, 3, 2, 2, 1, 1},
                                    PoolShape{3, 7, 6, 8, 4, 3, 2, 2, 2, 2, 0, 0},
-                                   PoolShape{2, 14, 13, 136, 7, 7, 5, 5, 2, 2, 2, 2});
+                                   PoolShape{2, 14, 13, 136, 7, 7, 5, 5, 2, 2, 2, 2},
+                                   PoolShape{9, 64, 64, 128, 64, 64, 3, 3, 1, 1, 1, 1});
   const std::int64_t rows = std::int64_t{shape.images} * shape.pooled_height * shape.pooled_width;
   const std::int64_t pixels = std::int64_t{shape.images} * shape.height * shape.width;
   const std::int64_t parts = rows < 300 ? 1 : 7;

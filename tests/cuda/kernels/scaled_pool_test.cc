@@ -305,10 +305,9 @@ void run_threads(PoolRig& rig, const WatchedMemory& memory) {
   constexpr std::int64_t kRows = 4;
   const PoolShape& s = rig.shape;
   const std::int32_t groups = s.channels / kEight;
-  for (std::int32_t stream = 0; stream < kLanes; ++stream) {
+  for (std::int32_t lane = 0; lane < kLanes; ++lane) {
     for (std::int32_t i = 0; i < s.pooled_height * s.pooled_width * groups; ++i) {
-      pool_eight(rig.forward(), pool_place(i, s.pooled_width, s.channels), {stream, kLanes},
-                 memory);
+      pool_eight(rig.forward(), pool_place(i, s.pooled_width, s.channels), {lane, kLanes}, memory);
     }
   }
   const ScaledPoolSums a = rig.sums();
@@ -329,9 +328,9 @@ void run_threads(PoolRig& rig, const WatchedMemory& memory) {
     }
     finish_sums(a, c, gradients, products);
   }
-  for (std::int32_t stream = 0; stream < kLanes; ++stream) {
+  for (std::int32_t lane = 0; lane < kLanes; ++lane) {
     for (std::int32_t i = 0; i < s.height * s.width * groups; ++i) {
-      spread_eight(rig.backward(), pool_place(i, s.width, s.channels), {stream, kLanes}, memory);
+      spread_eight(rig.backward(), pool_place(i, s.width, s.channels), {lane, kLanes}, memory);
     }
   }
 }

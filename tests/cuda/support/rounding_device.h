@@ -40,6 +40,7 @@ class RoundingDevice final : public StepDevice {
     interpreter_.run(step);
     for (const nn::cuda::BufferId id : step.buffers()) round(id);
     if (fault_) fault_(step, interpreter_);
+    for (const nn::cuda::BufferId id : step.buffers()) round(id);
     return {};
   }
   Status read(nn::cuda::BufferId id, std::span<float> to) override {

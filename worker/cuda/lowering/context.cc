@@ -1,6 +1,7 @@
 #include "worker/cuda/lowering/context.h"
 
 #include <algorithm>
+#include <variant>
 
 #include "common/base/check.h"
 
@@ -9,6 +10,17 @@ namespace {
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+// Whether the images may have 4 channels: all others write as many, padded, as they read.
+bool reads_four(const LoweringContext& context) {
+  const std::vector<std::size_t>& readers = context.fusion.readers(0);
+  return std::all_of(readers.begin(), readers.end(), [&](std::size_t reader) {
+    const LayerKind& kind = context.layer(reader).kind;
+    return std::holds_alternative<Convolution>(kind) ||
+           std::holds_alternative<InnerProduct>(kind) || std::holds_alternative<Concat>(kind) ||
+           std::holds_alternative<Subsample>(kind);
+  });
 }
 
 }  // namespace
@@ -30,7 +42,7 @@ LayerFusion LoweringContext::fused(std::size_t layer) const {
 
 std::int64_t LoweringContext::padded_channels(TensorId tensor) const {
   const std::int64_t channels = graph.shape(tensor).channels;
-  return round_up(channels, tensor == 0 && channels <= 4 ? 4 : 8);
+  return round_up(channels, tensor == 0 && channels <= 4 && reads_four(*this) ? 4 : 8);
 }
 
 Dimensions LoweringContext::dimensions(TensorId tensor) const {

@@ -10,11 +10,18 @@ bool strided_1x1(const Window& window) {
   return window.kernel == Extent(1) && !(window.stride == Extent(1));
 }
 
-// Whether kernels of our own pool so: an index of 8 bits names a place in the window.
-bool pools_maxima(const Pool& pool) {
+// Whether kernels of our own pool so: an index of 8 bits names a place in the window, numbers of 32
+// bits an element of an image, of 8 padded channels at least, and a stride.
+bool pools_maxima(const Pool& pool, const Shape& in, const Shape& out) {
   constexpr std::uint64_t kTapsMax = 127;
   const Extent& window = pool.window.kernel;
-  return pool.kind == PoolKind::kMax && std::uint64_t{window.height} * window.width <= kTapsMax;
+  const auto counts = [](std::uint64_t number) { return number <= INT32_MAX; };
+  const auto fits = [&](const Shape& shape) {
+    return counts((std::uint64_t{shape.channels} + 7) / 8 * 8 * shape.height * shape.width);
+  };
+  return pool.kind == PoolKind::kMax && std::uint64_t{window.height} * window.width <= kTapsMax &&
+         fits(in) && fits(out) && counts(pool.window.stride.height) &&
+         counts(pool.window.stride.width);
 }
 
 }  // namespace
@@ -111,7 +118,10 @@ void FusionPlan::fuse_batch_norm(std::size_t layer) {
                     is_allowed(FusionKind::kAddend, layer);
   }
   if (const auto* pool = std::get_if<Pool>(&reader->kind)) {
-    fusion.in_pool = relu && pools_maxima(*pool) && is_allowed(FusionKind::kPool, layer);
+    fusion.in_pool = relu &&
+                     pools_maxima(*pool, graph_.shape(layer + 1),
+                                  graph_.shape(readers_[layer + 1].front() + 1)) &&
+                     is_allowed(FusionKind::kPool, layer);
   }
   const std::size_t next = readers_[layer + 1].front();
   fusion.is_virtual = relu && layers_[next].statistics && data_gradient_sums(next) &&

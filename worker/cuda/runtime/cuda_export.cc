@@ -74,7 +74,7 @@ void export_range(ExportedBlock& block) {
       "cuMemGetHandleForAddressRange failed with error " + std::to_string(static_cast<int>(result));
 }
 
-// The streams' streams do not wait for the default one, nor does an adapter: cleared on return.
+// The streams do not wait for the default one, nor does an adapter: cleared on return.
 Status allocate(ExportedBlock& block, std::size_t bytes, const std::string& context) {
   const std::size_t allocated = whole_pages(bytes) + page_bytes();
   PHUB_RETURN_IF_ERROR(cuda_status(cudaMalloc(&block.allocation, allocated), context));

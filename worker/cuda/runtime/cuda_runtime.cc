@@ -110,7 +110,7 @@ Result<BlockPointer> CudaRuntime::device_memory(std::size_t bytes, const std::st
   const std::string context = mebibytes(bytes, "on the GPU", what);
   PHUB_RETURN_IF_ERROR(taken(cudaMalloc(&block->address, bytes), context));
   PHUB_RETURN_IF_ERROR(taken(cudaMemset(block->address, 0, bytes), context));
-  // The streams' streams do not wait for the default one.
+  // The streams do not wait for the default one.
   PHUB_RETURN_IF_ERROR(taken(cudaStreamSynchronize(nullptr), context));
   return BlockPointer(std::move(block));
 }

@@ -1,4 +1,4 @@
-// The runtime of a GPU: streams for streams, CUDA graphs for recordings.
+// The runtime of a GPU: CUDA's streams, and its graphs for recordings.
 //
 // Belongs to the thread that made it, whose current device is the runtime's from then on, until
 // another one is made or made current.
