@@ -103,7 +103,7 @@ class GradientExchange {
 };
 
 // Makes the exchange once the keys are known.
-using ExchangerFactory =
+using ExchangeFactory =
     std::function<Result<std::unique_ptr<GradientExchange>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
