@@ -24,6 +24,7 @@
 #include "common/base/version.h"
 #include "common/config/config.h"
 #include "common/rpc/credentials_folder.h"
+#include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
@@ -295,6 +296,7 @@ int run(int argc, char** argv) {
   CLI::App app;
   Overrides overrides;
   declare(app, overrides);
+  app.failure_message(usage_failure);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,6 +12,7 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/usage.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/commands/commands.h"
 #include "server/phubctl/main_doctor.h"
@@ -193,7 +194,7 @@ void say_error(const Status& status, bool as_json) {
 int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const bool is_refusal = error.get_exit_code() != 0;
   if (!asks_for_json(argc, argv) || !is_refusal) return app.exit(error) == 0 ? 0 : kExitUsage;
-  say_error({Code::kInvalidArgument, error.what()}, true);
+  say_error({Code::kInvalidArgument, usage_error(app, error)}, true);
   return kExitUsage;
 }
 
@@ -208,6 +209,7 @@ int run(int argc, char** argv) {
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   declare_pki(app, options.as_json, local_command);
+  app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
     app.parse(argc, argv);

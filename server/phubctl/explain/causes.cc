@@ -104,6 +104,35 @@ double work_share(int index, const Looks& server) {
 
 }  // namespace
 
+std::optional<Finding> standstill(const control::JobInfo& job, const Looks& server) {
+  constexpr double kRoundsAtLeast = 3.0;
+  const control::JobInfo& before = server.job_before;
+  const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
+  if (before.job_id() != job.job_id() || seconds < kRoundsAtLeast * job.timing().round_seconds() ||
+      before.statistics().chunks_completed() != job.statistics().chunks_completed()) {
+    return {};
+  }
+  std::uint64_t most = 0;
+  for (const control::Member& member : job.members()) most = std::max(most, member.pushes());
+  std::vector<std::string> behind;
+  for (const control::Member& member : job.members()) {
+    if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
+  }
+  return Finding{
+      .topic = "standstill",
+      .what = fmt::format(
+          "Nothing was completed for {} or longer, in which {:.0f} rounds were "
+          "done before. {}",
+          human_time(seconds), seconds / job.timing().round_seconds(),
+          behind.empty()
+              ? "All workers have pushed as much: none waits for another."
+              : fmt::format("The others wait for the pushes of {}.", fmt::join(behind, ", "))),
+      .cure =
+          "look at that process: stopped, in a debugger, without data, in its first evaluation "
+          "or writing a checkpoint",
+      .seconds = seconds};
+}
+
 std::optional<Finding> straggler(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
