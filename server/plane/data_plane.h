@@ -74,7 +74,7 @@ struct PortStatus {
 enum class OfferVerbs { kNo, kIfPossible, kYes };
 
 struct DataPlaneOptions {
-  std::uint32_t cores = 0;          // 0: one for each CPU
+  std::uint32_t cores = 0;          // 0: half of the CPUs, at least one
   std::vector<std::uint32_t> cpus;  // empty: chosen by topology
   bool allow_oversubscription = false;
   Waiting waiting;
