@@ -1,5 +1,6 @@
 #include "worker/cli/options/run_options.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -7,10 +8,13 @@
 #include <string>
 
 #include "common/base/log_value.h"
+#include "worker/cli/options/late_notice.h"
 #include "worker/nn/models/models.h"
 
 namespace phub {
 namespace {
+
+constexpr std::chrono::seconds kPatience{2};  // with others, before a word about it
 
 train::DataFormat data_format(const std::string& word) {
   if (word == "cifar10") return train::DataFormat::kCifar10;
@@ -162,6 +166,11 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
     return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
                                       lars_of(config.optimizer()), loss_scale_of(config.train()));
   }
+  const LateNotice notice(
+      kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
+                             "ms at most (timeout_ms)",
+                             fmt::join(config.servers(), ", "), config.workers(), config.job(),
+                             config.timeout_ms()));
   PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
                exchange->worker_index(), exchange->workers(), exchange->transport(),
