@@ -86,7 +86,7 @@ class Faults(JobTest):
         return not pending or not int(pending[0], 16) >> (number - 1) & 1
 
     def test_a_worker_that_waits_for_others_says_so(self):
-        self.launch(1, "shm", "--workers", "2")
+        self.workers = [worker(self.server, 0, 2, "shm")]
         line = next(line for line in self.workers[0].stderr if "waiting for" in line)
         for word in (self.server.control, "2 workers", "timeout_ms"):
             self.assertIn(word, line)
