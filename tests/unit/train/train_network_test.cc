@@ -56,7 +56,7 @@ TEST_CASE("A run with dropout repeats bit by bit, also where it was stopped and 
   REQUIRE(directory.read("joined") == directory.read("a"));
   // And the masks are not for nothing.
   SessionOptions without = session(backend, 0.0F);
-  without.checkpoint = directory.path / "without";
+  without.checkpoint.path = directory.path / "without";
   REQUIRE(run_network(without));
   REQUIRE(directory.read("without") != directory.read("a"));
 }
