@@ -6,6 +6,7 @@
 #include "bench/cli.h"
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/usage.h"
 
 namespace {
 
@@ -41,11 +42,12 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_tenants(app, run);
   add_workers(app, run);
   add_tenant_workers(app, run);
+  app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (as_json && error.get_exit_code() != 0) {
-      return say({phub::Code::kInvalidArgument, error.what()}, true);
+      return say({phub::Code::kInvalidArgument, phub::usage_error(app, error)}, true);
     }
     return app.exit(error) == 0 ? 0 : kBadInput;
   }

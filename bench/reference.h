@@ -1,4 +1,4 @@
-// What the servers should have answered, computed on one thread by the product's kernels over the
+// What the servers should have replied, computed on one thread by the product's kernels over the
 // pattern's gradients. Belongs to one thread.
 #pragma once
 

@@ -1,6 +1,7 @@
 # Sourced: installs what a build and a test run need, and says how they build. Debian 12.
 
-# What one checkout has compiled another one finds, wherever it lies.
+# What one checkout has compiled another one finds, wherever it lies, if each file is compiled alone
+# (PHUB_UNITY=OFF): files that are compiled together are included by their whole paths.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$PWD} CCACHE_NOHASHDIR=${CCACHE_NOHASHDIR:-1}
 
 build_packages=(

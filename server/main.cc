@@ -24,6 +24,7 @@
 #include "common/base/version.h"
 #include "common/config/config.h"
 #include "common/rpc/credentials_folder.h"
+#include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
 #include "server/daemon_options.h"
@@ -62,7 +63,7 @@ void declare(CLI::App& app, Overrides& overrides) {
       "update rule on pinned cores, and answers with the new parameters.");
   app.footer(
       "Examples:\n"
-      "  phub-server                                    one core per CPU, control port 7077\n"
+      "  phub-server                                    half of the CPUs, control port 7077\n"
       "  phub-server --config configs/server.textproto  as the file says\n"
       "  phub-server --control 0.0.0.0:7077 --data 0.0.0.0:0 --credentials pki/server \\\n"
       "      --state /var/lib/phub                      for workers on other machines, with TLS "
@@ -295,6 +296,7 @@ int run(int argc, char** argv) {
   CLI::App app;
   Overrides overrides;
   declare(app, overrides);
+  app.failure_message(usage_failure);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

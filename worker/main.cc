@@ -5,6 +5,7 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/usage.h"
 #include "worker/cli/bench.h"
 #include "worker/cli/eval.h"
 #include "worker/cli/model.h"
@@ -33,11 +34,13 @@ int main(int argc, char** argv) {
   const CLI::App* bench = phub::add_bench_command(app, bench_arguments);
   const CLI::App* tune = phub::add_tune_command(app, tune_arguments);
   const bool as_json = phub::asks_for_json(argc, argv);
+  app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (as_json && error.get_exit_code() != 0) {
-      return phub::say(phub::fail({phub::Code::kInvalidArgument, error.what()}), true);
+      return phub::say(phub::fail({phub::Code::kInvalidArgument, phub::usage_error(app, error)}),
+                       true);
     }
     return app.exit(error) == 0 ? 0 : phub::kExitUsage;
   }

@@ -15,14 +15,13 @@ void add_tenants(CLI::App& app, Run& run) {
   command->footer(
       "A server with one pinned core, workers on the other CPUs; rates are the server's count of\n"
       "exchanges over --seconds. Below capacity: 8 training jobs (LeNet's and ResNet-20's size)\n"
-      "together against each alone. Saturation: jobs that push a key again as soon as it is\n"
-      "answered, of tenants with the weights 1:2:4; the server must be what is scarce: the time "
-      "in\n"
-      "which the workers' CPUs worked is printed. Flood: a tenant with six such jobs beside two\n"
-      "with one, then garbage on the data port. What a job gets alone is measured on the same "
-      "server\n"
-      "while the others' workers are stopped (SIGSTOP), in slices that take turns (--slice):\n"
-      "where memory lies makes a server faster or slower by a fifth, and speed drifts.\n\n"
+      "together against each alone. Saturation: jobs that push a key again as soon as its\n"
+      "replies are there, of tenants with the weights 1:2:4; the server must be what is scarce:\n"
+      "the time in which the workers' CPUs worked is printed. Flood: a tenant with six such jobs\n"
+      "beside two with one, then garbage on the data port. What a job gets alone is measured on\n"
+      "the same server while the others' workers are stopped (SIGSTOP), in slices that take\n"
+      "turns (--slice): where memory lies makes a server faster or slower by a fifth, and speed\n"
+      "drifts.\n\n"
       "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
   command->add_option("--transport", options->transports, "shm, tcp or both")
       ->delimiter(',')

@@ -27,8 +27,8 @@ struct Load {
   RuleKind rule = RuleKind::kNesterov;
   DataType dtype = DataType::kFloat32;  // on the wire
   std::string transport = "shm";
-  // 0: pushes a key again as soon as it is answered. Else a step: sleeps so long, then exchanges
-  // all keys.
+  // 0: pushes a key again as soon as its replies are there. Else a step: sleeps so long, then
+  // exchanges all keys.
   std::uint32_t compute_us = 0;
   // Of its tenant. The CPUs that the workers share are scheduled by it too: a job's workers would
   // have hosts of their own, and an equal share of one CPU is not what is measured.

@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "common/rpc/address.h"
+#include "common/text/nearest.h"
 
 namespace phub {
 
@@ -58,14 +58,10 @@ void ConfigCheck::one_of(std::string_view field, std::string_view value,
                          std::span<const std::string_view> allowed, int index) {
   const bool is_allowed = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
   if (is_allowed) return;
-  const auto nearest =
-      std::min_element(allowed.begin(), allowed.end(), [value](auto left, auto right) {
-        return edit_distance(value, left) < edit_distance(value, right);
-      });
-  const bool is_near = edit_distance(value, *nearest) <= 2;
+  const auto nearest = nearest_word(value, {allowed.begin(), allowed.end()});
   require(false, field,
           fmt::format("\"{}\" is not known; allowed are {}{}", value, fmt::join(allowed, ", "),
-                      is_near ? fmt::format("; did you mean \"{}\"?", *nearest) : ""),
+                      nearest ? fmt::format("; did you mean \"{}\"?", *nearest) : ""),
           index);
 }
 
@@ -86,21 +82,6 @@ void ConfigCheck::unused_unless(bool is_used, std::string_view field, std::strin
   const bool is_set = found->is_repeated() ? reflection.FieldSize(message_, found) > 0
                                            : reflection.HasField(message_, found);
   require(is_used || !is_set, field, fmt::format("has no effect {}; remove it", why));
-}
-
-std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
-    }
-  }
-  return row[to.size()];
 }
 
 }  // namespace phub

@@ -80,7 +80,4 @@ class ConfigCheck {
 Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
 Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
 
-// How many single-character insertions, deletions and replacements make `from` into `to`.
-std::size_t edit_distance(std::string_view from, std::string_view to);
-
 }  // namespace phub

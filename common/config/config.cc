@@ -16,6 +16,7 @@
 
 #include "common/base/whole_file.h"
 #include "common/config/check.h"
+#include "common/text/nearest.h"
 
 namespace phub {
 namespace {
@@ -44,16 +45,9 @@ std::string describe_unknown_field(std::string_view type, std::string_view field
       DescriptorPool::generated_pool()->FindMessageTypeByName(std::string(type));
   if (descriptor == nullptr) return text;
   std::vector<std::string> names;
-  std::size_t nearest = 0;
-  for (int i = 0; i < descriptor->field_count(); ++i) {
-    names.push_back(descriptor->field(i)->name());
-    if (edit_distance(field, names.back()) < edit_distance(field, names[nearest])) {
-      nearest = names.size() - 1;
-    }
-  }
-  const bool is_near = !names.empty() && edit_distance(field, names[nearest]) <=
-                                             std::max<std::size_t>(2, field.size() / 2);
-  if (is_near) return fmt::format("{}; did you mean \"{}\"?", text, names[nearest]);
+  for (int i = 0; i < descriptor->field_count(); ++i) names.push_back(descriptor->field(i)->name());
+  const auto nearest = nearest_word(field, names, std::max<std::size_t>(2, field.size() / 2));
+  if (nearest) return fmt::format("{}; did you mean \"{}\"?", text, *nearest);
   return fmt::format("{}; it has {}", text, fmt::join(names, ", "));
 }
 

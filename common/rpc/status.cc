@@ -30,7 +30,8 @@ constexpr std::array kPairs = {
     CodePair{Code::kInternal, grpc::StatusCode::INTERNAL},
     // Only from gRPC to us.
     CodePair{Code::kInvalidArgument, grpc::StatusCode::OUT_OF_RANGE},
-    CodePair{Code::kAborted, grpc::StatusCode::CANCELLED},
+    // A call that was cut off by this end or by a server that stops: no word of the server's.
+    CodePair{Code::kUnavailable, grpc::StatusCode::CANCELLED},
 };
 
 // Of an answer's message. A client takes 8 KiB of an answer's head, where a character that is not

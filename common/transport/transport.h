@@ -39,9 +39,8 @@ struct Completion {
   PeerId peer;
   std::uint32_t immediate = 0;
   std::uint32_t bytes = 0;
-  std::byte* data =
-      nullptr;  // of kArrived: where the payload is. In the peer's memory for shm
-                // (stable until the peer is answered), else where ReceiveBuffers said.
+  std::byte* data = nullptr;  // of kArrived: where the payload is. In the peer's memory for shm
+                              // (stable until the reply to it), else where ReceiveBuffers said.
 };
 
 // Where an arriving write goes, for backends that move bytes. Called within poll.

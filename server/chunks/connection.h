@@ -33,7 +33,7 @@ struct Connection {
   Hyper hyper;                       // for the pushes that follow
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   alignas(8) Vote arriving_vote;     // and the next vote
-  PrioritySet replies;               // slots that are complete and not answered yet
+  PrioritySet replies;               // slots that are complete; their replies are due
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn

@@ -62,7 +62,7 @@ class RoundTimes {
  private:
   struct Chunk {
     std::uint64_t first_push = 0;    // of the round that is under way; 0: nobody has pushed
-    std::uint64_t replied_from = 0;  // the first push of the round that is answered
+    std::uint64_t replied_from = 0;  // the first push of the round that is replied to
   };
   // Processors' counters may differ by a little.
   static std::uint64_t passed(std::uint64_t from, std::uint64_t to) {

@@ -149,7 +149,7 @@ std::span<const std::uint32_t> Shard::release(std::uint32_t count) {
 }
 
 // The trust of the group's keys, from sums over their chunks in order. From now on what is summed
-// is the next round's: a chunk that is updated and answered may be pushed again before its
+// is the next round's: a chunk that is updated and replied to may be pushed again before its
 // neighbours are.
 void Shard::prepare(DeferredUpdates::Group& group) {
   DeferredUpdates& deferred = *deferred_;

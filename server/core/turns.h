@@ -13,7 +13,7 @@ namespace phub::server {
 
 struct Turns {
   // A tenant's turn at weight 1, when others wait: some ten chunks over tcp, as many as are
-  // answered together while they are in the cache.
+  // replied to together while they are in the cache.
   static constexpr std::chrono::microseconds kTurn{100};
 
   explicit Turns(const Clock& clock_) : clock(clock_) {}

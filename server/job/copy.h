@@ -1,7 +1,7 @@
 // A job's parameters and optimizer state as they were when a round was over: what a snapshot
 // writes, and what a restored job starts from.
 //
-// Only this server's chunks have a place in it (server_arena.h); elements are counted as in the
+// Only this server's chunks have a place in it (arena.h); elements are counted as in the
 // plan's arena. Filled by the cores between begin_copy and the last chunk, each its own chunks;
 // constant afterwards.
 #pragma once

@@ -1,7 +1,7 @@
 // The parameters of one job on one server.
 //
 // Made by a control thread, shared by the job's shards; each core writes its own chunks only.
-// Chunks that live on other servers have no place here (server_arena.h).
+// Chunks that live on other servers have no place here (arena.h).
 #pragma once
 
 #include <memory>

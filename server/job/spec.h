@@ -41,10 +41,10 @@ struct JobLimits {
   std::size_t name_chars_max = 256;
   std::uint64_t elements_max = std::uint64_t{1} << 38;  // of all keys: 1 TiB of fp32
   // With chunks of 32 KiB 512 GiB of keys. A chunk's tables are some 330 bytes, and 93 for each
-  // worker (job_footprint.h), which count as the job's: 13 GB for 400 GB in such chunks and 8
+  // worker (footprint.h), which count as the job's: 13 GB for 400 GB in such chunks and 8
   // workers.
   std::uint64_t chunks_max = kMaxChunks;
-  // Below this the tables of a job (job_footprint.h) are as large as its model.
+  // Below this the tables of a job (footprint.h) are as large as its model.
   std::uint32_t chunk_bytes_min = 4096;
   std::uint32_t chunk_bytes_max = kMaxChunkBytes;
 };

@@ -52,11 +52,11 @@ const Metric<JobView> kOfJob[] = {
      kCounter, [](const JobView& j) { return number(j.counters.rounds_skipped); }},
     {"phub_job_updates_skipped_total", "Updates of chunks left out: the sum was not finite",
      kCounter, [](const JobView& j) { return number(j.counters.updates_skipped); }},
-    {"phub_job_chunks_completed_total", "Chunks that were summed and answered", kCounter,
+    {"phub_job_chunks_completed_total", "Chunks that were summed and replied to", kCounter,
      [](const JobView& j) { return number(j.counters.chunks_completed); }},
     {"phub_job_received_bytes_total", "Pushed by the job's workers", kCounter,
      [](const JobView& j) { return number(j.counters.bytes_received); }},
-    {"phub_job_sent_bytes_total", "Answered to the job's workers", kCounter,
+    {"phub_job_sent_bytes_total", "Replies to the job's workers", kCounter,
      [](const JobView& j) { return number(j.counters.bytes_sent); }},
     {"phub_job_memory_bytes", "Resident: parameters, optimizer state, staging", kGauge,
      [](const JobView& j) { return number(j.counters.memory_bytes); }},
@@ -85,7 +85,7 @@ const Metric<WorkerTraffic> kOfTraffic[] = {
      [](const WorkerTraffic& t) { return number(t.pushes); }},
     {"phub_member_received_bytes_total", "Pushed by the worker", kCounter,
      [](const WorkerTraffic& t) { return number(t.bytes_received); }},
-    {"phub_member_sent_bytes_total", "Answered to the worker", kCounter,
+    {"phub_member_sent_bytes_total", "Replies to the worker", kCounter,
      [](const WorkerTraffic& t) { return number(t.bytes_sent); }},
 };
 
@@ -101,7 +101,7 @@ const Metric<CoreCounters> kOfCore[] = {
      [](const CoreCounters& c) { return number(c.chunks_completed); }},
     {"phub_core_received_bytes_total", "Pushed to the core", kCounter,
      [](const CoreCounters& c) { return number(c.bytes_received); }},
-    {"phub_core_sent_bytes_total", "Answered by the core", kCounter,
+    {"phub_core_sent_bytes_total", "Replies of the core", kCounter,
      [](const CoreCounters& c) { return number(c.bytes_sent); }},
     {"phub_core_connections", "Workers that are connected to the core", kGauge,
      [](const CoreCounters& c) { return number(c.connections); }},
@@ -162,7 +162,7 @@ void add_members(const JobView& job, const std::optional<JobTiming>& timing, Fam
 void add_job(const JobView& job, const DataPlane& data_plane, Families& families) {
   const Labels labels = labels_of(job);
   add_all(kOfJob, job, labels, families);
-  families.add("phub_job_push_to_reply_seconds", "Of each answer, from its chunk's first push",
+  families.add("phub_job_push_to_reply_seconds", "Of each reply, from its chunk's first push",
                labels, job.counters.push_to_reply);
   families.add("phub_job_wait_for_slowest_seconds",
                "Of each chunk, from its first push to its last", labels,

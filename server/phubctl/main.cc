@@ -12,6 +12,7 @@
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
+#include "common/text/usage.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/commands/commands.h"
 #include "server/phubctl/main_doctor.h"
@@ -92,10 +93,22 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
   CLI::App& jobs =
       *app.add_subcommand("job", "List, inspect, explain, create, close and plan jobs");
   jobs.require_subcommand(1);
-  jobs.add_subcommand("list", "Live jobs and the last finished ones")->callback([&command] {
-    command = list_jobs;
-  });
+  jobs.footer(
+      "Examples:\n"
+      "  phubctl job list\n"
+      "  phubctl job inspect demo\n"
+      "  phubctl job COMMAND --help      more of each");
+  CLI::App& list = *jobs.add_subcommand("list", "Live jobs and the last finished ones");
+  list.footer(
+      "Examples:\n"
+      "  phubctl job list\n"
+      "  phubctl --json job list");
+  list.callback([&command] { command = list_jobs; });
   CLI::App& inspect = *jobs.add_subcommand("inspect", "A job, its members and its statistics");
+  inspect.footer(
+      "Examples:\n"
+      "  phubctl job inspect demo\n"
+      "  phubctl job inspect --id 7");
   inspect.add_option("name", options.name, "Name: the live job, else the last one of that name");
   inspect.add_option("--id", options.job_id, "Id, instead of the name");
   inspect.callback([&] {
@@ -106,16 +119,49 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
   });
   declare_create(jobs, options, command);
   CLI::App& close = *jobs.add_subcommand("close", "End a job; its workers are told");
+  close.footer("Example:\n  phubctl job close demo");
   close.add_option("name", options.name, "Name of the job")->required();
   close.callback(
       [&] { command = [&](const Session& session) { return close_job(session, options.name); }; });
   CLI::App& plan =
       *jobs.add_subcommand("plan", "Which core has which chunks, and the load of each");
+  plan.footer(
+      "Examples:\n"
+      "  phubctl job plan demo\n"
+      "  phubctl job plan demo --chunks");
   plan.add_option("name", options.name, "Name of the job")->required();
   plan.add_flag("--chunks", options.with_chunks, "List every chunk too");
   plan.callback([&] {
     command = [&](const Session& session) {
       return print_plan(session, options.name, options.with_chunks);
+    };
+  });
+}
+
+void declare_server(CLI::App& app, Arguments& options, Command& command) {
+  CLI::App& server = *app.add_subcommand("server", "The server itself");
+  server.require_subcommand(1);
+  server.footer(
+      "Examples:\n"
+      "  phubctl server stats\n"
+      "  phubctl --server 10.0.0.7:7077 --json server stats");
+  server.add_subcommand("stats", "Load, memory, connections and dropped input")
+      ->callback([&command] { command = print_statistics; });
+  CLI::App& drain_command = *app.add_subcommand("drain", "Take no new jobs from now on");
+  drain_command.footer(
+      "Examples:\n"
+      "  phubctl drain                                    running jobs may finish\n"
+      "  phubctl drain --deadline-ms 60000 --snapshots    they have a minute, then are kept as "
+      "files");
+  drain_command
+      .add_option("--deadline-ms", options.deadline_ms,
+                  "End jobs that still run then, milliseconds; 0: let them finish")
+      ->capture_default_str();
+  drain_command.add_flag("--snapshots", options.snapshots,
+                         "Take a snapshot of each job that the deadline ends");
+  drain_command.callback([&] {
+    command = [&](const Session& session) {
+      return drain(session, options.deadline_ms, options.snapshots);
     };
   });
 }
@@ -151,22 +197,7 @@ void declare(CLI::App& app, Arguments& options, Command& command) {
       ->check(CLI::Range(1U, 3'600'000U))
       ->capture_default_str();
   declare_jobs(app, options, command);
-  CLI::App& server = *app.add_subcommand("server", "The server itself");
-  server.require_subcommand(1);
-  server.add_subcommand("stats", "Load, memory, connections and dropped input")
-      ->callback([&command] { command = print_statistics; });
-  CLI::App& drain_command = *app.add_subcommand("drain", "Take no new jobs from now on");
-  drain_command
-      .add_option("--deadline-ms", options.deadline_ms,
-                  "End jobs that still run then, milliseconds; 0: let them finish")
-      ->capture_default_str();
-  drain_command.add_flag("--snapshots", options.snapshots,
-                         "Take a snapshot of each job that the deadline ends");
-  drain_command.callback([&] {
-    command = [&](const Session& session) {
-      return drain(session, options.deadline_ms, options.snapshots);
-    };
-  });
+  declare_server(app, options, command);
 }
 
 Status ask_server(const Arguments& options, const Command& command) {
@@ -193,7 +224,7 @@ void say_error(const Status& status, bool as_json) {
 int refuse_usage(CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
   const bool is_refusal = error.get_exit_code() != 0;
   if (!asks_for_json(argc, argv) || !is_refusal) return app.exit(error) == 0 ? 0 : kExitUsage;
-  say_error({Code::kInvalidArgument, error.what()}, true);
+  say_error({Code::kInvalidArgument, usage_error(app, error)}, true);
   return kExitUsage;
 }
 
@@ -208,6 +239,7 @@ int run(int argc, char** argv) {
   declare_watch(app, *app.get_subcommand("job"), command);
   declare_doctor(app, options.as_json, local_command);
   declare_pki(app, options.as_json, local_command);
+  app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
     app.parse(argc, argv);

@@ -23,6 +23,10 @@ void declare_common(CLI::App& command, PkiOptions& options) {
 void declare_pki(CLI::App& app, const bool& as_json, LocalCommand& command) {
   CLI::App& pki = *app.add_subcommand("pki", "Certificates for a lab; asks no server");
   pki.require_subcommand(1);
+  pki.footer(
+      "Examples:\n"
+      "  phubctl pki init pki --host rack1.example\n"
+      "  phubctl pki issue pki alice --role admin");
   auto options = std::make_shared<PkiOptions>();
   CLI::App& init = *pki.add_subcommand("init", "A CA, and credentials for each role");
   init.footer(

@@ -49,9 +49,12 @@ void declare_snapshots(CLI::App& app, Command& command) {
     if (snapshot->job.empty()) throw CLI::RequiredError("job");
     command = [snapshot](const Session& session) { return take_snapshot(session, *snapshot); };
   });
-  app.add_subcommand("snapshots", "List the server's snapshots")->callback([&command] {
-    command = list_snapshots;
-  });
+  CLI::App& list = *app.add_subcommand("snapshots", "List the server's snapshots");
+  list.footer(
+      "Examples:\n"
+      "  phubctl snapshots\n"
+      "  phubctl --json snapshots");
+  list.callback([&command] { command = list_snapshots; });
   const auto restore = std::make_shared<RestoreOptions>();
   CLI::App& again = *app.add_subcommand("restore", "Make a job that starts from a snapshot");
   again.footer(

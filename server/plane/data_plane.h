@@ -74,7 +74,7 @@ struct PortStatus {
 enum class OfferVerbs { kNo, kIfPossible, kYes };
 
 struct DataPlaneOptions {
-  std::uint32_t cores = 0;          // 0: one for each CPU
+  std::uint32_t cores = 0;          // 0: half of the CPUs, at least one
   std::vector<std::uint32_t> cpus;  // empty: chosen by topology
   bool allow_oversubscription = false;
   Waiting waiting;
@@ -155,7 +155,7 @@ class DataPlane {
   // One for each port in use, in the order of their first cores. Asks the devices and reads their
   // counters, for milliseconds: where people ask, never on a core.
   virtual std::vector<PortStatus> port_statuses() const = 0;
-  // Of jobs that have more of tcp's pushes in memory than was admitted (job_footprint.h).
+  // Of jobs that have more of tcp's pushes in memory than was admitted (server/job/footprint.h).
   virtual StagedBeyond staged_beyond() const { return {}; }
   virtual std::optional<JobCounters> job_counters(std::uint64_t job_id) const = 0;
   // Copies the job's parameters and state as they are at a moment, while the rounds go on. Nothing

@@ -1,5 +1,4 @@
-// What people and tools call: the gRPC service Admin, but for its threads
-// (control_service_admin_calls.h).
+// What people and tools call: the gRPC service Admin, but for its threads (admin_calls.h).
 //
 // Owned by the ControlService; any thread.
 #pragma once
@@ -43,7 +42,7 @@ class AdminService final {
   grpc::Status Drain(grpc::ServerContextBase* context, const control::DrainRequest* request,
                      control::DrainReply* reply);
 
-  // In control_service_tenants.cc.
+  // In tenants.cc.
   grpc::Status CreateTenant(grpc::ServerContextBase* context,
                             const control::CreateTenantRequest* request,
                             control::CreateTenantReply* reply);

@@ -48,7 +48,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
         threads_(threads),
         join_patience_(join_patience) {}
 
-  // In control_service_join.cc.
+  // In join.cc.
   grpc::ServerReadReactor<control::JoinRequest>* Join(grpc::CallbackServerContext* context,
                                                       control::JoinReply* reply) override;
   grpc::ServerUnaryReactor* Ready(grpc::CallbackServerContext* context,

@@ -13,7 +13,7 @@
 
 namespace phub::server {
 
-// Take waits for a round of its job without a thread (control_service_take.h).
+// Take waits for a round of its job without a thread (take.h).
 class SnapshotService final : public control::Snapshots::CallbackService {
  public:
   // `snapshotter` null: the server has no state folder, and says so. `threads` outlives the calls.

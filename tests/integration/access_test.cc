@@ -114,7 +114,7 @@ std::vector<Row> all_calls() {
   };
 }
 
-// A reply about what another tenant has is the one about what nobody has, but for the name.
+// What is said of what another tenant has is what is said of what nobody has, but for the name.
 void is_same_as_missing(const grpc::Status& there, const grpc::Status& missing,
                         const std::string& word, const std::string& instead) {
   std::string message = missing.error_message();
@@ -154,7 +154,7 @@ TEST_CASE("every call of Admin and Snapshots asks who calls, and each role has i
   }
 }
 
-TEST_CASE("another tenant's job replies as if it did not exist") {
+TEST_CASE("another tenant's job looks as if it did not exist") {
   Tenants f;
   REQUIRE(f.create(f.red, "secret").ok());
   const std::uint64_t id = f.created.job_id();
@@ -215,7 +215,7 @@ TEST_CASE("another tenant's job replies as if it did not exist") {
   CHECK(tenants.tenants_size() == 1);
 }
 
-TEST_CASE("another tenant's snapshot is not listed and replies as if it did not exist") {
+TEST_CASE("another tenant's snapshot is not listed and looks as if it did not exist") {
   Tenants f;
   const auto snapshots = Snapshots::NewStub(f.channel(""));
   const auto client = std::move(*Client::connect({.servers = {f.address()},

@@ -61,6 +61,49 @@ class Faults(JobTest):
                 self.server = Server()
                 self.addCleanup(self.server.close)
 
+    def test_workers_end_with_the_servers_name_when_a_second_signal_stops_it_at_once(self):
+        for transport in ("shm", "tcp"):
+            with self.subTest(transport=transport):
+                self.start(2, transport)
+                for _ in range(2):  # the first drains, which takes as long as the jobs
+                    self.server.process.send_signal(signal.SIGTERM)
+                    until(lambda: self.is_taken(signal.SIGTERM), "the signal is taken")
+                for process in self.workers:
+                    _, error = process.communicate(timeout=DEADLINE)
+                    self.assertEqual(process.returncode, 1, error)
+                    self.assertRegex(error, f"{self.server.control}|the server was stopped")
+                    self.assertNotIn("CANCELLED", error)
+                self.end_workers()
+                self.server = Server()
+                self.addCleanup(self.server.close)
+
+    def is_taken(self, number):
+        """Whether no such signal waits for the server: else a second one is the same one."""
+        status = pathlib.Path(f"/proc/{self.server.process.pid}/status")
+        if not status.exists():
+            return True
+        pending = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("ShdPnd")]
+        return not pending or not int(pending[0], 16) >> (number - 1) & 1
+
+    def test_a_worker_that_waits_for_others_says_so(self):
+        self.workers = [worker(self.server, 0, 2, "shm")]
+        line = next(line for line in self.workers[0].stderr if "waiting for" in line)
+        for word in (self.server.control, "2 workers", "timeout_ms"):
+            self.assertIn(word, line)
+
+    def test_a_job_that_stands_still_is_explained_by_who_has_not_pushed(self):
+        self.start(2, "shm")
+        self.wait_for_rounds(100)
+        self.workers[1].send_signal(signal.SIGSTOP)
+        self.addCleanup(self.workers[1].send_signal, signal.SIGCONT)
+
+        def standstill():
+            findings = self.server.ctl("job", "explain", "mnist")["findings"]
+            return next((f for f in findings if f["topic"] == "standstill"), None)
+        found = until(standstill, "the standstill is found")
+        self.assertIn("worker 1 (", found["what"])
+        self.assertNotIn("worker 0 (", found["what"])
+
     def test_strangers_on_the_data_port_are_dropped_and_counted(self):
         self.start(2, "tcp")
         rng = random.Random(5)

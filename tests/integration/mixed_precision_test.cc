@@ -22,22 +22,24 @@ struct Outcome {
 std::vector<Outcome> train_together(const TestServer& server, const std::string& transport,
                                     RuleKind rule, const std::filesystem::path& folder) {
   const SessionOptions base{
-      .format = DataFormat::kSynthetic,
-      .synthetic_images = 200,
-      .plain_bias = rule == RuleKind::kLars,
-      .loss_scale = {.kind = LossScaling::kVoted, .scale = 16'777'216.0F, .growth_steps = 20},
-      .label_smoothing = 0.05F,
-      .schedule = {.learning_rate = rule == RuleKind::kLars ? 0.01F : 2e-3F, .warmup_steps = 5},
+      .program = {.batch = 4},
+      .data = {.format = DataFormat::kSynthetic, .synthetic_images = 200},
+      .update = {.plain_bias = rule == RuleKind::kLars,
+                 .loss_scale = {.kind = LossScaling::kVoted,
+                                .scale = 16'777'216.0F,
+                                .growth_steps = 20},
+                 .label_smoothing = 0.05F,
+                 .schedule = {.learning_rate = rule == RuleKind::kLars ? 0.01F : 2e-3F,
+                              .warmup_steps = 5}},
       .epochs = 6,
-      .batch = 4,
       .workers = kWorkers};
   std::vector<Outcome> outcomes(kWorkers);
   std::vector<std::thread> threads;
   for (std::uint32_t w = 0; w < kWorkers; ++w) {
     threads.emplace_back([&, w] {
       SessionOptions options = base;
-      if (w == 0) options.checkpoint = folder / "checkpoint";
-      options.metrics = folder / ("metrics" + std::to_string(w));
+      if (w == 0) options.checkpoint.path = folder / "checkpoint";
+      options.report.metrics = folder / ("metrics" + std::to_string(w));
       ClientOptions client;
       client.servers = {server.address()};
       client.job = "mixed";

@@ -84,6 +84,31 @@ class TenantsTest(SecuredTest):
         self.assertEqual(trained.returncode, 0, error)
         self.assertIn("red", self.state(red, "demo"))
 
+    def test_a_token_that_cannot_be_saved_is_not_made(self):
+        self.tenant("red")
+        taken = self.pki / "taken"
+        taken.write_text("mine", encoding="utf-8")
+        before = self.admin("tenant", "token", "list")
+        refused = self.ctl(self.pki / "admin", "tenant", "token", "create", "red", "--save", taken)
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn(str(taken), refused.stderr)
+        self.assertEqual(taken.read_text(encoding="utf-8"), "mine")
+        self.assertEqual(self.admin("tenant", "token", "list"), before)
+        # And one that is refused leaves no file.
+        nobody = self.ctl(self.pki / "admin", "tenant", "token", "create", "nobody", "--save", self.pki / "new")
+        self.assertNotEqual(nobody.returncode, 0)
+        self.assertFalse((self.pki / "new").exists())
+
+    def test_a_job_of_another_tenant_is_pointed_out_to_who_may_see_it(self):
+        red = self.tenant("red")
+        self.assertEqual(self.ctl(red, "job", "create", "kept").returncode, 0)
+        for command in ("inspect", "explain", "close"):
+            unknown = self.ctl(self.pki / "admin", "job", command, "kept")
+            self.assertEqual(unknown.returncode, 1)
+            self.assertIn("there is one of tenant red: name it with --tenant", unknown.stderr)
+        other = self.tenant("blue")
+        self.assertNotIn("red", self.ctl(other, "job", "inspect", "kept").stderr)
+
     def test_state_survives_kill_and_sigterm(self):
         red = self.tenant("red", "--jobs", "5")
         self.assertEqual(self.ctl(red, "job", "create", "kept").returncode, 0)

@@ -84,6 +84,9 @@ class WatchTest(processes.JobTest):
         self.server.ctl("job", "create", "early")
         self.assertIn("no complete round", refused("trace", "early"))
         self.assertIn("0 of 1 workers", self.server.table("job", "explain", "early"))
+        self.server.ctl("job", "close", "early")
+        self.assertIn("is over", refused("trace", "early"))
+        self.assertIn('"lst" is no command of job; did you mean "list"?', refused("job", "lst"))
 
 
 if __name__ == "__main__":

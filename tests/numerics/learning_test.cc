@@ -7,8 +7,8 @@ namespace phub::train {
 namespace {
 
 TEST_CASE("LeNet learns the bundled MNIST images: after 100 steps it knows nine of ten digits") {
-  const SessionOptions options{.data_path = PHUB_MNIST_PATH,
-                               .schedule = {.learning_rate = 0.02F, .warmup_steps = 20},
+  const SessionOptions options{.data = {.path = PHUB_MNIST_PATH},
+                               .update = {.schedule = {.learning_rate = 0.02F, .warmup_steps = 20}},
                                .epochs = 1,
                                .max_steps = 100};
   const auto result = run_session(

@@ -10,20 +10,19 @@
 namespace phub::testing {
 
 inline train::SessionOptions small_session() {
-  return {.format = train::DataFormat::kSynthetic,
-          .synthetic_images = 64,
-          .shift_pixels = 1,
-          .momentum = 0.9F,
-          .schedule = {.kind = train::ScheduleKind::kConstant, .learning_rate = 0.01F},
-          .epochs = 2,
-          .batch = 8};
+  return {
+      .program = {.batch = 8},
+      .data = {.format = train::DataFormat::kSynthetic, .synthetic_images = 64, .shift_pixels = 1},
+      .update = {.momentum = 0.9F,
+                 .schedule = {.kind = train::ScheduleKind::kConstant, .learning_rate = 0.01F}},
+      .epochs = 2};
 }
 
 // Stops after `stop_after` steps.
 inline Result<train::SessionResult> run(const train::SessionOptions& options,
                                         RuleKind rule = RuleKind::kMomentum,
                                         std::uint64_t stop_after = ~0ULL) {
-  const train::LossScalerOptions& scaler = options.loss_scale;
+  const train::LossScalerOptions& scaler = options.update.loss_scale;
   const LossScale scale{scaler.kind, scaler.kind == LossScaling::kStatic ? scaler.scale : 1.0F};
   std::uint64_t steps = 0;
   return train::run_session(

@@ -4,6 +4,7 @@ ARCHITECTURE.md and CONTRIBUTING.md explain them. `violations` is a pure functio
 as {path: text}; it touches no files, so the rules are tested on small made-up trees.
 """
 
+import fnmatch
 import re
 
 FOLDERS = {"server", "worker", "proto", "common", "kernels", "deploy", "tests", "bench", "configs"}
@@ -74,6 +75,14 @@ WORDS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA
 MACHINE_PATHS = re.compile(r"(?<![\w.\-])/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/"
                            r"|\.\./sha" + r"red\b")
 
+# Files that comments and documents name, by the end of their paths; `*` stands for anything.
+COMMENTS = [(re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh|proto)$"), re.compile(r"(?:(?<!:)//|/\*|^\s*\*\s)(.*)")),
+            (re.compile(r"(\.(py|sh|cmake|toml)|CMakeLists\.txt)$"), re.compile(r"(?:^|\s)#\s(.*)")),
+            (re.compile(r"\.md$"), re.compile(r"(.*)"))]
+NAMED = re.compile(r"(?<![\w./*:<{}-])[\w./*-]*[\w*]\.(?:h|cc|cu|py)(?![\w>{]|\.\w)")
+GENERATED = re.compile(r"\.pb\.(h|cc)$")
+NOT_OURS = re.compile(r"^(cuda|cudnn|nccl)\.h$|^(linux|hwy|tensorflow)/|(^|/)[A-Z]+\.")
+
 
 def layer_of(path):
     """The layer of a file of ours, or of an included header; None for anything else."""
@@ -125,6 +134,29 @@ def text_violations(path, lines):
             yield f"{path}:{number}: '{match.group(0)}': do it, or open an issue"
         if match := MACHINE_PATHS.search(line):
             yield f"{path}:{number}: '{match.group(0)}' is a path of one machine"
+
+
+def names_of(path, lines):
+    """(line number, name) of each file that the comments of a file name, or a document's text."""
+    for kind, comment in COMMENTS:
+        if not kind.search(path):
+            continue
+        for number, line in enumerate(lines, 1):
+            if match := comment.search(line):
+                yield from ((number, name) for name in NAMED.findall(match.group(1)))
+
+
+def name_violations(tree):
+    """Files that are named and gone."""
+    ends = set()
+    for path in tree:
+        parts = path.split("/")
+        ends.update("/".join(parts[i:]) for i in range(len(parts)))
+    for path, text in sorted(tree.items()):
+        for number, name in names_of(path, (text or "").splitlines()):
+            is_there = fnmatch.filter(ends, name) if "*" in name else name in ends
+            if not is_there and not NOT_OURS.search(name) and not GENERATED.search(name):
+                yield f"{path}:{number}: {name}: no such file; say what it is called now"
 
 
 def room_of(path):
@@ -192,4 +224,4 @@ def violations(tree):
             found.append(f"{path}: {len(lines)} lines; the limit is {LINES_MAX}: split it by idea")
         if CODE.search(path):
             found += code_violations(path, lines)
-    return found + list(size_violations(tree)) + list(circle_violations(tree))
+    return found + list(size_violations(tree)) + list(circle_violations(tree)) + list(name_violations(tree))

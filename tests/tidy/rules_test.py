@@ -110,6 +110,26 @@ class RulesTest(unittest.TestCase):
         self.accepts("server/jobs/job.cc", 'spdlog::info("event=x job={}", log_value(name));\n')
         self.accepts("server/jobs/job.cc", 'fmt::format("no job \\"{}\\"", name);\n')
 
+    def test_files_that_are_named_are_there(self):
+        tree = {"server/core/core.h": "", "server/core/core.cc": "", "tests/rdma/real_devices.cc": ""}
+        for path, text in [("server/job/a.h", "// See core.h and server/core/core.cc.\n"),
+                           ("server/job/a.cc", "int a;  // as core/core.h says\n"),
+                           ("README.md", "`core.cc`, [core](server/core/core.h), `tests/rdma/*_devices.cc`\n"),
+                           ("tests/rdma/a.py", "# as core.h\nNAME = 'gone.h'\n"),
+                           ("server/job/b.cc", 'auto a = "gone.h";  // https://example.org/gone.h\n'),
+                           ("server/job/c.h", "// <gone.h>, linux/gone.h, control.pb.h, a/FILE.cc, core.h.in\n")]:
+            self.assertEqual(rules.violations(tree | {path: text}), [])
+        for path, text in [("server/job/a.h", "// See gone.h.\n"),
+                           ("server/job/a.cc", "int a;  // as server/job/core.h says\n"),
+                           ("README.md", "In `gone.py`.\n"),
+                           ("README.md", "In `tests/rdma/gone_*.cc`.\n"),
+                           ("server/job/a.c", "/* As gone.cu. */\n"),
+                           ("tests/CMakeLists.txt", "# gone.cc\n")]:
+            found = rules.violations(tree | {path: text})
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(f"{path}:1: "), found[0])
+            self.assertIn("no such file", found[0])
+
     def test_files_have_at_most_500_lines(self):
         self.accepts("server/core/core.cc", "\n" * 500)
         self.refuses("server/core/core.cc", "\n" * 501, "501 lines")

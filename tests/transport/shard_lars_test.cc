@@ -35,7 +35,7 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
 }
 
 TEST_CASE(
-    "no chunk of a key is answered before all of its chunks are there; small keys are alone") {
+    "no chunk of a key is replied to before all of its chunks are there; small keys are alone") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
   rig.push_all(random, noise(0));

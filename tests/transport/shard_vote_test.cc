@@ -94,7 +94,7 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   CHECK_FALSE(rig.shard->has_releasable());
   CHECK(rig.shard->vote(0, {}) == VoteOutcome::kReleasable);
   rig.release(1);
-  // Slot 0 is answered: its next round must not be taken for this one.
+  // Slot 0 is replied to: its next round must not be taken for this one.
   CHECK(rig.push(0, 0, true, noise(2)) == PushResult::kAccepted);
   CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kDeferred);
   rig.release_all();

@@ -25,9 +25,9 @@ Examples:
     phub-worker bench resnet50 --batch 16 --threads 2 --steps 5
 
 A step is forward, loss, backward and the update (Nesterov) of all parameters, on one batch of noise
-in memory, without an input pipeline, and without a server unless --server names one: then the update
-is the pushes and the waits. On a GPU alone the update is made there. Times are medians over the
-steps, with the smallest and the largest. Operations are counted as in `phub-worker model`.
+in memory, without an input pipeline. With --server a server makes the update, and its time is that of
+the pushes and the waits; else this process makes it, on its GPU if it has one. Times are medians over
+the steps, with the smallest and the largest. Operations are counted as in `phub-worker model`.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
 struct Spread {
@@ -170,7 +170,7 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
 }  // namespace
 
 CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
-  CLI::App* bench = app.add_subcommand("bench", "Time training steps alone, without a server");
+  CLI::App* bench = app.add_subcommand("bench", "Time training steps, alone or with a server");
   bench->footer(kBenchExamples);
   add_model_choice(*bench, arguments.choice);
   const auto add = [&](const char* name, std::uint32_t& value, std::uint32_t least,

@@ -68,19 +68,19 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
             "safetensors file to evaluate"};
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
-  if (options.backend == train::BackendKind::kCuda) {
-    options.cuda = cuda_of(config, arguments.run.cuda);
+  if (options.program.backend == train::BackendKind::kCuda) {
+    options.program.cuda = cuda_of(config, arguments.run.cuda);
   }
   KernelArguments kernels = arguments.run.kernels;
   if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
-  options.kernels = kernel_options(kernels, nullptr);
+  options.program.kernels = kernel_options(kernels, nullptr);
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
       options, checkpoint, [&](std::span<const float> logits, double done) {
-        if (options.bar) fmt::print(stderr, "\r{:>3.0f} % ", 100.0 * done);
+        if (options.report.bar) fmt::print(stderr, "\r{:>3.0f} % ", 100.0 * done);
         if (!arguments.logits.empty()) all.insert(all.end(), logits.begin(), logits.end());
       });
-  if (options.bar) fmt::print(stderr, "\r\x1b[K");
+  if (options.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!result) return result.error();
   print(arguments, options, checkpoint, *result);
   if (arguments.logits.empty()) return {};

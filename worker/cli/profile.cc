@@ -82,19 +82,20 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
             std::string(config.servers_size() > 0 ? "--server" : "--trace") +
                 ": a GPU's steps are timed one by one, in this process; leave it out"};
   }
-  train::StepBenchOptions options{.backend = session.backend,
-                                  .compute_type = session.compute_type,
+  train::StepBenchOptions options{.backend = session.program.backend,
+                                  .compute_type = session.program.compute_type,
                                   .cuda = cuda_of(config, arguments.run.cuda),
-                                  .batch = session.batch,
+                                  .batch = session.program.batch,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
                                   .seed = session.seed};
-  if (session.compute_type == DataType::kFloat16) options.loss_scale = train::kHalfLossScale;
+  if (session.program.compute_type == DataType::kFloat16)
+    options.loss_scale = train::kHalfLossScale;
   options.cuda.program.record = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
-                            .compute_type = std::string(name_of(session.compute_type)),
-                            .batch = session.batch,
+                            .compute_type = std::string(name_of(session.program.compute_type)),
+                            .batch = session.program.batch,
                             .passes = arguments.steps,
                             .peak_flops = 1e9 * arguments.peak_gflops};
   if (arguments.json) {
@@ -110,39 +111,39 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
   const train::SessionOptions session = session_of(config, std::move(*network), false);
-  if (session.backend == train::BackendKind::kCuda) {
+  if (session.program.backend == train::BackendKind::kCuda) {
     return run_device(arguments, config, graph, session);
   }
   ProfileSubject subject{.model = session.model,
                          .backend = config.train().backend(),
-                         .compute_type = std::string(name_of(session.compute_type)),
+                         .compute_type = std::string(name_of(session.program.compute_type)),
                          .transport = {},
-                         .batch = session.batch,
-                         .threads = session.threads,
+                         .batch = session.program.batch,
+                         .threads = session.program.threads,
                          .workers = config.workers(),
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
   std::vector<nn::KernelChoice> kernels;
   const auto profile = train::profile(
       graph,
-      {.backend = session.backend,
-       .compute_type = session.compute_type,
-       .batch = session.batch,
-       .threads = session.threads,
+      {.backend = session.program.backend,
+       .compute_type = session.program.compute_type,
+       .batch = session.program.batch,
+       .threads = session.program.threads,
        .warm_up = arguments.warm_up,
        .steps = arguments.steps,
        .seed = session.seed,
        .peak_flops = 1e9 * arguments.peak_gflops,
        .kernels = kernel_options(arguments.run.kernels, &kernels)},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
-        auto exchange = make_exchanger(config, keys);
+        auto exchange = make_exchange(config, keys);
         if (exchange) subject.transport = (*exchange)->transport();
         return exchange;
       },
       [&](std::uint32_t step) {
-        if (session.bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
+        if (session.report.bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
       });
-  if (session.bar) fmt::print(stderr, "\r\x1b[K");
+  if (session.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!profile) return profile.error();
   const bool print = arguments.run.kernels.print;
   if (!arguments.trace.empty()) {

@@ -59,12 +59,12 @@ Ending train_command(const TrainArguments& arguments) {
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
-  if (options.backend == train::BackendKind::kCuda) {
-    options.cuda = cuda_of(*config, arguments.run.cuda);
+  if (options.program.backend == train::BackendKind::kCuda) {
+    options.program.cuda = cuda_of(*config, arguments.run.cuda);
   }
-  options.kernels = kernel_options(arguments.run.kernels, nullptr);
+  options.program.kernels = kernel_options(arguments.run.kernels, nullptr);
   const auto result = train::run_session(
-      options, [&](const std::vector<KeySpec>& keys) { return make_exchanger(*config, keys); },
+      options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
       [&] { return (*stop)->requested(); });
   if (!result) {
     // Asked to stop, the workers of a job do not leave it in the same step.

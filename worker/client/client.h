@@ -93,7 +93,7 @@ class JobClient final : public Client {
   std::unique_ptr<VerbsPorts> verbs_ports_;  // null: not looked for, or there is none
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<Progress> progress_;
-  bool initialising_ = false;  // until all initial values are answered
+  bool initialising_ = false;  // until all initial values are there
   std::uint64_t rounds_ = 0;
   RoundPushes pushes_;  // since the last vote, where there are votes
   std::chrono::steady_clock::time_point wait_start_;

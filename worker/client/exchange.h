@@ -70,7 +70,7 @@ class Exchange final : private transport::ReceiveBuffers {
   void start(KeyId key);
   bool ready(KeyId key) const { return keys_[key].remaining == 0; }
   bool idle() const { return outstanding_ == 0; }
-  // Whether a chunk of the key was answered with the word that its update was left out.
+  // Whether a reply to a chunk of the key said that its update was left out.
   bool was_skipped(KeyId key) const { return keys_[key].skipped; }
   // REQUIRES: idle().
   void set_hyper(const Hyper& hyper);
@@ -117,7 +117,7 @@ class Exchange final : private transport::ReceiveBuffers {
     bool outstanding = false;
   };
   struct KeyState {
-    std::uint32_t remaining = 0;  // chunks not answered yet
+    std::uint32_t remaining = 0;  // chunks whose reply is not there yet
     bool skipped = false;
   };
 

@@ -65,7 +65,7 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                         options.graph ? *options.graph : nn::make_model(options.model));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
-  PHUB_ASSIGN_OR_RETURN(auto made, make_program(options, graph));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, options.program));
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : made->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});

@@ -28,29 +28,30 @@ Result<nn::Graph> make_graph(const SessionOptions& options) {
 }
 
 Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
-  const std::uint64_t batch = std::uint64_t{options.batch} * options.workers;
-  if (dataset.images() / batch >= options.accumulate) return {};
+  const std::uint64_t batch = std::uint64_t{options.program.batch} * options.workers;
+  if (dataset.images() / batch >= options.update.accumulate) return {};
   return {Code::kInvalidArgument,
-          "train.accumulate: " + std::to_string(options.accumulate) + " batches of " +
-              std::to_string(options.batch) + " images on " + std::to_string(options.workers) +
+          "train.accumulate: " + std::to_string(options.update.accumulate) + " batches of " +
+              std::to_string(options.program.batch) + " images on " +
+              std::to_string(options.workers) +
               " workers are more than the data set has: lower one of the two"};
 }
 
 std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Program& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
-    const bool decays = spec.decays() || options.decay_bias;
+    const bool decays = spec.decays() || options.update.decay_bias;
     keys.push_back({.name = spec.name,
                     .elements = spec.elements(),
-                    .weight_decay = decays ? options.weight_decay : 0.0F,
-                    .plain = !spec.lars() && options.plain_bias});
+                    .weight_decay = decays ? options.update.weight_decay : 0.0F,
+                    .plain = !spec.lars() && options.update.plain_bias});
   }
   return keys;
 }
 
 // A dynamic scale goes on where the checkpoint left it.
 LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPosition& start) {
-  LossScalerOptions loss_scale = options.loss_scale;
+  LossScalerOptions loss_scale = options.update.loss_scale;
   if (loss_scale.kind == LossScaling::kVoted && start.loss_scale > 0.0F) {
     loss_scale.scale = start.loss_scale;
     loss_scale.good_steps = start.good_steps;
@@ -61,7 +62,7 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
 // A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
 Status resume_momentum(const SessionOptions& options, nn::Program& network,
                        GradientExchange& exchange, const RunPosition& start) {
-  if (options.restart_momentum) {
+  if (options.checkpoint.restart_momentum) {
     const bool has_none_to_leave =
         exchange.state_at() == GradientExchange::StateAt::kNowhere || exchange.steps_before() > 0;
     if (!has_none_to_leave) return {};
@@ -73,14 +74,14 @@ Status resume_momentum(const SessionOptions& options, nn::Program& network,
     case GradientExchange::StateAt::kNowhere:
       return {};
     case GradientExchange::StateAt::kHere:
-      return load_optimizer(options.resume, network, exchange, start.next_step);
+      return load_optimizer(options.checkpoint.resume, network, exchange, start.next_step);
     case GradientExchange::StateAt::kServers:
       break;
   }
   if (exchange.steps_before() > 0) return {};
   return {
       Code::kInvalidArgument,
-      "train.resume: the momentum of checkpoint " + options.resume.string() +
+      "train.resume: the momentum of checkpoint " + options.checkpoint.resume.string() +
           " was at the servers and this job starts without: restore the job from its snapshot (" +
           (start.snapshots.empty() ? "phubctl snapshots lists them" : start.snapshots) +
           ") first, by phubctl restore FILE --as JOB, or go on with a momentum of 0 by "
@@ -95,7 +96,7 @@ Status check_one_run(const SessionOptions& options, const nn::Program& network,
     const auto restored = exchange.parameter(key);
     if (std::equal(restored.begin(), restored.end(), exchange.gradient(key).begin())) continue;
     return {Code::kInvalidArgument,
-            "train.resume: checkpoint " + options.resume.string() +
+            "train.resume: checkpoint " + options.checkpoint.resume.string() +
                 " and the snapshot that the job was restored from are not of one run (" +
                 network.parameters()[key].name + " differs): restore the snapshots that the " +
                 "checkpoint names, or leave train.resume out"};
@@ -109,15 +110,15 @@ Status check_one_run(const SessionOptions& options, const nn::Program& network,
 Result<RunPosition> initialise(const SessionOptions& options, nn::Program& network,
                                GradientExchange& exchange) {
   RunPosition start;
-  if (options.resume.empty()) {
+  if (options.checkpoint.resume.empty()) {
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
       fill_initial(network.parameters()[key], options.seed, key, exchange.gradient(key));
     }
   } else {
     PHUB_ASSIGN_OR_RETURN(const RunPosition position,
-                          load_checkpoint(options.resume, network, exchange));
+                          load_checkpoint(options.checkpoint.resume, network, exchange));
     if (position.model != options.model || position.seed != options.seed) {
-      return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() +
+      return Status(Code::kInvalidArgument, "checkpoint " + options.checkpoint.resume.string() +
                                                 " is of model " + position.model + " with seed " +
                                                 std::to_string(position.seed) +
                                                 ": resume with the same model.name and train.seed");
@@ -125,18 +126,18 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
     start = position;
   }
   const std::uint64_t restored = exchange.steps_before();
-  if (!options.resume.empty()) {
+  if (!options.checkpoint.resume.empty()) {
     PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchange, start));
   }
-  if (restored > 0 && !options.resume.empty() && restored != start.next_step) {
-    return Status(Code::kInvalidArgument, "checkpoint " + options.resume.string() + " is at step " +
-                                              std::to_string(start.next_step) +
+  if (restored > 0 && !options.checkpoint.resume.empty() && restored != start.next_step) {
+    return Status(Code::kInvalidArgument, "checkpoint " + options.checkpoint.resume.string() +
+                                              " is at step " + std::to_string(start.next_step) +
                                               " and the job was restored from a snapshot at " +
                                               "step " + std::to_string(restored) +
                                               ": leave train.resume out");
   }
   PHUB_RETURN_IF_ERROR(exchange.initialise());
-  if (restored > 0 && !options.resume.empty()) {
+  if (restored > 0 && !options.checkpoint.resume.empty()) {
     PHUB_RETURN_IF_ERROR(check_one_run(options, network, exchange));
   }
   if (restored > 0) start.next_step = restored;
@@ -146,15 +147,16 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Program& netwo
 Status check_checkpoint(const SessionOptions& options) {
   // What is there gives way to the checkpoint: a device would be gone for the whole machine.
   std::error_code error;
-  const std::filesystem::file_status found = std::filesystem::status(options.checkpoint, error);
+  const std::filesystem::file_status found =
+      std::filesystem::status(options.checkpoint.path, error);
   if (std::filesystem::exists(found) && !std::filesystem::is_regular_file(found)) {
     return {Code::kInvalidArgument,
-            "train.checkpoint: " + options.checkpoint.string() +
+            "train.checkpoint: " + options.checkpoint.path.string() +
                 (std::filesystem::is_directory(found) ? " is a folder" : " is a device or a FIFO") +
                 ": give the name of a file"};
   }
   const std::filesystem::path folder =
-      options.checkpoint.has_parent_path() ? options.checkpoint.parent_path() : ".";
+      options.checkpoint.path.has_parent_path() ? options.checkpoint.path.parent_path() : ".";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
   return {Code::kInvalidArgument, "train.checkpoint: cannot write in " + folder.string() + " (" +
                                       std::strerror(errno) + "): make it, or choose another"};
@@ -163,18 +165,19 @@ Status check_checkpoint(const SessionOptions& options) {
 Status check_something_is_left(const SessionOptions& options, std::uint64_t first_step,
                                std::uint64_t last_step) {
   if (first_step == 0 || first_step < last_step) return {};
-  const std::string from = options.resume.empty() ? "the snapshot that the job was restored from"
-                                                  : "checkpoint " + options.resume.string();
+  const std::string from = options.checkpoint.resume.empty()
+                               ? "the snapshot that the job was restored from"
+                               : "checkpoint " + options.checkpoint.resume.string();
   return {Code::kInvalidArgument,
           from + " is at step " + std::to_string(first_step) + " and the training ends at step " +
               std::to_string(last_step) + ": raise train.epochs (and train.max_steps) to go on"};
 }
 
 Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_epoch) {
-  Schedule schedule = options.schedule;
+  Schedule schedule = options.update.schedule;
   schedule.total_steps = options.epochs * steps_per_epoch;
   schedule.drops.clear();
-  for (const std::uint32_t epoch : options.drop_epochs) {
+  for (const std::uint32_t epoch : options.update.drop_epochs) {
     schedule.drops.push_back(epoch * steps_per_epoch);
   }
   return schedule;
@@ -195,7 +198,7 @@ RunDescription describe(const SessionOptions& options, const GradientExchange& e
           .transport = std::string(exchange.transport()),
           .worker_index = exchange.worker_index(),
           .workers = exchange.workers(),
-          .batch = options.batch,
+          .batch = options.program.batch,
           .seed = options.seed,
           .first_step = first_step};
 }
@@ -212,14 +215,14 @@ std::filesystem::path path_without_snapshot(const std::filesystem::path& checkpo
 Status write_checkpoint(const SessionOptions& options, const Run& run, const LossScaler& scaler,
                         std::uint64_t next_step) {
   RunPosition position{options.model, options.seed, next_step};
-  if (options.loss_scale.kind == LossScaling::kVoted) {
+  if (options.update.loss_scale.kind == LossScaling::kVoted) {
     position.loss_scale = scaler.scale();
     position.good_steps = scaler.good_steps();
   }
-  if (options.snapshot) {
+  if (options.checkpoint.snapshot) {
     const auto taken = run.exchange.snapshot();
     if (!taken) {
-      const std::filesystem::path path = path_without_snapshot(options.checkpoint);
+      const std::filesystem::path path = path_without_snapshot(options.checkpoint.path);
       PHUB_RETURN_IF_ERROR(save_checkpoint(path, run.network, run.exchange, position));
       return {taken.error().code(), taken.error().message() + "; the model of step " +
                                         std::to_string(next_step) + " is in " + path.string()};
@@ -228,7 +231,7 @@ Status write_checkpoint(const SessionOptions& options, const Run& run, const Los
       position.snapshots += (position.snapshots.empty() ? "" : ", ") + file;
     }
   }
-  return save_checkpoint(options.checkpoint, run.network, run.exchange, position);
+  return save_checkpoint(options.checkpoint.path, run.network, run.exchange, position);
 }
 
 // An end that was asked for and is not a good one, whatever ended it: a checkpoint is missing.
@@ -241,24 +244,25 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                             const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const RunPosition start, initialise(options, run.network, run.exchange));
   const std::uint64_t first_step = start.next_step;
-  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.accumulate;
-  Trainer trainer({run.network, run.exchange, run.loader, run.test},
-                  {.epochs = options.epochs,
-                   .max_steps = options.max_steps,
-                   .first_step = first_step,
-                   .schedule = make_schedule(options, steps_per_epoch),
-                   .momentum = options.momentum,
-                   .loss_scale = loss_scale_from(options, start),
-                   .accumulate = options.accumulate,
-                   .label_smoothing = options.label_smoothing,
-                   .seed = options.seed,
-                   .evaluate = options.evaluate,
-                   .boundary_steps = options.checkpoint.empty() ? 0 : options.checkpoint_steps});
+  const std::uint64_t steps_per_epoch = run.loader.steps_per_epoch() / options.update.accumulate;
+  Trainer trainer(
+      {run.network, run.exchange, run.loader, run.test},
+      {.epochs = options.epochs,
+       .max_steps = options.max_steps,
+       .first_step = first_step,
+       .schedule = make_schedule(options, steps_per_epoch),
+       .momentum = options.update.momentum,
+       .loss_scale = loss_scale_from(options, start),
+       .accumulate = options.update.accumulate,
+       .label_smoothing = options.update.label_smoothing,
+       .seed = options.seed,
+       .evaluate = options.evaluate,
+       .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
   const bool first_worker = run.exchange.worker_index() == 0;
-  const bool prints = options.print == SessionOptions::Print::kAlways ||
-                      (options.print == SessionOptions::Print::kFirstWorker && first_worker);
-  const bool saves = first_worker && !options.checkpoint.empty();
+  const bool prints = options.report.print == ReportOptions::Print::kAlways ||
+                      (options.report.print == ReportOptions::Print::kFirstWorker && first_worker);
+  const bool saves = first_worker && !options.checkpoint.path.empty();
   std::optional<std::uint64_t> saved;
   const auto checkpoint = [&](std::uint64_t next_step) -> Status {
     if (saved == next_step) return {};
@@ -269,10 +273,10 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step =
-                         std::uint64_t{options.batch} * options.accumulate * run.exchange.workers(),
+                     .images_per_step = std::uint64_t{options.program.batch} *
+                                        options.update.accumulate * run.exchange.workers(),
                      .quiet = !prints,
-                     .bar = options.bar},
+                     .bar = options.report.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
                      .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
@@ -297,24 +301,26 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
 
 }  // namespace
 
-Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
+Result<SessionResult> run_session(const SessionOptions& options, const ExchangeFactory& factory,
                                   const std::function<bool()>& stopped) {
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(auto network, make_program(options, graph));
+  PHUB_ASSIGN_OR_RETURN(auto network, make_program(graph, options.program));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
-  if (!options.metrics.empty()) {
-    PHUB_ASSIGN_OR_RETURN(metrics, Metrics::open(options.metrics, !options.resume.empty()));
+  if (!options.report.metrics.empty()) {
+    PHUB_ASSIGN_OR_RETURN(
+        metrics, Metrics::open(options.report.metrics, !options.checkpoint.resume.empty()));
   }
-  if (!options.tensorboard.empty()) PHUB_RETURN_IF_ERROR(EventFile::check(options.tensorboard));
-  data::LoaderOptions loader_options{.batch = options.batch,
+  if (!options.report.tensorboard.empty())
+    PHUB_RETURN_IF_ERROR(EventFile::check(options.report.tensorboard));
+  data::LoaderOptions loader_options{.batch = options.program.batch,
                                      .workers = options.workers,
                                      .worker_index = 0,
                                      .seed = options.seed,
-                                     .shift_pixels = options.shift_pixels,
-                                     .flip = options.flip};
+                                     .shift_pixels = options.data.shift_pixels,
+                                     .flip = options.data.flip};
   PHUB_RETURN_IF_ERROR(data::Loader::check(datasets.train, loader_options));
   PHUB_RETURN_IF_ERROR(check_accumulation(options, datasets.train));
   if (network->parameters().empty()) {
@@ -323,21 +329,21 @@ Result<SessionResult> run_session(const SessionOptions& options, const Exchanger
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
   loader_options.worker_index = exchange->worker_index();
-  if (exchange->worker_index() == 0 && !options.checkpoint.empty()) {
+  if (exchange->worker_index() == 0 && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> program = std::move(network);
-  const bool on_gpu = options.backend == BackendKind::kCuda;
+  const bool on_gpu = options.program.backend == BackendKind::kCuda;
   PHUB_RETURN_IF_ERROR(bind_direct(*program, *exchange,
                                    {.wanted = on_gpu ? options.gpu_direct : GpuDirect::kOff,
-                                    .sums = options.accumulate > 1,
-                                    .note = options.cuda.program.note}));
+                                    .sums = options.update.accumulate > 1,
+                                    .note = options.program.cuda.program.note}));
   std::unique_ptr<EventFile> events;
-  if (!options.tensorboard.empty()) {
+  if (!options.report.tensorboard.empty()) {
     PHUB_ASSIGN_OR_RETURN(events,
-                          EventFile::open(options.tensorboard /
+                          EventFile::open(options.report.tensorboard /
                                           ("worker-" + std::to_string(exchange->worker_index()))));
   }
   return train(options, {*program, *exchange, *loader, datasets.test, metrics.get(), events.get()},

@@ -24,21 +24,16 @@
 namespace phub::train {
 
 enum class DataFormat { kIdx, kCifar10, kSynthetic };
-struct SessionOptions {
-  std::string model = "lenet";       // what checkpoints and metrics call it
-  std::optional<nn::Graph> graph{};  // nothing: the built-in model of that name
-  BackendKind backend = BackendKind::kOnednn;
-  DataType compute_type = DataType::kFloat32;
-  CudaOptions cuda{};
-  nn::KernelOptions kernels{};              // of backend onednn
-  GpuDirect gpu_direct = GpuDirect::kAuto;  // of backend cuda
-
+struct DataOptions {
   DataFormat format = DataFormat::kIdx;
-  std::filesystem::path data_path{};
+  std::filesystem::path path{};
   std::uint32_t synthetic_images = 1024;
   std::uint32_t shift_pixels = 0;
   bool flip = false;
+};
 
+// How gradients become the next parameters, as far as workers decide it.
+struct UpdateOptions {
   float momentum = 0.9F;
   float weight_decay = 5e-4F;
   bool decay_bias = false;
@@ -50,25 +45,38 @@ struct SessionOptions {
   // are worked out.
   Schedule schedule{};
   std::vector<std::uint32_t> drop_epochs{};
+};
 
-  std::uint32_t epochs = 10;
-  std::uint64_t max_steps = 0;
-  std::uint32_t batch = 64;  // of each worker
-  std::uint32_t workers = 1;
-  std::uint64_t seed = 1;
-  std::uint32_t threads = 1;
-  bool evaluate = true;
+struct CheckpointOptions {
+  std::filesystem::path path{};    // empty: none; worker 0 writes it
+  std::uint64_t every_steps = 0;   // also after every so many; 0: only at the end
+  bool snapshot = false;           // the servers take one with each checkpoint
+  std::filesystem::path resume{};  // empty: start anew
+  bool restart_momentum = false;   // a resumed run starts with a momentum of 0
+};
 
-  std::filesystem::path checkpoint{};   // empty: none; worker 0 writes it
-  std::uint64_t checkpoint_steps = 0;   // also after every so many; 0: only at the end
-  bool snapshot = false;                // the servers take one with each checkpoint
-  std::filesystem::path resume{};       // empty: start anew
-  bool restart_momentum = false;        // a resumed run starts with a momentum of 0
+struct ReportOptions {
   std::filesystem::path metrics{};      // empty: none
   std::filesystem::path tensorboard{};  // a folder; empty: none
   enum class Print { kNothing, kFirstWorker, kAlways };
   Print print = Print::kNothing;  // a line for each epoch
   bool bar = false;               // and a bar while it runs
+};
+
+struct SessionOptions {
+  std::string model = "lenet";              // what checkpoints and metrics call it
+  std::optional<nn::Graph> graph{};         // nothing: the built-in model of that name
+  ProgramOptions program{.batch = 64};      // the batch is each worker's
+  GpuDirect gpu_direct = GpuDirect::kAuto;  // of backend cuda
+  DataOptions data{};
+  UpdateOptions update{};
+  std::uint32_t epochs = 10;
+  std::uint64_t max_steps = 0;  // 0: no limit
+  std::uint32_t workers = 1;
+  std::uint64_t seed = 1;
+  bool evaluate = true;
+  CheckpointOptions checkpoint{};
+  ReportOptions report{};
 };
 
 struct SessionResult {
@@ -79,7 +87,7 @@ struct SessionResult {
 };
 
 // `stopped` is asked after each step. Errors name the option and the cure.
-Result<SessionResult> run_session(const SessionOptions& options, const ExchangerFactory& factory,
+Result<SessionResult> run_session(const SessionOptions& options, const ExchangeFactory& factory,
                                   const std::function<bool()>& stopped);
 
 }  // namespace phub::train

@@ -14,17 +14,17 @@ std::string describe(const nn::Shape& shape) {
 
 Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph& graph) {
   const nn::Shape& shape = graph.input_shape();
-  switch (options.format) {
+  switch (options.data.format) {
     case DataFormat::kIdx:
-      return data::load_idx(options.data_path);
+      return data::load_idx(options.data.path);
     case DataFormat::kCifar10:
-      return data::load_cifar10(options.data_path);
+      return data::load_cifar10(options.data.path);
     case DataFormat::kSynthetic:
       return data::make_synthetic({.channels = shape.channels,
                                    .height = shape.height,
                                    .width = shape.width,
                                    .classes = graph.output_shape().channels,
-                                   .images = options.synthetic_images,
+                                   .images = options.data.synthetic_images,
                                    .seed = options.seed});
   }
   return Status(Code::kInvalidArgument, "data.format is unknown");
@@ -53,16 +53,6 @@ Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                 "at least that"};
   }
   return {};
-}
-
-Result<std::unique_ptr<nn::Program>> make_program(const SessionOptions& options,
-                                                  const nn::Graph& graph) {
-  return make_program(graph, {.backend = options.backend,
-                              .compute_type = options.compute_type,
-                              .batch = options.batch,
-                              .threads = options.threads,
-                              .cuda = options.cuda,
-                              .kernels = options.kernels});
 }
 
 }  // namespace phub::train

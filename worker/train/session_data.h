@@ -15,8 +15,4 @@ Result<data::Datasets> load_data(const SessionOptions& options, const nn::Graph&
 Status check_fit(const SessionOptions& options, const nn::Graph& graph,
                  const data::Dataset& dataset);
 
-// As the options' backend, types and batch say. The calling thread becomes the program's.
-Result<std::unique_ptr<nn::Program>> make_program(const SessionOptions& options,
-                                                  const nn::Graph& graph);
-
 }  // namespace phub::train

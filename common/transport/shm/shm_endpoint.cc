@@ -92,7 +92,7 @@ void ShmEndpoint::lose(PeerId id, Loss loss) {
 
 std::size_t ShmEndpoint::post(PeerId id, std::span<const Write> writes) {
   Peer& peer = peers_[id];
-  if (peer.lost) return writes.size();  // nobody will read them; peer_lost is on its way
+  if (peer.lost) return writes.size();  // nobody will read them; kPeerLost is on its way
   const std::uint32_t capacity = peer.connection.capacity;
   const std::uint32_t in_use = peer.tail - peer.out.indexes->head.load(std::memory_order_acquire);
   if (in_use > capacity) {

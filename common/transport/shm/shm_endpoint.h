@@ -85,7 +85,7 @@ class ShmEndpoint final : public Endpoint {
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> active_;
   std::vector<PeerId> free_;
-  std::vector<Completion> reports_;  // peer_lost, not reported yet
+  std::vector<Completion> reports_;  // kPeerLost, not reported yet
   std::size_t next_ = 0;             // whose turn it is to be polled first
   std::uint32_t polls_ = 0;
   std::uint32_t faults_ = guarded_faults();  // of the process, that were looked at

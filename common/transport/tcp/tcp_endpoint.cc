@@ -97,7 +97,7 @@ void TcpEndpoint::lose(Peer& peer, Loss loss) {
 
 std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
   Peer& peer = peers_[id];
-  if (peer.lost) return writes.size();  // nobody will read them; peer_lost is on its way
+  if (peer.lost) return writes.size();  // nobody will read them; kPeerLost is on its way
   std::size_t accepted = 0;
   for (; accepted < writes.size(); ++accepted) {
     const Write& write = writes[accepted];

@@ -24,7 +24,7 @@ Result<std::shared_ptr<const OpenDevice>> open_device(const std::string& name, s
 
 // How the port is now, which may differ from when it was opened.
 struct PortNow {
-  std::string state;  // as Port's; when the device does not reply, the error
+  std::string state;  // as Port's; when the device does not answer, the error
   std::uint32_t mtu_bytes = 0;
 };
 PortNow ask_port(const OpenDevice& device);

@@ -57,7 +57,7 @@ std::size_t VerbsEndpoint::post(PeerId id, std::span<const Write> writes) {
     post_chain(id, peer, writes.subspan(accepted, count));
     accepted += count;
   }
-  return writes.size();  // those to a lost peer are swallowed; peer_lost is on its way
+  return writes.size();  // those to a lost peer are swallowed; kPeerLost is on its way
 }
 
 void VerbsEndpoint::post_chain(PeerId id, Peer& peer, std::span<const Write> writes) {

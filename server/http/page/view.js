@@ -12,7 +12,7 @@ const parts = [
   ["push", "Push", "from the first push until the median worker has pushed all; the backward pass overlaps it"],
   ["wait", "Wait for the slowest", "from there until the slowest worker has pushed all"],
   ["aggregate", "Aggregate", "from there until the last chunk is summed and updated"],
-  ["reply", "Reply", "from there until the last answer is sent"],
+  ["reply", "Reply", "from there until the last reply is sent"],
 ];
 
 export function summaryView({server, jobs, tenant}) {

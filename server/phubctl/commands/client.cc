@@ -1,10 +1,12 @@
 #include "server/phubctl/commands/client.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 
 #include <cstdio>
+#include <set>
 #include <vector>
 
 #include "common/base/visible.h"
@@ -60,6 +62,21 @@ Status AdminClient::explain(const grpc::Status& status) const {
                         address_, timeout_.count())};
   }
   return from_grpc(status);
+}
+
+Status with_other_tenants(const Session& session, const std::string& job, Status outcome) {
+  if (outcome.code() != Code::kNotFound || !session.tenant.empty() || job.empty()) return outcome;
+  control::ListJobsReply jobs;
+  const Status listed =
+      session.client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), jobs);
+  if (!listed.ok()) return outcome;
+  std::set<std::string> tenants;
+  for (const control::JobInfo& other : jobs.jobs()) {
+    if (other.spec().name() == job) tenants.insert(other.tenant());
+  }
+  if (tenants.empty()) return outcome;
+  return {outcome.code(), fmt::format("{}; there is one of tenant {}: name it with --tenant",
+                                      outcome.message(), fmt::join(tenants, ", "))};
 }
 
 void print(const std::string& text) {

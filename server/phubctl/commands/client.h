@@ -72,6 +72,10 @@ struct Session {
   std::function<Result<std::unique_ptr<AdminClient>>(const std::string& address)> connect = {};
 };
 
+// The outcome of a call about a job; of one that was not found, with the tenants that have a job of
+// that name, as far as the caller sees them.
+Status with_other_tenants(const Session& session, const std::string& job, Status outcome);
+
 // Writes a line or several to standard output.
 void print(const std::string& text);
 

@@ -90,13 +90,14 @@ void print_members(const control::JobInfo& job) {
                {"HOST"},
                {"PID", Align::kRight},
                {"TRANSPORT"},
+               {"PUSHES", Align::kRight},
                {"HEARTBEAT AGE", Align::kRight},
                {"LEFT"},
                {"WHY THIS TRANSPORT"}});
   for (const control::Member& member : job.members()) {
     table.add({std::to_string(member.worker_index()), member.host(),
                std::to_string(member.process_id()),
-               member.transport().empty() ? "-" : member.transport(),
+               member.transport().empty() ? "-" : member.transport(), human_count(member.pushes()),
                human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no",
                member.transport_reason().empty() ? "-" : member.transport_reason()});
   }
@@ -146,7 +147,8 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   auto request = session.about<control::InspectJobRequest>(name);
   request.set_job_id(job_id);
   control::InspectJobReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, reply));
+  PHUB_RETURN_IF_ERROR(with_other_tenants(
+      session, name, session.client.call(&control::Admin::Stub::InspectJob, request, reply)));
   if (session.as_json) {
     print(message_json(reply));
     return {};
@@ -159,7 +161,8 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
 Status close_job(const Session& session, const std::string& name) {
   const auto request = session.about<control::CloseJobRequest>(name);
   control::CloseJobReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CloseJob, request, reply));
+  PHUB_RETURN_IF_ERROR(with_other_tenants(
+      session, name, session.client.call(&control::Admin::Stub::CloseJob, request, reply)));
   print(session.as_json ? message_json(reply) : fmt::format("job \"{}\" is closed", name));
   return {};
 }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <memory>
+#include <utility>
 
 #include "common/base/unique_fd.h"
 #include "common/text/message_json.h"
@@ -84,13 +86,37 @@ void print_one(const Session& session, const Reply& reply) {
   print_tenants(one);
 }
 
-Status save_secret(const std::string& path, const std::string& text) {
-  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) return errno_status("--save: cannot make " + path, Code::kAlreadyExists);
-  const std::string line = text + "\n";
-  if (::write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return {};
-  return errno_status("--save: cannot write " + path, Code::kResourceExhausted);
-}
+// The file that a secret goes to: made before there is a secret, which nobody could read again.
+class SecretFile {
+ public:
+  // An empty path: there is none to be made.
+  static Result<std::unique_ptr<SecretFile>> create(const std::string& path) {
+    std::unique_ptr<SecretFile> made(new SecretFile(path));
+    if (path.empty()) return made;
+    made->file_ = UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!made->file_) return errno_status("--save: cannot make " + path, Code::kAlreadyExists);
+    return made;
+  }
+  ~SecretFile() {
+    if (file_ && !is_written_) ::unlink(path_.c_str());
+  }
+  SecretFile(const SecretFile&) = delete;
+  SecretFile& operator=(const SecretFile&) = delete;
+
+  Status write(const std::string& secret) {
+    const std::string line = secret + "\n";
+    is_written_ =
+        ::write(file_.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    if (is_written_) return {};
+    return errno_status("--save: cannot write " + path_, Code::kResourceExhausted);
+  }
+
+ private:
+  explicit SecretFile(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  UniqueFd file_;
+  bool is_written_ = false;
+};
 
 }  // namespace
 
@@ -183,10 +209,16 @@ Status create_token(const Session& session, const TokenOptions& options) {
   request.set_label(options.label);
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t lifetime_s, lifetime_seconds(options.lifetime_hours));
   request.set_lifetime_seconds(lifetime_s);
+  PHUB_ASSIGN_OR_RETURN(const auto file, SecretFile::create(options.save));
   control::CreateTokenReply reply;
   PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
   if (!options.save.empty()) {
-    PHUB_RETURN_IF_ERROR(save_secret(options.save, reply.token()));
+    const Status written = file->write(reply.token());
+    if (!written.ok()) {
+      return written.with_context(fmt::format(
+          "token {} was made and nobody has it: revoke it (`phubctl tenant token revoke {}`)",
+          reply.info().token_id(), reply.info().token_id()));
+    }
     reply.clear_token();
   }
   if (session.as_json) {

@@ -18,7 +18,13 @@
 namespace phub::phubctl {
 namespace {
 
-constexpr std::chrono::milliseconds kExplainWindow{500};
+constexpr double kExplainSecondsMin = 0.5, kExplainSecondsMax = 5.0;
+constexpr double kExplainRounds = 4.0;  // fewer do not show that a job stands still
+
+std::chrono::duration<double> explain_window(const control::JobTiming& timing) {
+  return std::chrono::duration<double>(
+      std::clamp(kExplainRounds * timing.round_seconds(), kExplainSecondsMin, kExplainSecondsMax));
+}
 
 Result<control::ServerInfo> server_of(const Session& session) {
   control::StatisticsReply reply;
@@ -76,12 +82,18 @@ Status top(const Session& session, const TopOptions& options) {
 
 Status explain_job(const Session& session, const std::string& name) {
   const auto request = session.about<control::InspectJobRequest>(name);
-  control::InspectJobReply job;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectJob, request, job));
+  const auto inspect = [&](control::InspectJobReply& job) {
+    return with_other_tenants(session, name,
+                              session.client.call(&control::Admin::Stub::InspectJob, request, job));
+  };
+  control::InspectJobReply before, job;
+  PHUB_RETURN_IF_ERROR(inspect(before));
   // Busy shares are of the time since somebody last asked: twice, for a share of now.
   Looks looks;
+  looks.job_before = before.job();
   PHUB_ASSIGN_OR_RETURN(looks.before, server_of(session));
-  std::this_thread::sleep_for(kExplainWindow);
+  std::this_thread::sleep_for(explain_window(before.job().timing()));
+  PHUB_RETURN_IF_ERROR(inspect(job));
   PHUB_ASSIGN_OR_RETURN(looks.now, server_of(session));
   print(session.as_json ? explanation_json(job.job(), looks) : explanation_text(job.job(), looks));
   return {};
@@ -91,11 +103,22 @@ Status trace_job(const Session& session, const TraceOptions& options) {
   auto request = session.about<control::TraceRequest>(options.name);
   request.set_rounds(options.rounds);
   control::TraceReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::Trace, request, reply));
+  PHUB_RETURN_IF_ERROR(with_other_tenants(
+      session, options.name, session.client.call(&control::Admin::Stub::Trace, request, reply)));
   if (reply.records().empty()) {
+    control::InspectJobReply job;
+    PHUB_RETURN_IF_ERROR(
+        session.client.call(&control::Admin::Stub::InspectJob,
+                            session.about<control::InspectJobRequest>(options.name), job));
+    const bool is_over = job.job().state() == control::JOB_STATE_ENDED ||
+                         job.job().state() == control::JOB_STATE_FAILED;
     return {Code::kFailedPrecondition,
-            fmt::format("job \"{}\" has no complete round here yet; ask again in a moment",
-                        options.name)};
+            is_over ? fmt::format("job \"{}\" is over, and rounds are kept while it runs only; "
+                                  "trace it then",
+                                  options.name)
+                    : fmt::format("job \"{}\" has no complete round here yet; ask again in a "
+                                  "moment",
+                                  options.name)};
   }
   const std::string trace = chrome_trace(options.name, reply);
   if (options.output.empty()) {
@@ -112,11 +135,11 @@ Status trace_job(const Session& session, const TraceOptions& options) {
             fmt::format("--output: {} cannot be written; is there such a folder, and room?",
                         options.output)};
   }
-  print(session.as_json
-            ? fmt::format("{{\"records\":{}}}", reply.records_size())
-            : fmt::format("{} rounds of cores are in {}; open it with https://ui.perfetto.dev or "
-                          "chrome://tracing",
-                          reply.records_size(), options.output));
+  print(session.as_json ? fmt::format("{{\"records\":{}}}", reply.records_size())
+                        : fmt::format("{} records, each a round of a core, are in {}; open it with "
+                                      "https://ui.perfetto.dev or "
+                                      "chrome://tracing",
+                                      reply.records_size(), options.output));
   return {};
 }
 

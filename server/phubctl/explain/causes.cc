@@ -104,6 +104,35 @@ double work_share(int index, const Looks& server) {
 
 }  // namespace
 
+std::optional<Finding> standstill(const control::JobInfo& job, const Looks& server) {
+  constexpr double kRoundsAtLeast = 3.0;
+  const control::JobInfo& before = server.job_before;
+  const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
+  if (before.job_id() != job.job_id() || seconds < kRoundsAtLeast * job.timing().round_seconds() ||
+      before.statistics().chunks_completed() != job.statistics().chunks_completed()) {
+    return {};
+  }
+  std::uint64_t most = 0;
+  for (const control::Member& member : job.members()) most = std::max(most, member.pushes());
+  std::vector<std::string> behind;
+  for (const control::Member& member : job.members()) {
+    if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
+  }
+  return Finding{
+      .topic = "standstill",
+      .what = fmt::format(
+          "Nothing was completed for {} or longer, in which {:.0f} rounds were "
+          "done before. {}",
+          human_time(seconds), seconds / job.timing().round_seconds(),
+          behind.empty()
+              ? "All workers have pushed as much: none waits for another."
+              : fmt::format("The others wait for the pushes of {}.", fmt::join(behind, ", "))),
+      .cure =
+          "look at that process: stopped, in a debugger, without data, in its first evaluation "
+          "or writing a checkpoint",
+      .seconds = seconds};
+}
+
 std::optional<Finding> straggler(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
@@ -160,8 +189,8 @@ std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks&
   if (words.empty()) return {};
   return Finding{
       .topic = "core saturation",
-      .what = capitalised(fmt::format("{}. A round costs {} of work here, and its last chunk is "
-                                      "answered {} after the last push.",
+      .what = capitalised(fmt::format("{}. A round costs {} of work here, and its last "
+                                      "reply goes out {} after the last push.",
                                       fmt::join(words, "; "), human_time(timing.core_seconds()),
                                       human_time(at_stake))),
       .cure =
@@ -212,7 +241,7 @@ std::optional<Finding> slow_transport(const control::JobInfo& job) {
       .topic = "transport",
       .what =
           fmt::format("{} of {} workers move their gradients by tcp, while pushes, sums and "
-                      "answers take {} of a round: {}.",
+                      "replies take {} of a round: {}.",
                       words.size(), job.members_size(), human_share(share), fmt::join(words, "; ")),
       .cure = could_be_shm
                   ? "on the server's host take `transport: \"auto\"` (or \"shm\"): it moves "
@@ -296,16 +325,16 @@ std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_c
   const control::JobTiming& timing = job.timing();
   const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
   const double share = share_of_round(timing, seconds);
-  const double answer = timing.aggregate_seconds() + timing.reply_seconds();
-  if (share < kComputeShareMin || share_of_round(timing, answer) >= kServerShareMin) return {};
+  const double reply = timing.aggregate_seconds() + timing.reply_seconds();
+  if (share < kComputeShareMin || share_of_round(timing, reply) >= kServerShareMin) return {};
   return Finding{.topic = "compute",
                  .what = fmt::format(
                      "The workers compute for {} of a round ({}{}): the server is not the "
-                     "bottleneck. It answers {} after the last push; at once would make a "
+                     "bottleneck. It replies {} after the last push; at once would make a "
                      "round {} shorter.",
                      human_time(seconds), human_share(share),
                      push_is_compute ? ", with the pushes, which the backward pass overlaps" : "",
-                     human_time(answer), human_share(share_of_round(timing, answer))),
+                     human_time(reply), human_share(share_of_round(timing, reply))),
                  .cure = "faster or more workers, a smaller model or batch; not the server",
                  .seconds = seconds};
 }

@@ -13,6 +13,9 @@ namespace phub::phubctl {
 // Fewer rounds than these do not tell the slowest worker: the first steps are like no others.
 constexpr std::uint64_t kRoundsToBlame = 10;
 
+// Between the looks, which lie several rounds apart, no chunk was completed.
+std::optional<Finding> standstill(const control::JobInfo& job, const Looks& server);
+
 // One worker is the last in most rounds, by at least a twentieth of a round.
 std::optional<Finding> straggler(const control::JobInfo& job);
 

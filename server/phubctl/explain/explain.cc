@@ -28,10 +28,15 @@ std::optional<Finding> not_running(const control::JobInfo& job) {
                    .cure = "start the others, or look in their logs for why they do not come"};
   }
   const bool has_failed = is_in_state(job, control::JOB_STATE_FAILED);
-  return Finding{.topic = has_failed ? "failed" : "ended",
-                 .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
-                                     job.reason().empty() ? "" : ": ", job.reason()),
-                 .cure = "start its workers again to go on"};
+  return Finding{
+      .topic = has_failed ? "failed" : "ended",
+      .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
+                          job.reason().empty() ? "" : ": ", job.reason()),
+      .cure = has_failed ? "start its workers again with --resume CHECKPOINT, or restore it from a "
+                           "snapshot (`phubctl snapshots`, `phubctl restore`); without either they "
+                           "begin anew"
+                         : "none is needed; to train on, start its workers again with more epochs "
+                           "and --resume CHECKPOINT"};
 }
 
 struct Part {
@@ -80,6 +85,8 @@ std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
              .cure = "ask again in a moment; if it stays so, the workers are still in their first "
                      "step, or hang: look at `phubctl job inspect`"}};
   }
+  if (auto finding = standstill(job, server))
+    return {*finding};  // what was before explains nothing
   const auto saturation = core_saturation(job, server);
   const auto transport = slow_transport(job);
   const bool push_is_compute = !saturation && !transport;

@@ -22,6 +22,7 @@ struct Finding {
 struct Looks {
   control::ServerInfo before;
   control::ServerInfo now;
+  control::JobInfo job_before = {};  // the job at the first look
 };
 
 // The most expensive first; never empty.

@@ -83,7 +83,7 @@ class CoreRig {
   void round() {
     push_all(shape_.epoch);
     for (auto& worker : workers_) {
-      PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk is answered");
+      PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk has its reply");
     }
   }
   // The same as workers of another epoch would; nobody waits for replies.

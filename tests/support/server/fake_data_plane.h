@@ -24,7 +24,7 @@ class FakeDataPlane : public server::DataPlane {
  public:
   explicit FakeDataPlane(std::uint32_t cores) : cores_(cores) {}
 
-  // What the next create_job replies.
+  // What the next create_job returns.
   void refuse_next(Status status) {
     const std::lock_guard lock(mutex_);
     refusal_ = std::move(status);
@@ -35,7 +35,7 @@ class FakeDataPlane : public server::DataPlane {
   std::function<void()> on_remove = [] {};
   std::function<void()> on_reserve = [] {};
 
-  // What it replies; set before the first call.
+  // What it returns; set before the first call.
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
   server::StagedBeyond beyond;
@@ -77,7 +77,7 @@ class FakeDataPlane : public server::DataPlane {
     };
     return std::make_unique<NoCopy>(job_id);
   }
-  // What it replies for every job; set before the first call.
+  // What it returns for every job; set before the first call.
   std::vector<server::CoreRounds> rounds;
 
   std::vector<server::CoreRounds> job_rounds(std::uint64_t /*job_id*/,

@@ -8,7 +8,7 @@
 
 namespace phub::transport {
 
-// At least one; each executable links a definition, tests/support/rdma_devices_*.cc.
+// At least one; each executable links a definition, tests/support/transports/rdma_devices_*.cc.
 const std::vector<std::shared_ptr<const verbs::OpenDevice>>& rdma_devices();
 
 // What of them the process has open now; the same before and after is no leak.

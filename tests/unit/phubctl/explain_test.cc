@@ -141,6 +141,29 @@ TEST_CASE("nobody is blamed for the first rounds, which are like no others") {
   CHECK(c.topics() == Topics{"straggler"});
 }
 
+TEST_CASE(
+    "a job that stands still is not explained by the rounds before, and who is behind is named") {
+  Case c({.compute = 0.3, .push = 0.1, .wait = 0.5, .aggregate = 0.05, .reply = 0.05});
+  c.job.mutable_timing()->mutable_workers(0)->set_last_share(0.95);
+  c.job.mutable_timing()->mutable_workers(0)->set_late_seconds(0.048);
+  c.job.mutable_statistics()->set_chunks_completed(500);
+  for (control::Member& member : *c.job.mutable_members()) member.set_pushes(70);
+  c.job.mutable_members(2)->set_pushes(66);
+  Looks looks{.before = c.server, .now = c.server, .job_before = c.job};
+  looks.now.set_uptime_seconds(looks.before.uptime_seconds() + 0.5);  // five rounds
+  const auto found = explain(c.job, looks);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].topic == "standstill");
+  CHECK_THAT(found[0].what, Contains("500.0 ms") && Contains("5 rounds") &&
+                                Contains("worker 2 (host-2, pid 4702)") && !Contains("worker 0"));
+  // Less than three rounds tell nothing, nor does a job of which a chunk was completed.
+  looks.now.set_uptime_seconds(looks.before.uptime_seconds() + 0.29);
+  CHECK(explain(c.job, looks)[0].topic == "straggler");
+  looks.now.set_uptime_seconds(looks.before.uptime_seconds() + 0.5);
+  c.job.mutable_statistics()->set_chunks_completed(501);
+  CHECK(explain(c.job, looks)[0].topic == "straggler");
+}
+
 TEST_CASE("what few rounds do show is said before that they are few") {
   Case c({.compute = 0.83, .push = 0.05, .wait = 0.04, .aggregate = 0.04, .reply = 0.04});
   c.job.mutable_timing()->set_rounds(3);

@@ -71,7 +71,7 @@ TEST_CASE("A folder that cannot be made is refused before the run, with the fiel
   const TemporaryDirectory directory;
   directory.write("file", "");
   SessionOptions options = testing::small_session();
-  options.tensorboard = directory.path / "file" / "below";
+  options.report.tensorboard = directory.path / "file" / "below";
   const auto result = testing::run(options);
   REQUIRE_FALSE(result);
   REQUIRE(result.error().message().find("train.tensorboard") != std::string::npos);

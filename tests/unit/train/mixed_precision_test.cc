@@ -52,16 +52,16 @@ TEST_CASE("In fp32 a loss scale of a power of two changes no bit of a training")
   const TemporaryDirectory directory;
   for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kLars}) {
     SessionOptions options = small_session();
-    options.plain_bias = rule == RuleKind::kLars;
-    options.checkpoint = directory.path / "plain";
+    options.update.plain_bias = rule == RuleKind::kLars;
+    options.checkpoint.path = directory.path / "plain";
     REQUIRE(run(options, rule));
-    options.loss_scale = {.kind = LossScaling::kStatic, .scale = 256.0F};
-    options.checkpoint = directory.path / "static";
+    options.update.loss_scale = {.kind = LossScaling::kStatic, .scale = 256.0F};
+    options.checkpoint.path = directory.path / "static";
     REQUIRE(run(options, rule));
     CHECK(directory.read("static") == directory.read("plain"));
 
-    options.loss_scale = {.kind = LossScaling::kVoted, .scale = 4.0F, .growth_steps = 3};
-    options.checkpoint = directory.path / "dynamic";
+    options.update.loss_scale = {.kind = LossScaling::kVoted, .scale = 4.0F, .growth_steps = 3};
+    options.checkpoint.path = directory.path / "dynamic";
     REQUIRE(run(options, rule));
     const auto plain = read_safetensors(directory.path / "plain");
     const auto dynamic = read_safetensors(directory.path / "dynamic");
@@ -80,13 +80,13 @@ TEST_CASE("In fp32 a loss scale of a power of two changes no bit of a training")
 TEST_CASE("A run with a dynamic scale that was stopped and resumed ends like one that was not") {
   const TemporaryDirectory directory;
   SessionOptions options = small_session();
-  options.loss_scale = {.kind = LossScaling::kVoted, .scale = 4.0F, .growth_steps = 3};
-  options.checkpoint = directory.path / "whole";
+  options.update.loss_scale = {.kind = LossScaling::kVoted, .scale = 4.0F, .growth_steps = 3};
+  options.checkpoint.path = directory.path / "whole";
   REQUIRE(run(options, RuleKind::kSgd));
-  options.checkpoint = directory.path / "half";
+  options.checkpoint.path = directory.path / "half";
   REQUIRE(run(options, RuleKind::kSgd, 5));
-  options.resume = options.checkpoint;
-  options.checkpoint = directory.path / "joined";
+  options.checkpoint.resume = options.checkpoint.path;
+  options.checkpoint.path = directory.path / "joined";
   REQUIRE(run(options, RuleKind::kSgd));
   CHECK(directory.read("joined") == directory.read("whole"));
 }
@@ -118,12 +118,12 @@ TEST_CASE("A local exchange leaves out what is not finite: a key, or with a vote
 TEST_CASE("Two accumulated half batches train as one whole batch does") {
   const TemporaryDirectory directory;
   SessionOptions options = small_session();
-  options.checkpoint = directory.path / "whole";
+  options.checkpoint.path = directory.path / "whole";
   const auto whole = run(options);
   REQUIRE(whole);
-  options.batch = 4;
-  options.accumulate = 2;
-  options.checkpoint = directory.path / "halves";
+  options.program.batch = 4;
+  options.update.accumulate = 2;
+  options.checkpoint.path = directory.path / "halves";
   const auto halves = run(options);
   REQUIRE(halves);
   CHECK(halves->next_step == whole->next_step);
@@ -141,7 +141,7 @@ TEST_CASE("Two accumulated half batches train as one whole batch does") {
     }
   }
   CHECK(std::sqrt(difference / size) < 1e-5);
-  options.accumulate = 17;
+  options.update.accumulate = 17;
   const auto refused = run(options);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message(), Catch::Contains("train.accumulate: 17 batches of 4"));
@@ -188,8 +188,8 @@ TEST_CASE("The last scale of each residual branch can start at 0") {
   options.graph = *graph;
   options.max_steps = 1;
   options.evaluate = false;
-  options.schedule.learning_rate = 1e-6F;
-  options.checkpoint = directory.path / "c";
+  options.update.schedule.learning_rate = 1e-6F;
+  options.checkpoint.path = directory.path / "c";
   REQUIRE(run(options));
   const auto file = read_safetensors(directory.path / "c");
   REQUIRE(file);

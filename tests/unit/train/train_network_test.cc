@@ -21,13 +21,11 @@ nn::Graph with_dropout(float ratio) {
 SessionOptions session(BackendKind backend, float ratio = 0.3F) {
   return {.model = "dropped",
           .graph = with_dropout(ratio),
-          .backend = backend,
-          .format = DataFormat::kSynthetic,
-          .synthetic_images = 120,
-          .momentum = 0.0F,
-          .schedule = {.kind = ScheduleKind::kConstant, .learning_rate = 0.01F},
+          .program = {.backend = backend, .batch = 10},
+          .data = {.format = DataFormat::kSynthetic, .synthetic_images = 120},
+          .update = {.momentum = 0.0F,
+                     .schedule = {.kind = ScheduleKind::kConstant, .learning_rate = 0.01F}},
           .epochs = 2,
-          .batch = 10,
           .seed = 5};
 }
 
@@ -46,19 +44,19 @@ TEST_CASE("A run with dropout repeats bit by bit, also where it was stopped and 
   const TemporaryDirectory directory;
   SessionOptions options = session(backend);
   for (const char* name : {"a", "b"}) {
-    options.checkpoint = directory.path / name;
+    options.checkpoint.path = directory.path / name;
     REQUIRE(run_network(options));
   }
   REQUIRE(directory.read("a") == directory.read("b"));
-  options.checkpoint = directory.path / "half";
+  options.checkpoint.path = directory.path / "half";
   REQUIRE(run_network(options, 7)->next_step == 7);
-  options.resume = options.checkpoint;
-  options.checkpoint = directory.path / "joined";
+  options.checkpoint.resume = options.checkpoint.path;
+  options.checkpoint.path = directory.path / "joined";
   REQUIRE(run_network(options));
   REQUIRE(directory.read("joined") == directory.read("a"));
   // And the masks are not for nothing.
   SessionOptions without = session(backend, 0.0F);
-  without.checkpoint = directory.path / "without";
+  without.checkpoint.path = directory.path / "without";
   REQUIRE(run_network(without));
   REQUIRE(directory.read("without") != directory.read("a"));
 }
@@ -66,7 +64,7 @@ TEST_CASE("A run with dropout repeats bit by bit, also where it was stopped and 
 TEST_CASE("A described network learns on either backend") {
   for (const BackendKind backend : {BackendKind::kOnednn, BackendKind::kReference}) {
     SessionOptions options = session(backend);
-    options.momentum = 0.9F;
+    options.update.momentum = 0.9F;
     options.epochs = 8;
     const auto result = run_network(options);
     REQUIRE(result);
@@ -76,7 +74,7 @@ TEST_CASE("A described network learns on either backend") {
 
 TEST_CASE("What cannot be trained is refused before anybody is joined") {
   SessionOptions options = session(BackendKind::kReference);
-  options.threads = 2;
+  options.program.threads = 2;
   const auto threads = run_network(options);
   REQUIRE_FALSE(threads);
   REQUIRE(threads.error().message().find("train.threads") != std::string::npos);

@@ -110,7 +110,7 @@ TEST_CASE("The same seed gives the same checkpoint, bit by bit, and another seed
     SessionOptions options = small_session();
     options.model = model;
     for (const char* name : {"a", "b", "c"}) {
-      options.checkpoint = directory.path / name;
+      options.checkpoint.path = directory.path / name;
       options.seed = *name == 'c' ? 2 : 1;
       const auto result = run(options);
       REQUIRE(result);
@@ -126,10 +126,10 @@ namespace {
 // A run to its end, and one that stopped after 11 steps: its options, which write "half".
 SessionOptions whole_and_half(const TemporaryDirectory& directory, RuleKind rule = RuleKind::kSgd) {
   SessionOptions options = small_session();
-  options.schedule.kind = ScheduleKind::kCosine;
-  options.checkpoint = directory.path / "whole";
+  options.update.schedule.kind = ScheduleKind::kCosine;
+  options.checkpoint.path = directory.path / "whole";
   REQUIRE(run(options, rule));
-  options.checkpoint = directory.path / "half";
+  options.checkpoint.path = directory.path / "half";
   const auto half = run(options, rule, 11);
   REQUIRE(half);
   REQUIRE(half->interrupted);
@@ -143,15 +143,15 @@ TEST_CASE("A run that was stopped and resumed ends like one that was not") {
   const RuleKind rule =
       GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars);
   SessionOptions options = whole_and_half(directory, rule);
-  options.resume = options.checkpoint;
-  options.checkpoint = directory.path / "joined";
+  options.checkpoint.resume = options.checkpoint.path;
+  options.checkpoint.path = directory.path / "joined";
   const auto joined = run(options, rule);
   REQUIRE(joined);
   REQUIRE_FALSE(joined->interrupted);
   REQUIRE(directory.read("joined") == directory.read("whole"));
   REQUIRE(directory.read("joined.optimizer-16") == directory.read("whole.optimizer-16"));
 
-  options.resume = directory.path / "whole";
+  options.checkpoint.resume = directory.path / "whole";
   const auto finished = run(options, rule);
   REQUIRE_FALSE(finished);
   REQUIRE(finished.error().message().find("train.epochs") != std::string::npos);
@@ -165,13 +165,13 @@ TEST_CASE("A run that was stopped and resumed ends like one that was not") {
 TEST_CASE("A resumed run without its momentum is refused, or starts with none when told so") {
   const TemporaryDirectory directory;
   SessionOptions options = whole_and_half(directory, RuleKind::kMomentum);
-  options.resume = options.checkpoint;
-  options.checkpoint = directory.path / "joined";
+  options.checkpoint.resume = options.checkpoint.path;
+  options.checkpoint.path = directory.path / "joined";
   std::filesystem::remove(directory.path / "half.optimizer-11");
   const auto refused = run(options);
   REQUIRE_FALSE(refused);
   REQUIRE_THAT(refused.error().message(), Catch::Contains("train.restart_momentum"));
-  options.restart_momentum = true;
+  options.checkpoint.restart_momentum = true;
   REQUIRE(run(options));
   REQUIRE(directory.read("joined") != directory.read("whole"));
   const auto nothing_to_restart = run(options, RuleKind::kSgd);
@@ -195,9 +195,9 @@ TEST_CASE("Synthetic images are learnt by both models") {
   for (const char* model : {"lenet", "resnet20"}) {
     SessionOptions options = small_session();
     options.model = model;
-    options.shift_pixels = 0;
-    options.schedule.learning_rate = options.model == "lenet" ? 1e-3F : 1e-2F;
-    options.synthetic_images = 200;
+    options.data.shift_pixels = 0;
+    options.update.schedule.learning_rate = options.model == "lenet" ? 1e-3F : 1e-2F;
+    options.data.synthetic_images = 200;
     options.epochs = 5;
     const auto result = run(options);
     REQUIRE(result);
@@ -208,7 +208,7 @@ TEST_CASE("Synthetic images are learnt by both models") {
 
 TEST_CASE("A loss that is not finite ends the run with the cure") {
   SessionOptions options = small_session();
-  options.schedule.learning_rate = 1e30F;
+  options.update.schedule.learning_rate = 1e30F;
   const auto result = run(options);
   REQUIRE_FALSE(result);
   REQUIRE(result.error().code() == Code::kAborted);
@@ -224,20 +224,20 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
     expected = "lenet";
   }
   SECTION("no data") {
-    options.format = DataFormat::kIdx;
-    options.data_path = directory.path;
+    options.data.format = DataFormat::kIdx;
+    options.data.path = directory.path;
     expected = "data.path";
   }
   SECTION("a batch that is larger than the data set") {
-    options.batch = 65;
+    options.program.batch = 65;
     expected = "choose a batch";
   }
   SECTION("a directory that does not exist") {
-    options.metrics = directory.path / "none" / "m";
+    options.report.metrics = directory.path / "none" / "m";
     expected = "does the directory exist?";
   }
   SECTION("a checkpoint that is not there") {
-    options.resume = directory.path / "none";
+    options.checkpoint.resume = directory.path / "none";
     expected = "cannot open";
   }
   const auto result = run(options);
@@ -281,9 +281,9 @@ Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t 
 TEST_CASE("A restored job goes on at its step: its learning rate, its images, its end") {
   const TemporaryDirectory directory;
   SessionOptions options = whole_and_half(directory);
-  options.checkpoint = directory.path / "again";
+  options.checkpoint.path = directory.path / "again";
   SECTION("with a checkpoint of the same step") {
-    options.resume = directory.path / "half";
+    options.checkpoint.resume = directory.path / "half";
     REQUIRE(run_restored(options, 11));
     REQUIRE(directory.read("again") == directory.read("whole"));
   }
@@ -293,7 +293,7 @@ TEST_CASE("A restored job goes on at its step: its learning rate, its images, it
     REQUIRE(result->next_step == 16);
   }
   SECTION("a checkpoint of another step is refused") {
-    options.resume = directory.path / "half";
+    options.checkpoint.resume = directory.path / "half";
     const auto result = run_restored(options, 12);
     REQUIRE_FALSE(result);
     REQUIRE_THAT(result.error().message(), Catch::Contains("at step 11") &&
@@ -309,7 +309,7 @@ TEST_CASE("A restored job goes on at its step: its learning rate, its images, it
 TEST_CASE("Metrics are JSON lines from start to end") {
   const TemporaryDirectory directory;
   SessionOptions options = small_session();
-  options.metrics = directory.path / "m";
+  options.report.metrics = directory.path / "m";
   REQUIRE(run(options));
   std::istringstream lines(directory.read("m"));
   std::string events;

@@ -94,7 +94,7 @@ Status check_local(const WorkerConfig& config) {
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
-                        "its address with --server, or train alone with --local",
+                        "its address with --server, or train alone with --workers 1",
                         config.workers())};
   }
   if (config.train().snapshot()) {

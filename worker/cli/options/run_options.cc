@@ -1,5 +1,6 @@
 #include "worker/cli/options/run_options.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -7,10 +8,13 @@
 #include <string>
 
 #include "common/base/log_value.h"
+#include "worker/cli/options/late_notice.h"
 #include "worker/nn/models/models.h"
 
 namespace phub {
 namespace {
+
+constexpr std::chrono::seconds kPatience{2};  // with others, before a word about it
 
 train::DataFormat data_format(const std::string& word) {
   if (word == "cifar10") return train::DataFormat::kCifar10;
@@ -85,6 +89,28 @@ ClientOptions client_of(const WorkerConfig& config) {
           .security = security_of(config.security())};
 }
 
+train::DataOptions data_of(const DataConfig& config) {
+  return {.format = data_format(config.format()),
+          .path = config.path(),
+          .synthetic_images = config.synthetic_images(),
+          .shift_pixels = config.shift_pixels(),
+          .flip = config.flip()};
+}
+
+train::UpdateOptions update_of(const WorkerConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const auto& step_epochs = optimizer.schedule().step_epochs();
+  return {.momentum = optimizer.momentum(),
+          .weight_decay = optimizer.weight_decay(),
+          .decay_bias = optimizer.decay_bias(),
+          .plain_bias = optimizer.rule() == "lars",
+          .loss_scale = loss_scaler_of(config.train()),
+          .accumulate = config.train().accumulate(),
+          .label_smoothing = config.train().label_smoothing(),
+          .schedule = schedule_of(optimizer),
+          .drop_epochs = {step_epochs.begin(), step_epochs.end()}};
+}
+
 }  // namespace
 
 Result<nn::Description> network_of(const ModelConfig& model) {
@@ -101,43 +127,30 @@ Result<nn::Description> network_of(const ModelConfig& model) {
 
 train::SessionOptions session_of(const WorkerConfig& config, nn::Description network,
                                  bool verbose) {
-  const auto& step_epochs = config.optimizer().schedule().step_epochs();
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
-          .backend = train::parse_backend_kind(config.train().backend()).value(),
-          .compute_type = compute_type_of(config.train()),
+          .program = {.backend = train::parse_backend_kind(config.train().backend()).value(),
+                      .compute_type = compute_type_of(config.train()),
+                      .batch = config.train().batch(),
+                      .threads = config.train().threads()},
           .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
-          .format = data_format(config.data().format()),
-          .data_path = config.data().path(),
-          .synthetic_images = config.data().synthetic_images(),
-          .shift_pixels = config.data().shift_pixels(),
-          .flip = config.data().flip(),
-          .momentum = config.optimizer().momentum(),
-          .weight_decay = config.optimizer().weight_decay(),
-          .decay_bias = config.optimizer().decay_bias(),
-          .plain_bias = config.optimizer().rule() == "lars",
-          .loss_scale = loss_scaler_of(config.train()),
-          .accumulate = config.train().accumulate(),
-          .label_smoothing = config.train().label_smoothing(),
-          .schedule = schedule_of(config.optimizer()),
-          .drop_epochs = {step_epochs.begin(), step_epochs.end()},
+          .data = data_of(config.data()),
+          .update = update_of(config),
           .epochs = config.train().epochs(),
           .max_steps = config.train().max_steps(),
-          .batch = config.train().batch(),
           .workers = config.workers(),
           .seed = config.train().seed(),
-          .threads = config.train().threads(),
           .evaluate = config.train().evaluate(),
-          .checkpoint = config.train().checkpoint(),
-          .checkpoint_steps = config.train().checkpoint_steps(),
-          .snapshot = config.train().snapshot(),
-          .resume = config.train().resume(),
-          .restart_momentum = config.train().restart_momentum(),
-          .metrics = config.train().metrics(),
-          .tensorboard = config.train().tensorboard(),
-          .print = verbose ? train::SessionOptions::Print::kAlways
-                           : train::SessionOptions::Print::kFirstWorker,
-          .bar = isatty(STDERR_FILENO) == 1};
+          .checkpoint = {.path = config.train().checkpoint(),
+                         .every_steps = config.train().checkpoint_steps(),
+                         .snapshot = config.train().snapshot(),
+                         .resume = config.train().resume(),
+                         .restart_momentum = config.train().restart_momentum()},
+          .report = {.metrics = config.train().metrics(),
+                     .tensorboard = config.train().tensorboard(),
+                     .print = verbose ? train::ReportOptions::Print::kAlways
+                                      : train::ReportOptions::Print::kFirstWorker,
+                     .bar = isatty(STDERR_FILENO) == 1}};
 }
 
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice) {
@@ -147,12 +160,17 @@ train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice)
   return options;
 }
 
-Result<std::unique_ptr<train::GradientExchange>> make_exchanger(const WorkerConfig& config,
-                                                                const std::vector<KeySpec>& keys) {
+Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
+                                                               const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {
     return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
                                       lars_of(config.optimizer()), loss_scale_of(config.train()));
   }
+  const LateNotice notice(
+      kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
+                             "ms at most (timeout_ms)",
+                             fmt::join(config.servers(), ", "), config.workers(), config.job(),
+                             config.timeout_ms()));
   PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
                exchange->worker_index(), exchange->workers(), exchange->transport(),

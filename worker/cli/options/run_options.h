@@ -1,4 +1,4 @@
-// What a configuration means to the parts of a worker. Pure functions, but for make_exchanger,
+// What a configuration means to the parts of a worker. Pure functions, but for make_exchange,
 // which joins the job.
 #pragma once
 
@@ -23,7 +23,7 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice);
 
 // Through the configuration's servers, or in this process where there are none.
-Result<std::unique_ptr<train::GradientExchange>> make_exchanger(const WorkerConfig& config,
-                                                                const std::vector<KeySpec>& keys);
+Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
+                                                               const std::vector<KeySpec>& keys);
 
 }  // namespace phub

@@ -1,4 +1,4 @@
-// Operations of an OpGraph as cuDNN's operation descriptors. For cudnn_graph.cc.
+// Operations of an OpGraph as cuDNN's operation descriptors. For operation_graph.cc.
 #pragma once
 
 #include <span>

@@ -1,6 +1,7 @@
 // libnccl, found and opened at run time when a worker has several GPUs: its functions by name.
 //
-// As cudnn_library.h: not linked, so that one GPU needs none. Owned by the collectives; any thread.
+// As libcudnn (worker/cuda/cudnn/library.h): not linked, so that one GPU needs none. Owned by the
+// collectives; any thread.
 #pragma once
 
 #include <nccl.h>

@@ -2,7 +2,8 @@
 //
 // A value without cuDNN's types, so that lowering (lowering.h) can be built, printed and
 // interpreted (tests/cuda/support/op_graph_interpreter.h) where there is no CUDA.
-// cudnn_operation_graph.h makes the real thing of it. Built once, then read from any thread.
+// worker/cuda/cudnn/operation_graph.h makes cuDNN's own of it. Built once, then read from any
+// thread.
 // Operands of 4 dimensions are N, C, H, W, stored as NHWC; of 3, they are batch, rows, columns.
 #pragma once
 

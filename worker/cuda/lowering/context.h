@@ -1,4 +1,4 @@
-// What lower() keeps while it walks over a network. For the lower_*.cc files.
+// What lower() keeps while it walks over a network. For the files beside it.
 //
 // Values and gradients are written once: adding a contribution to a gradient makes a new buffer, so
 // that no kernel reads and writes the same memory; the memory plan shares what is dead.

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/check.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
+#include "common/text/nearest.h"
 #include "worker/nn/graph/cost.h"
 #include "worker/nn/graph/description_layers.h"
 
@@ -108,13 +108,11 @@ class Reader {
   }
 
   Status unknown_input(const std::string& name) const {
-    const auto nearest =
-        std::min_element(tensors_.begin(), tensors_.end(), [&](const auto& a, const auto& b) {
-          return edit_distance(name, a.first) < edit_distance(name, b.first);
-        });
-    const bool is_near = edit_distance(name, nearest->first) <= 2;
+    std::vector<std::string> names;
+    for (const auto& [known, tensor] : tensors_) names.push_back(known);
+    const auto nearest = nearest_word(name, names);
     return wrong("inputs: there is no layer \"" + name + "\" before this one" +
-                 (is_near ? "; did you mean \"" + nearest->first + "\"?"
+                 (nearest ? "; did you mean \"" + *nearest + "\"?"
                           : "; layers come after what they read, and the image is \"input\""));
   }
 

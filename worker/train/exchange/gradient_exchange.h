@@ -65,7 +65,7 @@ class GradientExchange {
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;
 
-  // Steps whose gradients are in what initialise answers: of a job restored from a snapshot.
+  // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
   virtual std::uint64_t steps_before() const { return 0; }
 
   virtual StateAt state_at() const = 0;
@@ -103,7 +103,7 @@ class GradientExchange {
 };
 
 // Makes the exchange once the keys are known.
-using ExchangerFactory =
+using ExchangeFactory =
     std::function<Result<std::unique_ptr<GradientExchange>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,

@@ -239,7 +239,7 @@ std::uint64_t Profile::flops() const {
 }
 
 Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
-                        const ExchangerFactory& factory,
+                        const ExchangeFactory& factory,
                         const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "--steps: is 0; give at least 1");
   if (options.backend == BackendKind::kCuda) {

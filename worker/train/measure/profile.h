@@ -80,7 +80,7 @@ struct Profile {
 // `on_step` is called after each step, with its number from 1, those of the warm-up included.
 // Errors name the option; the exchange's.
 Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
-                        const ExchangerFactory& factory,
+                        const ExchangeFactory& factory,
                         const std::function<void(std::uint32_t)>& on_step);
 
 }  // namespace phub::train

@@ -155,8 +155,8 @@ class StepBench {
   Clock::time_point end_;  // of the last step
 };
 
-Result<std::unique_ptr<GradientExchange>> make_exchanger(const nn::Program& network,
-                                                         const StepBenchOptions& options) {
+Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Program& network,
+                                                        const StepBenchOptions& options) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
@@ -179,7 +179,7 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
                                                         .kernels = options.kernels}));
   std::unique_ptr<GradientExchange> exchange;
   if (options.backend != BackendKind::kCuda || options.exchange) {
-    PHUB_ASSIGN_OR_RETURN(exchange, make_exchanger(*made, options));
+    PHUB_ASSIGN_OR_RETURN(exchange, make_exchange(*made, options));
   }
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Program> network = std::move(made);

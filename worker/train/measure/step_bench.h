@@ -23,7 +23,7 @@ struct StepBenchOptions {
   CudaOptions cuda{};
   nn::KernelOptions kernels{};
   // Nothing: in this process. On a GPU that is the program's own.
-  ExchangerFactory exchange{};
+  ExchangeFactory exchange{};
   RuleKind rule = RuleKind::kNesterov;
   float loss_scale = 1.0F;  // the exchange divides by it
   std::uint32_t batch = 64;
