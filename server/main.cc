@@ -113,8 +113,10 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_flag("--reset-admin-token", overrides.reset_admin_token,
                "Write a further admin token to admin.token in the state folder, and end: for who\n"
                "lost the others. No server may run on that folder meanwhile");
-  app.add_flag("--check", overrides.check_only,
-               "Read the configuration and its certificates, say what is wrong, and end");
+  app.add_flag(
+      "--check", overrides.check_only,
+      "Read the configuration and its certificates, say what is wrong, and end. Addresses,\n"
+      "CPUs and the state folder are tried at the start only");
   app.set_version_flag("--version", version_of("phub-server"));
 }
 
@@ -288,7 +290,9 @@ int check(const ServerConfig& config) {
       return kExitUsage;
     }
   }
-  fmt::print("phub-server: the configuration is good\n");
+  fmt::print(
+      "phub-server: the configuration is good; addresses, CPUs and the state folder are tried at "
+      "the start\n");
   return 0;
 }
 
