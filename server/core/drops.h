@@ -10,12 +10,12 @@
 namespace phub::server {
 
 enum class Drop : std::size_t {
-  kBadHello,           // not our handshake, or another version
-  kHandshakeTimeout,   // the handshake took too long or broke off
-  kTurnedOut,          // its place went to another, or its address fails too often and it is no member
-  kWrongSecret,        // wrong proof, or no such member
-  kExpiredSecret,      // a member's own secret, too long after its join
-  kUnknownJob,         // the job is not here, or not ready
+  kBadHello,          // not our handshake, or another version
+  kHandshakeTimeout,  // the handshake took too long or broke off
+  kTurnedOut,      // its place went to another, or its address fails too often and it is no member
+  kWrongSecret,    // wrong proof, or no such member
+  kExpiredSecret,  // a member's own secret, too long after its join
+  kUnknownJob,     // the job is not here, or not ready
   kRefusedConnection,  // no such core, connected already, core full, bad shared memory
   kWrongEncryption,    // plain where streams are encrypted, or the reverse
   kBadFrame,           // a stream that is out of step
