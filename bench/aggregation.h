@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "bench/team.h"
-#include "common/base/memory.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 
 namespace phub::bench {
 

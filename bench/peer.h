@@ -8,7 +8,7 @@
 
 #include "bench/pattern.h"
 #include "bench/worker_loop.h"
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 
 namespace phub::bench {
 

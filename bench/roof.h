@@ -10,8 +10,8 @@
 #include <span>
 
 #include "bench/team.h"
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 
 namespace phub::bench {
 

@@ -16,8 +16,8 @@
 #include "bench/statistics.h"
 #include "common/transport/link/link_end.h"
 #include "common/transport/tcp/congestion.h"
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::bench {
 namespace {

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/fault_guard.h"
 #include "common/base/log_value.h"
 #include "common/base/version.h"
 #include "common/config/config.h"
+#include "common/memory/fault_guard.h"
 #include "common/rpc/credentials_folder.h"
 #include "common/text/usage.h"
 #include "server/access/tenancy.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/base/counter.h"
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 
 namespace phub::server {
 

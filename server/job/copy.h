@@ -9,8 +9,8 @@
 #include <cstring>
 #include <memory>
 
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 #include "common/plan/plan.h"
 #include "server/job/arena.h"
 

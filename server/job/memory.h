@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 #include "server/job/arena.h"
 #include "server/job/layout.h"
 

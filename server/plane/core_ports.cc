@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::server {
 

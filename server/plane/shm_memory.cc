@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/base/peer_memory.h"
+#include "common/memory/peer_memory.h"
 
 namespace phub::server {
 

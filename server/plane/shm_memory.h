@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "server/job/memory.h"

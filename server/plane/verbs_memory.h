@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/program_rig.h"
 #include "tests/cuda/support/device_environment.h"

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/base/exported_memory.h"
+#include "common/memory/exported_memory.h"
 
 namespace phub::testing {
 

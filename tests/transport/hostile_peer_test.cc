@@ -6,8 +6,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "common/base/fault_guard.h"
-#include "common/base/peer_memory.h"
+#include "common/memory/fault_guard.h"
+#include "common/memory/peer_memory.h"
 #include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {

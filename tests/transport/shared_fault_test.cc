@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/base/fault_guard.h"
+#include "common/memory/fault_guard.h"
 #include "tests/support/server/streams_rig.h"
 
 namespace phub::testing {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/congestion.h"
 #include "common/transport/tcp/tcp_endpoint.h"

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "common/base/dtype.h"
-#include "common/base/exported_memory.h"
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/memory/exported_memory.h"
 #include "common/rpc/tls_files.h"
 
 namespace phub {

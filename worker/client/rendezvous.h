@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 #include "proto/control.pb.h"
 #include "worker/client/rendezvous.h"
 

@@ -1,7 +1,7 @@
 #include "worker/client/verbs_ports.h"
 
+#include "common/transport/verbs/device/route.h"
 #include "common/transport/verbs/gpu_source.h"
-#include "common/transport/verbs/route.h"
 
 namespace phub::client {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/exported_memory.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/memory/exported_memory.h"
+#include "common/transport/verbs/device/port_choice.h"
 #include "common/transport/verbs/registered.h"
 #include "worker/client/rendezvous.h"
 

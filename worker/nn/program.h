@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "common/base/dtype.h"
-#include "common/base/exported_memory.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/memory/exported_memory.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/nn/loss.h"
 #include "worker/nn/ops.h"

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/memory.h"
 #include "common/base/waiting.h"
+#include "common/memory/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 #include "common/transport/waiter.h"
 

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "common/base/memory.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/memory/memory.h"
 #include "common/transport/shm/channel.h"
 #include "common/transport/transport.h"
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/exported_memory.h"
 #include "common/base/status.h"
+#include "common/memory/exported_memory.h"
 #include "common/transport/verbs/objects.h"
 
 namespace phub::transport::verbs {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "common/transport/verbs/port_words.h"
+#include "common/transport/verbs/device/port_words.h"
 
 namespace phub::transport::verbs {
 namespace {

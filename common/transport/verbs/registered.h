@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "common/base/exported_memory.h"
+#include "common/memory/exported_memory.h"
 #include "common/transport/verbs/memory.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/table.h"
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 #include "server/phubctl/doctor/doctor.h"
 
 namespace phub::phubctl::doctor {

@@ -1,6 +1,6 @@
 #include "server/rpc/messages/ports.h"
 
-#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/device/gid.h"
 
 namespace phub::server {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "tests/support/hang_guard.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 
 namespace phub::tests {
 

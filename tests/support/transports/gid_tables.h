@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 
 namespace phub::transport::verbs {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/base/check.h"
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 #include "tests/support/transports/rdma_devices.h"
 
 namespace phub::transport {

@@ -1,5 +1,5 @@
 // Pages of a peer that cannot be read cost the reader that peer, and nothing else.
-#include "common/base/fault_guard.h"
+#include "common/memory/fault_guard.h"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
-#include "common/base/memory.h"
 #include "common/base/unique_fd.h"
+#include "common/memory/memory.h"
 
 namespace phub {
 namespace {

@@ -1,5 +1,5 @@
 // Which GID of an invented table is chosen, towards whom, and what is said about it.
-#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/device/gid.h"
 
 #include <catch2/catch.hpp>
 #include <string>

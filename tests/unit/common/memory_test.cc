@@ -1,5 +1,5 @@
 // Mapped memory: huge pages when the machine has them, sizes that peers agree on.
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 
 #include <sys/mman.h>
 

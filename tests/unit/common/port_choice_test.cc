@@ -1,5 +1,5 @@
 // Which port of invented devices is chosen, and what is said about the others.
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 #include <catch2/catch.hpp>
 #include <string>

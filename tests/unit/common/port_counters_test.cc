@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/transport/verbs/counters.h"
+#include "common/transport/verbs/device/counters.h"
 #include "tests/support/temporary_directory.h"
 
 namespace phub::transport::verbs {

@@ -1,5 +1,5 @@
 // Which port reaches a peer's, on invented machines.
-#include "common/transport/verbs/route.h"
+#include "common/transport/verbs/device/route.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/transports/fake_verbs_devices.h"
 #include "tests/support/transports/gid_tables.h"

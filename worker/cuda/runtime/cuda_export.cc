@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 #include "worker/cuda/runtime/device.h"
 
 namespace phub::nn::cuda {

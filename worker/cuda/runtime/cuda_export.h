@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "common/base/exported_memory.h"
 #include "common/base/status.h"
+#include "common/memory/exported_memory.h"
 
 namespace phub::nn::cuda {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <variant>
 
-#include "common/base/exported_memory.h"
 #include "common/base/status.h"
+#include "common/memory/exported_memory.h"
 #include "kernels/cuda/training_arguments.h"
 
 namespace phub::nn::cuda {

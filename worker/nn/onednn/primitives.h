@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "common/base/dtype.h"
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 #include "worker/nn/onednn/choice/kernel_book.h"
 #include "worker/nn/onednn/team.h"
 #include "worker/nn/ops.h"

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "common/text/table.h"
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 #include "server/phubctl/doctor/checks/checks.h"
 
 namespace phub::phubctl::doctor {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "common/transport/verbs/counters.h"
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/counters.h"
+#include "common/transport/verbs/device/device.h"
 
 namespace phub::phubctl::doctor {
 

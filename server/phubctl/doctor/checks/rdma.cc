@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "common/text/table.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/port_choice.h"
 #include "server/phubctl/doctor/checks/checks.h"
 
 namespace phub::phubctl::doctor {

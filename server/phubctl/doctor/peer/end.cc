@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/route.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/route.h"
 #include "server/phubctl/doctor/peer/hello.h"
 
 namespace phub::phubctl::doctor {

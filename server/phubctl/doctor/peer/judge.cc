@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "common/text/table.h"
-#include "common/transport/verbs/gid.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/gid.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::phubctl::doctor {
 namespace {

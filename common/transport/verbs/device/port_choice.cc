@@ -1,4 +1,4 @@
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 #include <algorithm>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/port_choice.h"
+#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::transport::verbs {
 

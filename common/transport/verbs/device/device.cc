@@ -1,4 +1,4 @@
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 
 #include <infiniband/verbs.h>
 #include <net/if.h>
@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "common/base/first_line.h"
-#include "common/transport/verbs/port_words.h"
+#include "common/transport/verbs/device/port_words.h"
 
 namespace phub::transport::verbs {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/device/gid.h"
 
 #include <arpa/inet.h>
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "common/base/fault_guard.h"
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
+#include "common/memory/fault_guard.h"
 
 namespace phub {
 

@@ -1,6 +1,6 @@
-#include "common/transport/verbs/route.h"
+#include "common/transport/verbs/device/route.h"
 
-#include "common/transport/verbs/gid.h"
+#include "common/transport/verbs/device/gid.h"
 
 namespace phub::transport::verbs {
 

@@ -1,4 +1,4 @@
-#include "common/base/fault_guard.h"
+#include "common/memory/fault_guard.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 #include <mutex>
 #include <utility>
 
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 
 namespace phub {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/device.h"
+#include "common/transport/verbs/device/device.h"
 
 namespace phub::transport::verbs {
 

@@ -1,4 +1,4 @@
-#include "common/base/peer_memory.h"
+#include "common/memory/peer_memory.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "common/base/memory.h"
 #include "common/base/status.h"
+#include "common/memory/memory.h"
 
 namespace phub {
 

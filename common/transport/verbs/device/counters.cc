@@ -1,4 +1,4 @@
-#include "common/transport/verbs/counters.h"
+#include "common/transport/verbs/device/counters.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "common/base/memory.h"
+#include "common/memory/memory.h"
 
 #include <fcntl.h>
 #include <linux/memfd.h>
