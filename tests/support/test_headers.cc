@@ -1,0 +1,2 @@
+// This program holds the headers that tests have precompiled.
+int main() {}
