@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "bench/cli.h"
+#include "bench/cli/cli.h"
 #include "common/base/version.h"
 #include "common/text/error_line.h"
 #include "common/text/usage.h"

@@ -98,7 +98,7 @@ def speed(place):
 def torch(place, model, modes=TORCH_MODES):
     for mode in modes:
         yield Step(f"torch-{model}-{mode}",
-                   (place.python, HERE.parent / "torch_step.py", place.description(model), "--mode",
+                   (place.python, HERE / "torch_step.py", place.description(model), "--mode",
                     mode, "--batch", place.batch, "--steps", 50), 180)
 
 

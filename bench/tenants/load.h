@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/child_process.h"
-#include "bench/work.h"
+#include "bench/processes/child_process.h"
+#include "bench/processes/work.h"
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"

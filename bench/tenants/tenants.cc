@@ -9,8 +9,8 @@
 #include <numeric>
 #include <thread>
 
-#include "bench/commands.h"
-#include "bench/statistics.h"
+#include "bench/base/statistics.h"
+#include "bench/compare/commands.h"
 #include "bench/tenants/load.h"
 
 namespace phub::bench {

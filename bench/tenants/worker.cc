@@ -14,8 +14,8 @@
 #include <random>
 #include <thread>
 
-#include "bench/keys.h"
-#include "bench/worker_loop.h"
+#include "bench/base/keys.h"
+#include "bench/base/worker_loop.h"
 #include "common/base/affinity.h"
 #include "common/base/unique_fd.h"
 #include "worker/client/phub.h"

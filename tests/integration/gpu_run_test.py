@@ -132,7 +132,7 @@ class Stages(InFolder):
         self.assertIn('TEST_CASE("The device\'s own description"', network)
 
     def test_the_modes_are_those_of_torch_step(self):
-        text = (ROOT / "bench/torch_step.py").read_text()
+        text = (ROOT / "bench/gpu/torch_step.py").read_text()
         for mode in stages.TORCH_MODES:
             self.assertIn(f'"{mode}"', text)
 

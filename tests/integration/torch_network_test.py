@@ -1,4 +1,4 @@
-"""The networks that bench/torch_step.py times in PyTorch are those of phub-worker.
+"""The networks that bench/gpu/torch_step.py times in PyTorch are those of phub-worker.
 
 Usage: torch_network_test.py PATH_OF_PHUB_WORKER
 """
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"))
 
 import torch
 from torch_network import Network

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "bench/keys.h"
-#include "bench/pattern.h"
-#include "bench/statistics.h"
+#include "bench/base/keys.h"
+#include "bench/base/pattern.h"
+#include "bench/base/statistics.h"
 
 namespace phub::bench {
 namespace {

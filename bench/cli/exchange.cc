@@ -1,0 +1,210 @@
+#include "bench/exchange/exchange.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "bench/cli/cli.h"
+#include "bench/cli/options.h"
+#include "bench/compare/commands.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr unsigned kMostChunkKib = 16 * 1024;
+constexpr unsigned kSmallWarmUp = 50;
+
+struct Words {
+  ExchangeOptions options;
+  WorkWords work;
+  PlanWords plan;
+  std::vector<std::string> rules = {"sum"};
+  std::vector<std::string> peers;
+  std::vector<std::string> systems;
+  std::optional<bool> roof;
+};
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::vector<SystemKind> chosen_systems(const Words& words) {
+  std::vector<SystemKind> kinds;
+  for (const SystemKind kind :
+       {SystemKind::kPhub, SystemKind::kGlooRing, SystemKind::kGlooHalvingDoubling,
+        SystemKind::kOpenMpi, SystemKind::kRoof}) {
+    const bool gloo = kind == SystemKind::kGlooRing || kind == SystemKind::kGlooHalvingDoubling;
+    const bool wanted = (kind == SystemKind::kPhub) || (gloo && contains(words.peers, "gloo")) ||
+                        (kind == SystemKind::kOpenMpi && contains(words.peers, "openmpi")) ||
+                        (kind == SystemKind::kRoof && words.roof.value_or(!words.peers.empty()));
+    if (words.systems.empty() ? wanted : contains(words.systems, name_of(kind))) {
+      kinds.push_back(kind);
+    }
+  }
+  return kinds;
+}
+
+Status run_words(const Words& words) {
+  ExchangeOptions options = words.options;
+  options.work = understood(options.work, words.work);
+  options.plan = understood(words.plan);
+  options.rules.clear();
+  for (const std::string& rule : words.rules) {
+    options.rules.push_back(parse_rule_kind(rule).value_or(RuleKind::kSum));
+  }
+  options.systems = chosen_systems(words);
+  const bool has_phub = std::find(options.systems.begin(), options.systems.end(),
+                                  SystemKind::kPhub) != options.systems.end();
+  if (options.encrypt && !(has_phub && contains(options.transports, "tcp"))) {
+    return {Code::kInvalidArgument,
+            "--encrypt: only phub's tcp is encrypted; add tcp to --transport, and phub to "
+            "--systems if that is given"};
+  }
+  const bool can_vote = has_phub && std::any_of(options.rules.begin(), options.rules.end(),
+                                                [](RuleKind rule) { return has_parameters(rule); });
+  if (options.vote && !can_vote) {
+    return {Code::kInvalidArgument,
+            "--vote: only phub's rules with parameters wait for votes; add sgd, momentum or "
+            "nesterov to --rule, and phub to --systems if that is given"};
+  }
+  return run_exchange(options);
+}
+
+void add_systems(CLI::App& command, const std::shared_ptr<Words>& words) {
+  command
+      .add_option(
+          "--peers", words->peers,
+          "run these on the same work in the same run: gloo (ring and halving-doubling over "
+          "TCP on 127.0.0.1), openmpi (MPI_Allreduce in place)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"gloo", "openmpi"}));
+  command.add_flag(
+      "--roof,!--no-roof", words->roof,
+      "also run what memory allows for (workers + 2) streams, see the subcommand roof; "
+      "on by default with --peers");
+  command
+      .add_option("--systems", words->systems,
+                  "exactly these systems instead: phub, gloo-ring, gloo-halving-doubling, openmpi, "
+                  "roof")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"}));
+}
+
+}  // namespace
+
+void add_exchange(CLI::App& app, Run& run) {
+  auto words = std::make_shared<Words>();
+  CLI::App* command = app.add_subcommand(
+      "exchange", "time the exchange of a model's gradients, beside other systems");
+  command->footer(
+      "One iteration: each worker, a process of its own, pushes all keys, last first, and waits "
+      "for\n"
+      "all. Its time runs from the moment the last worker ended the iteration before to the "
+      "moment\n"
+      "the last worker ends this one. Lists (--transport shm,tcp --workers 4,8 --rule "
+      "sum,nesterov)\n"
+      "run every combination, all taking turns.\n\n"
+      "  phub-bench exchange --transport shm --workers 4 --peers gloo,openmpi\n"
+      "  phub-bench exchange --transport shm,tcp --elements 8192 --iterations 7000 --peers gloo\n"
+      "  phub-bench exchange --transport tcp --workers 4,8 --rule nesterov --json\n"
+      "  phub-bench exchange --transport tcp --encrypt\n"
+      "  phub-bench exchange --rule momentum --dtype fp16 --vote");
+  command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
+      ->capture_default_str();
+  command->add_option("--workers,-N", words->options.workers, "worker processes")
+      ->delimiter(',')
+      ->check(worker_range())
+      ->capture_default_str();
+  command->add_option("--rule", words->rules, "sum, mean, sgd, momentum, nesterov")
+      ->delimiter(',')
+      ->check(rule_words())
+      ->capture_default_str();
+  command->add_flag("--encrypt", words->options.encrypt,
+                    "also run phub over encrypted tcp (security.encrypt_data), taking turns with "
+                    "phub over plain tcp");
+  command->add_flag(
+      "--vote", words->options.vote,
+      "also run phub with a vote of each worker at the end of each round, as a dynamic "
+      "loss scale needs it, taking turns with phub without");
+  add_work(*command, words->options.work, words->work);
+  command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
+      ->check(CLI::Range(1U, kMostChunkKib))
+      ->capture_default_str();
+  add_plan(*command, words->plan);
+  add_systems(*command, words);
+  command->add_flag("--json", words->options.json, "one JSON object a line instead of tables");
+  command->callback([words, &run] { run = [words] { return run_words(*words); }; });
+}
+
+void add_chunks(CLI::App& app, Run& run) {
+  struct ChunksWords {
+    ChunksOptions options;
+    WorkWords work;
+    PlanWords plan;
+  };
+  auto words = std::make_shared<ChunksWords>();
+  CLI::App* command = app.add_subcommand("chunks", "time the exchange with chunks of each size");
+  command->footer("  phub-bench chunks --transport tcp --workers 4");
+  command->add_option("--transport", words->options.work.transport, "shm, tcp or verbs")
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
+      ->capture_default_str();
+  command->add_option("--workers,-N", words->options.work.workers, "worker processes")
+      ->check(worker_range())
+      ->capture_default_str();
+  command->add_option("--rule", words->work.rule, "sum, mean, sgd, momentum, nesterov")
+      ->check(rule_words())
+      ->capture_default_str();
+  add_work(*command, words->options.work, words->work);
+  command->add_option("--sizes", words->options.sizes_kib, "chunk sizes in KiB")
+      ->delimiter(',')
+      ->check(CLI::Range(1U, kMostChunkKib))
+      ->capture_default_str();
+  add_plan(*command, words->plan);
+  command->add_flag("--json", words->options.json, "one JSON object a line instead of a table");
+  command->callback([words, &run] {
+    run = [words] {
+      ChunksOptions options = words->options;
+      options.work = understood(options.work, words->work);
+      options.plan = understood(words->plan);
+      return run_chunks(options);
+    };
+  });
+}
+
+void add_bars(CLI::App& app, Run& run) {
+  struct BarsWords {
+    BarsOptions options;
+    WorkWords work;
+    PlanWords plan;
+    unsigned small_iterations = 3500;
+  };
+  auto words = std::make_shared<BarsWords>();
+  CLI::App* command = app.add_subcommand(
+      "bars", "every bar that PHub is held to, in one run: 4 and 8 workers, shm and tcp");
+  command->footer(
+      "Needs both peers and some 10 GiB of memory for ResNet-50.\n\n"
+      "  phub-bench bars");
+  add_work(*command, words->options.work, words->work);
+  add_plan(*command, words->plan);
+  command
+      ->add_option("--small-iterations", words->small_iterations,
+                   "timed iterations of the one-chunk exchanges")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", words->options.json, "one JSON object a line instead of tables");
+  command->callback([words, &run] {
+    run = [words] {
+      BarsOptions options = words->options;
+      options.work = understood(options.work, words->work);
+      options.plan = understood(words->plan);
+      PlanWords small = words->plan;
+      small.iterations = words->small_iterations;
+      small.warm_up = kSmallWarmUp;
+      options.small_plan = understood(small);
+      return run_bars(options);
+    };
+  });
+}
+
+}  // namespace phub::bench

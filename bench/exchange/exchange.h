@@ -1,0 +1,47 @@
+// "phub-bench exchange": ZeroCompute over real processes, PHub beside its peers and the roof.
+// Main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/compare/interleave.h"
+#include "bench/compare/report.h"
+#include "bench/compare/systems.h"
+
+namespace phub::bench {
+
+struct ExchangeOptions {
+  // The run covers every combination of these three.
+  std::vector<std::string> transports = {"shm"};
+  std::vector<std::uint32_t> workers = {4};
+  std::vector<RuleKind> rules = {RuleKind::kSum};
+  bool encrypt = false;  // tcp is run twice, plain and encrypted
+  bool vote = false;     // rules with parameters are run twice, without and with votes
+  Work work;             // the rest of the configuration
+  std::vector<SystemKind> systems = {SystemKind::kPhub};
+  BlockPlan plan;
+  bool json = false;
+};
+
+// The systems of a run, each once, and the tables that compare them.
+struct Lineup {
+  std::vector<std::unique_ptr<System>> systems;
+  std::vector<Comparison> comparisons;
+};
+
+// Starts what the options ask for. A peer that is the same in two configurations (Gloo knows only
+// tcp, the roof no transport) runs once and appears in both tables.
+Result<Lineup> start_lineup(const ExchangeOptions& options, Places& places);
+
+// Blocks, verification, server memory.
+Status measure(Lineup& lineup, const BlockPlan& plan);
+
+// The subcommand. Error: kDataLoss: a wrong sum.
+Status run_exchange(const ExchangeOptions& options);
+
+// Every wrong sum of the run. Error: kDataLoss.
+Status failures_of(const Lineup& lineup);
+
+}  // namespace phub::bench

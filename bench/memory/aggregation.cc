@@ -1,0 +1,102 @@
+#include "bench/memory/aggregation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "bench/base/pattern.h"
+#include "bench/memory/team.h"
+#include "kernels/reduce.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr Hyper kHyper{.learning_rate = 1e-3F, .momentum = 0.9F, .gradient_scale = 0.25F};
+
+kernels::Source source_at(std::span<const float> array, std::uint64_t first) {
+  return {reinterpret_cast<const std::byte*>(array.data() + first), DataType::kFloat32};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Aggregation>> Aggregation::create(const Options& options) {
+  std::unique_ptr<Aggregation> made(new Aggregation(options));
+  made->elements_ = std::accumulate(options.keys.begin(), options.keys.end(), std::uint64_t{0});
+  const std::uint64_t page = page_bytes() / sizeof(float);
+  made->stride_ = (made->elements_ + page - 1) / page * page + kLine;
+  const std::uint64_t arrays = options.workers + 3;
+  PHUB_ASSIGN_OR_RETURN(made->memory_, Mapping::anonymous(arrays * made->stride_ * sizeof(float)));
+  const Pattern pattern{pattern_modulus(DataType::kFloat32, options.workers), 1};
+  for (unsigned worker = 0; worker < options.workers; ++worker) {
+    fill_pattern(made->array(worker), pattern, worker, 0);
+  }
+  std::ranges::fill(made->array(options.workers + 2), 0.0F);
+  made->reset();
+  PHUB_ASSIGN_OR_RETURN(made->team_, Team::create(options.threads));
+  return made;
+}
+
+std::span<float> Aggregation::array(unsigned index) const {
+  return {reinterpret_cast<float*>(memory_->data()) + index * stride_, elements_};
+}
+
+void Aggregation::reset() {
+  std::ranges::fill(array(options_.workers), 1.0F);
+  std::ranges::fill(array(options_.workers + 1), 0.0F);
+}
+
+void Aggregation::run(Way way) {
+  team_->run([this, way](unsigned member) {
+    if (way.tall) {
+      tall(way.fused, member);
+    } else {
+      wide(way.fused, member);
+    }
+  });
+}
+
+void Aggregation::tall(bool fused, unsigned member) {
+  const std::uint64_t chunk = options_.chunk_elements;
+  const std::uint64_t chunks = (elements_ + chunk - 1) / chunk;
+  const std::uint64_t last = chunks * (member + 1) / team_->size();
+  for (std::uint64_t c = chunks * member / team_->size(); c < last; ++c) {
+    aggregate(fused, c * chunk, std::min(chunk, elements_ - c * chunk));
+  }
+}
+
+void Aggregation::wide(bool fused, unsigned member) {
+  std::uint64_t key_start = 0;
+  for (const std::uint64_t key : options_.keys) {
+    const std::uint64_t lines = (key + kLine - 1) / kLine;
+    const std::uint64_t first = std::min(key, lines * member / team_->size() * kLine);
+    const std::uint64_t last = std::min(key, lines * (member + 1) / team_->size() * kLine);
+    if (first < last) aggregate(fused, key_start + first, last - first);
+    key_start += key;
+    team_->meet();
+  }
+}
+
+void Aggregation::aggregate(bool fused, std::uint64_t first, std::uint64_t elements) {
+  std::vector<kernels::Source> sources;
+  for (unsigned worker = 0; worker < options_.workers; ++worker) {
+    sources.push_back(source_at(array(worker), first));
+  }
+  if (!fused) {
+    float* sum = array(options_.workers + 2).data() + first;
+    std::memcpy(sum, sources[0].data, elements * sizeof(float));
+    const kernels::Source running{reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
+    for (unsigned worker = 1; worker < options_.workers; ++worker) {
+      kernels::add(sum, running, sources[worker], elements);
+    }
+    sources.assign(1, running);
+  }
+  const bool stateful = state_arrays(options_.rule) > 0;
+  kernels::update({.sources = sources,
+                   .elements = elements,
+                   .rule = options_.rule,
+                   .hyper = kHyper,
+                   .parameters = array(options_.workers).data() + first,
+                   .state = stateful ? array(options_.workers + 1).data() + first : nullptr});
+}
+
+}  // namespace phub::bench

@@ -1,0 +1,58 @@
+// Four ways to aggregate a model's gradients and update its parameters in one process:
+//   tall   each thread owns chunks and takes all workers' parts of one chunk after another
+//   wide   all threads gang up on one tensor after another, each on a slice, and meet after each
+//   fused    one pass over the sources applies the rule too (kernels::update)
+//   unfused  the first source is copied, the others are added one by one, then comes the optimizer
+//
+// Belongs to one thread, member 0 of its team.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bench/memory/team.h"
+#include "common/base/rule.h"
+#include "common/base/status.h"
+#include "common/memory/memory.h"
+
+namespace phub::bench {
+
+struct Way {
+  bool tall = true;
+  bool fused = true;
+};
+
+class Aggregation {
+ public:
+  struct Options {
+    unsigned workers = 4;
+    std::vector<std::uint64_t> keys;  // elements of each tensor
+    RuleKind rule = RuleKind::kNesterov;
+    unsigned threads = 2;
+    std::uint64_t chunk_elements = 8192;
+  };
+  static Result<std::unique_ptr<Aggregation>> create(const Options& options);
+
+  // Parameters and state as they were at first.
+  void reset();
+  // One round over all elements.
+  void run(Way way);
+  std::span<const float> parameters() const { return array(options_.workers); }
+
+ private:
+  explicit Aggregation(const Options& options) : options_(options) {}
+  std::span<float> array(unsigned index) const;
+  void aggregate(bool fused, std::uint64_t first, std::uint64_t elements);
+  void tall(bool fused, unsigned member);
+  void wide(bool fused, unsigned member);
+
+  Options options_;
+  std::uint64_t elements_ = 0;
+  std::uint64_t stride_ = 0;         // elements from one array to the next
+  std::unique_ptr<Mapping> memory_;  // the workers' gradients, parameters, state, running sum
+  std::unique_ptr<Team> team_;
+};
+
+}  // namespace phub::bench

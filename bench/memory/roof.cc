@@ -1,0 +1,94 @@
+#include "bench/memory/roof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "bench/memory/roof_kernels.h"
+#include "bench/memory/team.h"
+#include "kernels/reduce.h"
+
+namespace phub::bench {
+namespace {
+
+// An array's length in memory, so that each starts on its own page.
+std::uint64_t padded(std::uint64_t elements) {
+  const std::uint64_t page = page_bytes() / sizeof(float);
+  // One more line for each array keeps the streams off each other's cache sets.
+  return (elements + page - 1) / page * page + kLine;
+}
+
+}  // namespace
+
+unsigned roof_streams(RoofPass pass, unsigned workers) {
+  switch (pass) {
+    case RoofPass::kSum:
+      return workers + 2;
+    case RoofPass::kUpdate:
+      return workers + 4;
+    case RoofPass::kCopy:
+      return 3;
+    case RoofPass::kTriad:
+      return 4;
+  }
+  return 0;
+}
+
+Result<std::unique_ptr<Roof>> Roof::create(const Options& options) {
+  if (options.workers == 0 || options.workers > kernels::kMaxSources || options.elements == 0) {
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("the roof needs 1 to {} workers and at least 1 element", kernels::kMaxSources));
+  }
+  std::unique_ptr<Roof> roof(new Roof(options));
+  const std::uint64_t arrays = options.workers + 1 + (options.state ? 1 : 0);
+  PHUB_ASSIGN_OR_RETURN(roof->memory_,
+                        Mapping::anonymous(arrays * padded(options.elements) * sizeof(float)));
+  // Every page is touched here, not in the first pass.
+  std::fill_n(reinterpret_cast<float*>(roof->memory_->data()), arrays * padded(options.elements),
+              1.0F);
+  PHUB_ASSIGN_OR_RETURN(roof->team_, Team::create(options.threads));
+  return roof;
+}
+
+std::span<float> Roof::source(unsigned worker) {
+  float* base = reinterpret_cast<float*>(memory_->data());
+  return {base + worker * padded(options_.elements), options_.elements};
+}
+
+std::span<float> Roof::output() { return source(options_.workers); }
+
+void Roof::run(RoofPass pass) {
+  team_->run([this, pass](unsigned member) { share(pass, member); });
+}
+
+void Roof::share(RoofPass pass, unsigned member) {
+  const std::uint64_t lines = (options_.elements + kLine - 1) / kLine;
+  const std::uint64_t first = lines * member / options_.threads * kLine;
+  const std::uint64_t last =
+      std::min(options_.elements, lines * (member + 1) / options_.threads * kLine);
+  if (first >= last) return;
+  const std::size_t length = last - first;
+  std::vector<const float*> sources;
+  for (unsigned w = 0; w < options_.workers; ++w) sources.push_back(source(w).data() + first);
+  float* out = output().data() + first;
+  switch (pass) {
+    case RoofPass::kSum:
+      roof_sum(out, sources.data(), options_.workers, length);
+      break;
+    case RoofPass::kUpdate: {
+      float* state = source(options_.workers + 1).data() + first;
+      roof_update(out, state, sources.data(), options_.workers, length);
+      break;
+    }
+    case RoofPass::kCopy:
+      roof_copy(out, sources[0], length);
+      break;
+    case RoofPass::kTriad:
+      roof_triad(out, sources[0], sources[std::min(1U, options_.workers - 1)], length);
+      break;
+  }
+}
+
+}  // namespace phub::bench

@@ -1,0 +1,63 @@
+// The processes of one system under test, driven in step over their control channels.
+//
+// Belongs to the bench's main thread. All processes die with the object. Idle processes block in a
+// read of their channel.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/base/line_channel.h"
+#include "bench/processes/child_process.h"
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+class ProcessGroup {
+ public:
+  struct Options {
+    std::string name;           // of the system, for messages
+    std::uint32_t workers = 1;  // processes that will say hello
+    // One command for each worker ("--index I" is appended), or a single launcher that starts all
+    // of them. "--control NAME" is appended to each.
+    std::vector<std::vector<std::string>> commands;
+    std::string log_path;
+    std::chrono::milliseconds start_timeout{60'000};
+    int interrupt_fd = -1;  // readable when the user wants to stop
+  };
+  // Returns when every worker has said hello. Errors name the worker that is missing or failed.
+  static Result<std::unique_ptr<ProcessGroup>> start(const Options& options);
+
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  // Sends the line to every worker and collects one reply from each, in order of index.
+  // Errors: kDeadlineExceeded and kUnavailable name the worker, kAborted carries its message.
+  Result<std::vector<std::string>> ask(const std::string& line, std::chrono::milliseconds timeout);
+
+  // Asks the workers to end and waits for them; whoever is late is killed.
+  void stop();
+
+  const std::string& note() const { return note_; }
+
+ private:
+  explicit ProcessGroup(Options options) : options_(std::move(options)) {}
+  Status accept_workers(int listener);
+  Status greet(LineChannel channel, Deadline deadline);
+  Status wait_readable(std::vector<int> fds, Deadline deadline, std::vector<bool>& readable);
+  std::string describe(std::uint32_t index) const;
+  Status lost(std::uint32_t index);
+  // "; NAME (pid P) was ended by signal S" and the end of its log, if any process has ended.
+  std::string obituary();
+
+  Options options_;
+  std::vector<LineChannel> channels_;
+  std::vector<bool> present_;
+  std::vector<int> pids_;
+  std::string note_;
+  std::vector<std::unique_ptr<ChildProcess>> children_;
+};
+
+}  // namespace phub::bench
