@@ -30,7 +30,7 @@ class PatientSystem(JobTest):
 
     def test_a_killed_worker_is_named_and_the_next_job_runs(self):
         self.start(2, "verbs", "--job", "killed")
-        self.wait_for_rounds(40)
+        self.wait_for_rounds(10)
         self.workers[1].kill()
         _, error = self.workers[0].communicate(timeout=DEADLINE)
         self.assertEqual(self.workers[0].returncode, 1, error)
@@ -64,7 +64,7 @@ class System(JobTest):
 
     def test_a_device_that_goes_down_ends_the_job_and_not_the_server(self):
         self.start(2, "verbs", "--job", "cut")
-        self.wait_for_rounds(40)
+        self.wait_for_rounds(10)
         subprocess.run(["ip", "link", "set", "rdma0", "down"], check=True)
         try:
             for process in self.workers:
@@ -125,7 +125,7 @@ class System(JobTest):
             self.assertIn(port["gid"], ("::ffff:192.0.2.1", "::ffff:192.0.2.2"))
             self.assertGreater(port["mtu_bytes"], 0)
             self.assertNotIn("bytes_sent", port)  # Soft-RoCE counts packets only
-        self.wait_for_rounds(40)
+        self.wait_for_rounds(10)
         after = self.ports()
         for device, port in after.items():
             for counter in ("packets_sent", "packets_received"):
