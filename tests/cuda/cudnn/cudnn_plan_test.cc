@@ -57,7 +57,7 @@ TEST_CASE("Engines planned at the same time are those planned one by one") {
   const OpGraph graph = convolution_with_statistics();
   const auto found = candidates(planner.target(), graph, Search::kThorough);
   REQUIRE(found);
-  std::vector<Candidate> many;  // more than there are threads
+  std::vector<EngineCandidate> many;  // more than there are threads
   for (int i = 0; i < 3; ++i) many.insert(many.end(), found->begin(), found->end());
   REQUIRE(many.size() > 3);
   std::size_t made = 0;
@@ -77,7 +77,7 @@ TEST_CASE("Engines planned at the same time are those planned one by one") {
   REQUIRE(together);
   CHECK((*together)->threads() == 3);
   std::vector<Result<std::unique_ptr<CudnnPlan>>> alone;
-  for (const Candidate& each : *found) {
+  for (const EngineCandidate& each : *found) {
     alone.push_back(CudnnPlan::create(planner.target(), graph, each.choice));
   }
   const auto engines = (*together)->plan(graph, many);
