@@ -86,24 +86,17 @@ FeatureMaps Network::feature_maps() const {
   return bytes;
 }
 
-std::vector<Buffer> Network::buffers() {
-  std::vector<Buffer> all;
+std::vector<StateBuffer> Network::buffers() {
+  std::vector<StateBuffer> all;
   for (Step& step : steps_) {
-    for (Buffer& buffer : step.op->buffers()) all.push_back(std::move(buffer));
+    for (StateBuffer& buffer : step.op->buffers()) all.push_back(std::move(buffer));
   }
   return all;
 }
 
 Status Network::bind(std::span<const Binding> bindings) {
-  PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
-  for (std::size_t key = 0; key < bindings.size(); ++key) {
-    const std::uint64_t elements = parameters_[key].elements();
-    if (bindings[key].parameter.size() != elements || bindings[key].gradient.size() != elements) {
-      return {Code::kInvalidArgument, "parameter " + parameters_[key].name + " has " +
-                                          std::to_string(elements) +
-                                          " elements: bind it to as many"};
-    }
-  }
+  const std::vector<TypedBinding> typed = as_typed(bindings);
+  PHUB_RETURN_IF_ERROR(check_bindings(parameters_, {.keys = typed}));
   for (Step& step : steps_) {
     PHUB_RETURN_IF_ERROR(step.op->bind(bindings.subspan(step.keys.first, step.keys.count)));
   }
@@ -114,7 +107,7 @@ Status Network::forward(Mode mode, Hooks& hooks) {
   for (std::size_t layer = 0; layer < steps_.size(); ++layer) {
     Step& step = steps_[layer];
     if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.weights_needed(step.keys));
-    PHUB_RETURN_IF_ERROR(run(Pass::kForward, layer, [&] { return step.op->forward(mode); }));
+    PHUB_RETURN_IF_ERROR(run(LayerPass::kForward, layer, [&] { return step.op->forward(mode); }));
   }
   return {};
 }
@@ -146,10 +139,11 @@ Status Network::backward(Hooks& hooks) {
   }
   for (std::size_t layer = steps_.size(); layer-- > 0;) {
     Step& step = steps_[layer];
-    PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return step.op->backward(); }));
+    PHUB_RETURN_IF_ERROR(run(LayerPass::kBackward, layer, [&] { return step.op->backward(); }));
     if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step.keys));
     for (const auto& accumulate : step.accumulate) {
-      PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return accumulate->backward(); }));
+      PHUB_RETURN_IF_ERROR(
+          run(LayerPass::kBackward, layer, [&] { return accumulate->backward(); }));
     }
   }
   return {};

@@ -1,4 +1,4 @@
-// A graph made runnable on a backend (ops.h) for one batch size: the program of CPUs.
+// A graph made runnable on a backend (ops.h) for one batch size: the executor of CPUs.
 //
 // Owns its activations; parameters and gradients are bound from outside. Used by one thread, the
 // backend's. Hooks are called when their layer's turn comes: nothing is queued.
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/nn/ops.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn {
 
@@ -22,7 +22,7 @@ struct NetworkOptions {
   bool input_gradient = false;  // also computes the gradient by the network's input (for tests)
 };
 
-class Network : public Program {
+class Network : public Executor {
  public:
   // The backend outlives it.
   static Result<std::unique_ptr<Network>> create(const Graph& graph, Backend& backend,
@@ -33,8 +33,8 @@ class Network : public Program {
                                                  const NetworkOptions& options);
 
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  std::vector<Buffer> buffers();
-  Result<std::vector<Buffer>> read_buffers() override { return buffers(); }
+  std::vector<StateBuffer> buffers();
+  Result<std::vector<StateBuffer>> read_buffers() override { return buffers(); }
 
   Status bind(std::span<const Binding> bindings) override;
 
@@ -69,7 +69,7 @@ class Network : public Program {
 
   // Runs one of a layer's ops, observed.
   template <typename Run>
-  Status run(Pass pass, std::size_t layer, Run op) {
+  Status run(LayerPass pass, std::size_t layer, Run op) {
     if (observer_ == nullptr) return op();
     observer_->begin(pass, layer);
     PHUB_RETURN_IF_ERROR(op());
