@@ -16,7 +16,6 @@ ROOM_FILES_MAX = 25
 LARGE_ROOMS = {
     "bench": 63,
     "tests/integration": 29,
-    "tests/transport": 30,
     "worker/client": 28,
 }
 # Where no room may come to include itself by way of others.
