@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <numeric>
 #include <queue>
 #include <string>
@@ -242,6 +243,9 @@ class Hash {
       value_ = (value_ ^ ((word >> shift) & 0xFFU)) * 0x100000001B3ULL;
     }
   }
+  void add(std::initializer_list<std::uint64_t> words) {
+    for (const std::uint64_t word : words) add(word);
+  }
   template <typename T>
   void add_all(const std::vector<T>& words) {
     add(words.size());
@@ -263,20 +267,12 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
   if (input.whole_keys) hash.add(1);
   hash.add(plan.chunks.size());
   for (const Chunk& chunk : plan.chunks) {
-    hash.add(chunk.arena_offset);
-    hash.add(chunk.elements);
-    hash.add(chunk.server);
-    hash.add(chunk.core);
-    hash.add(chunk.slot);
-    hash.add(chunk.first_segment);
-    hash.add(chunk.segment_count);
+    hash.add({chunk.arena_offset, chunk.elements, chunk.server, chunk.core, chunk.slot,
+              chunk.first_segment, chunk.segment_count});
   }
   hash.add(plan.segments.size());
   for (const Segment& segment : plan.segments) {
-    hash.add(segment.key);
-    hash.add(segment.key_offset);
-    hash.add(segment.chunk_offset);
-    hash.add(segment.elements);
+    hash.add({segment.key, segment.key_offset, segment.chunk_offset, segment.elements});
   }
   hash.add_all(plan.key_offset);
   hash.add_all(plan.first_chunk);

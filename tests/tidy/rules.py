@@ -15,7 +15,6 @@ LINES_MAX = 500
 ROOM_FILES_MAX = 25
 LARGE_ROOMS = {
     "tests/integration": 29,
-    "tests/transport": 30,
     "worker/client": 28,
 }
 # Where no room may come to include itself by way of others.

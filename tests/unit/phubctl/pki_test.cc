@@ -32,8 +32,7 @@ TEST_CASE("one command makes credentials for every role, keys for the owner only
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
     const CredentialFiles files = find_credentials(own).value();
     CHECK(files.token.empty());
-    CHECK(
-        channel_credentials({.ca = files.ca, .certificate = files.certificate, .key = files.key}));
+    CHECK(channel_credentials(files.tls));
   }
   const std::string key = folder.read("pki/ca/key.pem");
   const Status again = phubctl::pki_init(options);
