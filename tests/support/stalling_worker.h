@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "worker/client/client_options.h"
 #include "worker/client/data_connection.h"
 #include "worker/client/exchange.h"
 #include "worker/client/heartbeat.h"

@@ -9,6 +9,20 @@
 
 namespace phub::client {
 
+JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
+  return {.name = options.job,
+          .workers = options.workers,
+          .worker_index = options.worker_index,
+          .wire_type = options.wire_type,
+          .rule = options.rule,
+          .hyper = options.hyper,
+          .lars = options.lars,
+          .loss_scale = options.loss_scale,
+          .deterministic = options.deterministic,
+          .chunk_bytes = options.chunk_bytes,
+          .keys = keys};
+}
+
 Status check_vote(const ClientOptions& options, const Vote& vote) {
   if (options.loss_scale.kind != LossScaling::kVoted) {
     return {Code::kFailedPrecondition, "vote: the job's loss_scale is not a voted one"};

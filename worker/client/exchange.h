@@ -15,14 +15,16 @@
 #include <vector>
 
 #include "common/base/counter.h"
+#include "common/base/loss_scale.h"
+#include "common/base/rule.h"
 #include "common/plan/plan.h"
+#include "common/protocol/keys.h"
 #include "common/protocol/priority_set.h"
 #include "common/protocol/window_layout.h"
 #include "common/protocol/wire.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
-#include "worker/client/phub.h"
 
 namespace phub::client {
 

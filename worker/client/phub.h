@@ -28,31 +28,10 @@
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/memory/exported_memory.h"
-#include "common/rpc/tls_files.h"
+#include "common/protocol/keys.h"
+#include "common/rendezvous/client_security.h"
 
 namespace phub {
-
-using KeyId = std::uint32_t;  // position in register_keys
-
-struct KeySpec {
-  std::string name;            // unique in the job
-  std::uint64_t elements = 0;  // > 0
-  float weight_decay = 0.0F;   // for the rules that decay
-  bool plain = false;          // rule lars: plain momentum (biases, batch normalisation)
-};
-
-// How a worker proves who it is. A token or nonce goes to another host over TLS only, unless
-// allow_plaintext says otherwise.
-struct ClientSecurity {
-  TlsFiles tls = {};            // no certificate and key: the server is verified, we are not
-  std::string token_file = {};  // the token of the job's tenant, in the first line
-  std::string nonce_file = {};  // instead, for one job: "JOB_ID:NONCE", a line for each server
-  std::string tenant = {};      // whose job, where the credentials leave the choice
-  bool allow_plaintext = false;
-  // An error where gradients would leave this host unencrypted: a server without encrypt_data,
-  // verbs, or a join without TLS from another host.
-  bool require_encryption = false;
-};
 
 struct ClientOptions {
   std::vector<std::string> servers;  // control addresses, "host:port"; the same list at each worker

@@ -299,20 +299,6 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
 
 }  // namespace
 
-JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
-  return {.name = options.job,
-          .workers = options.workers,
-          .worker_index = options.worker_index,
-          .wire_type = options.wire_type,
-          .rule = options.rule,
-          .hyper = options.hyper,
-          .lars = options.lars,
-          .loss_scale = options.loss_scale,
-          .deterministic = options.deterministic,
-          .chunk_bytes = options.chunk_bytes,
-          .keys = keys};
-}
-
 Result<std::unique_ptr<Rendezvous>> Rendezvous::create(const std::string& address,
                                                        const ClientSecurity& security,
                                                        std::size_t server) {

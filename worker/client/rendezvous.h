@@ -15,9 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
+#include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/protocol/keys.h"
+#include "common/rendezvous/client_security.h"
 #include "common/transport/verbs/device/device.h"
-#include "worker/client/phub.h"
 
 namespace phub::client {
 
@@ -37,8 +41,6 @@ struct JobDescription {
   std::uint32_t chunk_bytes = 32 * 1024;
   std::vector<KeySpec> keys = {};  // in forward order
 };
-
-JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
 
 // How a NIC of the server is found.
 struct RdmaPort {
