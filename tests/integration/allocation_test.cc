@@ -7,14 +7,14 @@
 #include <cstdlib>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/connect/verbs_ports.h"
+#include "common/exchange/exchange.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/counting_new.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
 #include "tests/support/transports/fake_verbs.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/verbs_ports.h"
 
 namespace {
 using phub::testing::allocations;

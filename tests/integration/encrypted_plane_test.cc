@@ -8,14 +8,14 @@
 #include <map>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
 #include "common/transport/handshake.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/server/test_server.h"
 #include "tests/support/tap.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub::testing {
 namespace {

@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub::testing {
 namespace {

@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
 #include "common/protocol/window_layout.h"
 #include "server/plane/data_plane.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub {
 namespace {

@@ -12,11 +12,11 @@
 #include <thread>
 #include <vector>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
+#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/rendezvous.h"
 #include "worker/client/client_options.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/heartbeat.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 

@@ -83,7 +83,7 @@ class RulesTest(unittest.TestCase):
         for header, inside, outside in [
                 ("proto/config.pb.h", "common/config/config.cc", "common/plan/plan.cc"),
                 ("grpcpp/server.h", "server/rpc/service.cc", "server/core/core.cc"),
-                ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
+                ("proto/control.grpc.pb.h", "common/rendezvous/rendezvous.cc", "worker/nn/ops.h"),
                 ("google/protobuf/text_format.h", "common/config/check.h", "worker/train/a.cc"),
                 ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
                 ("prometheus/registry.h", "server/metrics/a.cc", "server/http/a.cc"),

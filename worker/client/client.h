@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/heartbeat.h"
+#include "common/connect/data_connection.h"
+#include "common/connect/transport_choice.h"
+#include "common/exchange/driver.h"
+#include "common/exchange/exchange.h"
+#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/rendezvous.h"
 #include "worker/client/phub.h"
-#include "worker/client/progress.h"
-#include "worker/client/rendezvous.h"
 #include "worker/client/round_pushes.h"
-#include "worker/client/transport_choice.h"
 
 namespace phub::client {
 

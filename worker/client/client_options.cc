@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
+#include "common/rendezvous/rendezvous.h"
 #include "common/transport/tcp/congestion.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
 

@@ -1,8 +1,8 @@
 // What a client tells its servers about the job, and what it refuses before it asks any.
 #pragma once
 
+#include "common/rendezvous/rendezvous.h"
 #include "worker/client/phub.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
 

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "common/exchange/driver.h"
 #include "common/plan/plan.h"
 #include "worker/client/phub.h"
-#include "worker/client/progress.h"
 
 namespace phub::client {
 

@@ -1,4 +1,4 @@
-#include "worker/client/progress.h"
+#include "common/exchange/driver.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/client/rendezvous.h"
+#include "common/rendezvous/rendezvous.h"
 
 namespace phub::client {
 

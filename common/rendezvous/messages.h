@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "common/rendezvous/rendezvous.h"
 #include "common/transport/verbs/device/device.h"
 #include "proto/control.pb.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
 

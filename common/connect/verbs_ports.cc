@@ -1,4 +1,4 @@
-#include "worker/client/verbs_ports.h"
+#include "common/connect/verbs_ports.h"
 
 #include "common/transport/verbs/device/route.h"
 #include "common/transport/verbs/gpu_source.h"

@@ -1,4 +1,4 @@
-#include "worker/client/rendezvous_messages.h"
+#include "common/rendezvous/messages.h"
 
 #include <algorithm>
 

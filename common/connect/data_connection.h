@@ -8,11 +8,11 @@
 
 #include "common/base/status.h"
 #include "common/memory/memory.h"
+#include "common/rendezvous/rendezvous.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/congestion.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
 

@@ -1,5 +1,5 @@
 // The one-sided half of an Exchange: a lane for each RDMA device.
-#include "worker/client/exchange.h"
+#include "common/exchange/exchange.h"
 
 namespace phub::client {
 

@@ -1,4 +1,4 @@
-#include "worker/client/heartbeat.h"
+#include "common/rendezvous/heartbeat_thread.h"
 
 #include <algorithm>
 

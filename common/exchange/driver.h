@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/base/spsc_ring.h"
+#include "common/exchange/exchange.h"
 #include "common/transport/waiter.h"
-#include "worker/client/exchange.h"
 
 namespace phub::client {
 

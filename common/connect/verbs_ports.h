@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/memory/exported_memory.h"
+#include "common/rendezvous/rendezvous.h"
 #include "common/transport/verbs/device/port_choice.h"
 #include "common/transport/verbs/registered.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
 

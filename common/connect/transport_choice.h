@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "worker/client/rendezvous.h"
-#include "worker/client/verbs_ports.h"
+#include "common/connect/verbs_ports.h"
+#include "common/rendezvous/rendezvous.h"
 
 namespace phub::client {
 

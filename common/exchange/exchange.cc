@@ -1,4 +1,4 @@
-#include "worker/client/exchange.h"
+#include "common/exchange/exchange.h"
 
 #include <algorithm>
 #include <cstring>

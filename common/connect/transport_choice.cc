@@ -1,4 +1,4 @@
-#include "worker/client/transport_choice.h"
+#include "common/connect/transport_choice.h"
 
 #include "common/transport/shm/namespace.h"
 

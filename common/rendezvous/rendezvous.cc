@@ -1,4 +1,4 @@
-#include "worker/client/rendezvous.h"
+#include "common/rendezvous/rendezvous.h"
 
 #include <fmt/format.h>
 #include <grpcpp/channel.h>
@@ -14,12 +14,12 @@
 #include <thread>
 #include <utility>
 
+#include "common/rendezvous/messages.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/credentials_folder.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
-#include "worker/client/rendezvous_messages.h"
 
 namespace phub::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/client/data_connection.h"
+#include "common/connect/data_connection.h"
 
 #include <fcntl.h>
 #include <netdb.h>
