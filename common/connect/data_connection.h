@@ -8,7 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/memory/memory.h"
-#include "common/rendezvous/rendezvous.h"
+#include "common/rendezvous/join_info.h"
 #include "common/transport/shm/shm_endpoint.h"
 #include "common/transport/tcp/congestion.h"
 #include "common/transport/tcp/tcp_endpoint.h"

@@ -1,5 +1,8 @@
 #include "common/connect/transport_choice.h"
 
+#include <algorithm>
+#include <set>
+
 #include "common/transport/shm/namespace.h"
 
 namespace phub::client {
@@ -59,6 +62,42 @@ Status check_encryption(const TransportChoice& choice, const JoinInfo& joined) {
           "require_encryption: it does not encrypt what goes over " + choice.transport +
               "; set security { encrypt_data: true } in its configuration, or remove "
               "require_encryption"};
+}
+
+bool TransportChoices::any(std::string_view transport) const {
+  return std::any_of(by_server.begin(), by_server.end(),
+                     [&](const TransportChoice& choice) { return choice.transport == transport; });
+}
+
+Result<TransportChoices> choose_transports(const std::string& wanted, const LinkOptions& links,
+                                           const Membership& membership, bool require_encryption) {
+  TransportChoices choices;
+  std::string obstacle;
+  if (wanted == "auto" || wanted == "verbs") {
+    auto ports = VerbsPorts::create(links.verbs_devices, links.verbs_gid_index);
+    if (ports) {
+      choices.ports = std::move(*ports);
+    } else {
+      obstacle = ports.error().message();
+    }
+  }
+  std::set<std::string> used;
+  for (std::size_t s = 0; s < membership.joined.size(); ++s) {
+    const JoinInfo& joined = membership.joined[s];
+    const std::string& name = membership.servers[s]->address();
+    auto choice = choose_transport(wanted, joined, choices.ports.get(), obstacle);
+    if (!choice) return choice.error().with_context("server " + name);
+    if (require_encryption) {
+      const Status encrypted = check_encryption(*choice, joined);
+      if (!encrypted.ok()) return encrypted.with_context("server " + name);
+    }
+    used.insert(choice->transport);
+    choices.reason += (choices.reason.empty() ? "" : "; ") + name + ": " + choice->transport +
+                      ", " + choice->reason;
+    choices.by_server.push_back(std::move(*choice));
+  }
+  choices.name = used.size() == 1 ? *used.begin() : "mixed";
+  return choices;
 }
 
 }  // namespace phub::client

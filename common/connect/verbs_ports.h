@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/memory/exported_memory.h"
-#include "common/rendezvous/rendezvous.h"
+#include "common/rendezvous/join_info.h"
 #include "common/transport/verbs/device/port_choice.h"
 #include "common/transport/verbs/registered.h"
 

@@ -19,7 +19,7 @@ milliseconds until(Clock::time_point deadline) {
 }
 }  // namespace
 
-Progress::Progress(Exchange& exchange, std::size_t keys, std::function<bool()> failed)
+ExchangeDriver::ExchangeDriver(Exchange& exchange, std::size_t keys, std::function<bool()> failed)
     : exchange_(exchange),
       failed_(std::move(failed)),
       started_(keys),
@@ -28,28 +28,29 @@ Progress::Progress(Exchange& exchange, std::size_t keys, std::function<bool()> f
   active_.reserve(keys);
 }
 
-Result<std::unique_ptr<Progress>> Progress::create(Exchange& exchange, std::size_t keys,
-                                                   bool threaded, std::function<bool()> failed) {
-  std::unique_ptr<Progress> progress(new Progress(exchange, keys, std::move(failed)));
-  PHUB_ASSIGN_OR_RETURN(progress->waiter_,
-                        transport::Waiter::create(Waiting{}, exchange.endpoints()));
-  progress->threaded_ = threaded;
+Result<std::unique_ptr<ExchangeDriver>> ExchangeDriver::create(Exchange& exchange, std::size_t keys,
+                                                               bool threaded,
+                                                               std::function<bool()> failed) {
+  std::unique_ptr<ExchangeDriver> driver(new ExchangeDriver(exchange, keys, std::move(failed)));
+  PHUB_ASSIGN_OR_RETURN(driver->waiter_,
+                        transport::Waiter::create(Waiting{}, exchange.lanes().endpoints()));
+  driver->threaded_ = threaded;
   if (threaded) {
-    progress->ready_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!progress->ready_) return errno_status("eventfd", Code::kResourceExhausted);
-    progress->thread_ =
-        std::jthread([raw = progress.get()](const std::stop_token& stop) { raw->run(stop); });
+    driver->ready_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!driver->ready_) return errno_status("eventfd", Code::kResourceExhausted);
+    driver->thread_ =
+        std::jthread([raw = driver.get()](const std::stop_token& stop) { raw->run(stop); });
   }
-  return progress;
+  return driver;
 }
 
-Progress::~Progress() {
+ExchangeDriver::~ExchangeDriver() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   waiter_->interrupt();
 }
 
-void Progress::push(KeyId key) {
+void ExchangeDriver::push(KeyId key) {
   if (!threaded_) {
     exchange_.start(key);
     exchange_.run_once();
@@ -60,13 +61,13 @@ void Progress::push(KeyId key) {
   waiter_->interrupt();
 }
 
-void Progress::set_hyper(const Hyper& hyper) {
+void ExchangeDriver::set_hyper(const Hyper& hyper) {
   // Idle: the thread does not look at the hyper-parameters before it takes the next push, and the
   // ring's release and acquire order the two.
   exchange_.set_hyper(hyper);
 }
 
-void Progress::vote(const Vote& vote) {
+void ExchangeDriver::vote(const Vote& vote) {
   if (!threaded_) {
     exchange_.vote(vote);
     exchange_.run_once();
@@ -77,12 +78,12 @@ void Progress::vote(const Vote& vote) {
   waiter_->interrupt();
 }
 
-bool Progress::ready(KeyId key) const {
+bool ExchangeDriver::ready(KeyId key) const {
   if (!threaded_) return exchange_.ready(key);
   return finished_[key].load(std::memory_order_seq_cst) == started_[key];
 }
 
-bool Progress::idle() const {
+bool ExchangeDriver::idle() const {
   if (!threaded_) return exchange_.idle();
   for (KeyId key = 0; key < started_.size(); ++key) {
     if (!ready(key)) return false;
@@ -90,20 +91,23 @@ bool Progress::idle() const {
   return true;
 }
 
-std::optional<ConnectionLoss> Progress::loss() const {
+std::optional<ConnectionLoss> ExchangeDriver::loss() const {
   if (threaded_ && !lost_.load(std::memory_order_acquire)) return std::nullopt;
   return exchange_.loss();  // written once, before lost_
 }
 
-bool Progress::satisfied(std::optional<KeyId> key) const { return key ? ready(*key) : idle(); }
+bool ExchangeDriver::satisfied(std::optional<KeyId> key) const {
+  return key ? ready(*key) : idle();
+}
 
-Progress::End Progress::wait(std::optional<KeyId> key, milliseconds timeout) {
+ExchangeDriver::End ExchangeDriver::wait(std::optional<KeyId> key, milliseconds timeout) {
   if (satisfied(key)) return End::kReady;
   const auto deadline = Clock::now() + timeout;
   return threaded_ ? wait_threaded(key, deadline) : wait_inline(key, deadline);
 }
 
-Progress::End Progress::wait_inline(std::optional<KeyId> key, Clock::time_point deadline) {
+ExchangeDriver::End ExchangeDriver::wait_inline(std::optional<KeyId> key,
+                                                Clock::time_point deadline) {
   while (true) {
     const bool progress = exchange_.run_once();
     if (satisfied(key)) return End::kReady;
@@ -118,7 +122,8 @@ Progress::End Progress::wait_inline(std::optional<KeyId> key, Clock::time_point 
   }
 }
 
-Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_point deadline) {
+ExchangeDriver::End ExchangeDriver::wait_threaded(std::optional<KeyId> key,
+                                                  Clock::time_point deadline) {
   pollfd descriptor = {.fd = ready_.get(), .events = POLLIN, .revents = 0};
   while (true) {
     // Pairs with the exchange in report: either we see what finished, or it sees that we sleep.
@@ -135,7 +140,7 @@ Progress::End Progress::wait_threaded(std::optional<KeyId> key, Clock::time_poin
   }
 }
 
-bool Progress::take_pushes() {
+bool ExchangeDriver::take_pushes() {
   bool any = false;
   while (const auto key = pushes_.pop()) {
     any = true;
@@ -151,7 +156,7 @@ bool Progress::take_pushes() {
 
 // The caller sleeps, and what it sleeps for has happened. A push that still waits in the ring looks
 // finished here: then the caller wakes for nothing and sleeps again.
-bool Progress::is_awaited() const {
+bool ExchangeDriver::is_awaited() const {
   const std::int64_t awaited = awaited_.load(std::memory_order_seq_cst);
   if (awaited == kNothing) return false;
   if (lost_.load(std::memory_order_relaxed)) return true;
@@ -159,7 +164,7 @@ bool Progress::is_awaited() const {
 }
 
 // Tells the caller which keys have become ready.
-void Progress::report() {
+void ExchangeDriver::report() {
   std::erase_if(active_, [this](KeyId key) {
     if (!exchange_.ready(key)) return false;
     finished_[key].fetch_add(1, std::memory_order_seq_cst);
@@ -169,7 +174,7 @@ void Progress::report() {
   if (is_awaited() && awaited_.exchange(kNothing) != kNothing) ::eventfd_write(ready_.get(), 1);
 }
 
-void Progress::run(const std::stop_token& stop) {
+void ExchangeDriver::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const bool pushed = take_pushes();
     const bool moved = exchange_.run_once();

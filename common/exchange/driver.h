@@ -18,14 +18,15 @@
 
 namespace phub::client {
 
-class Progress {
+class ExchangeDriver {
  public:
   // `failed` is asked while waiting: true ends every wait.
-  static Result<std::unique_ptr<Progress>> create(Exchange& exchange, std::size_t keys,
-                                                  bool threaded, std::function<bool()> failed);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  static Result<std::unique_ptr<ExchangeDriver>> create(Exchange& exchange, std::size_t keys,
+                                                        bool threaded,
+                                                        std::function<bool()> failed);
+  ~ExchangeDriver();
+  ExchangeDriver(const ExchangeDriver&) = delete;
+  ExchangeDriver& operator=(const ExchangeDriver&) = delete;
 
   void push(KeyId key);
   // REQUIRES: no push is outstanding.
@@ -44,7 +45,7 @@ class Progress {
   void interrupt() { waiter_->interrupt(); }
 
  private:
-  Progress(Exchange& exchange, std::size_t keys, std::function<bool()> failed);
+  ExchangeDriver(Exchange& exchange, std::size_t keys, std::function<bool()> failed);
   bool satisfied(std::optional<KeyId> key) const;
   End wait_inline(std::optional<KeyId> key, std::chrono::steady_clock::time_point deadline);
   End wait_threaded(std::optional<KeyId> key, std::chrono::steady_clock::time_point deadline);

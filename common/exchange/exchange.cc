@@ -1,163 +1,79 @@
 #include "common/exchange/exchange.h"
 
-#include <algorithm>
-#include <cstring>
+#include "common/protocol/wire.h"
 
 namespace phub::client {
 
 using transport::Completion;
 using transport::CompletionKind;
-using transport::Write;
 
 namespace {
-constexpr std::size_t kWritesPerPost = 64;
-constexpr std::uint32_t kNever = 1U << 30;  // more arrivals than a ring can hold
+
+std::vector<std::uint32_t> first_of(const Plan& plan) {
+  std::vector<std::uint32_t> first = {0};
+  for (const auto& cores : plan.core_chunks) {
+    first.push_back(first.back() + static_cast<std::uint32_t>(cores.size()));
+  }
+  return first;
+}
+
 }  // namespace
 
 Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader)
     : plan_(std::move(plan)),
-      element_bytes_(size_of(wire_type)),
       leader_(leader),
-      chunks_(plan_->chunks.size()),
-      keys_(plan_->key_offset.size()) {
-  for (std::size_t i = 0; i < chunks_.size(); ++i) {
-    chunks_[i].missing = plan_->chunks[i].segment_count;
+      source_{.plan = *plan_, .element_bytes = size_of(wire_type)},
+      due_(*plan_, wire_type),
+      first_connection_(first_of(*plan_)),
+      needed_(first_connection_.back()),
+      lanes_(due_, first_connection_.back()) {
+  connections_.reserve(needed_.size());
+  for (const auto& cores : plan_->core_chunks) {
+    for (const auto& chunks : cores) connections_.emplace_back(chunks);
   }
 }
 
-Result<std::unique_ptr<Exchange>> Exchange::create(std::shared_ptr<const Plan> plan,
-                                                   DataType wire_type, bool leader) {
-  std::uint32_t connections = 0;
-  for (const auto& cores : plan->core_chunks) {
-    connections += static_cast<std::uint32_t>(cores.size());
+void Exchange::use_memory(const ExchangeMemory& memory) {
+  std::byte* line = memory.hyper;
+  for (CoreConnection& connection : connections_) {
+    connection.use_line(line);
+    line += wire::kHyperStride;
   }
-  std::unique_ptr<Exchange> exchange(new Exchange(std::move(plan), wire_type, leader));
-  PHUB_ASSIGN_OR_RETURN(exchange->tcp_,
-                        transport::TcpEndpoint::create({.max_peers = connections}, *exchange));
-  PHUB_ASSIGN_OR_RETURN(exchange->shm_, transport::ShmEndpoint::create(connections));
-  exchange->by_tcp_peer_.resize(connections);
-  exchange->by_shm_peer_.resize(connections);
-  exchange->connections_.reserve(connections);
-  return exchange;
-}
-
-Exchange::Connection& Exchange::add(std::uint32_t server, std::uint32_t core, std::uint32_t epoch) {
-  const auto index = static_cast<std::uint32_t>(connections_.size());
-  Connection& connection = connections_.emplace_back();
-  connection.server = server;
-  connection.core = core;
-  connection.epoch = epoch;
-  connection.chunks = &plan_->core_chunks[server][core];
-  connection.pending =
-      std::make_unique<PrioritySet>(static_cast<std::uint32_t>(connection.chunks->size()));
-  for (const std::uint32_t chunk : *connection.chunks) chunks_[chunk].connection = index;
-  return connection;
-}
-
-Status Exchange::connect_tcp(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
-                             transport::TcpStream stream) {
-  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, tcp_->add(std::move(stream)));
-  by_tcp_peer_[peer] = static_cast<std::uint32_t>(connections_.size());
-  Connection& connection = add(server, core, epoch);
-  connection.endpoint = tcp_.get();
-  connection.peer = peer;
-  return {};
-}
-
-Status Exchange::connect_shm(std::uint32_t server, std::uint32_t core, std::uint32_t epoch,
-                             transport::ShmConnection shm_connection) {
-  PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, shm_->add(std::move(shm_connection)));
-  by_shm_peer_[peer] = static_cast<std::uint32_t>(connections_.size());
-  Connection& connection = add(server, core, epoch);
-  connection.endpoint = shm_.get();
-  connection.peer = peer;
-  return {};
+  source_.gradients = memory.gradients;
+  due_.land_in(memory.parameters);
 }
 
 void Exchange::start(KeyId key) {
-  KeyState& state = keys_[key];
-  state.remaining = plan_->chunk_count[key];
-  state.skipped = false;
-  ++outstanding_;
-  const std::uint32_t first = plan_->first_chunk[key];
-  for (std::uint32_t id = first; id < first + state.remaining; ++id) {
-    ChunkState& chunk = chunks_[id];
-    if (--chunk.missing > 0) continue;
-    chunk.outstanding = true;
-    Connection& connection = connections_[chunk.connection];
-    connection.pending->insert(plan_->chunks[id].slot);
-    connection.outstanding.add(bytes_of(plan_->chunks[id]));
-  }
+  due_.push(key, [this](const Chunk& chunk) {
+    connections_[connection_of(chunk)].push(chunk.slot, due_.bytes_of(chunk));
+  });
 }
 
 void Exchange::set_hyper(const Hyper& hyper) {
-  hyper_ = hyper;
-  if (leader_) ++hyper_version_;
+  if (!leader_) return;
+  for (CoreConnection& connection : connections_) connection.set_hyper(hyper);
 }
 
 void Exchange::vote(const Vote& vote) {
-  for (std::size_t index = 0; index < connections_.size(); ++index) {
-    if (connections_[index].chunks->empty()) continue;
-    std::memcpy(memory_.hyper + index * wire::kHyperStride + wire::kVoteOffset, &vote,
-                sizeof(vote));
-    connections_[index].owes_vote = true;
-  }
-}
-
-void Exchange::send_vote(Connection& connection, std::uint32_t index) {
-  const Write write{.data = memory_.hyper + index * wire::kHyperStride + wire::kVoteOffset,
-                    .bytes = sizeof(Vote),
-                    .immediate = wire::immediate(wire::kVoteSlot, connection.epoch)};
-  connection.owes_vote = connection.endpoint->post(connection.peer, {&write, 1}) == 0;
-}
-
-bool Exchange::send_hyper(Connection& connection, std::uint32_t index) {
-  if (connection.hyper_version == hyper_version_) return true;
-  std::byte* slot = memory_.hyper + index * wire::kHyperStride;
-  std::memcpy(slot, &hyper_, sizeof(hyper_));
-  const Write write{.data = slot,
-                    .bytes = sizeof(hyper_),
-                    .immediate = wire::immediate(wire::kHyperSlot, connection.epoch)};
-  if (connection.endpoint->post(connection.peer, {&write, 1}) == 0) return false;
-  connection.hyper_version = hyper_version_;
-  return true;
-}
-
-void Exchange::send(std::uint32_t index) {
-  Connection& connection = connections_[index];
-  if (connection.owes_vote) send_vote(connection, index);
-  if (!connection.pending->empty() && !send_hyper(connection, index)) return;
-  std::array<Write, kWritesPerPost> writes;  // NOLINT(*-member-init): filled below
-  while (!connection.pending->empty()) {
-    const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
-    if (room == 0) return;
-    std::size_t count = 0;
-    while (count < room && !connection.pending->empty()) {
-      const std::uint32_t slot = connection.pending->pop_min();
-      const Chunk& chunk = plan_->chunks[(*connection.chunks)[slot]];
-      bytes_pushed_.add(bytes_of(chunk));
-      writes[count++] = {.data = memory_.gradients + chunk.arena_offset * element_bytes_,
-                         .bytes = bytes_of(chunk),
-                         .immediate = wire::immediate(slot, connection.epoch)};
-    }
-    connection.endpoint->post(connection.peer, {writes.data(), count});
+  for (CoreConnection& connection : connections_) {
+    if (!connection.chunks().empty()) connection.vote(vote);
   }
 }
 
 bool Exchange::run_once() {
-  for (std::uint32_t i = 0; i < connections_.size(); ++i) send(i);
-  const bool shm = drain(*shm_, by_shm_peer_);
-  const bool tcp = drain(*tcp_, by_tcp_peer_);
-  bool verbs = false;
-  for (const auto& lane : lanes_) verbs = drain(*lane->endpoint, lane->by_peer) || verbs;
-  return shm || tcp || verbs;
+  for (CoreConnection& connection : connections_) {
+    if (connection.has_something_to_send()) bytes_pushed_.add(connection.send(source_));
+  }
+  bool any = false;
+  for (const auto& lane : lanes_.all()) any = drain(*lane) || any;
+  return any;
 }
 
-bool Exchange::drain(transport::Endpoint& endpoint, const std::vector<std::uint32_t>& by_peer) {
-  const std::size_t count = endpoint.poll(completions_);
+bool Exchange::drain(EndpointLane& lane) {
+  const std::size_t count = lane.endpoint().poll(completions_);
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection& connection = connections_[by_peer[completion.peer]];
+    CoreConnection& connection = *lane.at(completion.peer).connection;
     if (completion.kind == CompletionKind::kArrived) {
       on_reply(connection, completion);
     } else if (completion.kind == CompletionKind::kPeerLost) {
@@ -167,66 +83,35 @@ bool Exchange::drain(transport::Endpoint& endpoint, const std::vector<std::uint3
   return count > 0;
 }
 
-void Exchange::fail(const Connection& connection, transport::Loss loss) {
-  if (!loss_) loss_ = ConnectionLoss{connection.server, connection.core, loss};
-}
-
-void Exchange::on_reply(Connection& connection, const Completion& arrived) {
-  const std::uint32_t slot = wire::reply_slot_of(arrived.immediate);
-  if (!wire::same_epoch(arrived.immediate, connection.epoch)) return;
-  if (slot >= connection.chunks->size()) return fail(connection, transport::Loss::kBadFrame);
-  const std::uint32_t id = (*connection.chunks)[slot];
-  const Chunk& chunk = plan_->chunks[id];
-  ChunkState& state = chunks_[id];
-  if (!state.outstanding || arrived.bytes != bytes_of(chunk)) {
-    return fail(connection, transport::Loss::kBadLength);
-  }
+void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
+  if (!wire::same_epoch(arrived.immediate, connection.where().epoch)) return;
+  const transport::Loss loss = due_.take(connection.chunks(), arrived);
+  if (loss != transport::Loss::kNone) return fail(connection, loss);
   bytes_received_.add(arrived.bytes);
-  if (memory_.parameters != nullptr) {
-    std::byte* home = memory_.parameters + chunk.arena_offset * element_bytes_;
-    if (arrived.data != home) std::memcpy(home, arrived.data, arrived.bytes);
-  }
-  state.outstanding = false;
-  state.missing = chunk.segment_count;
-  connection.outstanding.remove(arrived.bytes);
-  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
-    KeyState& key = keys_[plan_->segments[chunk.first_segment + i].key];
-    key.skipped = key.skipped || wire::was_skipped(arrived.immediate);
-    if (--key.remaining == 0) --outstanding_;
-  }
+  connection.on_reply(arrived.bytes);
 }
 
-std::byte* Exchange::place_of(const Connection& connection, std::uint32_t immediate,
-                              std::uint32_t bytes) const {
-  const std::uint32_t slot = wire::reply_slot_of(immediate);
-  if (slot >= connection.chunks->size()) return nullptr;
-  const std::uint32_t id = (*connection.chunks)[slot];
-  const Chunk& chunk = plan_->chunks[id];
-  if (!chunks_[id].outstanding || bytes != bytes_of(chunk)) return nullptr;
-  return memory_.parameters + chunk.arena_offset * element_bytes_;
+void Exchange::fail(const CoreConnection& connection, transport::Loss loss) {
+  if (loss_) return;
+  loss_ = ConnectionLoss{connection.where().server, connection.where().core, loss};
 }
 
 void Exchange::expect(std::optional<KeyId> key) {
-  for (Connection& connection : connections_) connection.needed = {};
-  if (key) {
-    const std::uint32_t first = plan_->first_chunk[*key];
-    for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
-      if (!chunks_[id].outstanding) continue;
-      connections_[chunks_[id].connection].needed.add(bytes_of(plan_->chunks[id]));
-    }
+  if (!key) {
+    for (CoreConnection& connection : connections_) connection.expect(connection.due());
+    return;
   }
-  for (Connection& connection : connections_) {
-    const Replies& needed = key ? connection.needed : connection.outstanding;
-    const bool none = needed.count == 0;
-    connection.endpoint->expect(connection.peer, none ? kNever : needed.count,
-                                none ? UINT64_MAX : needed.bytes);
+  needed_.assign(needed_.size(), {});
+  const std::uint32_t first = plan_->first_chunk[*key];
+  for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
+    const Chunk& chunk = plan_->chunks[id];
+    if (due_.is_due(id)) needed_[connection_of(chunk)].add(due_.bytes_of(chunk));
   }
+  for (std::size_t i = 0; i < needed_.size(); ++i) connections_[i].expect(needed_[i]);
 }
 
 void Exchange::expect_any() {
-  for (Connection& connection : connections_) {
-    connection.endpoint->expect(connection.peer, 1, 0);
-  }
+  for (CoreConnection& connection : connections_) connection.expect({.count = 1, .bytes = 0});
 }
 
 }  // namespace phub::client

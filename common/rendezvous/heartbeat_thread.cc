@@ -7,22 +7,22 @@ namespace phub::client {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-Heartbeat::Heartbeat(Membership& membership, milliseconds deadline)
+HeartbeatThread::HeartbeatThread(Membership& membership, milliseconds deadline)
     : membership_(membership),
       deadline_(deadline),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-Heartbeat::~Heartbeat() {
+HeartbeatThread::~HeartbeatThread() {
   thread_.request_stop();
   wake_.notify_all();
 }
 
-Status Heartbeat::failure() const {
+Status HeartbeatThread::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
 
-Status Heartbeat::leavers() const {
+Status HeartbeatThread::leavers() const {
   const std::lock_guard lock(mutex_);
   std::string names;
   for (const std::uint32_t worker : left_) {
@@ -31,7 +31,7 @@ Status Heartbeat::leavers() const {
   return {Code::kAborted, names + " left the job: no further round can complete"};
 }
 
-void Heartbeat::fail(const Status& status) {
+void HeartbeatThread::fail(const Status& status) {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.ok()) return;
@@ -40,7 +40,7 @@ void Heartbeat::fail(const Status& status) {
   failed_.store(true, std::memory_order_release);
 }
 
-Status Heartbeat::ask(std::size_t server, milliseconds timeout) {
+Status HeartbeatThread::ask(std::size_t server, milliseconds timeout) {
   const std::lock_guard lock(beat_mutex_);
   const auto beat = membership_.servers[server]->heartbeat(timeout);
   if (!beat) return beat.error();
@@ -53,7 +53,7 @@ Status Heartbeat::ask(std::size_t server, milliseconds timeout) {
   return {Code::kAborted, beat->reason.empty() ? "the job has ended" : beat->reason};
 }
 
-void Heartbeat::run(const std::stop_token& stop) {
+void HeartbeatThread::run(const std::stop_token& stop) {
   milliseconds interval{1000};
   for (const JoinInfo& joined : membership_.joined) {
     if (joined.heartbeat_interval.count() > 0)
@@ -79,7 +79,7 @@ void Heartbeat::run(const std::stop_token& stop) {
   }
 }
 
-Status Heartbeat::diagnose(std::uint32_t server, std::uint32_t core) {
+Status HeartbeatThread::diagnose(std::uint32_t server, std::uint32_t core) {
   const std::string name = membership_.servers[server]->address();
   const auto deadline = Clock::now() + std::min(deadline_, milliseconds(2000));
   Status status;

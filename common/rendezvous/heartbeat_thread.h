@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "common/rendezvous/rendezvous.h"
+#include "common/rendezvous/membership.h"
 
 namespace phub::client {
 
-class Heartbeat {
+class HeartbeatThread {
  public:
   // A server that does not reply for `deadline` is lost.
-  Heartbeat(Membership& membership, std::chrono::milliseconds deadline);
-  ~Heartbeat();
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
+  HeartbeatThread(Membership& membership, std::chrono::milliseconds deadline);
+  ~HeartbeatThread();
+  HeartbeatThread(const HeartbeatThread&) = delete;
+  HeartbeatThread& operator=(const HeartbeatThread&) = delete;
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   Status failure() const;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/plan/plan.h"
-#include "common/rendezvous/rendezvous.h"
+#include "common/rendezvous/membership.h"
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/rpc/service.h"

@@ -43,7 +43,7 @@ Status check_options(const ClientOptions& options) {
             "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
-                        transport::CongestionControl::parse(options.tcp_congestion_control));
+                        transport::CongestionControl::parse(options.links.tcp_congestion_control));
   if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};

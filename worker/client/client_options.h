@@ -1,7 +1,7 @@
 // What a client tells its servers about the job, and what it refuses before it asks any.
 #pragma once
 
-#include "common/rendezvous/rendezvous.h"
+#include "common/rendezvous/job_description.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {

@@ -72,10 +72,11 @@ ClientOptions client_of(const WorkerConfig& config) {
           .workers = config.workers(),
           .worker_index = config.worker_index(),
           .transport = config.transport(),
-          .verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
-          .verbs_gid_index =
-              config.has_verbs_gid_index() ? std::optional(config.verbs_gid_index()) : std::nullopt,
-          .tcp_congestion_control = config.tcp_congestion_control(),
+          .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
+                    .verbs_gid_index = config.has_verbs_gid_index()
+                                           ? std::optional(config.verbs_gid_index())
+                                           : std::nullopt,
+                    .tcp_congestion_control = config.tcp_congestion_control()},
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
           .hyper = {.learning_rate = config.optimizer().learning_rate(),

@@ -1,4 +1,4 @@
-#include "worker/client/timeout.h"
+#include "worker/client/failure.h"
 
 #include <string>
 
@@ -11,12 +11,28 @@ std::optional<KeyId> blocking_key(const TimedOut& wait) {
   const Chunk& chunk = wait.plan.chunks[wait.plan.first_chunk[*wait.key]];
   for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
     const KeyId other = wait.plan.segments[chunk.first_segment + i].key;
-    if (wait.progress.ready(other)) return other;
+    if (wait.driver.ready(other)) return other;
   }
   return std::nullopt;
 }
 
 }  // namespace
+
+Status explain_failure(const ExchangeDriver& driver, HeartbeatThread& heartbeat,
+                       const Membership& membership) {
+  const auto loss = driver.loss();
+  if (loss && loss->loss == transport::Loss::kBadTag) {
+    return {Code::kDataLoss, "what came from server " +
+                                 membership.servers[loss->server]->address() + ", core " +
+                                 std::to_string(loss->core) +
+                                 ", was changed on the way: a record of the encrypted connection "
+                                 "does not verify; nothing of it was used"};
+  }
+  if (heartbeat.failed()) return heartbeat.failure();
+  if (heartbeat.someone_left()) return heartbeat.leavers();
+  return loss ? heartbeat.diagnose(loss->server, loss->core)
+              : Status(Code::kUnavailable, "the exchange stopped");
+}
 
 Status explain_timeout(const TimedOut& wait) {
   std::string message = "no reply within " + std::to_string(wait.options.timeout.count()) + " ms";
