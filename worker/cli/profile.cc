@@ -137,7 +137,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
        .kernels = kernel_options(arguments.run.compute.kernels, &kernels)},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
         auto exchange = make_exchange(config, keys);
-        if (exchange) subject.transport = (*exchange)->transport();
+        if (exchange) subject.transport = (*exchange)->facts().transport;
         return exchange;
       },
       [&](std::uint32_t step) {

@@ -174,8 +174,8 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
                              config.timeout_ms()));
   PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
-               exchange->worker_index(), exchange->workers(), exchange->transport(),
-               log_value(exchange->transport_reason()));
+               exchange->facts().worker_index, exchange->facts().workers,
+               exchange->facts().transport, log_value(exchange->facts().transport_reason));
   return exchange;
 }
 

@@ -14,10 +14,10 @@
 
 namespace phub::train {
 
-class Arena {
+class KeyArrays {
  public:
   // Without keys it is empty. REQUIRES: keys that the exchange takes.
-  explicit Arena(const std::vector<KeySpec>& keys) {
+  explicit KeyArrays(const std::vector<KeySpec>& keys) {
     if (keys.empty()) return;
     for (const KeySpec& key : keys) sizes_.push_back(key.elements);
     auto layout = nn::key_layout(sizes_, {});
