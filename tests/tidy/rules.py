@@ -27,6 +27,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CONDITIONAL = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 
 # Layer -> the layers that it may include.
+# The client's half of the protocol: for workers, and for a server that is a client of another.
 CLIENT = {"common/rendezvous", "common/exchange", "common/connect"}
 LEAVES = {"common/base", "common/memory", "common/transport", "common", "kernels", "proto"} | CLIENT
 MAY_INCLUDE = {
