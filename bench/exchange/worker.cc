@@ -61,7 +61,7 @@ Status PhubTask::connect() {
       .workers = work_.workers,
       .worker_index = static_cast<std::int32_t>(options_.hello.index),
       .transport = work_.transport,
-      .tcp_congestion_control = work_.congestion,
+      .links = {.tcp_congestion_control = work_.congestion},
       .wire_type = work_.dtype,
       .rule = work_.rule,
       .hyper = hyper(kTimedRate, kMomentum),

@@ -4,8 +4,8 @@
 #include <fstream>
 #include <functional>
 
+#include "common/rendezvous/rendezvous.h"
 #include "tests/support/lab.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

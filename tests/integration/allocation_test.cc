@@ -7,14 +7,15 @@
 #include <cstdlib>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/connect/verbs_ports.h"
+#include "common/exchange/exchange.h"
+#include "common/protocol/wire.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/counting_new.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
 #include "tests/support/transports/fake_verbs.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/verbs_ports.h"
 
 namespace {
 using phub::testing::allocations;
@@ -53,7 +54,7 @@ struct Worker {
     memory = std::move(*SharedMemory::create("worker", hyper + arena));
     REQUIRE(memory->commit().ok());
     parameters.resize(arena);
-    exchange = std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0));
+    exchange = std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0);
     exchange->use_memory({memory->data(), memory->data() + hyper, parameters.data()});
     client::JoinInfo joined;
     joined.job_id = kJob;
@@ -74,12 +75,15 @@ struct Worker {
       } else if (transport == "shm") {
         const std::uint32_t capacity = transport::channel_capacity(
             static_cast<std::uint32_t>(plan->core_chunks[0][core].size()));
-        REQUIRE(
-            exchange
-                ->connect_shm(0, core, 1, std::move(*client::open_shm(target, *memory, capacity)))
-                .ok());
+        REQUIRE(exchange
+                    ->connect(**exchange->lanes().shm(), {0, core, 1},
+                              std::move(*client::open_shm(target, *memory, capacity)))
+                    .ok());
       } else {
-        REQUIRE(exchange->connect_tcp(0, core, 1, std::move(*client::open_tcp(target))).ok());
+        REQUIRE(exchange
+                    ->connect(**exchange->lanes().tcp(), {0, core, 1},
+                              std::move(*client::open_tcp(target)))
+                    .ok());
       }
     }
   }
@@ -89,12 +93,12 @@ struct Worker {
     const auto device = *ports->towards(target.joined->rdma[target.core], target.core);
     const auto parts =
         *ports->memory_on(device, {memory->data(), memory->size()}, std::span(parameters));
-    transport::VerbsEndpoint* endpoint = *exchange->verbs_on(device);
+    transport::VerbsEndpoint* endpoint = *exchange->lanes().verbs_on(device);
     const auto chunks = static_cast<std::uint32_t>(plan.core_chunks[0][target.core].size());
     auto connection = std::move(*endpoint->connector().prepare(parts, chunks + 2));
     REQUIRE(client::open_verbs(target, connection).ok());
     REQUIRE(endpoint->connector().connect(connection).ok());
-    REQUIRE(exchange->connect_verbs(0, target.core, 1, endpoint, std::move(connection)).ok());
+    REQUIRE(exchange->connect(*endpoint, {0, target.core, 1}, std::move(connection)).ok());
   }
 };
 

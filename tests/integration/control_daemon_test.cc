@@ -16,10 +16,10 @@
 #include <utility>
 
 #include "common/plan/plan.h"
+#include "common/rendezvous/rendezvous.h"
 #include "server/daemon.h"
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/temporary_directory.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::server {
 

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "common/plan/plan.h"
+#include "common/rendezvous/membership.h"
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/rpc/service.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

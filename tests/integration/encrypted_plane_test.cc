@@ -8,14 +8,15 @@
 #include <map>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
+#include "common/protocol/wire.h"
 #include "common/transport/handshake.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/server/test_server.h"
 #include "tests/support/tap.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub::testing {
 namespace {
@@ -112,12 +113,12 @@ struct Worker {
     for (std::size_t i = 0; i < bytes; ++i) {
       memory->data()[hyper + i] = static_cast<std::byte>(kPattern[i % kPattern.size()]);
     }
-    exchange = std::move(*client::Exchange::create(plane.plan, DataType::kFloat32, true));
+    exchange = std::make_unique<client::Exchange>(plane.plan, DataType::kFloat32, true);
     exchange->use_memory({memory->data(), memory->data() + hyper, parameters.data()});
     const client::JoinInfo joined = plane.join(job, port);
     auto stream = client::open_tcp(target_of(joined));
     REQUIRE(stream);
-    REQUIRE(exchange->connect_tcp(0, 0, 1, std::move(*stream)).ok());
+    REQUIRE(exchange->connect(**exchange->lanes().tcp(), {0, 0, 1}, std::move(*stream)).ok());
   }
   // False: the connection was lost.
   bool round() {

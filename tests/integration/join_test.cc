@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "common/rendezvous/rendezvous.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/jobs/key_allowance.h"
 #include "server/rpc/call_rates.h"
 #include "tests/support/server/async_calls.h"
 #include "tests/support/server/control_plane.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "common/rendezvous/rendezvous.h"
 #include "proto/control.grpc.pb.h"
 #include "server/process/descriptor_limit.h"
 #include "tests/support/server/control_plane.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

@@ -3,11 +3,12 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
+#include "common/protocol/wire.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/server/lone_plane.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub::testing {
 namespace {
@@ -28,7 +29,7 @@ struct Worker {
       : hyper(wire::hyper_bytes(1)),
         gradients(plan->arena_elements * sizeof(float)),
         parameters(gradients.size()),
-        exchange(std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0))) {
+        exchange(std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0)) {
     exchange->use_memory({hyper.data(), gradients.data(), parameters.data()});
     client::JoinInfo joined;
     joined.job_id = kJob;
@@ -39,7 +40,7 @@ struct Worker {
     joined.tcp_port = plane.tcp_port();
     auto stream = client::open_tcp({.joined = &joined, .timeout = kHangGuard});
     REQUIRE(stream);
-    REQUIRE(exchange->connect_tcp(0, 0, 1, std::move(*stream)).ok());
+    REQUIRE(exchange->connect(**exchange->lanes().tcp(), {0, 0, 1}, std::move(*stream)).ok());
   }
 };
 

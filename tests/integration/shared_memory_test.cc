@@ -9,10 +9,10 @@
 #include <string>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
 #include "common/protocol/window_layout.h"
 #include "server/plane/data_plane.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
 
 namespace phub {
 namespace {
@@ -80,7 +80,7 @@ struct Worker {
     joined.epoch = 1;
     joined.worker_index = index;
     joined.shm_socket = plane.plane->shm_socket();
-    exchange = std::move(*client::Exchange::create(plan, DataType::kFloat32, index == 0));
+    exchange = std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0);
   }
   std::size_t planned_bytes() const { return shared_memory_bytes(*plan, sizeof(float)); }
   void share(std::size_t bytes, const std::string& name = "phub-shared") {
@@ -99,7 +99,7 @@ struct Worker {
   Status connect(std::uint32_t core) {
     auto connection = open(core, planned_capacity(core));
     if (!connection) return connection.error();
-    return exchange->connect_shm(0, core, 1, std::move(*connection));
+    return exchange->connect(**exchange->lanes().shm(), {0, core, 1}, std::move(*connection));
   }
   bool round() {
     exchange->use_memory(

@@ -11,12 +11,12 @@
 #include <future>
 #include <thread>
 
+#include "common/connect/data_connection.h"
+#include "common/connect/verbs_ports.h"
 #include "server/job/copy.h"
 #include "server/plane/data_plane.h"
 #include "tests/support/server/lone_plane.h"
 #include "tests/support/transports/fake_verbs.h"
-#include "worker/client/data_connection.h"
-#include "worker/client/verbs_ports.h"
 
 namespace phub {
 namespace {

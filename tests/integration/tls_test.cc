@@ -3,8 +3,8 @@
 
 #include <thread>
 
+#include "common/rendezvous/rendezvous.h"
 #include "tests/support/lab.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

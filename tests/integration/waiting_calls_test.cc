@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/rendezvous/rendezvous.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
 #include "server/rpc/service.h"
@@ -23,7 +24,6 @@
 #include "tests/support/server/async_calls.h"
 #include "tests/support/server/job_table_fixture.h"
 #include "tests/support/temporary_directory.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::testing {
 namespace {

@@ -16,7 +16,12 @@ constexpr std::uint64_t kSteps = 20;
 class PairEnd : public GradientExchange {
  public:
   PairEnd(std::uint32_t index, GradientExchange& gradients, GradientExchange& parameters)
-      : index_(index), gradients_(gradients), parameters_(parameters) {}
+      : GradientExchange({.worker_index = index,
+                          .workers = 2,
+                          .transport = "test",
+                          .state_at = parameters.facts().state_at}),
+        gradients_(gradients),
+        parameters_(parameters) {}
 
   std::span<float> gradient(KeyId key) override { return gradients_.gradient(key); }
   std::span<const float> parameter(KeyId key) const override { return parameters_.parameter(key); }
@@ -24,17 +29,11 @@ class PairEnd : public GradientExchange {
     if (&gradients_ == &parameters_) return parameters_.initialise();
     return {};
   }
-  StateAt state_at() const override { return parameters_.state_at(); }
   Status set_hyper(const Hyper& hyper) override { return parameters_.set_hyper(hyper); }
   Status push(KeyId) override { return {}; }
   Status wait(KeyId) override { return {}; }
-  std::uint32_t worker_index() const override { return index_; }
-  std::uint32_t workers() const override { return 2; }
-  std::string_view transport() const override { return "test"; }
-  ExchangeStatistics statistics() const override { return {}; }
 
  private:
-  std::uint32_t index_;
   GradientExchange& gradients_;
   GradientExchange& parameters_;
 };

@@ -12,10 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "worker/client/data_connection.h"
-#include "worker/client/exchange.h"
-#include "worker/client/heartbeat.h"
-#include "worker/client/rendezvous.h"
+#include "common/connect/data_connection.h"
+#include "common/exchange/exchange.h"
+#include "common/protocol/wire.h"
+#include "common/rendezvous/heartbeat_thread.h"
+#include "common/rendezvous/membership.h"
+#include "worker/client/client_options.h"
 
 namespace phub::testing {
 
@@ -73,38 +75,27 @@ class StallingWorker {
 
   Status open(const std::vector<KeySpec>& keys) {
     keys_ = keys;
-    PHUB_ASSIGN_OR_RETURN(membership_,
-                          client::join_all(options_.servers, client::describe_job(options_, keys),
-                                           options_.timeout, options_.security));
-    heartbeat_ = std::make_unique<client::Heartbeat>(membership_, options_.timeout);
+    const client::JobDescription job = client::describe_job(options_, keys);
+    PHUB_ASSIGN_OR_RETURN(
+        membership_, client::join_all(options_.servers, job, options_.timeout, options_.security));
+    heartbeat_ = std::make_unique<client::HeartbeatThread>(membership_, options_.timeout);
     const client::JoinInfo& joined = membership_.joined[0];
-    PlanInput input{.key_elements = {},
-                    .wire_type = options_.wire_type,
-                    .chunk_bytes = options_.chunk_bytes,
-                    .cores_per_server = {joined.cores},
-                    .core_load_bytes = joined.core_load_bytes};
-    for (const KeySpec& key : keys) input.key_elements.push_back(key.elements);
-    PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
-    plan_ = std::make_shared<const Plan>(std::move(plan));
-    client::Rendezvous& server = *membership_.servers[0];
-    PHUB_RETURN_IF_ERROR(
-        server.ready({joined.cores}, joined.core_load_bytes, 0, plan_->hash, options_.timeout));
+    PHUB_ASSIGN_OR_RETURN(plan_, client::agree_on_plan(membership_, job, options_.timeout));
     gradients_offset_ = wire::hyper_bytes(joined.cores);
     const std::size_t arena = plan_->arena_elements * sizeof(float);
     PHUB_ASSIGN_OR_RETURN(memory_, SharedMemory::create("phub-test", gradients_offset_ + arena));
     PHUB_RETURN_IF_ERROR(memory_->commit());
     PHUB_ASSIGN_OR_RETURN(own_parameters_, Mapping::anonymous(arena));
     parameters_ = reinterpret_cast<const float*>(own_parameters_->data());
-    PHUB_ASSIGN_OR_RETURN(exchange_,
-                          client::Exchange::create(plan_, options_.wire_type, /*leader=*/false));
+    exchange_ = std::make_unique<client::Exchange>(plan_, options_.wire_type, /*leader=*/false);
     exchange_->use_memory({.hyper = memory_->data(),
                            .gradients = memory_->data() + gradients_offset_,
                            .parameters = own_parameters_->data()});
     for (std::uint32_t core = 0; core < joined.cores; ++core) {
       PHUB_RETURN_IF_ERROR(connect(core));
     }
-    endpoint_ = exchange_->endpoints()[options_.transport == "tcp" ? 1 : 0];
-    return server.start(options_.timeout, "a test");
+    endpoint_ = exchange_->lanes().endpoints().front();
+    return client::start_all(membership_, job.name, {"a test"}, options_.timeout);
   }
 
   Status connect(std::uint32_t core) {
@@ -115,18 +106,20 @@ class StallingWorker {
       // Fixed: left to itself the system lets it grow to tcp_rmem's maximum, which may be all
       // replies.
       ::setsockopt(stream.socket.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBufferBytes, sizeof(int));
-      return exchange_->connect_tcp(0, core, joined.epoch, std::move(stream));
+      PHUB_ASSIGN_OR_RETURN(auto* endpoint, exchange_->lanes().tcp());
+      return exchange_->connect(*endpoint, {0, core, joined.epoch}, std::move(stream));
     }
     const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[0][core].size());
     PHUB_ASSIGN_OR_RETURN(auto connection,
                           client::open_shm(target, *memory_, transport::channel_capacity(chunks)));
-    return exchange_->connect_shm(0, core, joined.epoch, std::move(connection));
+    PHUB_ASSIGN_OR_RETURN(auto* endpoint, exchange_->lanes().shm());
+    return exchange_->connect(*endpoint, {0, core, joined.epoch}, std::move(connection));
   }
 
   ClientOptions options_;
   std::vector<KeySpec> keys_;
   client::Membership membership_;
-  std::unique_ptr<client::Heartbeat> heartbeat_;
+  std::unique_ptr<client::HeartbeatThread> heartbeat_;
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<SharedMemory> memory_;  // hyper slots, then gradients
   std::size_t gradients_offset_ = 0;

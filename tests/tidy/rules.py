@@ -15,7 +15,6 @@ LINES_MAX = 500
 ROOM_FILES_MAX = 25
 LARGE_ROOMS = {
     "tests/integration": 29,
-    "worker/client": 28,
 }
 # Where no room may come to include itself by way of others.
 ROOMS_IN_ORDER = re.compile(r"^(bench|server|common|worker)/")
@@ -26,12 +25,17 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CONDITIONAL = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 
 # Layer -> the layers that it may include.
-LEAVES = {"common/base", "common/memory", "common/transport", "common", "kernels", "proto"}
+# The client's half of the protocol: for workers, and for a server that is a client of another.
+CLIENT = {"common/rendezvous", "common/exchange", "common/connect"}
+LEAVES = {"common/base", "common/memory", "common/transport", "common", "kernels", "proto"} | CLIENT
 MAY_INCLUDE = {
     "common/base": {"common/base"},
     "common/transport": {"common/base", "common/memory", "common/transport"},
     "common/memory": {"common/base", "common/memory"},
     "common": {"common/base", "common", "proto"},
+    "common/rendezvous": {"common/base", "common/transport", "common", "common/rendezvous", "proto"},
+    "common/exchange": {"common/base", "common/transport", "common", "common/exchange"},
+    "common/connect": {"common/base", "common/memory", "common/transport", "common"} | CLIENT,
     "kernels": {"common/base", "kernels"},
     "server": LEAVES | {"server"},
     "worker": LEAVES | {"worker"},
@@ -43,9 +47,9 @@ MAY_INCLUDE = {
 RESERVED = [
     ("protobuf and gRPC",
      re.compile(r"(\.pb\.h$|^grpc|^google/protobuf/)"),
-     re.compile(r"^(common/(config/|protocol/job_enums|rpc/|text/message_json)"
+     re.compile(r"^(common/(config/|protocol/job_enums|rendezvous/|rpc/|text/message_json)"
                 r"|server/(rpc/|job/spec_(message|text)|phubctl|main|daemon)"
-                r"|worker/(client/rendezvous|nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
+                r"|worker/(nn/graph/description|cli/options/|train/report/event_file)|bench/|tests/)")),
     ("verbs", re.compile(r"^(infiniband|rdma)/"),
      re.compile(r"^(common/transport/verbs/|tests/support/)")),
     ("gRPC's TLS", re.compile(r"^grpc(pp)?/(security/(tls_|.*credentials)|grpc_security)"),
@@ -84,8 +88,8 @@ NOT_OURS = re.compile(r"^(cuda|cudnn|nccl)\.h$|^(linux|hwy|tensorflow)/|(^|/)[A-
 def layer_of(path):
     """The layer of a file of ours, or of an included header; None for anything else."""
     parts = path.split("/")
-    if parts[0] == "common" and len(parts) > 2 and parts[1] in ("base", "memory", "transport"):
-        return "common/" + parts[1]
+    if parts[0] == "common" and len(parts) > 2 and f"common/{parts[1]}" in MAY_INCLUDE:
+        return f"common/{parts[1]}"
     return parts[0] if parts[0] in MAY_INCLUDE or parts[0] == "proto" else None
 
 

@@ -33,6 +33,8 @@ class RulesTest(unittest.TestCase):
                              ("kernels/cpu/reduce.cc", "kernels/reduce.h"),
                              ("server/core/core.cc", "common/transport/transport.h"),
                              ("server/core/core.cc", "kernels/reduce.h"),
+                             ("server/plane/uplink.cc", "common/exchange/exchange.h"),
+                             ("common/connect/a.cc", "common/rendezvous/membership.h"),
                              ("worker/main.cc", "worker/client/phub.h"),
                              ("bench/main.cc", "worker/client/phub.h"),
                              ("tests/unit/core_test.cc", "server/core/core.h")]:
@@ -43,6 +45,9 @@ class RulesTest(unittest.TestCase):
                              ("common/transport/tcp/a.cc", "kernels/reduce.h"),
                              ("common/plan/plan.cc", "server/core/core.h"),
                              ("common/plan/plan.cc", "common/transport/transport.h"),
+                             ("common/plan/plan.cc", "common/exchange/exchange.h"),
+                             ("common/exchange/a.cc", "common/rendezvous/membership.h"),
+                             ("common/rendezvous/a.cc", "worker/client/phub.h"),
                              ("kernels/reduce.h", "common/plan/plan.h"),
                              ("kernels/cpu/reduce.cc", "server/core/core.h"),
                              ("server/core/core.cc", "worker/client/phub.h"),
@@ -83,7 +88,7 @@ class RulesTest(unittest.TestCase):
         for header, inside, outside in [
                 ("proto/config.pb.h", "common/config/config.cc", "common/plan/plan.cc"),
                 ("grpcpp/server.h", "server/rpc/service.cc", "server/core/core.cc"),
-                ("proto/control.grpc.pb.h", "worker/client/rendezvous.cc", "worker/nn/ops.h"),
+                ("proto/control.grpc.pb.h", "common/rendezvous/rendezvous.cc", "worker/nn/ops.h"),
                 ("google/protobuf/text_format.h", "common/config/check.h", "worker/train/a.cc"),
                 ("infiniband/verbs.h", "common/transport/verbs/a.cc", "common/transport/a.cc"),
                 ("prometheus/registry.h", "server/metrics/a.cc", "server/http/a.cc"),

@@ -84,7 +84,7 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
   }
   train::StepBenchOptions options{.backend = session.executor.backend,
                                   .compute_type = session.executor.compute_type,
-                                  .cuda = cuda_of(config, arguments.run.cuda),
+                                  .cuda = cuda_of(config, arguments.run.compute.cuda),
                                   .batch = session.executor.batch,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
@@ -134,10 +134,10 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
        .steps = arguments.steps,
        .seed = session.seed,
        .peak_flops = 1e9 * arguments.peak_gflops,
-       .kernels = kernel_options(arguments.run.kernels, &kernels)},
+       .kernels = kernel_options(arguments.run.compute.kernels, &kernels)},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
         auto exchange = make_exchange(config, keys);
-        if (exchange) subject.transport = (*exchange)->transport();
+        if (exchange) subject.transport = (*exchange)->facts().transport;
         return exchange;
       },
       [&](std::uint32_t step) {
@@ -145,7 +145,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
       });
   if (session.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!profile) return profile.error();
-  const bool print = arguments.run.kernels.print;
+  const bool print = arguments.run.compute.kernels.print;
   if (!arguments.trace.empty()) {
     PHUB_RETURN_IF_ERROR(write(arguments.trace, profile_trace(subject, *profile)));
   }
@@ -185,9 +185,9 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   profile->add_option("--trace", arguments.trace, "Write a Chrome trace to this file")
       ->type_name("FILE");
   profile->add_flag("--json", arguments.json, "One JSON object instead of a table");
-  add_exchange_options(*profile, arguments.run);
-  add_compute_options(*profile, arguments.run);
-  add_kernel_print(*profile, arguments.run.kernels);
+  add_exchange_options(*profile, arguments.run.exchange);
+  add_compute_options(*profile, arguments.run.compute);
+  add_kernel_print(*profile, arguments.run.compute.kernels);
   return profile;
 }
 

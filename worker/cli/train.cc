@@ -37,9 +37,9 @@ CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments) {
                    "What to train: see configs/ and proto/config.proto")
       ->required()
       ->type_name("");
-  add_exchange_options(*train, arguments.run);
-  add_compute_options(*train, arguments.run);
-  add_training_options(*train, arguments.run);
+  add_exchange_options(*train, arguments.run.exchange);
+  add_compute_options(*train, arguments.run.compute);
+  add_training_options(*train, arguments.run.training);
   train->add_flag("--check", arguments.check_only,
                   "Read the configuration and the model, say what is wrong, and end");
   train->add_flag("--verbose", arguments.verbose, "Print progress also if this is not worker 0");
@@ -60,9 +60,9 @@ Ending train_command(const TrainArguments& arguments) {
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
   if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(*config, arguments.run.cuda);
+    options.executor.cuda = cuda_of(*config, arguments.run.compute.cuda);
   }
-  options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
+  options.executor.kernels = kernel_options(arguments.run.compute.kernels, nullptr);
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
       [&] { return (*stop)->requested(); });

@@ -1,198 +1,308 @@
-// Client: joins, agrees on the plan and connects.
-#include "worker/client/client.h"
+// Agrees with the servers, has JobLinks connect, then pushes, waits, votes and snapshots.
+#include <cmath>
+#include <vector>
 
-#include <algorithm>
-#include <set>
-
+#include "common/base/check.h"
+#include "common/connect/job_links.h"
+#include "common/exchange/driver.h"
+#include "common/rendezvous/heartbeat_thread.h"
 #include "worker/client/client_options.h"
+#include "worker/client/failure.h"
+#include "worker/client/phub.h"
 
 namespace phub {
 
-namespace client {
+using client::ExchangeDriver;
+using client::HeartbeatThread;
+using client::JobDescription;
+using client::JobLinks;
+using client::Membership;
+
 namespace {
 
 constexpr std::chrono::milliseconds kServerDeadline{5000};
-constexpr std::chrono::milliseconds kLeaveTimeout{1000};
+constexpr std::chrono::milliseconds kLeaveGrace{1000};
 
 }  // namespace
 
-JobClient::~JobClient() {
-  // Leave first: a connection that closes without it ends the job for everybody.
-  if (heartbeat_ && !heartbeat_->failed()) {
-    for (const auto& server : membership_.servers) {
-      [[maybe_unused]] const Status left = server->leave(kLeaveTimeout);
-    }
-  }
-  progress_.reset();
-  heartbeat_.reset();
-}
+struct Client::State {
+  // Joins, agrees with the servers, connects and waits for the other workers.
+  Status set_up(const std::vector<KeySpec>& job_keys);
+  Status check_key(KeyId key) const;
+  Status start_push(KeyId key);
+  // Whether what is waited for cannot come any more. The caller's thread, while it waits.
+  bool hopeless() const;
+  Status wait_for(std::optional<KeyId> key);
 
-Status JobClient::choose_transports() {
-  std::string obstacle;
-  if (options_.transport == "auto" || options_.transport == "verbs") {
-    auto ports = VerbsPorts::create(options_.verbs_devices, options_.verbs_gid_index);
-    if (ports) {
-      verbs_ports_ = std::move(*ports);
-    } else {
-      obstacle = ports.error().message();
+  // Which keys a worker has pushed in the round that it is going to vote on.
+  class RoundPushes {
+   public:
+    void begin(std::size_t key_count) {
+      pushed_.assign(key_count, false);
+      missing_ = key_count;
     }
-  }
-  std::set<std::string> used;
-  for (std::size_t s = 0; s < membership_.joined.size(); ++s) {
-    const std::string& name = membership_.servers[s]->address();
-    auto choice =
-        choose_transport(options_.transport, membership_.joined[s], verbs_ports_.get(), obstacle);
-    if (!choice) return choice.error().with_context("server " + name);
-    if (options_.security.require_encryption) {
-      const Status encrypted = check_encryption(*choice, membership_.joined[s]);
-      if (!encrypted.ok()) return encrypted.with_context("server " + name);
+    void push(KeyId key) {
+      if (!pushed_[key]) --missing_;
+      pushed_[key] = true;
     }
-    used.insert(choice->transport);
-    reason_ +=
-        (reason_.empty() ? "" : "; ") + name + ": " + choice->transport + ", " + choice->reason;
-    choices_.push_back(std::move(*choice));
-  }
-  transport_ = used.size() == 1 ? *used.begin() : "mixed";
-  return {};
-}
+    std::size_t missing() const { return missing_; }
+    bool any() const { return missing_ < pushed_.size(); }
 
-Status JobClient::make_plan_with_servers() {
-  PlanInput input;
-  input.wire_type = options_.wire_type;
-  input.chunk_bytes = options_.chunk_bytes;
-  input.whole_keys = needs_whole_keys(options_.rule);
-  for (const KeySpec& key : keys_) input.key_elements.push_back(key.elements);
-  for (const JoinInfo& joined : membership_.joined) {
-    input.cores_per_server.push_back(joined.cores);
-    const auto& load = joined.core_load_bytes;
-    input.core_load_bytes.insert(input.core_load_bytes.end(), load.begin(), load.end());
-  }
-  cores_ = input.cores_per_server;
-  PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
-  plan_ = std::make_shared<const Plan>(std::move(plan));
-  for (std::uint32_t s = 0; s < cores_.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership_.servers[s]->ready(cores_, input.core_load_bytes, s,
-                                                       plan_->hash, options_.timeout));
-  }
-  return {};
-}
+   private:
+    std::vector<bool> pushed_;  // by key
+    std::size_t missing_ = 0;
+  };
 
-Status JobClient::allocate() {
-  std::size_t connections = 0;
-  for (const std::uint32_t cores : cores_) connections += cores;
-  gradients_offset_ = wire::hyper_bytes(connections);
-  const std::size_t arena = plan_->arena_elements * size_of(options_.wire_type);
-  const Pages pages = any_uses("verbs") ? Pages::kReserved : Pages::kTransparent;
-  const bool shares = any_uses("shm");  // a server takes no memory of huge pages from a worker
+  ClientOptions options;
+  std::vector<KeySpec> keys;
+  Membership membership;
+  std::unique_ptr<HeartbeatThread> heartbeat;
+  std::unique_ptr<JobLinks> links;
+  std::unique_ptr<ExchangeDriver> driver;
+  bool initialising = false;  // until all initial values are there
+  std::uint64_t rounds = 0;
+  RoundPushes pushes;  // since the last vote, where there are votes
+  std::chrono::steady_clock::time_point wait_start;
+  std::chrono::nanoseconds waited{0};
+};
+
+Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
+  keys = job_keys;
+  const JobDescription job = client::describe_job(options, keys);
+  PHUB_ASSIGN_OR_RETURN(membership,
+                        client::join_all(options.servers, job, options.timeout, options.security));
+  heartbeat = std::make_unique<HeartbeatThread>(membership, kServerDeadline);
+  PHUB_ASSIGN_OR_RETURN(auto transports,
+                        client::choose_transports(options.transport, options.links, membership,
+                                                  options.security.require_encryption));
+  std::vector<std::string> reasons;
+  for (const auto& choice : transports.by_server) reasons.push_back(choice.reason);
+  PHUB_ASSIGN_OR_RETURN(auto plan, client::agree_on_plan(membership, job, options.timeout));
+  PHUB_ASSIGN_OR_RETURN(const auto congestion_control,
+                        transport::CongestionControl::parse(options.links.tcp_congestion_control));
+  PHUB_ASSIGN_OR_RETURN(links, JobLinks::create({.membership = membership,
+                                                 .heartbeat = *heartbeat,
+                                                 .plan = std::move(plan),
+                                                 .wire_type = options.wire_type,
+                                                 .congestion_control = congestion_control,
+                                                 .timeout = options.timeout},
+                                                std::move(transports)));
+  PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
+  pushes.begin(keys.size());
   PHUB_ASSIGN_OR_RETURN(
-      memory_, SharedMemory::create("phub-gradients",
-                                    shared_memory_bytes(*plan_, size_of(options_.wire_type)),
-                                    shares ? Pages::kTransparent : pages));
-  if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
-  const bool in_place = transport_ == "shm" && membership_.joined.size() == 1;
-  if (!in_place) {
-    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena, pages));
-    parameters_ = local_parameters_->data();
-  }
-  PHUB_ASSIGN_OR_RETURN(exchange_,
-                        Exchange::create(plan_, options_.wire_type, worker_index() == 0));
-  exchange_->use_memory({.hyper = memory_->data(),
-                         .gradients = memory_->data() + gradients_offset_,
-                         .parameters = in_place ? nullptr : local_parameters_->data()});
+      driver, ExchangeDriver::create(links->exchange(), keys.size(), links->transports().any("tcp"),
+                                     [this] { return hopeless(); }));
   return {};
 }
 
-Status JobClient::connect_core(std::uint32_t server, std::uint32_t core) {
-  const JoinInfo& joined = membership_.joined[server];
-  PHUB_ASSIGN_OR_RETURN(const auto control,
-                        transport::CongestionControl::parse(options_.tcp_congestion_control));
-  const DataTarget target{
-      .joined = &joined, .core = core, .timeout = options_.timeout, .congestion_control = control};
-  const std::string& transport = choices_[server].transport;
-  if (transport == "tcp") {
-    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, open_tcp(target));
-    return exchange_->connect_tcp(server, core, joined.epoch, std::move(stream));
-  }
-  if (transport == "verbs") return connect_verbs(server, target);
-  const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][core].size());
-  PHUB_ASSIGN_OR_RETURN(auto connection,
-                        open_shm(target, *memory_, transport::channel_capacity(chunks)));
-  if (!local_parameters_ && !published_) {
-    published_ = connection.peer_memory;
-    parameters_ = published_->data();
-  }
-  return exchange_->connect_shm(server, core, joined.epoch, std::move(connection));
-}
-
-Status JobClient::connect_verbs(std::uint32_t server, const DataTarget& target) {
-  PHUB_ASSIGN_OR_RETURN(const auto device,
-                        verbs_ports_->towards(target.joined->rdma[target.core], target.core));
-  PHUB_ASSIGN_OR_RETURN(
-      const transport::VerbsRegions regions,
-      verbs_ports_->memory_on(device, {memory_->data(), memory_->size()},
-                              {local_parameters_->data(), local_parameters_->size()}));
-  PHUB_ASSIGN_OR_RETURN(transport::VerbsEndpoint * endpoint, exchange_->verbs_on(device));
-  const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][target.core].size());
-  // Each chunk, a Hyper and a Vote, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->connector().prepare(regions, chunks + 2));
-  PHUB_RETURN_IF_ERROR(open_verbs(target, connection));
-  PHUB_RETURN_IF_ERROR(endpoint->connector().connect(connection));
-  return exchange_->connect_verbs(server, target.core, target.joined->epoch, endpoint,
-                                  std::move(connection));
-}
-
-Status JobClient::connect_server(std::uint32_t server) {
-  for (std::uint32_t core = 0; core < cores_[server]; ++core) {
-    const Status status = connect_core(server, core);
-    // A core that refuses a connection tells the reason to the job.
-    if (status.code() == Code::kAborted) return heartbeat_->diagnose(server, core);
-    if (!status.ok()) {
-      return status.with_context("server " + membership_.servers[server]->address() + ", core " +
-                                 std::to_string(core));
-    }
+Status Client::State::check_key(KeyId key) const {
+  if (!driver) return {Code::kFailedPrecondition, "register_keys has not succeeded"};
+  if (key >= keys.size()) {
+    return {Code::kInvalidArgument, "key " + std::to_string(key) + " does not exist: there are " +
+                                        std::to_string(keys.size())};
   }
   return {};
 }
 
-// A job that only some of its servers restored, or of different rounds, would go on from parts that
-// do not belong together.
-Status JobClient::start() {
-  for (std::size_t s = 0; s < membership_.servers.size(); ++s) {
-    client::Rendezvous& server = *membership_.servers[s];
-    PHUB_RETURN_IF_ERROR(server.start(options_.timeout, choices_[s].reason));
-    if (server.rounds_before() == rounds_before()) continue;
+Status Client::State::start_push(KeyId key) {
+  PHUB_RETURN_IF_ERROR(check_key(key));
+  if (!driver->ready(key)) {
     return {Code::kFailedPrecondition,
-            "job " + options_.job + " has " + std::to_string(rounds_before()) +
-                " rounds behind it at server " + membership_.servers[0]->address() + " and " +
-                std::to_string(server.rounds_before()) + " at server " + server.address() +
-                ": restore the snapshots of one round on all of them (`phubctl snapshots`)"};
+            "key " + keys[key].name + " was pushed already: wait for it first"};
+  }
+  if (heartbeat->failed()) return heartbeat->failure();
+  if (key == 0) ++rounds;
+  pushes.push(key);
+  driver->push(key);
+  return {};
+}
+
+bool Client::State::hopeless() const {
+  if (heartbeat->failed()) return true;
+  // Replies to rounds that the leaver took part in are under way; later rounds never complete.
+  return heartbeat->someone_left() && std::chrono::steady_clock::now() - wait_start > kLeaveGrace;
+}
+
+Status Client::State::wait_for(std::optional<KeyId> key) {
+  PHUB_RETURN_IF_ERROR(check_key(key.value_or(0)));
+  wait_start = std::chrono::steady_clock::now();
+  const ExchangeDriver::End end = driver->wait(key, options.timeout);
+  waited += std::chrono::steady_clock::now() - wait_start;
+  switch (end) {
+    case ExchangeDriver::End::kReady:
+      return {};
+    case ExchangeDriver::End::kFailed:
+      return client::explain_failure(*driver, *heartbeat, membership);
+    case ExchangeDriver::End::kTimeout:
+      return client::explain_timeout({.options = options,
+                                      .keys = keys,
+                                      .plan = links->plan(),
+                                      .driver = *driver,
+                                      .key = key,
+                                      .owes_vote = pushes.any()});
   }
   return {};
 }
-
-Status JobClient::register_keys(const std::vector<KeySpec>& keys) {
-  if (plan_ || heartbeat_) return {Code::kFailedPrecondition, "keys are registered already"};
-  if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
-  keys_ = keys;
-  PHUB_ASSIGN_OR_RETURN(membership_, join_all(options_.servers, describe_job(options_, keys_),
-                                              options_.timeout, options_.security));
-  heartbeat_ = std::make_unique<Heartbeat>(membership_, kServerDeadline);
-  PHUB_RETURN_IF_ERROR(choose_transports());
-  PHUB_RETURN_IF_ERROR(make_plan_with_servers());
-  PHUB_RETURN_IF_ERROR(allocate());
-  for (std::uint32_t s = 0; s < cores_.size(); ++s) PHUB_RETURN_IF_ERROR(connect_server(s));
-  PHUB_RETURN_IF_ERROR(start());
-  pushes_.begin(keys.size());
-  PHUB_ASSIGN_OR_RETURN(progress_, Progress::create(*exchange_, keys_.size(), any_uses("tcp"),
-                                                    [this] { return hopeless(); }));
-  return {};
-}
-
-}  // namespace client
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
   PHUB_RETURN_IF_ERROR(client::check_options(options));
-  return std::unique_ptr<Client>(std::make_unique<client::JobClient>(options));
+  return std::unique_ptr<Client>(new Client(options));
+}
+
+Client::Client(const ClientOptions& options) : state_(std::make_unique<State>()) {
+  state_->options = options;
+}
+
+Client::~Client() {
+  // Leave first: a connection that closes without it ends the job for everybody.
+  if (state_->heartbeat && !state_->heartbeat->failed()) client::leave_all(state_->membership);
+  state_->driver.reset();
+  state_->heartbeat.reset();
+}
+
+Status Client::register_keys(const std::vector<KeySpec>& keys) {
+  if (state_->heartbeat) return {Code::kFailedPrecondition, "keys are registered already"};
+  if (keys.empty()) return {Code::kInvalidArgument, "keys: empty"};
+  return state_->set_up(keys);
+}
+
+std::span<std::byte> Client::gradient_bytes(KeyId key) {
+  PHUB_CHECK(state_->links && key < state_->keys.size(),
+             "gradient of a key that is not registered");
+  const std::size_t width = size_of(state_->options.wire_type);
+  return {state_->links->gradients() + state_->links->plan().key_offset[key] * width,
+          state_->keys[key].elements * width};
+}
+
+std::span<const std::byte> Client::parameter_bytes(KeyId key) const {
+  PHUB_CHECK(state_->links && key < state_->keys.size(), "parameter of an unregistered key");
+  const std::size_t width = size_of(state_->options.wire_type);
+  return {state_->links->parameters() + state_->links->plan().key_offset[key] * width,
+          state_->keys[key].elements * width};
+}
+
+ArrayLayout Client::layout() const {
+  PHUB_CHECK(state_->links != nullptr, "the layout of keys that are not registered");
+  const Plan& plan = state_->links->plan();
+  const std::size_t width = size_of(state_->options.wire_type);
+  ArrayLayout layout{.offsets = {}, .bytes = plan.arena_elements * width};
+  for (const std::uint64_t offset : plan.key_offset) layout.offsets.push_back(offset * width);
+  return layout;
+}
+
+Result<std::string> Client::push_from(ExportedMemoryPointer gpu) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  if (!state_->driver->idle()) {
+    return Status(Code::kFailedPrecondition, "push_from: wait for every push first");
+  }
+  return state_->links->push_from(std::move(gpu));
+}
+
+bool Client::was_skipped(KeyId key) const {
+  PHUB_CHECK(state_->links && key < state_->keys.size(), "a key that is not registered");
+  return state_->links->exchange().was_skipped(key);
+}
+
+Status Client::push(KeyId key) {
+  if (state_->initialising) {
+    return {Code::kFailedPrecondition,
+            "push: initial values are not all there yet; call initialise again"};
+  }
+  return state_->start_push(key);
+}
+
+Result<std::vector<std::string>> Client::snapshot() {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  for (KeyId key = 0; key < state_->keys.size(); ++key) {
+    if (state_->driver->ready(key)) continue;
+    return Status(Code::kFailedPrecondition,
+                  "snapshot: key " + state_->keys[key].name + " is under way: wait for it first");
+  }
+  return client::snapshot_all(state_->membership, rounds_before() + state_->rounds,
+                              state_->options.timeout);
+}
+
+Status Client::initialise() {
+  if (!has_parameters(state_->options.rule)) {
+    return {Code::kFailedPrecondition, "rule " + std::string(name_of(state_->options.rule)) +
+                                           " has no parameters to initialise"};
+  }
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  state_->initialising = true;
+  // What a GPU is to push is gradients: initial values come from the host all the same.
+  state_->links->push_from_host(true);
+  for (KeyId key = 0; key < state_->keys.size(); ++key)
+    PHUB_RETURN_IF_ERROR(state_->start_push(key));
+  state_->pushes.begin(state_->keys.size());  // nobody votes on initial values
+  PHUB_RETURN_IF_ERROR(wait_all());
+  state_->links->push_from_host(false);
+  state_->initialising = false;
+  return {};
+}
+
+Status Client::set_hyper(const Hyper& hyper) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  if (!state_->driver->idle()) {
+    return {Code::kFailedPrecondition, "set_hyper: wait for every push first"};
+  }
+  const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
+  if (!is_finite || hyper.learning_rate < 0.0F || hyper.gradient_scale < 0.0F ||
+      !(hyper.momentum >= 0.0F && hyper.momentum < 1.0F)) {
+    return {Code::kInvalidArgument,
+            "set_hyper: learning_rate and gradient_scale must be finite and not negative, momentum "
+            "in [0, 1)"};
+  }
+  Hyper complete = hyper;
+  if (complete.gradient_scale == 0.0F) {
+    complete.gradient_scale = 1.0F / static_cast<float>(state_->options.workers);
+  }
+  state_->driver->set_hyper(complete);
+  return {};
+}
+
+Status Client::vote(const Vote& vote) {
+  PHUB_RETURN_IF_ERROR(state_->check_key(0));
+  PHUB_RETURN_IF_ERROR(client::check_vote(state_->options, vote));
+  if (state_->pushes.missing() > 0) {
+    return {Code::kFailedPrecondition, "vote: push every key first; " +
+                                           std::to_string(state_->pushes.missing()) +
+                                           " are not pushed"};
+  }
+  if (state_->heartbeat->failed()) return state_->heartbeat->failure();
+  state_->driver->vote(vote);
+  state_->pushes.begin(state_->keys.size());
+  return {};
+}
+
+Status Client::wait(KeyId key) { return state_->wait_for(key); }
+Status Client::wait_all() { return state_->wait_for(std::nullopt); }
+
+std::uint64_t Client::rounds_before() const {
+  const auto& servers = state_->membership.servers;
+  return servers.empty() ? 0 : servers.front()->rounds_before();
+}
+
+std::uint32_t Client::worker_index() const {
+  const auto& joined = state_->membership.joined;
+  return joined.empty() ? 0 : joined.front().worker_index;
+}
+
+std::uint32_t Client::workers() const { return state_->options.workers; }
+
+std::string_view Client::transport() const {
+  return state_->links ? std::string_view(state_->links->transports().name) : "";
+}
+
+std::string_view Client::transport_reason() const {
+  return state_->links ? std::string_view(state_->links->transports().reason) : "";
+}
+
+ClientStatistics Client::statistics() const {
+  if (!state_->links) return {};
+  return {.bytes_pushed = state_->links->exchange().bytes_pushed(),
+          .bytes_received = state_->links->exchange().bytes_received(),
+          .rounds = state_->rounds,
+          .wait_seconds = std::chrono::duration<double>(state_->waited).count()};
 }
 
 }  // namespace phub

@@ -4,10 +4,24 @@
 #include <set>
 #include <string>
 
+#include "common/rendezvous/rendezvous.h"
 #include "common/transport/tcp/congestion.h"
-#include "worker/client/rendezvous.h"
 
 namespace phub::client {
+
+JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
+  return {.name = options.job,
+          .workers = options.workers,
+          .worker_index = options.worker_index,
+          .wire_type = options.wire_type,
+          .rule = options.rule,
+          .hyper = options.hyper,
+          .lars = options.lars,
+          .loss_scale = options.loss_scale,
+          .deterministic = options.deterministic,
+          .chunk_bytes = options.chunk_bytes,
+          .keys = keys};
+}
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {
   if (options.loss_scale.kind != LossScaling::kVoted) {
@@ -29,7 +43,7 @@ Status check_options(const ClientOptions& options) {
             "transport: \"" + options.transport + "\" is none of auto, shm, tcp, verbs"};
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
-                        transport::CongestionControl::parse(options.tcp_congestion_control));
+                        transport::CongestionControl::parse(options.links.tcp_congestion_control));
   if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};

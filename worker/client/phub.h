@@ -27,32 +27,12 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/connect/link_options.h"
 #include "common/memory/exported_memory.h"
-#include "common/rpc/tls_files.h"
+#include "common/protocol/keys.h"
+#include "common/rendezvous/client_security.h"
 
 namespace phub {
-
-using KeyId = std::uint32_t;  // position in register_keys
-
-struct KeySpec {
-  std::string name;            // unique in the job
-  std::uint64_t elements = 0;  // > 0
-  float weight_decay = 0.0F;   // for the rules that decay
-  bool plain = false;          // rule lars: plain momentum (biases, batch normalisation)
-};
-
-// How a worker proves who it is. A token or nonce goes to another host over TLS only, unless
-// allow_plaintext says otherwise.
-struct ClientSecurity {
-  TlsFiles tls = {};            // no certificate and key: the server is verified, we are not
-  std::string token_file = {};  // the token of the job's tenant, in the first line
-  std::string nonce_file = {};  // instead, for one job: "JOB_ID:NONCE", a line for each server
-  std::string tenant = {};      // whose job, where the credentials leave the choice
-  bool allow_plaintext = false;
-  // An error where gradients would leave this host unencrypted: a server without encrypt_data,
-  // verbs, or a join without TLS from another host.
-  bool require_encryption = false;
-};
 
 struct ClientOptions {
   std::vector<std::string> servers;  // control addresses, "host:port"; the same list at each worker
@@ -62,10 +42,7 @@ struct ClientOptions {
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs
   std::string transport = "auto";
-  std::vector<std::string> verbs_devices = {};        // "mlx5_0" or "mlx5_0:2"; empty: all
-  std::optional<std::uint32_t> verbs_gid_index = {};  // nothing: chosen for each server
-  // auto (within a host reno, else the system's), system, or a name that the kernel offers
-  std::string tcp_congestion_control = "auto";
+  LinkOptions links = {};
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
@@ -95,20 +72,18 @@ class Client {
   // Checks the options; the job is joined by register_keys. The message names the option.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
 
-  virtual ~Client() = default;  // leaves the job
-
-  Client() = default;
+  ~Client();  // leaves the job
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   // Joins the job at every server, agrees on the plan, connects the data plane and waits for all
   // workers, each step within options.timeout; errors name the server or who is missing. Keys come
   // in forward order: the reply of an earlier key is sent first. Called once.
-  virtual Status register_keys(const std::vector<KeySpec>& keys) = 0;
+  Status register_keys(const std::vector<KeySpec>& keys);
 
   // The key's gradient and parameter in the wire type: `elements` elements, contiguous.
-  virtual std::span<std::byte> gradient_bytes(KeyId key) = 0;
-  virtual std::span<const std::byte> parameter_bytes(KeyId key) const = 0;
+  std::span<std::byte> gradient_bytes(KeyId key);
+  std::span<const std::byte> parameter_bytes(KeyId key) const;
   template <typename T>
   std::span<T> gradient(KeyId key) {
     const auto bytes = gradient_bytes(key);
@@ -121,7 +96,7 @@ class Client {
   }
 
   // How gradient_bytes' array is laid out. REQUIRES: register_keys succeeded.
-  virtual ArrayLayout layout() const = 0;
+  ArrayLayout layout() const;
 
   // From now on push sends what is in `gpu`, laid out so, which RDMA adapters read where it is: no
   // CPU touches it. A key may be pushed when its gradient there is written, and not be written
@@ -129,14 +104,14 @@ class Client {
   // the adapters read it, in words. Errors change nothing: kInvalidArgument for an array that is
   // too short; kFailedPrecondition says which server or adapter it is refused by, with the cure.
   // REQUIRES: register_keys; every push has been waited for.
-  virtual Result<std::string> push_from(ExportedMemoryPointer gpu) = 0;
+  Result<std::string> push_from(ExportedMemoryPointer gpu);
 
   // Starts the exchange of one key. REQUIRES: the key has been waited for since its last push.
-  virtual Status push(KeyId key) = 0;
+  Status push(KeyId key);
 
   // Returns when the key's new parameters are there, or with the reason why they never will be.
-  virtual Status wait(KeyId key) = 0;
-  virtual Status wait_all() = 0;
+  Status wait(KeyId key);
+  Status wait_all();
   Status push_pull(KeyId key) {
     PHUB_RETURN_IF_ERROR(push(key));
     return wait(key);
@@ -146,39 +121,45 @@ class Client {
   // push of the round: updates wait for it, and if any worker's vote says overflow, none is made.
   // Not for initialise. REQUIRES: each key has been pushed since the last vote; the same scale as
   // the other workers' (who has another is dropped).
-  virtual Status vote(const Vote& vote) = 0;
+  Status vote(const Vote& vote);
 
   // Whether the servers left out the key's last update, or a part of a chunk that it shares: a vote
   // said overflow, or the sum of the gradients was not finite. The same at every worker. REQUIRES:
   // it was waited for.
-  virtual bool was_skipped(KeyId key) const = 0;
+  bool was_skipped(KeyId key) const;
 
   // For rules with parameters (sgd, momentum, nesterov, lars): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
   // gradient with the initial values, then call this once before the first push. Of a job that was
   // restored from a snapshot everyone receives what the snapshot holds instead.
-  virtual Status initialise() = 0;
+  Status initialise();
 
   // Rounds of gradients that a restored job has behind it: the next one is the first that is not in
   // the snapshot. 0: a new job. REQUIRES: register_keys succeeded.
-  virtual std::uint64_t rounds_before() const = 0;
+  std::uint64_t rounds_before() const;
 
   // Has every server keep the job, parameters and optimizer state, as they are after the last round
   // that was waited for; returns what `phubctl restore` is to be told, server by server. Needs
   // servers with a state folder, and a rule with parameters. REQUIRES: initialise, and every push
   // has been waited for.
-  virtual Result<std::vector<std::string>> snapshot() = 0;
+  Result<std::vector<std::string>> snapshot();
 
   // Hyper-parameters of the rounds whose pushes follow. Only worker 0's count. REQUIRES: every push
   // has been waited for.
-  virtual Status set_hyper(const Hyper& hyper) = 0;
+  Status set_hyper(const Hyper& hyper);
 
-  virtual std::uint32_t worker_index() const = 0;
-  virtual std::uint32_t workers() const = 0;
-  virtual std::string_view transport() const = 0;  // "shm", "tcp" or "verbs"; "mixed"
+  std::uint32_t worker_index() const;
+  std::uint32_t workers() const;
+  std::string_view transport() const;  // "shm", "tcp" or "verbs"; "mixed"
   // Why, server by server, in words.
-  virtual std::string_view transport_reason() const = 0;
-  virtual ClientStatistics statistics() const = 0;
+  std::string_view transport_reason() const;
+  ClientStatistics statistics() const;
+
+ private:
+  struct State;
+  explicit Client(const ClientOptions& options);
+
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace phub

@@ -50,7 +50,7 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   result.worker_index = options.worker_index;
   if (options.transport != nullptr) result.transport = options.transport;
   if (options.tcp_congestion_control != nullptr) {
-    result.tcp_congestion_control = options.tcp_congestion_control;
+    result.links.tcp_congestion_control = options.tcp_congestion_control;
   }
   PHUB_RETURN_IF_ERROR(
       read_word("wire_type", options.wire_type, phub::parse_data_type, result.wire_type));

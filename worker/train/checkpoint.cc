@@ -186,7 +186,7 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
   }
   if (!position.snapshots.empty()) metadata[kSnapshots] = position.snapshots;
   const std::optional<std::uint64_t> before = step_of(path);
-  if (exchange.state_at() == GradientExchange::StateAt::kHere) {
+  if (exchange.facts().state_at == StateAt::kHere) {
     TensorFile optimizer = optimizer_file(network, exchange);
     optimizer.metadata = metadata;
     optimizer.metadata[kDigest] = std::to_string(

@@ -64,21 +64,21 @@ Status resume_momentum(const SessionOptions& options, nn::Executor& network,
                        GradientExchange& exchange, const RunPosition& start) {
   if (options.checkpoint.restart_momentum) {
     const bool has_none_to_leave =
-        exchange.state_at() == GradientExchange::StateAt::kNowhere || exchange.steps_before() > 0;
+        exchange.facts().state_at == StateAt::kNowhere || exchange.facts().steps_before > 0;
     if (!has_none_to_leave) return {};
     return {Code::kInvalidArgument,
             "train.restart_momentum: there is no momentum to leave out: optimizer.rule has none, "
             "or the job was restored with it; remove the option"};
   }
-  switch (exchange.state_at()) {
-    case GradientExchange::StateAt::kNowhere:
+  switch (exchange.facts().state_at) {
+    case StateAt::kNowhere:
       return {};
-    case GradientExchange::StateAt::kHere:
+    case StateAt::kHere:
       return load_optimizer(options.checkpoint.resume, network, exchange, start.next_step);
-    case GradientExchange::StateAt::kServers:
+    case StateAt::kServers:
       break;
   }
-  if (exchange.steps_before() > 0) return {};
+  if (exchange.facts().steps_before > 0) return {};
   return {
       Code::kInvalidArgument,
       "train.resume: the momentum of checkpoint " + options.checkpoint.resume.string() +
@@ -125,7 +125,7 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& netw
     }
     start = position;
   }
-  const std::uint64_t restored = exchange.steps_before();
+  const std::uint64_t restored = exchange.facts().steps_before;
   if (!options.checkpoint.resume.empty()) {
     PHUB_RETURN_IF_ERROR(resume_momentum(options, network, exchange, start));
   }
@@ -195,9 +195,9 @@ struct Run {
 RunDescription describe(const SessionOptions& options, const GradientExchange& exchange,
                         std::uint64_t first_step) {
   return {.model = options.model,
-          .transport = std::string(exchange.transport()),
-          .worker_index = exchange.worker_index(),
-          .workers = exchange.workers(),
+          .transport = std::string(exchange.facts().transport),
+          .worker_index = exchange.facts().worker_index,
+          .workers = exchange.facts().workers,
           .batch = options.executor.batch,
           .seed = options.seed,
           .first_step = first_step};
@@ -259,7 +259,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
        .evaluate = options.evaluate,
        .boundary_steps = options.checkpoint.path.empty() ? 0 : options.checkpoint.every_steps});
   PHUB_RETURN_IF_ERROR(check_something_is_left(options, first_step, trainer.last_step()));
-  const bool first_worker = run.exchange.worker_index() == 0;
+  const bool first_worker = run.exchange.facts().worker_index == 0;
   const bool prints = options.report.print == ReportOptions::Print::kAlways ||
                       (options.report.print == ReportOptions::Print::kFirstWorker && first_worker);
   const bool saves = first_worker && !options.checkpoint.path.empty();
@@ -274,7 +274,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
                      .images_per_step = std::uint64_t{options.executor.batch} *
-                                        options.update.accumulate * run.exchange.workers(),
+                                        options.update.accumulate * run.exchange.facts().workers,
                      .quiet = !prints,
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
@@ -328,8 +328,8 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
                   "model " + options.model + " has no parameters: there is nothing to train");
   }
   PHUB_ASSIGN_OR_RETURN(const auto exchange, factory(make_keys(options, *network)));
-  loader_options.worker_index = exchange->worker_index();
-  if (exchange->worker_index() == 0 && !options.checkpoint.path.empty()) {
+  loader_options.worker_index = exchange->facts().worker_index;
+  if (exchange->facts().worker_index == 0 && !options.checkpoint.path.empty()) {
     PHUB_RETURN_IF_ERROR(check_checkpoint(options));
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
@@ -342,9 +342,9 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
                                     .note = options.executor.cuda.executor.note}));
   std::unique_ptr<EventFile> events;
   if (!options.report.tensorboard.empty()) {
-    PHUB_ASSIGN_OR_RETURN(events,
-                          EventFile::open(options.report.tensorboard /
-                                          ("worker-" + std::to_string(exchange->worker_index()))));
+    PHUB_ASSIGN_OR_RETURN(
+        events, EventFile::open(options.report.tensorboard /
+                                ("worker-" + std::to_string(exchange->facts().worker_index))));
   }
   return train(options, {*executor, *exchange, *loader, datasets.test, metrics.get(), events.get()},
                stopped);

@@ -36,7 +36,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
  public:
   // `sums` and `sender` are there for training: the first where gradients are added up, the second
   // to be called from time to time while the device works on backward.
-  explicit ExchangeHooks(GradientExchange& exchange, Arena* sums = nullptr,
+  explicit ExchangeHooks(GradientExchange& exchange, KeyArrays* sums = nullptr,
                          std::function<Status()> sender = {})
       : exchange_(exchange), sums_(sums), sender_(std::move(sender)) {}
 
@@ -104,7 +104,7 @@ class Trainer::ExchangeHooks : public nn::Hooks {
   }
 
   GradientExchange& exchange_;
-  Arena* sums_;
+  KeyArrays* sums_;
   std::function<Status()> sender_;
   StepReport* report_ = nullptr;  // of a step in training
   bool is_first_ = true;
@@ -156,7 +156,8 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
     PHUB_RETURN_IF_ERROR(
         batches_.begin_ahead(parts_.loader, report.epoch, in_epoch + 1, parts_.network));
   }
-  data::CounterRandom noise(options_.seed, data::Purpose::kDropout, parts_.exchange.worker_index(),
+  data::CounterRandom noise(options_.seed, data::Purpose::kDropout,
+                            parts_.exchange.facts().worker_index,
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
@@ -170,7 +171,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
     PHUB_RETURN_IF_ERROR(parts_.exchange.set_hyper(
         {.learning_rate = report.learning_rate,
          .momentum = options_.momentum,
-         .gradient_scale = 1.0F / static_cast<float>(parts_.exchange.workers())}));
+         .gradient_scale = 1.0F / static_cast<float>(parts_.exchange.facts().workers)}));
   }
   return parts_.network.backward(hooks);
 }
@@ -211,8 +212,8 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.skipped_steps = skipped_steps_;
   report.loss /= steps;
   report.train_accuracy /= images;
-  report.images_per_second = images * parts_.exchange.workers() / report.seconds;
-  if (options_.evaluate && parts_.exchange.worker_index() == 0) {
+  report.images_per_second = images * parts_.exchange.facts().workers / report.seconds;
+  if (options_.evaluate && parts_.exchange.facts().worker_index == 0) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }
   observer.on_epoch(report);

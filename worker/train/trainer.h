@@ -12,8 +12,8 @@
 #include "worker/data/loader.h"
 #include "worker/nn/executor.h"
 #include "worker/train/batch_loading.h"
-#include "worker/train/exchange/arena.h"
 #include "worker/train/exchange/gradient_exchange.h"
+#include "worker/train/exchange/key_arrays.h"
 #include "worker/train/loss_scaler.h"
 #include "worker/train/report/observer.h"
 #include "worker/train/schedule.h"
@@ -85,7 +85,7 @@ class Trainer {
   LossScaler scaler_;
   bool answer_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
-  Arena sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
+  KeyArrays sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
   BatchLoading batches_;
 };
 

@@ -24,8 +24,9 @@ constexpr double kTolerance = 2e-3;
 // An exchange of one worker whose adapter reads the memory at the moment of a push.
 class Adapter final : public train::GradientExchange {
  public:
-  explicit Adapter(const std::vector<KeySpec>& keys)
-      : local_(train::make_local_exchange(keys, RuleKind::kSgd)) {
+  Adapter(const std::vector<KeySpec>& keys, const std::string& transport)
+      : GradientExchange({.transport = transport, .state_at = train::StateAt::kServers}),
+        local_(train::make_local_exchange(keys, RuleKind::kSgd)) {
     for (const KeySpec& key : keys) {
       layout_.offsets.push_back(layout_.bytes);
       layout_.bytes += 4 * key.elements + 64;  // not only keys
@@ -35,8 +36,7 @@ class Adapter final : public train::GradientExchange {
   std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
   std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
   void use_wire_arrays() override { uses_wire_arrays = true; }
-  ArrayLayout layout() const override { return layout_; }
-  Status reaches_gpus() const override { return {}; }
+  Result<ArrayLayout> gpu_layout() const override { return layout_; }
   Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
     ++asked;
     if (!refusal.ok()) return refusal;
@@ -44,7 +44,6 @@ class Adapter final : public train::GradientExchange {
     return std::string("adapter0 by dma-buf");
   }
   Status initialise() override { return local_->initialise(); }
-  StateAt state_at() const override { return StateAt::kServers; }
   Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
   Status push(KeyId key) override {
     if (memory != nullptr) {
@@ -54,15 +53,10 @@ class Adapter final : public train::GradientExchange {
     return local_->push(key);
   }
   Status wait(KeyId key) override { return local_->wait(key); }
-  std::uint32_t worker_index() const override { return 0; }
-  std::uint32_t workers() const override { return 1; }
-  std::string_view transport() const override { return name; }
-  train::ExchangeStatistics statistics() const override { return {}; }
 
   Status refusal;
   int asked = 0;
   bool uses_wire_arrays = false;
-  std::string name = "verbs";
   std::shared_ptr<const WalledMemory> memory;
 
  private:
@@ -95,12 +89,13 @@ class Pushing final : public Hooks {
 
 // A rig whose own executor trains through an exchange.
 struct Bench {
-  explicit Bench(const testing::RigOptions& options) : rig(phub::nn::testing::blocks(), options) {
+  explicit Bench(const testing::RigOptions& options, const std::string& transport = "verbs")
+      : rig(phub::nn::testing::blocks(), options) {
     std::vector<KeySpec> keys;
     for (const ParameterSpec& spec : rig.executor->parameters()) {
       keys.push_back({.name = spec.name, .elements = spec.elements()});
     }
-    exchange = std::make_unique<Adapter>(keys);
+    exchange = std::make_unique<Adapter>(keys, transport);
     for (KeyId key = 0; key < keys.size(); ++key) {
       const auto& initial = rig.own->parameters[key];
       std::copy(initial.begin(), initial.end(), exchange->gradient(key).begin());
@@ -210,8 +205,8 @@ TEST_CASE("Gradients that are added up on the host go through it, and nobody ask
 }
 
 TEST_CASE("An executor on CPUs and an exchange within the process have nothing to agree on") {
-  Bench bench({});
   SECTION("an executor on CPUs") {
+    Bench bench({});
     std::vector<std::string> notes;
     const auto network = testing::require(Network::create(
         phub::nn::testing::blocks(), testing::require(make_onednn_backend({})), {.batch = 3}));
@@ -225,7 +220,7 @@ TEST_CASE("An executor on CPUs and an exchange within the process have nothing t
   SECTION("a worker alone") {
     const auto alone = train::make_local_exchange({{.name = "w", .elements = 8}}, RuleKind::kSgd);
     CHECK(alone->push_from(WalledMemory::create(64)).error().code() == Code::kFailedPrecondition);
-    bench.exchange->name = "local";
+    Bench bench({}, "local");
     bench.exchange->refusal = {Code::kFailedPrecondition, "no adapter"};
     testing::require(bench.bind(GpuDirect::kAuto));
     CHECK(bench.notes.empty());

@@ -83,14 +83,14 @@ TEST_CASE("An epoch's line has the loss, the accuracies, the rate and the exchan
 }
 
 TEST_CASE("The bar has the rate, the exchange's share and the time that is left, and fits") {
-  Progress progress{.epoch = 2,
-                    .epochs = 12,
-                    .steps_done = 125,
-                    .steps_per_epoch = 250,
-                    .loss = 0.08123,
-                    .images_per_second = 5123.4,
-                    .exchange_share = 0.118,
-                    .seconds_left = 41.2};
+  TrainingProgress progress{.epoch = 2,
+                            .epochs = 12,
+                            .steps_done = 125,
+                            .steps_per_epoch = 250,
+                            .loss = 0.08123,
+                            .images_per_second = 5123.4,
+                            .exchange_share = 0.118,
+                            .seconds_left = 41.2};
   REQUIRE(progress_line(progress, 85) ==
           "epoch 3/12 [=====     ] 125/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left");
   progress.seconds_left = 3 * 3600 + 62;
@@ -250,23 +250,18 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
 class Restored final : public GradientExchange {
  public:
   Restored(const std::vector<KeySpec>& keys, std::uint64_t steps)
-      : local_(make_local_exchange(keys, RuleKind::kSgd)), steps_(steps) {}
+      : GradientExchange(
+            {.transport = "restored", .state_at = StateAt::kServers, .steps_before = steps}),
+        local_(make_local_exchange(keys, RuleKind::kSgd)) {}
   std::span<float> gradient(KeyId key) override { return local_->gradient(key); }
   std::span<const float> parameter(KeyId key) const override { return local_->parameter(key); }
   Status initialise() override { return local_->initialise(); }
-  std::uint64_t steps_before() const override { return steps_; }
-  StateAt state_at() const override { return StateAt::kServers; }
   Status set_hyper(const Hyper& hyper) override { return local_->set_hyper(hyper); }
   Status push(KeyId key) override { return local_->push(key); }
   Status wait(KeyId key) override { return local_->wait(key); }
-  std::uint32_t worker_index() const override { return 0; }
-  std::uint32_t workers() const override { return 1; }
-  std::string_view transport() const override { return "restored"; }
-  ExchangeStatistics statistics() const override { return {}; }
 
  private:
   std::unique_ptr<GradientExchange> local_;
-  std::uint64_t steps_;
 };
 
 Result<SessionResult> run_restored(const SessionOptions& options, std::uint64_t steps) {

@@ -1,5 +1,5 @@
 // Which transport a worker takes, and what it says about it.
-#include "worker/client/transport_choice.h"
+#include "common/connect/transport_choice.h"
 
 #include <sched.h>
 

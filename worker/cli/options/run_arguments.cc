@@ -11,7 +11,7 @@
 namespace phub {
 namespace {
 
-void apply_job(const RunArguments& o, WorkerConfig& config) {
+void apply_job(const ExchangeArguments& o, WorkerConfig& config) {
   if (o.local || !o.servers.empty()) config.clear_servers();
   if (o.local) {
     config.set_workers(1);
@@ -28,7 +28,7 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
   if (o.log_level) config.set_log_level(*o.log_level);
 }
 
-Status apply_security(const RunArguments& o, WorkerConfig& config) {
+Status apply_security(const ExchangeArguments& o, WorkerConfig& config) {
   if (o.tenant) config.mutable_security()->set_tenant(*o.tenant);
   if (o.credentials.empty() || o.local) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(o.credentials));
@@ -41,7 +41,7 @@ Status apply_security(const RunArguments& o, WorkerConfig& config) {
   return {};
 }
 
-Status apply_loss_scale(const RunArguments& o, WorkerConfig& config) {
+Status apply_loss_scale(const TrainingArguments& o, WorkerConfig& config) {
   if (!o.loss_scale) return {};
   LossScaleConfig& scale = *config.mutable_train()->mutable_loss_scale();
   if (*o.loss_scale == "dynamic") {
@@ -61,11 +61,9 @@ Status apply_loss_scale(const RunArguments& o, WorkerConfig& config) {
   return {};
 }
 
-void apply_train(const RunArguments& o, WorkerConfig& config) {
+void apply_compute(const ComputeArguments& o, WorkerConfig& config) {
   TrainConfig& train = *config.mutable_train();
   if (o.data) config.mutable_data()->set_path(*o.data);
-  if (o.epochs) train.set_epochs(*o.epochs);
-  if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.batch) train.set_batch(*o.batch);
   if (o.compute_type) train.set_compute_type(*o.compute_type);
   if (o.backend) train.set_backend(*o.backend);
@@ -78,6 +76,11 @@ void apply_train(const RunArguments& o, WorkerConfig& config) {
     train.mutable_devices()->Assign(o.cuda.devices.begin(), o.cuda.devices.end());
   }
   if (o.threads) train.set_threads(*o.threads);
+}
+
+void apply_training(const TrainingArguments& o, TrainConfig& train) {
+  if (o.epochs) train.set_epochs(*o.epochs);
+  if (o.max_steps) train.set_max_steps(*o.max_steps);
   if (o.accumulate) train.set_accumulate(*o.accumulate);
   if (o.seed) train.set_seed(*o.seed);
   if (o.metrics) train.set_metrics(*o.metrics);
@@ -110,7 +113,7 @@ Status check_local(const WorkerConfig& config) {
 
 }  // namespace
 
-void add_exchange_options(CLI::App& command, RunArguments& o) {
+void add_exchange_options(CLI::App& command, ExchangeArguments& o) {
   auto* server =
       command.add_option("--server", o.servers, "A server's control address (repeatable)");
   server->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("HOST:PORT");
@@ -133,7 +136,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
   add("--log-level", o.log_level, "LEVEL", "trace, debug, info, warn, error or off");
 }
 
-void add_compute_options(CLI::App& command, RunArguments& o) {
+void add_compute_options(CLI::App& command, ComputeArguments& o) {
   add_override(command, "--data", o.data, "DIRECTORY", "Where the files of the data set are");
   add_override(command, "--batch", o.batch, "N", "Images of one worker in one step");
   add_override(command, "--compute-type", o.compute_type, "TYPE",
@@ -144,7 +147,7 @@ void add_compute_options(CLI::App& command, RunArguments& o) {
   add_kernel_options(command, o.kernels);
 }
 
-void add_training_options(CLI::App& command, RunArguments& o) {
+void add_training_options(CLI::App& command, TrainingArguments& o) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
     add_override(command, name, value, type, text);
   };
@@ -169,15 +172,16 @@ Result<WorkerConfig> load_run(const RunArguments& arguments) {
 }
 
 Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& arguments) {
-  apply_job(arguments, config);
-  apply_train(arguments, config);
-  PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));
-  PHUB_RETURN_IF_ERROR(apply_security(arguments, config));
+  apply_job(arguments.exchange, config);
+  apply_compute(arguments.compute, config);
+  apply_training(arguments.training, *config.mutable_train());
+  PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments.training, config));
+  PHUB_RETURN_IF_ERROR(apply_security(arguments.exchange, config));
   const bool is_cuda = config.train().backend() == "cuda";
   PHUB_RETURN_IF_ERROR(validate(config));
-  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
+  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.compute.cuda, is_cuda));
   PHUB_RETURN_IF_ERROR(
-      check_kernel_arguments(arguments.kernels, config.train().backend() == "onednn"));
+      check_kernel_arguments(arguments.compute.kernels, config.train().backend() == "onednn"));
   PHUB_RETURN_IF_ERROR(check_local(config));
   return config;
 }

@@ -16,21 +16,38 @@
 
 namespace phub {
 
-struct RunArguments {
-  std::string config_path;
+// With whom a run exchanges, and how.
+struct ExchangeArguments {
   std::vector<std::string> servers;
-  std::optional<std::string> job, transport, wire_type, data, metrics, tensorboard, checkpoint,
-      resume, log_level, tenant, loss_scale, compute_type, backend;
-  std::string credentials;
+  bool local = false;
+  std::optional<std::string> job, transport, wire_type, log_level, tenant;
+  std::optional<std::uint32_t> workers;
   std::optional<std::int32_t> index;
-  std::optional<std::uint32_t> workers, epochs, max_steps, batch, threads, accumulate,
-      checkpoint_steps;
-  std::optional<std::uint64_t> seed;
+  std::string credentials;
+};
+
+// Of one worker.
+struct ComputeArguments {
+  std::optional<std::string> data, compute_type, backend;
+  std::optional<std::uint32_t> batch, threads;
   CudaChoice cuda;
   KernelArguments kernels;
-  bool local = false;
+};
+
+// Of a training.
+struct TrainingArguments {
+  std::optional<std::uint32_t> epochs, max_steps, accumulate, checkpoint_steps;
+  std::optional<std::uint64_t> seed;
+  std::optional<std::string> loss_scale, metrics, tensorboard, checkpoint, resume;
   bool restart_momentum = false;
   bool snapshot = false;
+};
+
+struct RunArguments {
+  std::string config_path;
+  ExchangeArguments exchange;
+  ComputeArguments compute;
+  TrainingArguments training;
 };
 
 // Adds options whose values are in the order (name, variable, type, text).
@@ -40,12 +57,12 @@ CLI::Option* add_override(CLI::App& command, const char* name, std::optional<T>&
   return command.add_option(name, value, text)->type_name(type);
 }
 
-// --server, --local, --job ...: with whom a run exchanges, and how.
-void add_exchange_options(CLI::App& command, RunArguments& arguments);
-// --data, --batch, --backend, --device ...: of one worker.
-void add_compute_options(CLI::App& command, RunArguments& arguments);
-// --epochs, --checkpoint ...: of a training.
-void add_training_options(CLI::App& command, RunArguments& arguments);
+// --server, --local, --job ...
+void add_exchange_options(CLI::App& command, ExchangeArguments& arguments);
+// --data, --batch, --backend, --device ...
+void add_compute_options(CLI::App& command, ComputeArguments& arguments);
+// --epochs, --checkpoint ...
+void add_training_options(CLI::App& command, TrainingArguments& arguments);
 
 // The configuration with the overrides, checked. Errors: kInvalidArgument or kNotFound, with the
 // file's place or the option, the field and the cure.

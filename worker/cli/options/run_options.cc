@@ -72,10 +72,11 @@ ClientOptions client_of(const WorkerConfig& config) {
           .workers = config.workers(),
           .worker_index = config.worker_index(),
           .transport = config.transport(),
-          .verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
-          .verbs_gid_index =
-              config.has_verbs_gid_index() ? std::optional(config.verbs_gid_index()) : std::nullopt,
-          .tcp_congestion_control = config.tcp_congestion_control(),
+          .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
+                    .verbs_gid_index = config.has_verbs_gid_index()
+                                           ? std::optional(config.verbs_gid_index())
+                                           : std::nullopt,
+                    .tcp_congestion_control = config.tcp_congestion_control()},
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
           .hyper = {.learning_rate = config.optimizer().learning_rate(),
@@ -173,8 +174,8 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
                              config.timeout_ms()));
   PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
   spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
-               exchange->worker_index(), exchange->workers(), exchange->transport(),
-               log_value(exchange->transport_reason()));
+               exchange->facts().worker_index, exchange->facts().workers,
+               exchange->facts().transport, log_value(exchange->facts().transport_reason));
   return exchange;
 }
 

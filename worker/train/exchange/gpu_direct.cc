@@ -21,13 +21,13 @@ Result<Direct> agree(nn::Executor& network, GradientExchange& exchange, bool sum
     return Status(Code::kFailedPrecondition,
                   "train.accumulate adds gradients up on the host before they are pushed");
   }
-  if (!network.binds(exchange.wire_type())) {
+  if (!network.binds(exchange.facts().wire_type)) {
     return Status(Code::kFailedPrecondition,
                   "this backend does not write gradients as they travel");
   }
-  PHUB_RETURN_IF_ERROR(exchange.reaches_gpus());
+  Direct direct;
+  PHUB_ASSIGN_OR_RETURN(direct.layout, exchange.gpu_layout());
   exchange.use_wire_arrays();
-  Direct direct{.memory = nullptr, .layout = exchange.layout(), .how = {}};
   PHUB_ASSIGN_OR_RETURN(direct.memory, network.export_gradients(direct.layout.bytes));
   PHUB_ASSIGN_OR_RETURN(direct.how, exchange.push_from(direct.memory));
   return direct;
@@ -41,7 +41,7 @@ Status bind_to(nn::Executor& network, GradientExchange& exchange, const Direct& 
                         direct.memory->bytes.subspan(direct.layout.offsets[key], on_host.size())});
   }
   return network.bind_typed(
-      {.type = exchange.wire_type(), .keys = bindings, .exported = direct.memory});
+      {.type = exchange.facts().wire_type, .keys = bindings, .exported = direct.memory});
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Status bind_direct(nn::Executor& network, GradientExchange& exchange,
         "network: " +
             direct.error().message() + "; or set it to \"auto\""};
   }
-  if (exchange.transport() != "local") {
+  if (exchange.facts().transport != "local") {
     options.note("gradients go through the host's memory: " + direct.error().message());
   }
   return bind(network, exchange, options.sums);

@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/dtype.h"
@@ -25,23 +25,36 @@ struct ExchangeStatistics {
   std::uint64_t bytes_received = 0;
 };
 
+// Where the optimizer's state (momentum) lives.
+enum class StateAt : std::uint8_t { kNowhere, kHere, kServers };
+
+// What is known of an exchange once it is there, and does not change.
+struct ExchangeFacts {
+  std::uint32_t worker_index = 0;
+  std::uint32_t workers = 1;
+  std::string transport = "local";  // "shm", "tcp", "verbs", "mixed", "local"
+  std::string transport_reason = "there is no choice";
+  DataType wire_type = DataType::kFloat32;
+  StateAt state_at = StateAt::kNowhere;
+  // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
+  std::uint64_t steps_before = 0;
+};
+
 class GradientExchange {
  public:
-  GradientExchange() = default;
+  explicit GradientExchange(ExchangeFacts facts) : facts_(std::move(facts)) {}
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
   virtual ~GradientExchange() = default;
 
-  // Where the optimizer's state (momentum) lives.
-  enum class StateAt { kNowhere, kHere, kServers };
+  const ExchangeFacts& facts() const { return facts_; }
 
   virtual std::span<float> gradient(KeyId key) = 0;
   virtual std::span<const float> parameter(KeyId key) const = 0;
 
-  // The same as they travel, for executors that read and write that themselves. use_wire_arrays
-  // says so, before the first push of gradients: then what is pushed is wire_gradient(key), and
-  // gradient(key) is for initial parameters only.
-  virtual DataType wire_type() const { return DataType::kFloat32; }
+  // The same as they travel (facts().wire_type), for executors that read and write that themselves.
+  // use_wire_arrays says so, before the first push of gradients: then what is pushed is
+  // wire_gradient(key), and gradient(key) is for initial parameters only.
   virtual std::span<std::byte> wire_gradient(KeyId key) {
     return std::as_writable_bytes(gradient(key));
   }
@@ -51,11 +64,10 @@ class GradientExchange {
   virtual void use_wire_arrays() {}
 
   // Instead of wire_gradient, what is pushed is in a GPU's memory, which network adapters read:
-  // Client::layout and Client::push_from. After use_wire_arrays; then pushes are push_checked.
-  virtual ArrayLayout layout() const { return {}; }
-  // Whether push_from can be asked at all: before the memory is there.
-  virtual Status reaches_gpus() const {
-    return {Code::kFailedPrecondition, "gradients do not leave this process"};
+  // Client::layout and Client::push_from. After use_wire_arrays; then pushes are push_checked. The
+  // layout's error says why push_from need not be asked.
+  virtual Result<ArrayLayout> gpu_layout() const {
+    return Status(Code::kFailedPrecondition, "gradients do not leave this process");
   }
   virtual Result<std::string> push_from(const ExportedMemoryPointer& /*gpu*/) {
     return Status(Code::kFailedPrecondition, "gradients do not leave this process");
@@ -65,11 +77,7 @@ class GradientExchange {
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;
 
-  // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
-  virtual std::uint64_t steps_before() const { return 0; }
-
-  virtual StateAt state_at() const = 0;
-  // REQUIRES: it lives here, and the key is not under way.
+  // The optimizer's. REQUIRES: it lives here, and the key is not under way.
   virtual std::span<float> state(KeyId /*key*/) { return {}; }
 
   // Of the pushes that follow, in every worker's name; only worker 0's count.
@@ -95,11 +103,10 @@ class GradientExchange {
                   "train.snapshot: this exchange has no servers that could take one");
   }
 
-  virtual std::uint32_t worker_index() const = 0;
-  virtual std::uint32_t workers() const = 0;
-  virtual std::string_view transport() const = 0;  // "shm", "tcp", "verbs", "mixed", "local"
-  virtual std::string_view transport_reason() const { return "there is no choice"; }
-  virtual ExchangeStatistics statistics() const = 0;
+  virtual ExchangeStatistics statistics() const { return {}; }
+
+ private:
+  ExchangeFacts facts_;
 };
 
 // Makes the exchange once the keys are known.

@@ -33,13 +33,13 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
 }
 
 Status bind(nn::Executor& network, GradientExchange& exchange, bool sums) {
-  if (!sums && network.binds(exchange.wire_type())) {
+  if (!sums && network.binds(exchange.facts().wire_type)) {
     std::vector<nn::TypedBinding> typed;
     for (KeyId key = 0; key < network.parameters().size(); ++key) {
       typed.push_back({exchange.wire_parameter(key), exchange.wire_gradient(key)});
     }
     exchange.use_wire_arrays();
-    return network.bind_typed({.type = exchange.wire_type(), .keys = typed});
+    return network.bind_typed({.type = exchange.facts().wire_type, .keys = typed});
   }
   std::vector<nn::Binding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {

@@ -4,8 +4,8 @@
 #include "common/base/check.h"
 #include "kernels/lars.h"
 #include "kernels/reduce.h"
-#include "worker/train/exchange/arena.h"
 #include "worker/train/exchange/gradient_exchange.h"
+#include "worker/train/exchange/key_arrays.h"
 
 namespace phub::train {
 namespace {
@@ -14,7 +14,8 @@ class LocalExchange : public GradientExchange {
  public:
   LocalExchange(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
                 const LossScale& loss_scale)
-      : rule_(rule),
+      : GradientExchange({.state_at = state_arrays(rule) > 0 ? StateAt::kHere : StateAt::kNowhere}),
+        rule_(rule),
         lars_(lars),
         loss_scale_(loss_scale),
         keys_(keys),
@@ -33,9 +34,6 @@ class LocalExchange : public GradientExchange {
     return {};
   }
 
-  StateAt state_at() const override {
-    return state_arrays(rule_) > 0 ? StateAt::kHere : StateAt::kNowhere;
-  }
   std::span<float> state(KeyId key) override { return state_.of(key); }
 
   Status set_hyper(const Hyper& hyper) override {
@@ -67,11 +65,6 @@ class LocalExchange : public GradientExchange {
   bool step_was_skipped() const override { return skipped_; }
 
   Status wait(KeyId) override { return {}; }
-
-  std::uint32_t worker_index() const override { return 0; }
-  std::uint32_t workers() const override { return 1; }
-  std::string_view transport() const override { return "local"; }
-  ExchangeStatistics statistics() const override { return {}; }
 
  private:
   kernels::Source source_of(KeyId key) const {
@@ -112,7 +105,7 @@ class LocalExchange : public GradientExchange {
   bool skips_ = false;         // this step: something is not finite
   bool skipped_ = false;       // the last one
   std::vector<KeySpec> keys_;
-  Arena gradients_, parameters_, state_;
+  KeyArrays gradients_, parameters_, state_;
 };
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include "common/base/check.h"
 #include "kernels/reduce.h"
-#include "worker/train/exchange/arena.h"
 #include "worker/train/exchange/gradient_exchange.h"
+#include "worker/train/exchange/key_arrays.h"
 
 namespace phub::train {
 namespace {
@@ -11,16 +11,26 @@ namespace {
 // fp32 copies of what travels in 16 bits.
 struct Shadow {
   explicit Shadow(const std::vector<KeySpec>& keys) : gradients(keys), parameters(keys) {}
-  Arena gradients, parameters;
+  KeyArrays gradients, parameters;
 };
+
+ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
+  return {.worker_index = client.worker_index(),
+          .workers = client.workers(),
+          .transport = std::string(client.transport()),
+          .transport_reason = std::string(client.transport_reason()),
+          .wire_type = options.wire_type,
+          .state_at = state_arrays(options.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
+          .steps_before = client.rounds_before()};
+}
 
 class RemoteExchange : public GradientExchange {
  public:
   RemoteExchange(std::unique_ptr<Client> client, const std::vector<KeySpec>& keys,
                  const ClientOptions& options)
-      : client_(std::move(client)),
+      : GradientExchange(facts_of(*client, options)),
+        client_(std::move(client)),
         wire_(options.wire_type),
-        has_state_(state_arrays(options.rule) > 0),
         votes_(options.loss_scale.kind == LossScaling::kVoted),
         in_flight_(keys.size(), false) {
     if (wire_ != DataType::kFloat32) shadow_.emplace(keys);
@@ -34,20 +44,18 @@ class RemoteExchange : public GradientExchange {
     return shadow_ ? shadow_->parameters.of(key) : client_->parameter<float>(key);
   }
 
-  DataType wire_type() const override { return wire_; }
   std::span<std::byte> wire_gradient(KeyId key) override { return client_->gradient_bytes(key); }
   std::span<const std::byte> wire_parameter(KeyId key) const override {
     return client_->parameter_bytes(key);
   }
   void use_wire_arrays() override { uses_wire_arrays_ = true; }
 
-  ArrayLayout layout() const override { return client_->layout(); }
-  Status reaches_gpus() const override {
-    if (client_->transport() == "verbs") return {};
-    return {Code::kFailedPrecondition, "the servers are reached over " +
-                                           std::string(client_->transport()) + " (" +
-                                           std::string(client_->transport_reason()) +
-                                           "), and only transport verbs reads a GPU's memory"};
+  Result<ArrayLayout> gpu_layout() const override {
+    if (facts().transport == "verbs") return client_->layout();
+    return Status(Code::kFailedPrecondition,
+                  "the servers are reached over " + facts().transport + " (" +
+                      facts().transport_reason +
+                      "), and only transport verbs reads a GPU's memory");
   }
   Result<std::string> push_from(const ExportedMemoryPointer& gpu) override {
     PHUB_CHECK(uses_wire_arrays_, "a GPU writes gradients as they travel");
@@ -64,10 +72,6 @@ class RemoteExchange : public GradientExchange {
     for (KeyId key = 0; key < keys; ++key) from_wire(key);
     return {};
   }
-
-  std::uint64_t steps_before() const override { return client_->rounds_before(); }
-
-  StateAt state_at() const override { return has_state_ ? StateAt::kServers : StateAt::kNowhere; }
 
   Status set_hyper(const Hyper& hyper) override { return client_->set_hyper(hyper); }
 
@@ -113,10 +117,6 @@ class RemoteExchange : public GradientExchange {
 
   Result<std::vector<std::string>> snapshot() override { return client_->snapshot(); }
 
-  std::uint32_t worker_index() const override { return client_->worker_index(); }
-  std::uint32_t workers() const override { return client_->workers(); }
-  std::string_view transport() const override { return client_->transport(); }
-  std::string_view transport_reason() const override { return client_->transport_reason(); }
   ExchangeStatistics statistics() const override {
     const ClientStatistics statistics = client_->statistics();
     return {statistics.bytes_pushed, statistics.bytes_received};
@@ -144,7 +144,6 @@ class RemoteExchange : public GradientExchange {
 
   std::unique_ptr<Client> client_;
   DataType wire_;
-  bool has_state_;
   bool votes_;
   bool overflow_ = false;  // a gradient of this step is not finite as it travels
   std::vector<bool> in_flight_;

@@ -135,7 +135,7 @@ Status step(nn::Executor& network, GradientExchange& exchange, const NoiseBatch&
   PHUB_RETURN_IF_ERROR(
       exchange.set_hyper({.learning_rate = 1e-4F,
                           .momentum = 0.9F,
-                          .gradient_scale = 1.0F / static_cast<float>(exchange.workers())}));
+                          .gradient_scale = 1.0F / static_cast<float>(exchange.facts().workers)}));
   PHUB_RETURN_IF_ERROR(network.backward(recorder));
   return exchange.end_step(1.0F);
 }
@@ -217,7 +217,7 @@ MemoryProfile memory_of(nn::Executor& network, GradientExchange& exchange,
   MemoryProfile memory;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     memory.weights += network.parameters()[key].elements() * sizeof(float);
-    if (exchange.state_at() == GradientExchange::StateAt::kHere) {
+    if (exchange.facts().state_at == StateAt::kHere) {
       memory.dynamic += exchange.state(key).size_bytes();
     }
   }

@@ -135,7 +135,7 @@ class StepBench {
     return exchange_->set_hyper(
         {.learning_rate = kLearningRate,
          .momentum = kMomentum,
-         .gradient_scale = 1.0F / static_cast<float>(exchange_->workers())});
+         .gradient_scale = 1.0F / static_cast<float>(exchange_->facts().workers)});
   }
 
   Status prepare_own() {

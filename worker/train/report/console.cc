@@ -33,7 +33,7 @@ std::string epoch_line(const EpochReport& report, std::uint64_t epochs) {
                             report.images_per_second, report.exchange_seconds, 100.0 * share);
 }
 
-std::string progress_line(const Progress& progress, std::size_t columns) {
+std::string progress_line(const TrainingProgress& progress, std::size_t columns) {
   constexpr std::size_t kBarMax = 30;
   constexpr std::size_t kBarMin = 6;
   constexpr std::size_t kBrackets = 3;  // and a space
@@ -63,7 +63,7 @@ void Console::step(const StepReport& report) {
   const auto now = std::chrono::steady_clock::now();
   if (now - last_drawn_ < kRedraw) return;
   last_drawn_ = now;
-  const Progress progress{
+  const TrainingProgress progress{
       .epoch = report.epoch,
       .epochs = options_.epochs,
       .steps_done = report.step % options_.steps_per_epoch + 1,

@@ -15,7 +15,7 @@ namespace phub::train {
 std::string epoch_line(const EpochReport& report, std::uint64_t epochs);
 
 // What the bar shows.
-struct Progress {
+struct TrainingProgress {
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t epochs = 1;
   std::uint64_t steps_done = 0;  // of the epoch
@@ -28,7 +28,7 @@ struct Progress {
 
 // "epoch 3/12 [====    ] 40/250  loss 0.0812  5123 images/s  exchange 12 %  0:41 left": at most
 // `columns` wide; the bar takes what the rest leaves, and goes first.
-std::string progress_line(const Progress& progress, std::size_t columns);
+std::string progress_line(const TrainingProgress& progress, std::size_t columns);
 
 struct ConsoleOptions {
   std::uint64_t epochs = 1;

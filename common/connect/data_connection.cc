@@ -1,0 +1,265 @@
+#include "common/connect/data_connection.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "common/transport/descriptors.h"
+#include "common/transport/handshake.h"
+
+namespace phub::client {
+
+using transport::Challenge;
+using transport::HandshakeRole;
+using transport::Hello;
+using transport::Kind;
+using transport::Proof;
+using transport::Verdict;
+using transport::VerdictCode;
+using transport::verbs::Introduction;
+
+namespace {
+
+Status set_nonblocking(int socket) {
+  const int flags = ::fcntl(socket, F_GETFL);
+  if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return errno_status("fcntl of a data connection");
+  }
+  return {};
+}
+
+// Between tries of a connection.
+constexpr std::chrono::milliseconds kFirstPause{10};
+constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::chrono::milliseconds kLeastTimeout{1};
+
+// What a server sends along with its welcome: shm, its parameters.
+constexpr std::size_t kDescriptorsMax = 1;
+
+template <typename T>
+Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors) {
+  auto bytes = std::as_writable_bytes(std::span(&message, 1));
+  while (!bytes.empty()) {
+    const long got =
+        transport::receive_with_descriptors(socket, bytes, descriptors, kDescriptorsMax);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) {
+      return {Code::kUnavailable, "the server closed the connection"};
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return errno_status("waiting for the server's handshake", Code::kDeadlineExceeded);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+  return {};
+}
+
+struct Welcome {
+  Challenge challenge;
+  Verdict verdict;
+  std::vector<UniqueFd> descriptors;
+};
+
+Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret,
+                            std::span<const int> descriptors,
+                            const Introduction* introduction = nullptr) {
+  Welcome welcome;
+  PHUB_RETURN_IF_ERROR(
+      transport::send_with_descriptors(socket, std::as_bytes(std::span(&hello, 1)), {}));
+  const transport::Mark mark = transport::mark_of(secret, hello);
+  PHUB_RETURN_IF_ERROR(
+      transport::send_with_descriptors(socket, std::as_bytes(std::span(&mark, 1)), {}));
+  PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
+  const Challenge& challenge = welcome.challenge;
+  const Proof proof{transport::proof_of(HandshakeRole::kWorker, secret, hello, challenge)};
+  PHUB_RETURN_IF_ERROR(
+      transport::send_with_descriptors(socket, std::as_bytes(std::span(&proof, 1)), descriptors));
+  if (introduction != nullptr) {
+    PHUB_RETURN_IF_ERROR(
+        transport::send_with_descriptors(socket, std::as_bytes(std::span(introduction, 1)), {}));
+  }
+  PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
+  const bool is_proven = transport::equal_constant_time(
+      welcome.verdict.digest,
+      transport::proof_of(HandshakeRole::kServer, secret, hello, challenge));
+  if (welcome.verdict.code == VerdictCode::kRefused) {
+    return Status(Code::kPermissionDenied,
+                  is_proven ? "this worker's secret has expired: it connected too long after its "
+                              "join (join_secret_lifetime_ms of the server)"
+                            : "the server refused this worker's secret");
+  }
+  if (!is_proven) {
+    return Status(Code::kPermissionDenied, "the server does not know the secret: not our server?");
+  }
+  const VerdictCode code = welcome.verdict.code;
+  if (code == VerdictCode::kNotEncrypted || code == VerdictCode::kEncrypted) {
+    return Status(Code::kFailedPrecondition,
+                  std::string("the data port wants streams that are ") +
+                      (code == VerdictCode::kEncrypted ? "plain" : "encrypted") +
+                      ", and the join told otherwise: is it that server's? Its option is "
+                      "security.encrypt_data");
+  }
+  if (code != VerdictCode::kWelcome) {
+    return Status(Code::kAborted,
+                  "the core cannot take this connection, or this worker is connected already");
+  }
+  return welcome;
+}
+
+Hello hello_of(const DataTarget& target, Kind kind) {
+  Hello hello;
+  hello.kind = kind;
+  hello.job_id = target.joined->job_id;
+  hello.epoch = target.joined->epoch;
+  hello.worker = target.joined->worker_index;
+  hello.core = target.core;
+  return hello;
+}
+
+Result<UniqueFd> connect_tcp(const DataTarget& target, std::chrono::milliseconds timeout) {
+  const std::string port = std::to_string(target.joined->tcp_port);
+  const std::string where = target.joined->host + " port " + port;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(target.joined->host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) return Status(Code::kUnavailable, where + ": " + ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  Status status;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) continue;
+    transport::set_timeout(socket.get(), timeout);  // also bounds connect
+    target.congestion_control.prepare(socket.get());
+    const int on = 1;  // the messages of the handshake are small
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (::connect(socket.get(), address->ai_addr, address->ai_addrlen) == 0) {
+      target.congestion_control.settle(socket.get());
+      return socket;
+    }
+    status = errno_status(
+        "connecting to the data port " + where + " (is data_address reachable from here?)",
+        Code::kUnavailable);
+  }
+  return status;
+}
+
+// A connection whose handshake the server has welcomed.
+struct Shaken {
+  UniqueFd socket;
+  Hello hello;
+  Welcome welcome;
+};
+
+// What to connect to, and what to say there.
+struct Call {
+  std::function<Result<UniqueFd>(std::chrono::milliseconds timeout)> connect;
+  Hello hello;
+  std::span<const int> descriptors = {};
+  const Introduction* introduction = nullptr;
+};
+
+// A server that is crowded gives a connection's place to another until the handshake is over. That
+// is worth another try, with a nonce of its own, as long as there is time; a server that nobody can
+// connect to, or that has answered, is not.
+Result<Shaken> call_until_welcome(const DataTarget& target, const Call& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + target.timeout;
+  std::chrono::milliseconds pause = kFirstPause;
+  Shaken shaken{.socket = {}, .hello = call.hello, .welcome = {}};
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    PHUB_ASSIGN_OR_RETURN(shaken.socket, call.connect(std::max(left, kLeastTimeout)));
+    shaken.hello.nonce = transport::random_nonce();
+    Result<Welcome> welcome = shake_hands(shaken.socket.get(), shaken.hello, target.joined->secret,
+                                          call.descriptors, call.introduction);
+    if (welcome) {
+      shaken.welcome = std::move(*welcome);
+      return shaken;
+    }
+    const bool is_turned_out = welcome.error().code() == Code::kUnavailable;
+    if (!is_turned_out || Clock::now() + pause >= end) return welcome.error();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+Result<Shaken> call_data_port(const DataTarget& target, Hello hello,
+                              const Introduction* introduction = nullptr) {
+  return call_until_welcome(
+      target, {.connect = [&target](auto timeout) { return connect_tcp(target, timeout); },
+               .hello = hello,
+               .introduction = introduction});
+}
+
+}  // namespace
+
+Result<transport::TcpStream> open_tcp(const DataTarget& target) {
+  Hello hello = hello_of(target, Kind::kTcp);
+  hello.encrypted = target.joined->encrypts_data ? 1 : 0;
+  PHUB_ASSIGN_OR_RETURN(Shaken shaken, call_data_port(target, hello));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  transport::TcpStream stream(std::move(shaken.socket));
+  if (hello.encrypted != 0) {
+    const auto keys =
+        transport::stream_keys(target.joined->secret, shaken.hello, shaken.welcome.challenge);
+    PHUB_ASSIGN_OR_RETURN(stream.sealed,
+                          transport::SealedStream::create(keys, HandshakeRole::kWorker));
+  }
+  return stream;
+}
+
+Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection) {
+  PHUB_ASSIGN_OR_RETURN(Shaken shaken,
+                        call_data_port(target, hello_of(target, Kind::kVerbs), &connection.own));
+  PHUB_RETURN_IF_ERROR(receive(shaken.socket.get(), connection.peer, shaken.welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  connection.socket = std::move(shaken.socket);
+  return {};
+}
+
+Result<transport::ShmConnection> open_shm(const DataTarget& target, const SharedMemory& memory,
+                                          std::uint32_t capacity) {
+  const std::size_t bytes = transport::channel_bytes(capacity);
+  PHUB_ASSIGN_OR_RETURN(const auto channel, SharedMemory::create("phub-channel", bytes));
+  PHUB_RETURN_IF_ERROR(channel->populate());
+  transport::ShmConnection connection;
+  // Before the server seals it against further writers.
+  PHUB_ASSIGN_OR_RETURN(connection.channel, Mapping::of_file(channel->fd(), bytes, true));
+  Hello hello = hello_of(target, Kind::kShm);
+  hello.channel_capacity = capacity;
+  hello.memory_bytes = memory.size();
+  const std::array<int, 2> descriptors = {channel->fd(), memory.fd()};
+  const std::string& name = target.joined->shm_socket;
+  PHUB_ASSIGN_OR_RETURN(
+      Shaken shaken,
+      call_until_welcome(
+          target,
+          {.connect = [&name](auto timeout) { return transport::connect_abstract(name, timeout); },
+           .hello = hello,
+           .descriptors = descriptors}));
+  const Welcome& welcome = shaken.welcome;
+  if (welcome.descriptors.size() != 1) {
+    return Status(Code::kInternal, "the server did not share its parameters");
+  }
+  PHUB_ASSIGN_OR_RETURN(auto parameters, Mapping::of_file(welcome.descriptors[0].get(),
+                                                          welcome.verdict.memory_bytes, false));
+  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  connection.peer_memory = std::move(parameters);
+  connection.socket = std::move(shaken.socket);
+  connection.capacity = capacity;
+  connection.own_memory = {memory.data(), memory.size()};
+  return connection;
+}
+
+}  // namespace phub::client

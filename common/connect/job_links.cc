@@ -1,0 +1,118 @@
+#include "common/connect/job_links.h"
+
+#include "common/protocol/window_layout.h"
+#include "common/protocol/wire.h"
+
+namespace phub::client {
+
+Result<std::unique_ptr<JobLinks>> JobLinks::create(const LinkedJob& job, TransportChoices choices) {
+  std::unique_ptr<JobLinks> links(new JobLinks(job, std::move(choices)));
+  PHUB_RETURN_IF_ERROR(links->allocate());
+  for (std::uint32_t s = 0; s < job.membership.servers.size(); ++s) {
+    PHUB_RETURN_IF_ERROR(links->connect_server(s));
+  }
+  return links;
+}
+
+Status JobLinks::allocate() {
+  std::size_t connections = 0;
+  for (const auto& cores : plan().core_chunks) connections += cores.size();
+  gradients_offset_ = wire::hyper_bytes(connections);
+  const Pages pages = choices_.any("verbs") ? Pages::kReserved : Pages::kTransparent;
+  const bool shares = choices_.any("shm");  // a server takes no memory of huge pages from a worker
+  PHUB_ASSIGN_OR_RETURN(
+      memory_,
+      SharedMemory::create("phub-gradients", shared_memory_bytes(plan(), size_of(job_.wire_type)),
+                           shares ? Pages::kTransparent : pages));
+  if (shares) PHUB_RETURN_IF_ERROR(memory_->commit());
+  const bool in_place = choices_.name == "shm" && job_.membership.joined.size() == 1;
+  if (!in_place) {
+    PHUB_ASSIGN_OR_RETURN(local_parameters_, Mapping::anonymous(arena_bytes(), pages));
+    parameters_ = local_parameters_->data();
+  }
+  const bool is_leader = job_.membership.joined.front().worker_index == 0;
+  exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
+  exchange_->use_memory({.hyper = memory_->data(),
+                         .gradients = gradients(),
+                         .parameters = in_place ? nullptr : local_parameters_->data()});
+  return {};
+}
+
+Status JobLinks::connect_server(std::uint32_t server) {
+  for (std::uint32_t core = 0; core < plan().core_chunks[server].size(); ++core) {
+    const Status status = connect_core(server, core);
+    // A core that refuses a connection tells the reason to the job.
+    if (status.code() == Code::kAborted) return job_.heartbeat.diagnose(server, core);
+    if (!status.ok()) {
+      return status.with_context("server " + job_.membership.servers[server]->address() +
+                                 ", core " + std::to_string(core));
+    }
+  }
+  return {};
+}
+
+Status JobLinks::connect_core(std::uint32_t server, std::uint32_t core) {
+  const JoinInfo& joined = job_.membership.joined[server];
+  const ServerCore where{.server = server, .core = core, .epoch = joined.epoch};
+  const DataTarget target{.joined = &joined,
+                          .core = core,
+                          .timeout = job_.timeout,
+                          .congestion_control = job_.congestion_control};
+  const std::string& transport = choices_.by_server[server].transport;
+  if (transport == "tcp") {
+    PHUB_ASSIGN_OR_RETURN(transport::TcpEndpoint * endpoint, exchange_->lanes().tcp());
+    PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, open_tcp(target));
+    return exchange_->connect(*endpoint, where, std::move(stream));
+  }
+  if (transport == "verbs") return connect_verbs(where, target);
+  PHUB_ASSIGN_OR_RETURN(transport::ShmEndpoint * endpoint, exchange_->lanes().shm());
+  const auto chunks = static_cast<std::uint32_t>(plan().core_chunks[server][core].size());
+  PHUB_ASSIGN_OR_RETURN(auto connection,
+                        open_shm(target, *memory_, transport::channel_capacity(chunks)));
+  if (!local_parameters_ && !published_) {
+    published_ = connection.peer_memory;
+    parameters_ = published_->data();
+  }
+  return exchange_->connect(*endpoint, where, std::move(connection));
+}
+
+Status JobLinks::connect_verbs(const ServerCore& where, const DataTarget& target) {
+  PHUB_ASSIGN_OR_RETURN(const auto device,
+                        choices_.ports->towards(target.joined->rdma[target.core], target.core));
+  PHUB_ASSIGN_OR_RETURN(
+      const transport::VerbsRegions regions,
+      choices_.ports->memory_on(device, {memory_->data(), memory_->size()},
+                                {local_parameters_->data(), local_parameters_->size()}));
+  PHUB_ASSIGN_OR_RETURN(transport::VerbsEndpoint * endpoint, exchange_->lanes().verbs_on(device));
+  const auto chunks =
+      static_cast<std::uint32_t>(plan().core_chunks[where.server][where.core].size());
+  // Each chunk, a Hyper and a Vote, at most, are on their way at a time.
+  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->connector().prepare(regions, chunks + 2));
+  PHUB_RETURN_IF_ERROR(open_verbs(target, connection));
+  PHUB_RETURN_IF_ERROR(endpoint->connector().connect(connection));
+  return exchange_->connect(*endpoint, where, std::move(connection));
+}
+
+Result<std::string> JobLinks::push_from(ExportedMemoryPointer gpu) {
+  for (std::size_t s = 0; s < choices_.by_server.size(); ++s) {
+    const TransportChoice& choice = choices_.by_server[s];
+    if (choice.transport == "verbs") continue;
+    return Status(Code::kFailedPrecondition,
+                  "server " + job_.membership.servers[s]->address() + " is reached over " +
+                      choice.transport + " (" + choice.reason +
+                      "), and only transport verbs reads a GPU's memory");
+  }
+  if (gpu->bytes.size() < arena_bytes()) {
+    return Status(Code::kInvalidArgument,
+                  "push_from: the gradients are " + std::to_string(arena_bytes()) +
+                      " bytes, the memory has " + std::to_string(gpu->bytes.size()));
+  }
+  PHUB_ASSIGN_OR_RETURN(std::string how, choices_.ports->add_source(gpu));
+  exchange_->lanes().use_verbs_source(
+      gpu->bytes, [this](const auto& device) { return choices_.ports->source_key_on(device); });
+  gpu_ = std::move(gpu);
+  push_from_host(false);
+  return how;
+}
+
+}  // namespace phub::client

@@ -1,0 +1,74 @@
+// A client's data plane for one job: the memory that is exchanged, a connection to each core of
+// each server, and the Exchange over them.
+//
+// Made at set-up, which blocks, after the servers agreed on the plan. Belongs to the client's
+// thread; what drives the exchange ends before it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/dtype.h"
+#include "common/base/status.h"
+#include "common/connect/data_connection.h"
+#include "common/connect/transport_choice.h"
+#include "common/exchange/exchange.h"
+#include "common/memory/exported_memory.h"
+#include "common/memory/memory.h"
+#include "common/plan/plan.h"
+#include "common/rendezvous/heartbeat_thread.h"
+
+namespace phub::client {
+
+// What they connect; all of it outlives the links.
+struct LinkedJob {
+  const Membership& membership;
+  HeartbeatThread& heartbeat;
+  std::shared_ptr<const Plan> plan;
+  DataType wire_type = DataType::kFloat32;
+  transport::CongestionControl congestion_control = {};
+  std::chrono::milliseconds timeout{0};  // of each connection
+};
+
+class JobLinks {
+ public:
+  // Errors name the server and the core; kAborted says why the job has ended.
+  static Result<std::unique_ptr<JobLinks>> create(const LinkedJob& job, TransportChoices choices);
+
+  Exchange& exchange() { return *exchange_; }
+  const Plan& plan() const { return *job_.plan; }
+  const TransportChoices& transports() const { return choices_; }
+  // The arenas, laid out as the plan says.
+  std::byte* gradients() const { return memory_->data() + gradients_offset_; }
+  const std::byte* parameters() const { return parameters_; }
+
+  // From now on gradients are pushed from there: Client::push_from. REQUIRES: the exchange is idle.
+  Result<std::string> push_from(ExportedMemoryPointer gpu);
+  // For rounds that do not carry gradients, whatever push_from said. REQUIRES: as there.
+  void push_from_host(bool from_host) {
+    exchange_->push_from(gpu_ && !from_host ? gpu_->bytes.data() : gradients());
+  }
+
+ private:
+  JobLinks(const LinkedJob& job, TransportChoices choices)
+      : job_(job), choices_(std::move(choices)) {}
+  std::size_t arena_bytes() const { return plan().arena_elements * size_of(job_.wire_type); }
+  Status allocate();
+  Status connect_server(std::uint32_t server);
+  Status connect_core(std::uint32_t server, std::uint32_t core);
+  Status connect_verbs(const ServerCore& where, const DataTarget& target);
+
+  LinkedJob job_;
+  TransportChoices choices_;
+  std::unique_ptr<SharedMemory> memory_;  // hyper slots, then the gradient arena
+  std::size_t gradients_offset_ = 0;
+  std::unique_ptr<Mapping> local_parameters_;  // null: the server's are read in place
+  std::shared_ptr<Mapping> published_;
+  const std::byte* parameters_ = nullptr;
+  ExportedMemoryPointer gpu_;  // null: gradients are pushed from memory_
+  std::unique_ptr<Exchange> exchange_;
+};
+
+}  // namespace phub::client

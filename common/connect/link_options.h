@@ -1,0 +1,18 @@
+// What the data connections of a client use on this host.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace phub {
+
+struct LinkOptions {
+  std::vector<std::string> verbs_devices = {};        // "mlx5_0" or "mlx5_0:2"; empty: all
+  std::optional<std::uint32_t> verbs_gid_index = {};  // nothing: chosen for each server
+  // auto (within a host reno, else the system's), system, or a name that the kernel offers
+  std::string tcp_congestion_control = "auto";
+};
+
+}  // namespace phub

@@ -1,0 +1,89 @@
+// What an Exchange sends to one core of one server: a vote, the hyper-parameters, then chunks. The
+// chunk that the next forward needs first (the lowest slot) goes first.
+//
+// Belongs to the Exchange's thread. Nothing allocates after connect.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/base/loss_scale.h"
+#include "common/base/rule.h"
+#include "common/plan/plan.h"
+#include "common/protocol/priority_set.h"
+#include "common/transport/transport.h"
+
+namespace phub::client {
+
+// Which core, and the epoch of its server's job.
+struct ServerCore {
+  std::uint32_t server = 0;
+  std::uint32_t core = 0;
+  std::uint32_t epoch = 0;
+};
+
+// Where chunks are sent from: the arena of gradients.
+struct PushSource {
+  const Plan& plan;
+  std::size_t element_bytes = 0;
+  const std::byte* gradients = nullptr;
+};
+
+struct ReplyCount {
+  void add(std::uint32_t size) { ++count, bytes += size; }
+  void remove(std::uint32_t size) { --count, bytes -= size; }
+  std::uint32_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+class CoreConnection {
+ public:
+  // `chunks`: the core's, by slot. They outlive it.
+  explicit CoreConnection(const std::vector<std::uint32_t>& chunks)
+      : chunks_(&chunks), pending_(static_cast<std::uint32_t>(chunks.size())) {}
+
+  void connect(const ServerCore& where, transport::Endpoint& endpoint, transport::PeerId peer) {
+    where_ = where;
+    endpoint_ = &endpoint;
+    peer_ = peer;
+  }
+  // Of the memory that is sent: for a Hyper and a Vote.
+  void use_line(std::byte* line) { line_ = line; }
+
+  // Ahead of the next chunk. REQUIRES: no reply is due.
+  void set_hyper(const Hyper& hyper);
+  // Ahead of what still waits to be sent.
+  void vote(const Vote& vote);
+  void push(std::uint32_t slot, std::uint32_t bytes) {
+    pending_.insert(slot);
+    due_.add(bytes);
+  }
+  void on_reply(std::uint32_t bytes) { due_.remove(bytes); }
+
+  bool has_something_to_send() const { return owes_vote_ || !pending_.empty(); }
+  // As much as the endpoint takes. Returns the bytes of gradients.
+  std::uint64_t send(const PushSource& source);
+
+  // A hint before sleeping: so many replies are needed.
+  void expect(const ReplyCount& needed);
+
+  const ServerCore& where() const { return where_; }
+  const std::vector<std::uint32_t>& chunks() const { return *chunks_; }
+  const ReplyCount& due() const { return due_; }  // to pushes sent or to send
+
+ private:
+  bool post_line(std::size_t offset, std::uint32_t bytes, std::uint32_t slot);
+
+  const std::vector<std::uint32_t>* chunks_;
+  ServerCore where_;
+  transport::Endpoint* endpoint_ = nullptr;
+  transport::PeerId peer_ = 0;
+  std::byte* line_ = nullptr;
+  PrioritySet pending_;  // slots to send
+  ReplyCount due_;
+  bool owes_vote_ = false;
+  bool owes_hyper_ = false;
+};
+
+}  // namespace phub::client

@@ -1,0 +1,52 @@
+#include "common/exchange/due_replies.h"
+
+#include <cstring>
+
+#include "common/protocol/wire.h"
+
+namespace phub::client {
+
+using transport::Loss;
+
+DueReplies::DueReplies(const Plan& plan, DataType wire_type)
+    : plan_(plan),
+      element_bytes_(size_of(wire_type)),
+      chunks_(plan.chunks.size()),
+      keys_(plan.key_offset.size()) {
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    chunks_[i].missing = plan.chunks[i].segment_count;
+  }
+}
+
+Loss DueReplies::take(const std::vector<std::uint32_t>& core_chunks,
+                      const transport::Completion& arrived) {
+  const std::uint32_t slot = wire::reply_slot_of(arrived.immediate);
+  if (slot >= core_chunks.size()) return Loss::kBadFrame;
+  const std::uint32_t id = core_chunks[slot];
+  const Chunk& chunk = plan_.chunks[id];
+  ChunkState& state = chunks_[id];
+  if (!state.due || arrived.bytes != bytes_of(chunk)) return Loss::kBadLength;
+  if (parameters_ != nullptr) {
+    std::byte* home = parameters_ + offset_of(chunk);
+    if (arrived.data != home) std::memcpy(home, arrived.data, arrived.bytes);
+  }
+  state = {.missing = chunk.segment_count, .due = false};
+  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+    KeyState& key = keys_[plan_.segments[chunk.first_segment + i].key];
+    key.skipped = key.skipped || wire::was_skipped(arrived.immediate);
+    if (--key.remaining == 0) --keys_under_way_;
+  }
+  return Loss::kNone;
+}
+
+std::byte* DueReplies::place(const std::vector<std::uint32_t>& core_chunks, std::uint32_t immediate,
+                             std::uint32_t bytes) const {
+  const std::uint32_t slot = wire::reply_slot_of(immediate);
+  if (slot >= core_chunks.size()) return nullptr;
+  const std::uint32_t id = core_chunks[slot];
+  const Chunk& chunk = plan_.chunks[id];
+  if (!chunks_[id].due || bytes != bytes_of(chunk)) return nullptr;
+  return parameters_ + offset_of(chunk);
+}
+
+}  // namespace phub::client

@@ -1,0 +1,117 @@
+#include "common/exchange/exchange.h"
+
+#include "common/protocol/wire.h"
+
+namespace phub::client {
+
+using transport::Completion;
+using transport::CompletionKind;
+
+namespace {
+
+std::vector<std::uint32_t> first_of(const Plan& plan) {
+  std::vector<std::uint32_t> first = {0};
+  for (const auto& cores : plan.core_chunks) {
+    first.push_back(first.back() + static_cast<std::uint32_t>(cores.size()));
+  }
+  return first;
+}
+
+}  // namespace
+
+Exchange::Exchange(std::shared_ptr<const Plan> plan, DataType wire_type, bool leader)
+    : plan_(std::move(plan)),
+      leader_(leader),
+      source_{.plan = *plan_, .element_bytes = size_of(wire_type)},
+      due_(*plan_, wire_type),
+      first_connection_(first_of(*plan_)),
+      needed_(first_connection_.back()),
+      lanes_(due_, first_connection_.back()) {
+  connections_.reserve(needed_.size());
+  for (const auto& cores : plan_->core_chunks) {
+    for (const auto& chunks : cores) connections_.emplace_back(chunks);
+  }
+}
+
+void Exchange::use_memory(const ExchangeMemory& memory) {
+  std::byte* line = memory.hyper;
+  for (CoreConnection& connection : connections_) {
+    connection.use_line(line);
+    line += wire::kHyperStride;
+  }
+  source_.gradients = memory.gradients;
+  due_.land_in(memory.parameters);
+}
+
+void Exchange::start(KeyId key) {
+  due_.push(key, [this](const Chunk& chunk) {
+    connections_[connection_of(chunk)].push(chunk.slot, due_.bytes_of(chunk));
+  });
+}
+
+void Exchange::set_hyper(const Hyper& hyper) {
+  if (!leader_) return;
+  for (CoreConnection& connection : connections_) connection.set_hyper(hyper);
+}
+
+void Exchange::vote(const Vote& vote) {
+  for (CoreConnection& connection : connections_) {
+    if (!connection.chunks().empty()) connection.vote(vote);
+  }
+}
+
+bool Exchange::run_once() {
+  for (CoreConnection& connection : connections_) {
+    if (connection.has_something_to_send()) bytes_pushed_.add(connection.send(source_));
+  }
+  bool any = false;
+  for (const auto& lane : lanes_.all()) any = drain(*lane) || any;
+  return any;
+}
+
+bool Exchange::drain(EndpointLane& lane) {
+  const std::size_t count = lane.endpoint().poll(completions_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Completion& completion = completions_[i];
+    CoreConnection& connection = *lane.at(completion.peer).connection;
+    if (completion.kind == CompletionKind::kArrived) {
+      on_reply(connection, completion);
+    } else if (completion.kind == CompletionKind::kPeerLost) {
+      fail(connection, completion.loss);
+    }
+  }
+  return count > 0;
+}
+
+void Exchange::on_reply(CoreConnection& connection, const Completion& arrived) {
+  if (!wire::same_epoch(arrived.immediate, connection.where().epoch)) return;
+  const transport::Loss loss = due_.take(connection.chunks(), arrived);
+  if (loss != transport::Loss::kNone) return fail(connection, loss);
+  bytes_received_.add(arrived.bytes);
+  connection.on_reply(arrived.bytes);
+}
+
+void Exchange::fail(const CoreConnection& connection, transport::Loss loss) {
+  if (loss_) return;
+  loss_ = ConnectionLoss{connection.where().server, connection.where().core, loss};
+}
+
+void Exchange::expect(std::optional<KeyId> key) {
+  if (!key) {
+    for (CoreConnection& connection : connections_) connection.expect(connection.due());
+    return;
+  }
+  needed_.assign(needed_.size(), {});
+  const std::uint32_t first = plan_->first_chunk[*key];
+  for (std::uint32_t id = first; id < first + plan_->chunk_count[*key]; ++id) {
+    const Chunk& chunk = plan_->chunks[id];
+    if (due_.is_due(id)) needed_[connection_of(chunk)].add(due_.bytes_of(chunk));
+  }
+  for (std::size_t i = 0; i < needed_.size(); ++i) connections_[i].expect(needed_[i]);
+}
+
+void Exchange::expect_any() {
+  for (CoreConnection& connection : connections_) connection.expect({.count = 1, .bytes = 0});
+}
+
+}  // namespace phub::client

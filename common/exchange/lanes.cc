@@ -1,0 +1,80 @@
+#include "common/exchange/lanes.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/protocol/wire.h"
+
+namespace phub::client {
+
+using transport::ShmEndpoint;
+using transport::TcpEndpoint;
+using transport::VerbsEndpoint;
+
+std::uint64_t EndpointLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
+  const std::uint32_t slot = wire::slot_of(immediate);
+  if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
+  return slot == wire::kVoteSlot ? WindowLayout::kVote : peers_[peer].landing.slots[slot];
+}
+
+template <typename Endpoint, typename IsWanted, typename Create>
+Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create& create) {
+  for (const auto& lane : lanes_) {
+    auto* const endpoint = dynamic_cast<Endpoint*>(&lane->endpoint());
+    if (endpoint != nullptr && is_wanted(*endpoint)) return endpoint;
+  }
+  auto lane = std::make_unique<EndpointLane>(due_, connections_);
+  PHUB_ASSIGN_OR_RETURN(std::unique_ptr<Endpoint> created, create(*lane));
+  Endpoint* const endpoint = created.get();
+  lane->use(std::move(created));
+  lanes_.push_back(std::move(lane));
+  return endpoint;
+}
+
+Result<TcpEndpoint*> Lanes::tcp() {
+  return find_or_create<TcpEndpoint>(
+      [](const TcpEndpoint&) { return true; },
+      [&](EndpointLane& lane) { return TcpEndpoint::create({.max_peers = connections_}, lane); });
+}
+
+Result<ShmEndpoint*> Lanes::shm() {
+  return find_or_create<ShmEndpoint>(
+      [](const ShmEndpoint&) { return true; },
+      [&](EndpointLane&) { return ShmEndpoint::create(connections_); });
+}
+
+Result<VerbsEndpoint*> Lanes::verbs_on(
+    const std::shared_ptr<const transport::verbs::OpenDevice>& device) {
+  return find_or_create<VerbsEndpoint>(
+      [&](const VerbsEndpoint& endpoint) { return &endpoint.connector().device() == device.get(); },
+      [&](EndpointLane& lane) { return VerbsEndpoint::create(device, connections_, lane, lane); });
+}
+
+void Lanes::use_verbs_source(
+    std::span<const std::byte> bytes,
+    const std::function<std::uint32_t(const transport::verbs::OpenDevice&)>& key_on) {
+  for (const auto& lane : lanes_) {
+    auto* const endpoint = dynamic_cast<VerbsEndpoint*>(&lane->endpoint());
+    if (endpoint == nullptr) continue;
+    const std::uint32_t key = key_on(endpoint->connector().device());
+    for (transport::PeerId peer = 0; peer < lane->peers().size(); ++peer) {
+      if (lane->peers()[peer].connection == nullptr) continue;
+      endpoint->use_second_source(peer, {bytes, key});
+    }
+  }
+}
+
+EndpointLane& Lanes::of(const transport::Endpoint& endpoint) const {
+  const auto lane = std::find_if(lanes_.begin(), lanes_.end(),
+                                 [&](const auto& each) { return &each->endpoint() == &endpoint; });
+  PHUB_CHECK(lane != lanes_.end(), "an endpoint of another exchange");
+  return **lane;
+}
+
+std::vector<transport::Endpoint*> Lanes::endpoints() const {
+  std::vector<transport::Endpoint*> all;
+  for (const auto& lane : lanes_) all.push_back(&lane->endpoint());
+  return all;
+}
+
+}  // namespace phub::client

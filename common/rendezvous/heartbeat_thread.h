@@ -1,0 +1,54 @@
+// Keeps a worker's membership alive at every server, and learns why a job has ended.
+//
+// Its own thread beats at the servers' interval. Any thread may ask for the failure or a diagnosis.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/rendezvous/membership.h"
+
+namespace phub::client {
+
+class HeartbeatThread {
+ public:
+  // A server that does not reply for `deadline` is lost.
+  HeartbeatThread(Membership& membership, std::chrono::milliseconds deadline);
+  ~HeartbeatThread();
+  HeartbeatThread(const HeartbeatThread&) = delete;
+  HeartbeatThread& operator=(const HeartbeatThread&) = delete;
+
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  Status failure() const;
+
+  // A worker has left the job; rounds without it cannot complete. leavers() says who, as an error.
+  bool someone_left() const { return someone_left_.load(std::memory_order_acquire); }
+  Status leavers() const;
+
+  // A data connection to a server was lost: asks the server why, and returns the reason.
+  Status diagnose(std::uint32_t server, std::uint32_t core);
+
+ private:
+  void run(const std::stop_token& stop);
+  // What a server says of the job; OK if it is running.
+  Status ask(std::size_t server, std::chrono::milliseconds timeout);
+  void fail(const Status& status);
+
+  Membership& membership_;
+  std::chrono::milliseconds deadline_;
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> someone_left_{false};
+  mutable std::mutex mutex_;  // failure_, left_
+  Status failure_;
+  std::vector<std::uint32_t> left_;
+  std::mutex beat_mutex_;  // one call at a time for each process
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+}  // namespace phub::client

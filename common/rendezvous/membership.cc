@@ -1,0 +1,109 @@
+#include "common/rendezvous/membership.h"
+
+#include <algorithm>
+#include <future>
+
+namespace phub::client {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kLeaveTimeout{1000};
+
+// What is left of `timeout` since `start`; at least a millisecond, so that the call still says
+// what went wrong.
+milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds timeout) {
+  const auto elapsed =
+      std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+  return std::max(milliseconds(1), timeout - elapsed);
+}
+
+}  // namespace
+
+Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
+                            milliseconds timeout, const ClientSecurity& security) {
+  if (addresses.empty()) {
+    return Status(Code::kInvalidArgument, "servers: give at least one control address");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Membership membership;
+  JobDescription mine = job;
+  const auto join_next = [&](const std::string& address) -> Status {
+    PHUB_ASSIGN_OR_RETURN(auto rendezvous,
+                          Rendezvous::create(address, security, membership.servers.size()));
+    PHUB_ASSIGN_OR_RETURN(JoinInfo info, rendezvous->join(mine, remaining(start, timeout)));
+    mine.worker_index = static_cast<std::int32_t>(info.worker_index);
+    membership.servers.push_back(std::move(rendezvous));
+    membership.joined.push_back(std::move(info));
+    return {};
+  };
+  for (const std::string& address : addresses) {
+    const Status joined = join_next(address);
+    if (joined.ok()) continue;
+    leave_all(membership);
+    return joined;
+  }
+  return membership;
+}
+
+Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership,
+                                                  const JobDescription& job, milliseconds timeout) {
+  PlanInput input{.key_elements = {},
+                  .wire_type = job.wire_type,
+                  .chunk_bytes = job.chunk_bytes,
+                  .cores_per_server = {},
+                  .whole_keys = needs_whole_keys(job.rule)};
+  for (const KeySpec& key : job.keys) input.key_elements.push_back(key.elements);
+  for (const JoinInfo& joined : membership.joined) {
+    input.cores_per_server.push_back(joined.cores);
+    const auto& load = joined.core_load_bytes;
+    input.core_load_bytes.insert(input.core_load_bytes.end(), load.begin(), load.end());
+  }
+  PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
+  for (std::uint32_t s = 0; s < membership.servers.size(); ++s) {
+    PHUB_RETURN_IF_ERROR(membership.servers[s]->ready(input.cores_per_server, input.core_load_bytes,
+                                                      s, plan.hash, timeout));
+  }
+  return std::make_shared<const Plan>(std::move(plan));
+}
+
+Status start_all(const Membership& membership, const std::string& job,
+                 const std::vector<std::string>& transport_reasons, milliseconds timeout) {
+  const Rendezvous& first = *membership.servers.front();
+  for (std::size_t s = 0; s < membership.servers.size(); ++s) {
+    Rendezvous& server = *membership.servers[s];
+    PHUB_RETURN_IF_ERROR(server.start(timeout, transport_reasons[s]));
+    if (server.rounds_before() == first.rounds_before()) continue;
+    return {Code::kFailedPrecondition,
+            "job " + job + " has " + std::to_string(first.rounds_before()) +
+                " rounds behind it at server " + first.address() + " and " +
+                std::to_string(server.rounds_before()) + " at server " + server.address() +
+                ": restore the snapshots of one round on all of them (`phubctl snapshots`)"};
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
+                                              milliseconds timeout) {
+  std::vector<std::future<Result<std::string>>> asked;
+  for (const auto& server : membership.servers) {
+    asked.push_back(std::async(std::launch::async, [&server, round, timeout] {
+      return server->snapshot(round, timeout);
+    }));
+  }
+  std::vector<Result<std::string>> replies;
+  for (auto& reply : asked) replies.push_back(reply.get());
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    if (!replies[i]) return replies[i].error().with_context("snapshot");
+    files.push_back(*replies[i] + " at " + membership.servers[i]->address());
+  }
+  return files;
+}
+
+void leave_all(const Membership& membership) {
+  for (const auto& server : membership.servers) static_cast<void>(server->leave(kLeaveTimeout));
+}
+
+}  // namespace phub::client

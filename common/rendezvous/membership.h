@@ -1,0 +1,48 @@
+// A worker's membership of its job at every server, from the join to the leave.
+//
+// Functions of the thread that owns it. Their errors name the server.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/plan/plan.h"
+#include "common/rendezvous/rendezvous.h"
+
+namespace phub::client {
+
+struct Membership {
+  std::vector<std::unique_ptr<Rendezvous>> servers;  // in the order of the addresses
+  std::vector<JoinInfo> joined;                      // entry s: what server s answered
+};
+
+// Joins server 0 first, which gives the worker its index, then the others with that index.
+// Everything happens within `timeout`; after an error the servers joined so far are left again.
+Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
+                            std::chrono::milliseconds timeout, const ClientSecurity& security = {});
+
+// The plan of the job on the servers' cores, which every server then holds.
+Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership,
+                                                  const JobDescription& job,
+                                                  std::chrono::milliseconds timeout);
+
+// Rendezvous::start at all of them; `transport_reasons`: server by server. Error:
+// kFailedPrecondition when only some restored the job, or of different rounds: it would go on from
+// parts that do not belong together.
+Status start_all(const Membership& membership, const std::string& job,
+                 const std::vector<std::string>& transport_reasons,
+                 std::chrono::milliseconds timeout);
+
+// Rendezvous::snapshot of all servers at once, since the other workers wait meanwhile: "FILE at
+// ADDRESS" of each, in their order. The first error is returned when all have answered.
+Result<std::vector<std::string>> snapshot_all(const Membership& membership, std::uint64_t round,
+                                              std::chrono::milliseconds timeout);
+
+// A server that cannot be left notices by heartbeat.
+void leave_all(const Membership& membership);
+
+}  // namespace phub::client

@@ -1,0 +1,90 @@
+// The worker's end of the control plane: joins one server's job, waits for the others, heartbeats.
+//
+// A Rendezvous speaks for one worker at one server; a client holds one for each server. join,
+// ready and start are called in this order by one thread. After join, heartbeat may run in another
+// thread, also while ready or start wait, and should do so every JoinInfo::heartbeat_interval: a
+// worker that is silent for the server's heartbeat deadline is lost. Call leave BEFORE the data
+// connections are closed; a connection that closes first ends the job for everybody.
+// Every call has a deadline; errors name the server, and the worker that caused them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/rendezvous/client_security.h"
+#include "common/rendezvous/job_description.h"
+#include "common/rendezvous/join_info.h"
+
+namespace phub::client {
+
+struct Beat {
+  bool running = false;             // false: the job has ended or failed, or the server forgot it
+  std::string reason;               // why it is not running; names the worker that was lost
+  std::vector<std::uint32_t> left;  // workers that have left; a wait for them never ends
+};
+
+class ServerCalls;
+
+class Rendezvous {
+ public:
+  // `address` is the server's control address, "host:port" or "[::1]:port". Connects at the first
+  // call. `server` is its place in the job's list of servers. Errors: kInvalidArgument for an
+  // address that does not parse, for files of `security` that are wrong.
+  static Result<std::unique_ptr<Rendezvous>> create(const std::string& address,
+                                                    const ClientSecurity& security = {},
+                                                    std::size_t server = 0);
+
+  ~Rendezvous();  // does not leave
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  // Becomes a member. Keeps trying until `timeout` while no server replies. Called once.
+  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server replies;
+  // the server is draining), kAlreadyExists (index taken, job full), kInvalidArgument (a field that
+  // differs from the job's, with both values).
+  Result<JoinInfo> join(const JobDescription& job, std::chrono::milliseconds timeout);
+
+  // Tells the whole topology and the hash of the plan made from it; the server then holds the
+  // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
+  // each server, `server_index` says which of them this server is; `core_load_bytes` is what their
+  // joins said, one after another (empty: nothing anywhere).
+  // Errors: kFailedPrecondition (plan or topology differ, both are printed), kResourceExhausted.
+  Status ready(const std::vector<std::uint32_t>& cores_per_server,
+               const std::vector<std::uint64_t>& core_load_bytes, std::uint32_t server_index,
+               std::uint64_t plan_hash, std::chrono::milliseconds timeout);
+
+  // Returns when every worker is connected to every core of this server. `transport_reason` says
+  // why this one came over the transport that it did; the server shows it to people.
+  // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
+  Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
+
+  // Rounds of gradients that a restored job has behind it. REQUIRES: start succeeded.
+  std::uint64_t rounds_before() const { return rounds_before_; }
+
+  // An error means that the server did not reply in time, not that the job has ended.
+  Result<Beat> heartbeat(std::chrono::milliseconds timeout);
+
+  // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
+  // `phubctl restore` is to be told. Errors: kFailedPrecondition (the server keeps no state),
+  // kResourceExhausted.
+  Result<std::string> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
+
+  Status leave(std::chrono::milliseconds timeout);
+
+  const std::string& address() const;
+
+ private:
+  explicit Rendezvous(std::unique_ptr<ServerCalls> calls);
+  template <typename Request>
+  Request identified() const;
+
+  std::unique_ptr<ServerCalls> calls_;
+  JoinInfo joined_;
+  std::uint64_t rounds_before_ = 0;
+};
+
+}  // namespace phub::client

@@ -1,0 +1,119 @@
+#include "common/rendezvous/server_calls.h"
+
+#include <fmt/format.h>
+#include <grpcpp/create_channel.h>
+
+#include <charconv>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "common/rpc/credentials.h"
+#include "common/rpc/status.h"
+
+namespace phub::client {
+
+using std::chrono::milliseconds;
+
+namespace {
+
+// When to try again, if the server has said so.
+std::optional<milliseconds> retry_after(const grpc::ClientContext& context,
+                                        const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED) return std::nullopt;
+  const auto& metadata = context.GetServerTrailingMetadata();
+  const auto found = metadata.find(kRetryAfterMs);
+  if (found == metadata.end()) return std::nullopt;
+  std::int64_t pause_ms = 0;
+  const char* const end = found->second.data() + found->second.size();
+  const auto parsed = std::from_chars(found->second.data(), end, pause_ms);
+  if (parsed.ec != std::errc() || pause_ms <= 0) return std::nullopt;
+  return milliseconds(pause_ms);
+}
+
+// Workers of one process must not share a connection, and a server that is just starting must not
+// cost a long back-off, nor one whose port is flooded from this address.
+grpc::ChannelArguments channel_arguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxControlMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  // By its name a pause; it is how long a connection may take, TLS on a busy machine included.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+}  // namespace
+
+ServerCalls::ServerCalls(Address parsed, std::string text, JoinProof proof,
+                         const std::shared_ptr<grpc::Channel>& channel)
+    : parsed_(std::move(parsed)),
+      text_(std::move(text)),
+      proof_(std::move(proof)),
+      channel_(channel),
+      stub_(control::Rendezvous::NewStub(channel)) {}
+
+Result<std::unique_ptr<ServerCalls>> ServerCalls::create(const std::string& address,
+                                                         const ClientSecurity& security,
+                                                         std::size_t server) {
+  Result<Address> parsed = parse_address(address);
+  if (!parsed) return parsed.error().with_context("server address");
+  if (parsed->port == 0) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("server address: {} has port 0; give the port that phub-server "
+                              "printed when it started",
+                              address));
+  }
+  PHUB_ASSIGN_OR_RETURN(JoinProof proof, read_join_proof(security, server));
+  PHUB_RETURN_IF_ERROR(check_secrecy(
+      proof.is_secret(), security.tls.empty() && !security.allow_plaintext, parsed->host));
+  if (security.require_encryption && security.tls.empty() && !is_loopback(parsed->host)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("require_encryption: the keys come from what {} replies to a join, "
+                              "which is readable on the way without TLS; give security {{ ca }} "
+                              "(--credentials), or remove require_encryption",
+                              address));
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto credentials, channel_credentials(security.tls));
+  const auto channel =
+      grpc::CreateCustomChannel(to_string(*parsed), credentials, channel_arguments());
+  return std::unique_ptr<ServerCalls>(
+      new ServerCalls(std::move(*parsed), address, std::move(proof), channel));
+}
+
+Status ServerCalls::until(milliseconds timeout,
+                          const std::function<grpc::Status(grpc::ClientContext&)>& attempt) {
+  const auto deadline = std::chrono::system_clock::now() + timeout;
+  while (true) {
+    grpc::ClientContext context;
+    context.set_deadline(deadline);
+    context.set_wait_for_ready(true);  // the server may still be starting
+    const std::string proof = proof_.metadata();
+    if (!proof.empty()) context.AddMetadata("authorization", proof);
+    const grpc::Status status = attempt(context);
+    const auto pause = retry_after(context, status);
+    if (!pause || std::chrono::system_clock::now() + *pause >= deadline) {
+      return outcome_of(status, timeout);
+    }
+    std::this_thread::sleep_for(*pause);
+  }
+}
+
+Status ServerCalls::outcome_of(const grpc::Status& status, milliseconds timeout) const {
+  if (status.ok()) return {};
+  const bool no_reply = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED &&
+                        channel_->GetState(false) != GRPC_CHANNEL_READY;
+  if (no_reply) {
+    return {Code::kUnavailable,
+            fmt::format("no phub-server answers at {} within {} ms; is it running, is this its "
+                        "control address, and do both ends use TLS with certificates of one CA, "
+                        "or neither (security, --credentials)?",
+                        text_, timeout.count())};
+  }
+  return from_grpc(status).with_context("phub-server at " + text_);
+}
+
+}  // namespace phub::client

@@ -1,0 +1,60 @@
+// Calls to one server's control plane: with this worker's proof, within a deadline, again while the
+// server says that this may help, and with errors in words.
+//
+// Any thread. Connects at the first call.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/rendezvous/client_security.h"
+#include "common/rendezvous/join_proof.h"
+#include "common/rpc/address.h"
+#include "proto/control.grpc.pb.h"
+
+namespace phub::client {
+
+class ServerCalls {
+ public:
+  using Stub = control::Rendezvous::Stub;
+
+  // Arguments and errors: those of Rendezvous::create.
+  static Result<std::unique_ptr<ServerCalls>> create(const std::string& address,
+                                                     const ClientSecurity& security,
+                                                     std::size_t server);
+
+  template <typename Method, typename Request, typename Reply>
+  Status call(Method method, const Request& request, Reply& reply,
+              std::chrono::milliseconds timeout) {
+    return until(timeout, [&](grpc::ClientContext& context) {
+      return (stub_.get()->*method)(&context, request, &reply);
+    });
+  }
+  // For a call that is more than one message each way.
+  Status until(std::chrono::milliseconds timeout,
+               const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
+
+  Stub& stub() { return *stub_; }
+  const std::string& address() const { return text_; }
+  const std::string& host() const { return parsed_.host; }
+  const std::string& tenant() const { return proof_.tenant; }
+
+ private:
+  ServerCalls(Address parsed, std::string text, JoinProof proof,
+              const std::shared_ptr<grpc::Channel>& channel);
+  Status outcome_of(const grpc::Status& status, std::chrono::milliseconds timeout) const;
+
+  const Address parsed_;
+  const std::string text_;
+  const JoinProof proof_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<Stub> stub_;
+};
+
+}  // namespace phub::client
