@@ -59,7 +59,7 @@ class GrpcControlService final : public ControlService {
                options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
         admin_calls_(admin_, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
-        late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
+        late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
     if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
@@ -133,7 +133,7 @@ class GrpcControlService final : public ControlService {
                const grpc::ServerContextBase& context,
                std::uint64_t job_id) -> std::optional<std::string> {
       if (tenancy == nullptr) return "";
-      return job_id == 0 ? authorizer->payer_of(context) : table.tenant_of(job_id);
+      return job_id == 0 ? authorizer->payer_of(context) : table.views.tenant_of(job_id);
     };
   }
 

@@ -32,7 +32,7 @@ void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) cons
   message.mutable_quotas()->set_disk_mib(tenant.quotas.disk_mib);
   if (snapshots_ != nullptr) message.set_disk_bytes(snapshots_->bytes_of(tenant));
   message.set_created_unix_seconds(tenant.created_unix_s);
-  const Usage usage = table_.usage_of(tenant.name);
+  const Usage usage = table_.usage.of(tenant.name);
   message.set_live_jobs(usage.jobs);
   message.set_connections(usage.connections);
   message.set_memory_bytes(usage.memory_bytes);
@@ -95,7 +95,7 @@ grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
     const bool is_its = token.role == Role::kTenant && token.tenant == name;
     if (is_its) fill(token, *reply->add_tokens());
   }
-  for (const JobView& job : table_.list()) {
+  for (const JobView& job : table_.views.list()) {
     if (job.tenant == name) server::fill(job, Keys::kLeftOut, *reply->add_jobs());
   }
   return grpc::Status::OK;
@@ -122,7 +122,7 @@ grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
 
 Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request.name()));
-  const Usage usage = table_.usage_of(tenant.name);
+  const Usage usage = table_.usage.of(tenant.name);
   if (usage.jobs > 0 && !request.close_jobs()) {
     return {Code::kFailedPrecondition,
             "tenant \"" + tenant.name + "\" has " + std::to_string(usage.jobs) +
@@ -131,7 +131,7 @@ Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) 
   PHUB_RETURN_IF_ERROR(tenancy_->directory.remove(tenant.name));
   // From here on nobody can join for it; what joined a moment ago ends too.
   tenancy_->tokens.forget_tenant(tenant.name);
-  table_.close_all_of(tenant.id);
+  table_.life.close_all_of(tenant.id);
   return {};
 }
 
