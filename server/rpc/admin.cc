@@ -33,12 +33,11 @@ std::uint64_t resident_bytes() {
 }  // namespace
 
 AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-                           Tenancy* tenancy, const SnapshotStore* snapshots)
+                           Tenancy* tenancy)
     : table_(table),
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
-      snapshots_(snapshots),
       authorizer_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}

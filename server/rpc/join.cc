@@ -15,7 +15,7 @@
 #include "common/rpc/status.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 #include "server/rpc/rendezvous.h"
 
 namespace phub::server {

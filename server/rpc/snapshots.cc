@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/rpc/status.h"
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 
 namespace phub::server {
 namespace {
