@@ -24,19 +24,24 @@ std::string describe(const Waiting& waiting) {
                      waiting.yield_iterations);
 }
 
+JobStore store_of_jobs(Store& store) {
+  return {.add = [&store](const StoredJob& job) { return store.add_job(job); },
+          .remove = [&store](std::uint64_t job_id) { return store.remove_job(job_id); },
+          .reserve_ids = [&store](std::uint64_t count) { return store.reserve_job_ids(count); }};
+}
+
 }  // namespace
 
 Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
                std::unique_ptr<SnapshotStore> snapshots)
     : options_(options),
       tenancy_(std::move(tenancy)),
-      journal_(*tenancy_->store),
       snapshots_(std::move(snapshots)),
       table_({.heartbeat_deadline = options.heartbeat_deadline,
               .connections_per_core = options.data_plane.connections_per_core,
               .join_secret_lifetime = options.join_secret_lifetime,
               .tenants = &tenancy_->directory,
-              .journal = &journal_,
+              .store = store_of_jobs(*tenancy_->store),
               .snapshots = snapshots_.get(),
               .before_drain_ends = [this](const JobView& job) { snapshot_before_end(job); }}) {}
 
@@ -50,13 +55,14 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
                                           .limit_bytes = options.snapshots_limit_bytes}));
   }
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
-  PHUB_ASSIGN_OR_RETURN(daemon->data_plane_, DataPlane::create(options.data_plane, daemon->table_));
+  PHUB_ASSIGN_OR_RETURN(daemon->data_plane_,
+                        DataPlane::create(options.data_plane, daemon->table_.members));
   daemon->table_.attach(*daemon->data_plane_);
   if (daemon->snapshots_) {
     daemon->snapshotter_ = std::make_unique<Snapshotter>(*daemon->data_plane_, *daemon->snapshots_);
   }
-  PHUB_ASSIGN_OR_RETURN(const std::vector<SavedJob> saved, daemon->journal_.take());
-  daemon->table_.restore(saved);
+  PHUB_ASSIGN_OR_RETURN(const std::vector<StoredJob> jobs, daemon->tenancy_->store->take_jobs());
+  daemon->table_.life.restore(jobs);
   const ControlServiceOptions service{
       .address = options.control_address,
       .heartbeat_interval = daemon->heartbeat_interval(),
@@ -85,7 +91,8 @@ Status Daemon::serve_http() {
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
           .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); },
-          .not_ready = [this] { return std::string(table_.is_draining() ? "draining" : ""); }},
+          .not_ready =
+              [this] { return std::string(table_.views.is_draining() ? "draining" : ""); }},
       *readers_, options_.http_hosts);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
@@ -109,7 +116,7 @@ void Daemon::reap_until_stopped() {
                  kReapIntervalMax);
   bool is_ready = true;
   while (!is_stopping_.load(std::memory_order_relaxed)) {  // pairs with the destructor
-    if (is_ready == table_.is_draining()) service_->set_ready(is_ready = !is_ready);
+    if (is_ready == table_.views.is_draining()) service_->set_ready(is_ready = !is_ready);
     table_.reap();
     table_.wait_for_work(interval);
   }
@@ -123,7 +130,7 @@ void Daemon::drain() {
 void Daemon::snapshot_before_end(const JobView& job) {
   if (!snapshotter_) return;
   const auto take = [&]() -> Status {
-    PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table_.admit_copy_of(job.id));
+    PHUB_ASSIGN_OR_RETURN(const AdmittedCopy admitted, table_.usage.admit_copy_of(job.id));
     return snapshotter_
         ->take({.job_id = job.id,
                 .label = to_string(name_of(job)),

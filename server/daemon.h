@@ -17,7 +17,6 @@
 #include "server/jobs/table.h"
 #include "server/metrics/collector.h"
 #include "server/plane/data_plane.h"
-#include "server/rpc/messages/journal.h"
 #include "server/rpc/service.h"
 
 namespace phub::server {
@@ -81,7 +80,6 @@ class Daemon {
 
   const DaemonOptions options_;
   const std::unique_ptr<Tenancy> tenancy_;
-  StoredJobs journal_;
   const std::unique_ptr<SnapshotStore> snapshots_;  // null: no state folder
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;

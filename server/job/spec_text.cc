@@ -27,4 +27,18 @@ Result<JobSpec> spec_from_text(const std::string& text) {
   return spec;
 }
 
+std::string bytes_of(const JobSpec& spec) {
+  control::JobSpec message;
+  fill(spec, Keys::kIncluded, message);
+  return message.SerializeAsString();
+}
+
+Result<JobSpec> spec_from_bytes(const std::string& bytes) {
+  control::JobSpec message;
+  if (!message.ParseFromString(bytes)) return Status(Code::kDataLoss, "its spec does not parse");
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from(message));
+  PHUB_RETURN_IF_ERROR(validate(spec));
+  return spec;
+}
+
 }  // namespace phub::server

@@ -1,4 +1,4 @@
-// A job's spec as text that a file can hold: job.proto's JobSpec in JSON.
+// A job's spec as a file can hold it: job.proto's JobSpec, as JSON or as bytes.
 //
 // Pure functions; any thread.
 #pragma once
@@ -13,5 +13,9 @@ namespace phub::server {
 std::string text_of(const JobSpec& spec);
 // Errors: kDataLoss for what is no JobSpec, and what validate says.
 Result<JobSpec> spec_from_text(const std::string& text);
+
+std::string bytes_of(const JobSpec& spec);
+// Errors: as above; it may be without keys.
+Result<JobSpec> spec_from_bytes(const std::string& bytes);
 
 }  // namespace phub::server

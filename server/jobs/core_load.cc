@@ -30,4 +30,29 @@ CoreLoad expected_load(const CoreLoad& already, std::uint64_t bytes, std::uint32
   return total;
 }
 
+CoreLoad load_without(const JobIndex& index, const Job& job) {
+  CoreLoad load(index.cores(), 0);
+  for (const std::shared_ptr<Job>& other : index.all_live()) {
+    if (other.get() == &job || other->members.empty()) continue;
+    const CoreLoad& placed = other->place.placed_bytes;
+    for (std::size_t core = 0; core < placed.size(); ++core) load[core] += placed[core];
+  }
+  return load;
+}
+
+// Jobs that have joined but are not planned yet count with a guess: otherwise jobs that start at
+// the same moment would all choose the same core.
+void fix_core_load(const JobIndex& index, Job& job) {
+  JobPlace& place = job.place;
+  if (place.memory != Memory::kNone) return;
+  place.core_load_bytes = load_without(index, job);
+  if (job.start.core_load_bytes.size() == place.core_load_bytes.size()) {
+    place.core_load_bytes = job.start.core_load_bytes;
+  }
+  std::uint64_t elements = 0;
+  for (const JobKey& key : job.spec->keys) elements += key.elements;
+  place.placed_bytes = expected_load(place.core_load_bytes, elements * size_of(job.spec->wire_type),
+                                     job.spec->chunk_bytes);
+}
+
 }  // namespace phub::server

@@ -14,9 +14,9 @@ std::string describe_delay(const Job& job, std::uint32_t worker, std::uint32_t c
   if (found == job.members.end()) return fmt::format("worker {} has not joined", worker);
   const Member& member = *found->second;
   if (!member.is_ready) return describe(member) + " has joined but is not ready";
-  if (member.cores_connected == cores) return {};
-  return fmt::format("{} is connected to {} of {} cores", describe(member), member.cores_connected,
-                     cores);
+  if (member.path.cores_connected == cores) return {};
+  return fmt::format("{} is connected to {} of {} cores", describe(member),
+                     member.path.cores_connected, cores);
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ std::string describe(const Topology& topology) {
 bool is_complete(const Job& job, std::uint32_t cores) {
   if (job.members.size() != job.spec->workers) return false;
   for (const auto& [worker, member] : job.members) {
-    if (!member->is_ready || member->cores_connected != cores) return false;
+    if (!member->is_ready || member->path.cores_connected != cores) return false;
   }
   return true;
 }
@@ -72,6 +72,25 @@ std::string describe_missing(const Job& job, std::uint32_t cores) {
   return text;
 }
 
+Status unknown_job(const std::string& label) {
+  return {Code::kNotFound,
+          fmt::format("job \"{}\" is not known here; `phubctl job list` shows all", label)};
+}
+
+Status no_live_job(const JobName& name) {
+  return {Code::kNotFound, fmt::format("no live job is named \"{}\"; `phubctl job list` shows all",
+                                       to_string(name))};
+}
+
+Status job_is_over(const Job& job) {
+  return {Code::kAborted, fmt::format("job \"{}\": {}", label(job), job.reason)};
+}
+
+Status is_replaced(std::string_view call, const Member& member) {
+  return {Code::kAborted,
+          fmt::format("a later {} of {} has taken this one's place", call, describe(member))};
+}
+
 JobLayout shape_of(const Job& job) {
   const JobSpec& spec = *job.spec;
   JobLayout shape{.job_id = job.id,
@@ -88,9 +107,9 @@ JobLayout shape_of(const Job& job) {
                   .lars = lars_of(spec),
                   .plain = {},
                   .loss_scale = spec.loss_scale,
-                  .plan = job.plan,
-                  .server_index = job.topology.server_index,
-                  .core_load_bytes = job.core_load_bytes};
+                  .plan = job.place.plan,
+                  .server_index = job.place.topology.server_index,
+                  .core_load_bytes = job.place.core_load_bytes};
   shape.hyper.gradient_scale = gradient_scale_of(spec);
   shape.weight_decay.reserve(spec.keys.size());
   for (const JobKey& key : spec.keys) {

@@ -1,8 +1,8 @@
 // One training run as the control plane sees it: its members, what they have done so far, and
 // whether the data plane holds its memory.
 //
-// Owned by the JobTable and read or written under its mutex only, except for the values behind
-// shared_ptr<const ...>, which never change.
+// Owned by the JobTable, whose parts read and write it under the one mutex only, except for the
+// values behind shared_ptr<const ...>, which never change.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/status.h"
 #include "server/door/token_bucket.h"
 #include "server/job/spec.h"
-#include "server/jobs/journal.h"
 #include "server/plane/data_plane.h"
+#include "server/tenants/secret.h"
 #include "server/tenants/tenant.h"
 
 namespace phub::server {
@@ -49,6 +50,14 @@ struct JobName {
 // "tenant/name", or "name" for the default tenant's.
 std::string to_string(const JobName& job);
 
+// How a member is connected to the cores.
+struct DataPath {
+  std::string transport;              // "" before it is connected
+  std::optional<std::string> reason;  // the worker's words; none before it starts
+  std::vector<bool> core_is_connected;
+  std::uint32_t cores_connected = 0;
+};
+
 struct Member {
   explicit Member(const TokenBucket& full) : heartbeats(full) {}
 
@@ -63,11 +72,8 @@ struct Member {
   bool is_ready = false;
   bool has_left = false;
   bool was_lost = false;
-  bool was_told = false;                        // a heartbeat's reply said that the job is over
-  std::string transport;                        // "" before it is connected
-  std::optional<std::string> transport_reason;  // the worker's words; none before it starts
-  std::vector<bool> core_is_connected;
-  std::uint32_t cores_connected = 0;
+  bool was_told = false;  // a heartbeat's reply said that the job is over
+  DataPath path;
 };
 
 // Where the job's chunks are: the same at every worker.
@@ -82,8 +88,33 @@ struct Topology {
 // Whether the data plane holds the job.
 enum class Memory : std::uint8_t { kNone, kCreating, kHeld, kToRelease, kReleasing, kReleased };
 
-// Whether the journal has the job, so that it comes back with the next process.
+// Whether the store has the job, so that it comes back with the next process.
 enum class Saved : std::uint8_t { kNo, kWriting, kYes };
+
+// Where the job is on this server.
+struct JobPlace {
+  Memory memory = Memory::kNone;
+  Topology topology;                 // since kCreating
+  std::shared_ptr<const Plan> plan;  // since kHeld
+  // What other jobs had on each core here when the first member joined: all members are told so.
+  std::vector<std::uint64_t> core_load_bytes;
+  std::vector<std::uint64_t> placed_bytes;  // of this job on each core here; a guess before kHeld
+};
+
+// What counts as memory of the job's tenant.
+struct JobBytes {
+  std::uint64_t pinned = 0;         // the most that it pins here; since kCreating
+  std::uint64_t staged_beyond = 0;  // of tcp's pushes; as last seen
+  std::uint64_t copied = 0;         // that its snapshots under way take
+};
+
+// The snapshot that a restored job starts from.
+struct StartPoint {
+  std::string file;  // empty: none
+  // What it was planned with, when several servers wrote it: chunks must be where they were.
+  std::vector<std::uint64_t> core_load_bytes;
+  std::uint64_t rounds_before = 0;  // that are behind it; since kHeld
+};
 
 struct Job {
   std::uint64_t id = 0;
@@ -93,25 +124,14 @@ struct Job {
   bool by_admin = false;  // lives without members until it is closed
   Saved saved = Saved::kNo;
   std::optional<Digest> nonce_hash;  // of what lets a worker join it without a token
-  std::string snapshot;              // that it starts from; empty: none
+  StartPoint start;
   JobState state = JobState::kWaiting;
   std::string reason;
-  bool ended_by_daemon = false;  // by fail_all: the daemon waits until its workers know
+  bool ended_by_daemon = false;  // the daemon waits until its workers know
   std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index
-  Memory memory = Memory::kNone;
-  Topology topology;                 // since kCreating
-  std::shared_ptr<const Plan> plan;  // since kHeld
-  JobCounters final_counters;        // since kReleased
-  // What other jobs had on each core here when the first member joined: all members are told so.
-  std::vector<std::uint64_t> core_load_bytes;
-  std::vector<std::uint64_t> placed_bytes;  // of this job on each core here; a guess before kHeld
-  // What its snapshot was planned with, when several servers wrote it: chunks must be where they
-  // were.
-  std::vector<std::uint64_t> snapshot_load_bytes;
-  std::uint64_t memory_bytes = 0;         // the most that it pins here; since kCreating
-  std::uint64_t staged_beyond_bytes = 0;  // of tcp's pushes, beside memory_bytes; as last seen
-  std::uint64_t copy_bytes = 0;           // of memory, that its snapshots under way take
-  std::uint64_t rounds_before = 0;        // that a restored job has behind it; since kHeld
+  JobPlace place;
+  JobBytes bytes;
+  JobCounters final_counters;  // since kReleased
 };
 
 inline bool is_live(const Job& job) {
@@ -128,14 +148,22 @@ std::string describe(const Member& member);
 // Whether every worker of the job is connected to each of this server's `cores`.
 bool is_complete(const Job& job, std::uint32_t cores);
 
-// Who keeps the job from starting, and what each has not done yet: "worker 1 has not joined;
-// worker 2 (host h, pid 3) has joined but is not ready". At most eight are named.
+// Who keeps the job from starting, and what each has not done yet: "worker 1 has not joined; worker
+// 2 (host h, pid 3) has joined but is not ready". At most eight are named.
 std::string describe_missing(const Job& job, std::uint32_t cores);
 
 // "[2, 2]", for messages.
 std::string describe(const Topology& topology);
 
-// What the data plane is told about the job. REQUIRES: job.plan.
+// What is said of a job that does not exist, or that the caller may not know of.
+Status unknown_job(const std::string& label);
+Status no_live_job(const JobName& name);
+// What a worker is told when its job has ended.
+Status job_is_over(const Job& job);
+// What a member's earlier call is told when it calls again.
+Status is_replaced(std::string_view call, const Member& member);
+
+// What the data plane is told about the job.
 JobLayout shape_of(const Job& job);
 
 }  // namespace phub::server

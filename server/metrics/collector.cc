@@ -232,7 +232,7 @@ void add_control_door(const ControlDoorCounters& door, Families& families) {
 }
 
 void add_server(const JobTable& table, const DataPlane& data_plane, Families& families) {
-  families.add("phub_jobs", "Live jobs", kGauge, {}, number(table.live_jobs()));
+  families.add("phub_jobs", "Live jobs", kGauge, {}, number(table.views.live_jobs()));
   for (const PortStatus& status : data_plane.port_statuses()) add_port(status, families);
   for (const DropCounter& drop : data_plane.drops()) {
     families.add("phub_drops_total", "Data-plane input that was refused, by cause", kCounter,
@@ -247,14 +247,14 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
   Families families;
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
-               table_.is_draining() ? 1 : 0);
+               table_.views.is_draining() ? 1 : 0);
   for (const CertificateExpiry& expiry :
        sources_.certificates ? sources_.certificates() : std::vector<CertificateExpiry>()) {
     families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
                  kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
   }
   std::map<std::uint64_t, JobView> jobs;
-  for (JobView& job : table_.list()) {
+  for (JobView& job : table_.views.list()) {
     const bool is_shown = tenant.empty() || job.tenant == tenant;
     if (is_shown && is_live(job)) jobs.emplace(job.id, std::move(job));
   }
@@ -275,7 +275,7 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
                  kCounter, {},
                  number(sources_.log_lines_dropped ? sources_.log_lines_dropped() : 0));
     families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
-                 number(table_.waiting_starts()));
+                 number(table_.starts.waiting()));
   }
   return families.take();
 }

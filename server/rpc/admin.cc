@@ -33,12 +33,11 @@ std::uint64_t resident_bytes() {
 }  // namespace
 
 AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-                           Tenancy* tenancy, const SnapshotStore* snapshots)
+                           Tenancy* tenancy)
     : table_(table),
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
-      snapshots_(snapshots),
       authorizer_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
@@ -54,7 +53,7 @@ grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
     if (!can_see(caller, tenant)) return unknown_tenant(tenant);
     PHUB_ASSIGN_OR_RETURN(const std::string nonce, random_secret());
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                          table_.create(spec, tenant, digest_of(nonce)));
+                          table_.life.create(spec, tenant, digest_of(nonce)));
     reply->set_job_id(job_id);
     reply->set_nonce(nonce);
     return {};
@@ -67,7 +66,7 @@ grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
                                     const control::ListJobsRequest* request,
                                     control::ListJobsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  for (const JobView& view : table_.list()) {
+  for (const JobView& view : table_.views.list()) {
     const bool is_asked_for = request->tenant().empty() || request->tenant() == view.tenant;
     if (!is_asked_for || !can_see(caller, view.tenant)) continue;
     control::JobInfo& job = *reply->add_jobs();
@@ -82,7 +81,7 @@ grpc::Status AdminService::InspectJob(grpc::ServerContextBase* context,
                                       control::InspectJobReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  const Result<JobView> view = table_.inspect(name, request->job_id());
+  const Result<JobView> view = table_.views.inspect(name, request->job_id());
   if (!view) return to_grpc(view.error());
   if (!can_see(caller, view->tenant)) {
     return to_grpc(unknown_job(request->job_id() == 0 ? to_string(name)
@@ -108,7 +107,7 @@ grpc::Status AdminService::Trace(grpc::ServerContextBase* context,
   }
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   if (!can_see(caller, name.tenant)) return to_grpc(unknown_job(to_string(name)));
-  const Result<JobView> view = table_.inspect(name, 0);
+  const Result<JobView> view = table_.views.inspect(name, 0);
   if (!view) return to_grpc(view.error());
   server::fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
   control::JobInfo job;
@@ -123,7 +122,7 @@ grpc::Status AdminService::CloseJob(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller,
                         authorizer_.authorize(context, Right::kChangeJobs, "job close"));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  const Status closed = can_see(caller, name.tenant) ? table_.close(name) : no_live_job(name);
+  const Status closed = can_see(caller, name.tenant) ? table_.life.close(name) : no_live_job(name);
   return authorizer_.audited(caller, "job close", to_string(name), closed);
 }
 
@@ -132,7 +131,7 @@ grpc::Status AdminService::Plan(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const JobName name{namespace_of(caller, request->tenant()), request->name()};
   if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
-  const Result<PlanView> view = table_.plan(name);
+  const Result<PlanView> view = table_.views.plan(name);
   if (!view) return to_grpc(view.error());
   server::fill(*view, *reply);
   return grpc::Status::OK;
@@ -164,7 +163,7 @@ grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   fill_server(*reply->mutable_server());
   if (caller.role == Role::kTenant) {
-    redact_other_tenants(caller.tenant, table_.usage_of(caller.tenant), *reply->mutable_server());
+    redact_other_tenants(caller.tenant, table_.usage.of(caller.tenant), *reply->mutable_server());
   }
   return grpc::Status::OK;
 }
@@ -173,15 +172,15 @@ void AdminService::fill_server(control::ServerInfo& server) {
   server.set_version(kVersion);
   const auto uptime = std::chrono::steady_clock::now() - started_;
   server.set_uptime_seconds(std::chrono::duration<double>(uptime).count());
-  server.set_draining(table_.is_draining());
+  server.set_draining(table_.views.is_draining());
   server.set_resident_bytes(resident_bytes());
-  server.set_jobs(static_cast<std::uint32_t>(table_.live_jobs()));
+  server.set_jobs(static_cast<std::uint32_t>(table_.views.live_jobs()));
   server.set_waiting(waiting_);
   server.set_encrypts_data(data_plane_.encrypts_tcp());
   const std::vector<CoreCounters> cores = data_plane_.core_counters();
   const std::vector<double> shares = busy_shares(cores);
   std::map<std::uint64_t, JobView> jobs;
-  for (JobView& view : table_.list()) jobs.emplace(view.id, std::move(view));
+  for (JobView& view : table_.views.list()) jobs.emplace(view.id, std::move(view));
   for (std::size_t index = 0; index < cores.size(); ++index) {
     control::CoreInfo* const core = server.add_cores();
     server::fill(cores[index].jobs, jobs, *core);

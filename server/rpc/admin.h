@@ -1,4 +1,5 @@
-// What people and tools call: the gRPC service Admin, but for its threads (admin_calls.h).
+// What people and tools call: the gRPC service Admin, but for tenants (tenants.h) and its threads
+// (admin_calls.h).
 //
 // Owned by the ControlService; any thread.
 #pragma once
@@ -21,7 +22,7 @@ class AdminService final {
   // `waiting` describes how the cores wait for work. `tenancy` null: everybody may do everything,
   // and there is the default tenant only.
   AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
-               Tenancy* tenancy = nullptr, const SnapshotStore* snapshots = nullptr);
+               Tenancy* tenancy = nullptr);
 
   grpc::Status CreateJob(grpc::ServerContextBase* context, const control::CreateJobRequest* request,
                          control::CreateJobReply* reply);
@@ -42,33 +43,6 @@ class AdminService final {
   grpc::Status Drain(grpc::ServerContextBase* context, const control::DrainRequest* request,
                      control::DrainReply* reply);
 
-  // In tenants.cc.
-  grpc::Status CreateTenant(grpc::ServerContextBase* context,
-                            const control::CreateTenantRequest* request,
-                            control::CreateTenantReply* reply);
-  grpc::Status ListTenants(grpc::ServerContextBase* context,
-                           const control::ListTenantsRequest* request,
-                           control::ListTenantsReply* reply);
-  grpc::Status InspectTenant(grpc::ServerContextBase* context,
-                             const control::InspectTenantRequest* request,
-                             control::InspectTenantReply* reply);
-  grpc::Status SetTenant(grpc::ServerContextBase* context, const control::SetTenantRequest* request,
-                         control::SetTenantReply* reply);
-  grpc::Status DeleteTenant(grpc::ServerContextBase* context,
-                            const control::DeleteTenantRequest* request,
-                            control::DeleteTenantReply* reply);
-  grpc::Status CreateToken(grpc::ServerContextBase* context,
-                           const control::CreateTokenRequest* request,
-                           control::CreateTokenReply* reply);
-  grpc::Status ListTokens(grpc::ServerContextBase* context,
-                          const control::ListTokensRequest* request,
-                          control::ListTokensReply* reply);
-  grpc::Status RevokeToken(grpc::ServerContextBase* context,
-                           const control::RevokeTokenRequest* request,
-                           control::RevokeTokenReply* reply);
-  grpc::Status ListAudit(grpc::ServerContextBase* context, const control::ListAuditRequest* request,
-                         control::ListAuditReply* reply);
-
   const Authorizer& authorizer() const { return authorizer_; }
 
   // What Statistics answers to an observer, and what ListJobs adds to a job. Any thread.
@@ -76,13 +50,6 @@ class AdminService final {
   void fill_timing(const JobView& view, control::JobInfo& message) const;
 
  private:
-  void fill(const Tenant& tenant, control::TenantInfo& message) const;
-  void fill(const Token& token, control::TokenInfo& message) const;
-  Status delete_tenant(const control::DeleteTenantRequest& request);
-  Status create_token(const control::CreateTokenRequest& request, control::CreateTokenReply& reply);
-  // An error where there is no tenancy.
-  Result<Principal> admit_administrator(grpc::ServerContextBase* context, std::string_view action);
-
   // The share of the time since the last call that each core was busy; the last answer again when
   // that was just now.
   std::vector<double> busy_shares(const std::vector<CoreCounters>& cores);
@@ -91,7 +58,6 @@ class AdminService final {
   const DataPlane& data_plane_;
   const std::string waiting_;
   Tenancy* const tenancy_;
-  const SnapshotStore* const snapshots_;  // null: there are none
   const Authorizer authorizer_;
   const TimePoint started_;
 

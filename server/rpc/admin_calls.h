@@ -6,6 +6,7 @@
 #include "proto/control.grpc.pb.h"
 #include "server/rpc/admin.h"
 #include "server/rpc/calls.h"
+#include "server/rpc/tenants.h"
 
 namespace phub::server {
 
@@ -14,9 +15,9 @@ class AdminCalls final : public control::Admin::CallbackService {
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
 
-  // Both outlive the calls.
-  AdminCalls(AdminService& service, CallThreads& threads)
-      : service_(service), calls_(service.authorizer(), threads) {}
+  // All outlive the calls.
+  AdminCalls(AdminService& service, TenantAdmin& tenants, CallThreads& threads)
+      : service_(service), tenants_(tenants), calls_(service.authorizer(), threads) {}
 
   Reactor* CreateJob(Context* context, const control::CreateJobRequest* request,
                      control::CreateJobReply* reply) override {
@@ -52,43 +53,44 @@ class AdminCalls final : public control::Admin::CallbackService {
   }
   Reactor* CreateTenant(Context* context, const control::CreateTenantRequest* request,
                         control::CreateTenantReply* reply) override {
-    return calls_.run(context, service_, &AdminService::CreateTenant, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::CreateTenant, request, reply);
   }
   Reactor* ListTenants(Context* context, const control::ListTenantsRequest* request,
                        control::ListTenantsReply* reply) override {
-    return calls_.run(context, service_, &AdminService::ListTenants, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::ListTenants, request, reply);
   }
   Reactor* InspectTenant(Context* context, const control::InspectTenantRequest* request,
                          control::InspectTenantReply* reply) override {
-    return calls_.run(context, service_, &AdminService::InspectTenant, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::InspectTenant, request, reply);
   }
   Reactor* SetTenant(Context* context, const control::SetTenantRequest* request,
                      control::SetTenantReply* reply) override {
-    return calls_.run(context, service_, &AdminService::SetTenant, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::SetTenant, request, reply);
   }
   Reactor* DeleteTenant(Context* context, const control::DeleteTenantRequest* request,
                         control::DeleteTenantReply* reply) override {
-    return calls_.run(context, service_, &AdminService::DeleteTenant, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::DeleteTenant, request, reply);
   }
   Reactor* CreateToken(Context* context, const control::CreateTokenRequest* request,
                        control::CreateTokenReply* reply) override {
-    return calls_.run(context, service_, &AdminService::CreateToken, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::CreateToken, request, reply);
   }
   Reactor* ListTokens(Context* context, const control::ListTokensRequest* request,
                       control::ListTokensReply* reply) override {
-    return calls_.run(context, service_, &AdminService::ListTokens, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::ListTokens, request, reply);
   }
   Reactor* RevokeToken(Context* context, const control::RevokeTokenRequest* request,
                        control::RevokeTokenReply* reply) override {
-    return calls_.run(context, service_, &AdminService::RevokeToken, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::RevokeToken, request, reply);
   }
   Reactor* ListAudit(Context* context, const control::ListAuditRequest* request,
                      control::ListAuditReply* reply) override {
-    return calls_.run(context, service_, &AdminService::ListAudit, request, reply);
+    return calls_.run(context, tenants_, &TenantAdmin::ListAudit, request, reply);
   }
 
  private:
   AdminService& service_;
+  TenantAdmin& tenants_;
   const Calls calls_;
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/rpc/status.h"
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 
 namespace phub::server {
 

@@ -15,7 +15,7 @@
 #include "common/rpc/status.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 #include "server/rpc/rendezvous.h"
 
 namespace phub::server {
@@ -120,7 +120,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
                             service_.authorizer_.authorize(&context_, Right::kJoin, "join"));
       return {};
     }
-    Result<std::string> tenant = service_.table_.tenant_of(*arguments_.ticket);
+    Result<std::string> tenant = service_.table_.views.tenant_of(*arguments_.ticket);
     if (!tenant) {
       service_.authorizer_.count_refusal(&context_, "job nonce");
       return tenant.error();
@@ -203,7 +203,7 @@ grpc::ServerReadReactor<control::JoinRequest>* RendezvousService::Join(
 
 Status RendezvousService::join(const grpc::ServerContextBase& context,
                                const JoinArguments& arguments, control::JoinReply& reply) {
-  const Result<Identity> joined = table_.join(arguments);
+  const Result<Identity> joined = table_.members.join(arguments);
   if (!joined) {
     if (joined.error().code() == Code::kUnauthenticated)
       authorizer_.count_refusal(&context, "job nonce");
@@ -215,7 +215,7 @@ Status RendezvousService::join(const grpc::ServerContextBase& context,
   reply.set_worker_index(identity.worker);
   reply.set_secret(identity.secret.data(), identity.secret.size());
   fill_offer(reply);
-  const std::vector<std::uint64_t> load = table_.core_load_bytes(identity.job_id);
+  const std::vector<std::uint64_t> load = table_.views.core_load_bytes(identity.job_id);
   reply.mutable_core_load_bytes()->Add(load.begin(), load.end());
   return {};
 }

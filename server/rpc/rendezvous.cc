@@ -29,15 +29,15 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
 
   // `reply` lives until the call is done.
   void begin(std::chrono::milliseconds timeout, control::StartReply& reply) {
-    number_ = table_.start(identity_, timeout, [this, &reply](const Status& status) {
-      if (status.ok()) reply.set_rounds_before(table_.rounds_before(identity_.job_id));
+    number_ = table_.starts.start(identity_, timeout, [this, &reply](const Status& status) {
+      if (status.ok()) reply.set_rounds_before(table_.views.rounds_before(identity_.job_id));
       Finish(to_grpc(status));
     });
   }
 
   // gRPC calls it after begin has returned.
   void OnCancel() override {
-    if (number_ != 0) table_.stop_waiting(identity_, number_);
+    if (number_ != 0) table_.life.stop_waiting(identity_, number_);
   }
   void OnDone() override { delete this; }
 
@@ -48,12 +48,12 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
 };
 
 void RendezvousService::ready(const Identity& identity, const control::ReadyRequest& request,
-                              Answer answer) {
+                              Reply reply) {
   const Topology topology{
       .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
       .server_index = request.server_index(),
       .core_load_bytes = {request.core_load_bytes().begin(), request.core_load_bytes().end()}};
-  table_.ready(identity, topology, request.plan_hash(), std::move(answer));
+  table_.placement.ready(identity, topology, request.plan_hash(), std::move(reply));
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* context,
@@ -62,7 +62,7 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
   auto* const reactor = context->DefaultReactor();
   const auto post = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
-    PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.tenant_of(identity));
+    PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
     return threads_.work.post(tenant, [this, identity, request, reactor] {
       ready(identity, *request,
             [reactor](const Status& status) { reactor->Finish(to_grpc(status)); });
@@ -83,8 +83,8 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
       return {Code::kInvalidArgument,
               "timeout_ms: allowed are 1 to " + std::to_string(kStartTimeoutMsMax) + " (a day)"};
     }
-    PHUB_RETURN_IF_ERROR(
-        table_.note_transport(identity, printable(request->transport_reason(), kReasonCharsMax)));
+    PHUB_RETURN_IF_ERROR(table_.members.note_transport(
+        identity, printable(request->transport_reason(), kReasonCharsMax)));
     reactor = new WaitingStart(table_, identity);  // deletes itself when the call is done
     reactor->begin(std::chrono::milliseconds(request->timeout_ms()), *reply);
     return {};
@@ -96,7 +96,7 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
 Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
                                     control::HeartbeatReply& reply) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  PHUB_ASSIGN_OR_RETURN(const server::Heartbeat beat, table_.heartbeat(identity));
+  PHUB_ASSIGN_OR_RETURN(const HeartbeatReply beat, table_.members.heartbeat(identity));
   reply.set_running(beat.is_live);
   reply.set_reason(beat.reason);
   reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
@@ -105,7 +105,7 @@ Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
 
 Status RendezvousService::leave(const control::LeaveRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  return table_.leave(identity);
+  return table_.members.leave(identity);
 }
 
 grpc::ServerUnaryReactor* RendezvousService::Heartbeat(grpc::CallbackServerContext* context,
@@ -130,9 +130,9 @@ bool RendezvousService::audits_refusal() {
 
 Result<JobView> RendezvousService::job_of(const control::SnapshotRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  const Result<server::Heartbeat> beat = table_.heartbeat(identity);
+  const Result<HeartbeatReply> beat = table_.members.heartbeat(identity);
   if (!beat) return beat.error();
-  return table_.inspect("", identity.job_id);
+  return table_.views.inspect("", identity.job_id);
 }
 
 // Errors: there are too many.

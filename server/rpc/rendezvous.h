@@ -13,11 +13,11 @@
 
 #include "proto/control.grpc.pb.h"
 #include "server/door/token_bucket.h"
-#include "server/jobs/key_allowance.h"
 #include "server/jobs/table.h"
 #include "server/process/control_threads.h"
 #include "server/rpc/authorizer.h"
 #include "server/snapshot/snapshotter.h"
+#include "server/tenants/key_allowance.h"
 
 namespace phub::server {
 
@@ -77,7 +77,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   Status join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
               control::JoinReply& reply);
   void fill_offer(control::JoinReply& reply) const;
-  void ready(const Identity& identity, const control::ReadyRequest& request, Answer answer);
+  void ready(const Identity& identity, const control::ReadyRequest& request, Reply reply);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
   Status leave(const control::LeaveRequest& request);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.

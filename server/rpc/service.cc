@@ -22,6 +22,7 @@
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
 #include "server/rpc/state.h"
+#include "server/rpc/tenants.h"
 
 namespace phub::server {
 namespace {
@@ -55,11 +56,12 @@ class GrpcControlService final : public ControlService {
       : table_(table),
         rendezvous_(table, offer, options.snapshotter, options.tenancy, threads_,
                     options.join_patience),
-        admin_(table, data_plane, options.waiting, options.tenancy,
-               options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
-        admin_calls_(admin_, threads_),
+        admin_(table, data_plane, options.waiting, options.tenancy),
+        tenants_(table, options.tenancy,
+                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_calls_(admin_, tenants_, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
-        late_starts_(kLateStartsInterval, [&table] { table.end_late_starts(); }) {}
+        late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
     if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
@@ -133,7 +135,7 @@ class GrpcControlService final : public ControlService {
                const grpc::ServerContextBase& context,
                std::uint64_t job_id) -> std::optional<std::string> {
       if (tenancy == nullptr) return "";
-      return job_id == 0 ? authorizer->payer_of(context) : table.tenant_of(job_id);
+      return job_id == 0 ? authorizer->payer_of(context) : table.views.tenant_of(job_id);
     };
   }
 
@@ -149,6 +151,7 @@ class GrpcControlService final : public ControlService {
   CallThreads threads_;
   RendezvousService rendezvous_;
   AdminService admin_;
+  TenantAdmin tenants_;
   AdminCalls admin_calls_;
   SnapshotService snapshots_;
   const Ticker late_starts_;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/rpc/status.h"
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 
 namespace phub::server {
 namespace {
@@ -39,10 +39,10 @@ Status SnapshotService::restore_for(const Principal& caller, const control::Rest
   if (!request.name().empty()) head.spec.name = request.name();
   // What would be refused is refused before its data is read, which may be all of a disk.
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, store.file_bytes(request.file()));
-  PHUB_RETURN_IF_ERROR(table_.admit_restored(head.spec, tenant, bytes));
+  PHUB_RETURN_IF_ERROR(table_.life.admit_restored(head.spec, tenant, bytes));
   PHUB_RETURN_IF_ERROR(store.verify(request.file()).error());
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                        table_.create(head.spec, tenant, std::nullopt, request.file()));
+                        table_.life.create(head.spec, tenant, std::nullopt, request.file()));
   reply.set_job_id(job_id);
   fill({.file = request.file(),
         .tenant = tenant,
@@ -65,7 +65,7 @@ void SnapshotService::admit_take(grpc::CallbackServerContext& context,
   const JobName name{namespace_of(*caller, request.tenant()), request.name()};
   const auto find = [this, name, sees = can_see(*caller, name.tenant)]() -> Result<JobView> {
     if (!sees) return unknown_job(to_string(name));
-    return table_.inspect(name, 0);
+    return table_.views.inspect(name, 0);
   };
   const auto end = [this, &reactor, name, caller = *caller](const Status& outcome) {
     reactor.Finish(authorizer_.audited(caller, kTakeAction, to_string(name), outcome));

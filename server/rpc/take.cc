@@ -33,7 +33,7 @@ Status SnapshotCall::begin() {
     return {Code::kInvalidArgument,
             "timeout_ms: at most " + std::to_string(kTimeoutMsMax) + " (an hour)"};
   }
-  PHUB_ASSIGN_OR_RETURN(admitted_, table_.admit_copy_of(job.id));
+  PHUB_ASSIGN_OR_RETURN(admitted_, table_.usage.admit_copy_of(job.id));
   const std::uint32_t timeout_ms = wanted_.timeout_ms == 0 ? kTimeoutMsDefault : wanted_.timeout_ms;
   const CopyMoment moment{
       .round = wanted_.round,

@@ -1,10 +1,10 @@
-// Tenants, tokens and the audit log in the gRPC service Admin.
+#include "server/rpc/tenants.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "common/rpc/status.h"
-#include "server/rpc/admin.h"
 #include "server/rpc/messages/messages.h"
 
 namespace phub::server {
@@ -23,7 +23,7 @@ Quotas quotas_from(const control::Quotas& message) {
 
 }  // namespace
 
-void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) const {
+void TenantAdmin::fill(const Tenant& tenant, control::TenantInfo& message) const {
   message.set_name(tenant.name);
   message.mutable_quotas()->set_memory_mib(tenant.quotas.memory_mib);
   message.mutable_quotas()->set_connections(tenant.quotas.connections);
@@ -32,7 +32,7 @@ void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) cons
   message.mutable_quotas()->set_disk_mib(tenant.quotas.disk_mib);
   if (snapshots_ != nullptr) message.set_disk_bytes(snapshots_->bytes_of(tenant));
   message.set_created_unix_seconds(tenant.created_unix_s);
-  const Usage usage = table_.usage_of(tenant.name);
+  const Usage usage = table_.usage.of(tenant.name);
   message.set_live_jobs(usage.jobs);
   message.set_connections(usage.connections);
   message.set_memory_bytes(usage.memory_bytes);
@@ -44,7 +44,7 @@ void AdminService::fill(const Tenant& tenant, control::TenantInfo& message) cons
   message.set_tokens(tokens);
 }
 
-void AdminService::fill(const Token& token, control::TokenInfo& message) const {
+void TenantAdmin::fill(const Token& token, control::TokenInfo& message) const {
   message.set_token_id(token.id);
   message.set_role(std::string(name_of(token.role)));
   message.set_tenant(token.tenant);
@@ -55,15 +55,15 @@ void AdminService::fill(const Token& token, control::TokenInfo& message) const {
   message.set_live(tenancy_->tokens.is_live(token));
 }
 
-Result<Principal> AdminService::admit_administrator(grpc::ServerContextBase* context,
-                                                    std::string_view action) {
+Result<Principal> TenantAdmin::admit_administrator(grpc::ServerContextBase* context,
+                                                   std::string_view action) {
   if (tenancy_ != nullptr) return authorizer_.authorize(context, Right::kAdminister, action);
   return Status(Code::kFailedPrecondition, "this server has the default tenant only");
 }
 
-grpc::Status AdminService::CreateTenant(grpc::ServerContextBase* context,
-                                        const control::CreateTenantRequest* request,
-                                        control::CreateTenantReply* reply) {
+grpc::Status TenantAdmin::CreateTenant(grpc::ServerContextBase* context,
+                                       const control::CreateTenantRequest* request,
+                                       control::CreateTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant create"));
   const auto created = tenancy_->directory.create(request->name(), quotas_from(request->quotas()));
   if (created) fill(*created, *reply->mutable_tenant());
@@ -71,9 +71,9 @@ grpc::Status AdminService::CreateTenant(grpc::ServerContextBase* context,
                              created ? Status() : created.error());
 }
 
-grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
-                                       const control::ListTenantsRequest* /*request*/,
-                                       control::ListTenantsReply* reply) {
+grpc::Status TenantAdmin::ListTenants(grpc::ServerContextBase* context,
+                                      const control::ListTenantsRequest* /*request*/,
+                                      control::ListTenantsReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   if (tenancy_ == nullptr) return grpc::Status::OK;
   for (const Tenant& tenant : tenancy_->directory.list()) {
@@ -82,9 +82,9 @@ grpc::Status AdminService::ListTenants(grpc::ServerContextBase* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
-                                         const control::InspectTenantRequest* request,
-                                         control::InspectTenantReply* reply) {
+grpc::Status TenantAdmin::InspectTenant(grpc::ServerContextBase* context,
+                                        const control::InspectTenantRequest* request,
+                                        control::InspectTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
   const std::string name = namespace_of(caller, request->name());
   if (tenancy_ == nullptr || !can_see(caller, name)) return to_grpc(unknown_tenant(name));
@@ -95,15 +95,15 @@ grpc::Status AdminService::InspectTenant(grpc::ServerContextBase* context,
     const bool is_its = token.role == Role::kTenant && token.tenant == name;
     if (is_its) fill(token, *reply->add_tokens());
   }
-  for (const JobView& job : table_.list()) {
+  for (const JobView& job : table_.views.list()) {
     if (job.tenant == name) server::fill(job, Keys::kLeftOut, *reply->add_jobs());
   }
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
-                                     const control::SetTenantRequest* request,
-                                     control::SetTenantReply* reply) {
+grpc::Status TenantAdmin::SetTenant(grpc::ServerContextBase* context,
+                                    const control::SetTenantRequest* request,
+                                    control::SetTenantReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant set"));
   const auto set = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request->name()));
@@ -120,9 +120,9 @@ grpc::Status AdminService::SetTenant(grpc::ServerContextBase* context,
   return authorizer_.audited(caller, "tenant set", request->name(), set());
 }
 
-Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) {
+Status TenantAdmin::delete_tenant(const control::DeleteTenantRequest& request) {
   PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request.name()));
-  const Usage usage = table_.usage_of(tenant.name);
+  const Usage usage = table_.usage.of(tenant.name);
   if (usage.jobs > 0 && !request.close_jobs()) {
     return {Code::kFailedPrecondition,
             "tenant \"" + tenant.name + "\" has " + std::to_string(usage.jobs) +
@@ -131,19 +131,19 @@ Status AdminService::delete_tenant(const control::DeleteTenantRequest& request) 
   PHUB_RETURN_IF_ERROR(tenancy_->directory.remove(tenant.name));
   // From here on nobody can join for it; what joined a moment ago ends too.
   tenancy_->tokens.forget_tenant(tenant.name);
-  table_.close_all_of(tenant.id);
+  table_.life.close_all_of(tenant.id);
   return {};
 }
 
-grpc::Status AdminService::DeleteTenant(grpc::ServerContextBase* context,
-                                        const control::DeleteTenantRequest* request,
-                                        control::DeleteTenantReply* /*reply*/) {
+grpc::Status TenantAdmin::DeleteTenant(grpc::ServerContextBase* context,
+                                       const control::DeleteTenantRequest* request,
+                                       control::DeleteTenantReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant delete"));
   return authorizer_.audited(caller, "tenant delete", request->name(), delete_tenant(*request));
 }
 
-Status AdminService::create_token(const control::CreateTokenRequest& request,
-                                  control::CreateTokenReply& reply) {
+Status TenantAdmin::create_token(const control::CreateTokenRequest& request,
+                                 control::CreateTokenReply& reply) {
   const auto role = parse_role(request.role().empty() ? "tenant" : request.role());
   if (!role || *role == Role::kWorker) {
     return {Code::kInvalidArgument,
@@ -164,9 +164,9 @@ Status AdminService::create_token(const control::CreateTokenRequest& request,
   return {};
 }
 
-grpc::Status AdminService::CreateToken(grpc::ServerContextBase* context,
-                                       const control::CreateTokenRequest* request,
-                                       control::CreateTokenReply* reply) {
+grpc::Status TenantAdmin::CreateToken(grpc::ServerContextBase* context,
+                                      const control::CreateTokenRequest* request,
+                                      control::CreateTokenReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token create"));
   const Status created = create_token(*request, *reply);
   const std::string id = created.ok() ? std::to_string(reply->info().token_id()) : "";
@@ -175,9 +175,9 @@ grpc::Status AdminService::CreateToken(grpc::ServerContextBase* context,
       (request->tenant().empty() ? request->role() : request->tenant()) + " token " + id, created);
 }
 
-grpc::Status AdminService::ListTokens(grpc::ServerContextBase* context,
-                                      const control::ListTokensRequest* request,
-                                      control::ListTokensReply* reply) {
+grpc::Status TenantAdmin::ListTokens(grpc::ServerContextBase* context,
+                                     const control::ListTokensRequest* request,
+                                     control::ListTokensReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token list"));
   for (const Token& token : tenancy_->tokens.list()) {
     if (!request->tenant().empty() && token.tenant != request->tenant()) continue;
@@ -186,17 +186,17 @@ grpc::Status AdminService::ListTokens(grpc::ServerContextBase* context,
   return grpc::Status::OK;
 }
 
-grpc::Status AdminService::RevokeToken(grpc::ServerContextBase* context,
-                                       const control::RevokeTokenRequest* request,
-                                       control::RevokeTokenReply* /*reply*/) {
+grpc::Status TenantAdmin::RevokeToken(grpc::ServerContextBase* context,
+                                      const control::RevokeTokenRequest* request,
+                                      control::RevokeTokenReply* /*reply*/) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token revoke"));
   return authorizer_.audited(caller, "token revoke", "token " + std::to_string(request->token_id()),
                              tenancy_->tokens.revoke(request->token_id()));
 }
 
-grpc::Status AdminService::ListAudit(grpc::ServerContextBase* context,
-                                     const control::ListAuditRequest* request,
-                                     control::ListAuditReply* reply) {
+grpc::Status TenantAdmin::ListAudit(grpc::ServerContextBase* context,
+                                    const control::ListAuditRequest* request,
+                                    control::ListAuditReply* reply) {
   PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "audit"));
   const std::uint32_t count = request->count() == 0 ? kAuditsDefault : request->count();
   const auto records = tenancy_->audit.last(std::min(count, kAuditsMax));

@@ -65,14 +65,14 @@ struct Fixture {
     options.cores = 1;
     options.shm = false;
     options.verbs = OfferVerbs::kNo;
-    plane = std::move(*DataPlane::create(options, table));
+    plane = std::move(*DataPlane::create(options, table.members));
     table.attach(*plane);
   }
   Identity member(const std::string& name) {
     const JobSpec spec{.name = name, .workers = 2, .keys = {{.name = "w", .elements = 100}}};
     const Identity identity =
-        table.join({.spec = std::make_shared<const JobSpec>(spec), .host = "host"}).value();
-    const auto load = table.core_load_bytes(identity.job_id);
+        table.members.join({.spec = std::make_shared<const JobSpec>(spec), .host = "host"}).value();
+    const auto load = table.views.core_load_bytes(identity.job_id);
     REQUIRE(ready_now(table, identity, {.cores_per_server = {1}, .core_load_bytes = load},
                       make_plan(plan_input(spec, {1}, load))->hash)
                 .ok());
@@ -165,13 +165,13 @@ TEST_CASE("a secret that is too old opens nothing, and is counted on its own") {
   CHECK(f.has_counted(1, "expired secret"));
   CHECK(f.knock(member, Secret{}) == VerdictCode::kRefused);
   CHECK(f.has_counted(1, "wrong secret"));
-  CHECK(f.table.heartbeat(member)->is_live);
+  CHECK(f.table.members.heartbeat(member)->is_live);
 }
 
 TEST_CASE("a job that has ended lets nobody in") {
   Fixture f;
   const Identity member = f.member("a");
-  REQUIRE(f.table.close("a").ok());
+  REQUIRE(f.table.life.close("a").ok());
   CHECK(f.knock(member, member.secret) == VerdictCode::kRefused);
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("a plan says which port serves each core and what each port is to carr
 TEST_CASE("the cores of one port are one load, also in a preview") {
   JobTableFixture f;
   f.data_plane.ports = {port_on("mlx5_0"), port_on("mlx5_0")};
-  REQUIRE(f.table.create(spec_of(1)));
+  REQUIRE(f.table.life.create(spec_of(1)));
   const control::PlanReply plan = plan_of(f);
   CHECK(plan.is_preview());
   REQUIRE(plan.port_loads_size() == 1);

@@ -55,7 +55,7 @@ struct Server {
   }
   void connect(const JoinInfo& member) {
     for (std::uint32_t core = 0; core < kCores; ++core) {
-      table.on_connected(member.job_id, member.worker_index, core, "shm");
+      table.members.on_connected(member.job_id, member.worker_index, core, "shm");
     }
   }
 };
@@ -110,7 +110,7 @@ TEST_CASE("two workers join, connect, start, beat and leave") {
   CHECK(first.info.shm_socket == "phub-fake");
   CHECK(first.info.same_host);
   CHECK(first.info.heartbeat_interval == milliseconds(1000));
-  CHECK(server.table.secret_of(first.info.job_id, first.info.epoch, 0) ==
+  CHECK(server.table.members.secret_of(first.info.job_id, first.info.epoch, 0) ==
         server::IssuedSecret{first.info.secret});
 
   auto started = std::async(std::launch::async, [&] { return first.rendezvous->start(kLong, ""); });
@@ -176,7 +176,7 @@ TEST_CASE("a lost worker is named to the others and its job's name is free") {
   Worker second(server, job_of(2));
   server.connect(first.info);
   server.connect(second.info);
-  server.table.on_lost(second.info.job_id, 1, "its connection closed");
+  server.table.members.on_lost(second.info.job_id, 1, "its connection closed");
   const auto beat = first.rendezvous->heartbeat(kLong).value();
   CHECK_FALSE(beat.running);
   CHECK_THAT(beat.reason, Contains("worker 1 (host ") && Contains(fmt::format("{}", getpid())) &&
@@ -214,12 +214,13 @@ TEST_CASE("a worker whose process goes away while it waits for the start is lost
     control::StartReply reply;
     return stub->Start(&context, request, &reply);
   });
-  CHECK(eventually([&] { return server.table.waiting_starts() == 1; }));
+  CHECK(eventually([&] { return server.table.starts.waiting() == 1; }));
   context.TryCancel();
   CHECK_FALSE(started.get().ok());
   CHECK(eventually(
-      [&] { return server.table.inspect("demo", 0)->state == server::JobState::kFailed; }));
-  CHECK_THAT(server.table.inspect("demo", 0)->reason, Contains("worker 0") && Contains("was lost"));
+      [&] { return server.table.views.inspect("demo", 0)->state == server::JobState::kFailed; }));
+  CHECK_THAT(server.table.views.inspect("demo", 0)->reason,
+             Contains("worker 0") && Contains("was lost"));
 }
 
 TEST_CASE("a server that was restarted tells its workers that it does not know them") {
@@ -296,7 +297,7 @@ TEST_CASE("a join of several servers that fails at one leaves the others again")
   REQUIRE_FALSE(membership);
   CHECK_THAT(membership.error().message(),
              Contains("draining") && Contains(two.service->address()));
-  CHECK(one.table.inspect("demo", 0)->state == server::JobState::kEnded);
+  CHECK(one.table.views.inspect("demo", 0)->state == server::JobState::kEnded);
 }
 
 TEST_CASE("a second server on a port in use names address, field and cure") {
@@ -316,12 +317,12 @@ TEST_CASE("a worker's reason for its transport is shown, of what it may write") 
   server.connect(worker.info);
   const std::string wild = "no \"verbs\":\n\t\x1B[31m the GIDs\n" + std::string(2000, 'x');
   REQUIRE(worker.rendezvous->start(kLong, wild).ok());
-  const server::JobView job = server.table.inspect("demo", 0).value();
+  const server::JobView job = server.table.views.inspect("demo", 0).value();
   const std::string& reason = job.members[0].transport_reason;
   CHECK_THAT(reason, Catch::Matchers::StartsWith("no 'verbs': [31m the GIDs xxx"));
   CHECK(reason.size() == 1024 + 3);
   REQUIRE(worker.rendezvous->start(kLong, "another").ok());
-  CHECK(server.table.inspect("demo", 0)->members[0].transport_reason == reason);
+  CHECK(server.table.views.inspect("demo", 0)->members[0].transport_reason == reason);
 }
 
 TEST_CASE("administrators see jobs, members, plan and statistics") {

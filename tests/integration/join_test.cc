@@ -10,8 +10,8 @@
 #include "common/rendezvous/rendezvous.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
-#include "server/jobs/key_allowance.h"
 #include "server/rpc/call_rates.h"
+#include "server/tenants/key_allowance.h"
 #include "tests/support/server/async_calls.h"
 #include "tests/support/server/control_plane.h"
 
@@ -47,7 +47,7 @@ TEST_CASE("keys that fill many messages arrive in order, at each worker's join")
   const std::string token = plane.token_of("red");
   const JobDescription job = job_of(20'000);
   REQUIRE(join(plane, "token", token, job));
-  const auto view = plane.table->inspect({"red", "demo"}, 0).value();
+  const auto view = plane.table->views.inspect({"red", "demo"}, 0).value();
   REQUIRE(view.spec->keys.size() == job.keys.size());
   for (std::size_t i = 0; i < job.keys.size(); ++i) {
     REQUIRE(view.spec->keys[i].name == job.keys[i].name);
@@ -83,7 +83,7 @@ TEST_CASE("a join that breaks off between two messages makes no job") {
   REQUIRE(parts->Write(part));
   REQUIRE(parts->WritesDone());
   CHECK(parts->Finish().error_code() == grpc::StatusCode::CANCELLED);
-  CHECK(plane.table->list().empty());
+  CHECK(plane.table->views.list().empty());
 }
 
 TEST_CASE("a join whose messages do not come is refused") {
@@ -104,7 +104,7 @@ TEST_CASE("a join whose messages do not come is refused") {
       REQUIRE_THAT(late.error_message(), Contains("within 20 ms") && Contains("is missing"));
     }
   }
-  CHECK(plane.table->list().empty());
+  CHECK(plane.table->views.list().empty());
 }
 
 TEST_CASE("a ticket in the metadata joins its job, a wrong one nothing") {
@@ -114,7 +114,7 @@ TEST_CASE("a ticket in the metadata joins its job, a wrong one nothing") {
   spec.name = "demo";
   spec.workers = 2;
   const std::uint64_t id =
-      plane.table->create(spec, "red", server::digest_of("a secret word")).value();
+      plane.table->life.create(spec, "red", server::digest_of("a secret word")).value();
   for (const std::string& wrong :
        {fmt::format("{}:another word", id), fmt::format("{}:", id + 1), std::string("0:")}) {
     const auto refused = join(plane, "nonce", wrong, job_of(3));
@@ -157,9 +157,9 @@ TEST_CASE("an ended job of many keys takes nothing of its tenant's allowance") {
   SecuredControlPlane plane;
   const std::string token = plane.token_of("red");
   REQUIRE(join(plane, "token", token, job_of(5000)));
-  REQUIRE(plane.table->close({"red", "demo"}).ok());
-  CHECK(plane.table->inspect({"red", "demo"}, 0)->spec->keys.empty());
-  CHECK(plane.table->inspect({"red", "demo"}, 0)->spec->name == "demo");
+  REQUIRE(plane.table->life.close({"red", "demo"}).ok());
+  CHECK(plane.table->views.inspect({"red", "demo"}, 0)->spec->keys.empty());
+  CHECK(plane.table->views.inspect({"red", "demo"}, 0)->spec->name == "demo");
 }
 
 using ListCalls = Calls<control::Admin::Stub, control::ListJobsRequest, control::ListJobsReply>;

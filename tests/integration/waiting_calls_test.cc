@@ -110,11 +110,11 @@ struct Server {
     std::vector<Identity> joined;
     for (std::uint32_t i = 0; i < workers; ++i) {
       joined.push_back(
-          table
+          table.members
               .join(
                   {.spec = std::make_shared<const JobSpec>(spec), .tenant = tenant, .host = "host"})
               .value());
-      const auto load = table.core_load_bytes(joined[0].job_id);
+      const auto load = table.views.core_load_bytes(joined[0].job_id);
       REQUIRE(ready_now(table, joined.back(),
                         {.cores_per_server = {kCores}, .core_load_bytes = load},
                         JobTableFixture::hash_of(spec, {kCores}, load))
@@ -124,7 +124,7 @@ struct Server {
   }
   void connect(const Identity& member) {
     for (std::uint32_t core = 0; core < kCores; ++core) {
-      table.on_connected(member.job_id, member.worker, core, "shm");
+      table.members.on_connected(member.job_id, member.worker, core, "shm");
     }
   }
 };
@@ -197,7 +197,7 @@ TEST_CASE("640 workers that wait for their start hold up nobody, and all start")
       starts.send(*stubs.back(), start_of(member));
     }
   }
-  REQUIRE(eventually([&] { return server.table.waiting_starts() == kJobs * kWorkers; }));
+  REQUIRE(eventually([&] { return server.table.starts.waiting() == kJobs * kWorkers; }));
   goes_on(server, running);
   CHECK(starts.left() == kJobs * kWorkers);
   for (const auto& members : jobs) {
@@ -217,8 +217,8 @@ TEST_CASE("600 starts of one member are one that waits, and the others are told 
     CHECK(replaced.error_code() == grpc::StatusCode::ABORTED);
     CHECK_THAT(replaced.error_message(), Contains("a later start of worker 0"));
   }
-  CHECK(server.table.waiting_starts() == 1);
-  CHECK(server.table.live_jobs() == 1);
+  CHECK(server.table.starts.waiting() == 1);
+  CHECK(server.table.views.live_jobs() == 1);
   for (const Identity& member : members) server.connect(member);
   CHECK(starts.wait_for_one().ok());
 }

@@ -11,7 +11,7 @@
 
 #include "server/rpc/service.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/job_answers.h"
+#include "tests/support/server/job_replies.h"
 #include "tests/support/temporary_directory.h"
 
 namespace phub::testing {

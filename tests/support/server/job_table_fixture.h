@@ -14,7 +14,7 @@
 
 #include "server/jobs/table.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/job_answers.h"
+#include "tests/support/server/job_replies.h"
 
 namespace phub::testing {
 
@@ -35,11 +35,11 @@ struct JobTableFixture {
   std::atomic<std::int64_t> time_ms{1'000'000};
   FakeDataPlane data_plane{kCores};
   JobTable table;
-  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, JobStore* journal = nullptr)
+  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, const JobStore& store = {})
       : table({.finished_jobs_max = 3,
                .live_jobs_max = 5,
                .tenants = tenants,
-               .journal = journal,
+               .store = store,
                .clock = [this] { return TimePoint(milliseconds(time_ms.load())); }}) {
     spdlog::set_level(spdlog::level::err);
     table.attach(data_plane);
@@ -47,18 +47,18 @@ struct JobTableFixture {
 
   Result<Identity> join(const JobSpec& spec, std::int32_t index = -1,
                         const std::string& tenant = std::string(kDefaultTenant)) {
-    return table.join({.spec = std::make_shared<const JobSpec>(spec),
-                       .tenant = tenant,
-                       .worker_index = index,
-                       .host = "host" + std::to_string(index),
-                       .process_id = 77});
+    return table.members.join({.spec = std::make_shared<const JobSpec>(spec),
+                               .tenant = tenant,
+                               .worker_index = index,
+                               .host = "host" + std::to_string(index),
+                               .process_id = 77});
   }
   static std::uint64_t hash_of(const JobSpec& spec, const std::vector<std::uint32_t>& cores,
                                const std::vector<std::uint64_t>& core_load_bytes = {}) {
     return make_plan(plan_input(spec, cores, core_load_bytes)).value().hash;
   }
   Status ready(const Identity& identity, const JobSpec& spec) {
-    const auto load = table.core_load_bytes(identity.job_id);
+    const auto load = table.views.core_load_bytes(identity.job_id);
     return ready_now(table, identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
                      hash_of(spec, {kCores}, load));
   }
@@ -67,7 +67,7 @@ struct JobTableFixture {
   }
   void connect(const Identity& identity) {
     for (std::uint32_t core = 0; core < kCores; ++core) {
-      table.on_connected(identity.job_id, identity.worker, core, "shm");
+      table.members.on_connected(identity.job_id, identity.worker, core, "shm");
     }
   }
   // A job of `workers` that runs.
@@ -82,9 +82,11 @@ struct JobTableFixture {
     REQUIRE(state(name) == JobState::kRunning);
     return members;
   }
-  JobState state(const std::string& name = "demo") { return table.inspect(name, 0).value().state; }
+  JobState state(const std::string& name = "demo") {
+    return table.views.inspect(name, 0).value().state;
+  }
   std::string reason(const std::string& name = "demo") {
-    return table.inspect(name, 0).value().reason;
+    return table.views.inspect(name, 0).value().reason;
   }
 };
 

@@ -27,14 +27,14 @@ TEST_CASE("a start that times out names every missing worker and what it has not
   REQUIRE(f.ready(first, spec).ok());
   REQUIRE(f.ready(second, spec).ok());
   f.connect(first);
-  f.table.on_connected(second.job_id, 1, 0, "tcp");
+  f.table.members.on_connected(second.job_id, 1, 0, "tcp");
   auto started = f.start(first);
   auto other = f.start(second, 2 * kLong);
   f.time_ms += kLong.count() - 1;
-  f.table.end_late_starts();
-  CHECK_FALSE(is_answered(started));
+  f.table.life.end_late_starts();
+  CHECK_FALSE(has_reply(started));
   f.time_ms += 1;
-  f.table.end_late_starts();
+  f.table.life.end_late_starts();
   const Status late = started.get();
   CHECK_THAT(late.message(),
              Contains("worker 1 (host host1, pid 77) is connected to 1 of 2 cores") &&
@@ -45,7 +45,7 @@ TEST_CASE("a start that times out names every missing worker and what it has not
   CHECK(told.code() == Code::kAborted);
   CHECK(told.message() == late.message());
   CHECK(f.state() == JobState::kFailed);
-  CHECK(f.table.waiting_starts() == 0);
+  CHECK(f.table.starts.waiting() == 0);
 }
 
 TEST_CASE("a worker that stops waiting for the start is lost") {
@@ -54,8 +54,8 @@ TEST_CASE("a worker that stops waiting for the start is lost") {
   const Identity member = f.join(spec).value();
   REQUIRE(f.ready(member, spec).ok());
   std::future<Status> started;
-  const std::uint64_t wait = f.table.start(member, kLong, answer_of(started));
-  f.table.stop_waiting(member, wait);
+  const std::uint64_t wait = f.table.starts.start(member, kLong, reply_to(started));
+  f.table.life.stop_waiting(member, wait);
   CHECK(started.get().code() == Code::kAborted);
   CHECK_THAT(f.reason(), Contains("worker 0 (host host-1, pid 77) was lost"));
 }
@@ -66,16 +66,16 @@ TEST_CASE("a member that starts again takes the place of its earlier call") {
   const Identity member = f.join(spec).value();
   REQUIRE(f.ready(member, spec).ok());
   std::future<Status> first;
-  const std::uint64_t wait = f.table.start(member, kLong, answer_of(first));
+  const std::uint64_t wait = f.table.starts.start(member, kLong, reply_to(first));
   auto second = f.start(member);
-  CHECK(f.table.waiting_starts() == 1);
+  CHECK(f.table.starts.waiting() == 1);
   const Status replaced = first.get();
   CHECK(replaced.code() == Code::kAborted);
   CHECK_THAT(replaced.message(), Contains("a later start of worker 0 (host host-1, pid 77)"));
   // The earlier call's end is no longer its member's.
-  f.table.stop_waiting(member, wait);
+  f.table.life.stop_waiting(member, wait);
   CHECK(f.state() == JobState::kWaiting);
-  CHECK_FALSE(is_answered(second));
+  CHECK_FALSE(has_reply(second));
   const Identity other = f.join(spec).value();
   REQUIRE(f.ready(other, spec).ok());
   f.connect(member);
@@ -88,7 +88,7 @@ TEST_CASE("a member that leaves while it waits for the start is told so") {
   const JobSpec spec = spec_of(2);
   const Identity member = f.join(spec).value();
   auto started = f.start(member);
-  REQUIRE(f.table.leave(member).ok());
+  REQUIRE(f.table.members.leave(member).ok());
   CHECK_THAT(started.get().message(), Contains("worker 0") && Contains("has left the job"));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("members that are ready while the job is made wait without a thread") 
   f.data_plane.on_create = [&] {
     for (const std::size_t i : {1U, 2U, 3U}) {
       meanwhile.push_back(ready_later(f.table, members[i], topology, i == 2 ? hash + 1 : hash));
-      CHECK_FALSE(is_answered(meanwhile.back()));
+      CHECK_FALSE(has_reply(meanwhile.back()));
     }
     meanwhile.push_back(ready_later(f.table, members[3], topology, hash));
     f.time_ms += 6000;
@@ -136,10 +136,10 @@ TEST_CASE("when a job cannot be made the next member that is ready tries it") {
 TEST_CASE("a lost connection fails the job, names the worker and frees name and memory") {
   JobTableFixture f;
   const auto members = f.running(2);
-  f.table.on_lost(members[1].job_id, 1, "its connection closed");
+  f.table.members.on_lost(members[1].job_id, 1, "its connection closed");
   CHECK(f.state() == JobState::kFailed);
   CHECK(f.reason() == "worker 1 (host host-1, pid 77) was lost: its connection closed");
-  const auto beat = f.table.heartbeat(members[0]);
+  const auto beat = f.table.members.heartbeat(members[0]);
   REQUIRE(beat);
   CHECK_FALSE(beat->is_live);
   CHECK_THAT(beat->reason, Contains("worker 1") && Contains("its connection closed"));
@@ -148,14 +148,14 @@ TEST_CASE("a lost connection fails the job, names the worker and frees name and 
   CHECK(f.join(spec_of(2)).value().job_id != members[0].job_id);
   f.table.reap();
   CHECK(f.data_plane.removed() == std::vector{members[0].job_id});
-  CHECK(f.table.inspect("", members[0].job_id).value().counters.memory_bytes == 0);
-  CHECK(f.table.inspect("", members[0].job_id).value().counters.chunks_completed == 20);
+  CHECK(f.table.views.inspect("", members[0].job_id).value().counters.memory_bytes == 0);
+  CHECK(f.table.views.inspect("", members[0].job_id).value().counters.chunks_completed == 20);
 }
 
 TEST_CASE("a new job gets the memory of the one that failed before it") {
   JobTableFixture f;
   const auto members = f.running(1);
-  f.table.on_lost(members[0].job_id, 0, "its connection closed");
+  f.table.members.on_lost(members[0].job_id, 0, "its connection closed");
   bool was_removed_first = false;
   f.data_plane.on_create = [&] { was_removed_first = f.data_plane.removed().size() == 1; };
   f.running(1);
@@ -166,7 +166,7 @@ TEST_CASE("a job that fails while its memory is being made is released") {
   JobTableFixture f;
   const JobSpec spec = spec_of(2);
   const Identity member = f.join(spec).value();
-  f.data_plane.on_create = [&] { REQUIRE(f.table.close("demo").ok()); };
+  f.data_plane.on_create = [&] { REQUIRE(f.table.life.close("demo").ok()); };
   CHECK(f.ready(member, spec).code() == Code::kAborted);
   CHECK(f.data_plane.shape(member.job_id));
   f.table.reap();
@@ -177,7 +177,7 @@ TEST_CASE("a silent worker is lost after the heartbeat deadline and not before")
   JobTableFixture f;
   const auto members = f.running(2);
   f.time_ms += 4000;
-  REQUIRE(f.table.heartbeat(members[0]));
+  REQUIRE(f.table.members.heartbeat(members[0]));
   f.time_ms += 1000;
   f.table.reap();
   CHECK(f.state() == JobState::kRunning);
@@ -204,7 +204,7 @@ TEST_CASE("a worker that waits for the start needs no heartbeats") {
   f.time_ms += 6000;
   f.table.reap();
   CHECK(f.state() == JobState::kWaiting);
-  REQUIRE(f.table.close("demo").ok());
+  REQUIRE(f.table.life.close("demo").ok());
   CHECK(started.get().code() == Code::kAborted);
 }
 
@@ -218,42 +218,43 @@ TEST_CASE("a wrong secret, epoch, worker or job is refused everywhere") {
   Identity worker = right;
   worker.worker = 1;
   for (const Identity& wrong : {secret, epoch, worker}) {
-    CHECK(f.table.heartbeat(wrong).error().code() == Code::kPermissionDenied);
-    CHECK(f.table.leave(wrong).code() == Code::kPermissionDenied);
+    CHECK(f.table.members.heartbeat(wrong).error().code() == Code::kPermissionDenied);
+    CHECK(f.table.members.leave(wrong).code() == Code::kPermissionDenied);
     CHECK(f.ready(wrong, spec_of(2)).code() == Code::kPermissionDenied);
     CHECK(f.start(wrong).get().code() == Code::kPermissionDenied);
   }
   Identity job = right;
   job.job_id = 99;
-  CHECK(f.table.heartbeat(job).error().code() == Code::kNotFound);
+  CHECK(f.table.members.heartbeat(job).error().code() == Code::kNotFound);
 }
 
 TEST_CASE("the data plane gets secrets of live, ready members only") {
   JobTableFixture f;
   const JobSpec spec = spec_of(2);
   const Identity member = f.join(spec).value();
-  CHECK_FALSE(f.table.secret_of(member.job_id, 1, 0));
+  CHECK_FALSE(f.table.members.secret_of(member.job_id, 1, 0));
   REQUIRE(f.ready(member, spec).ok());
-  CHECK(f.table.secret_of(member.job_id, 1, 0) == IssuedSecret{member.secret});
-  CHECK_FALSE(f.table.secret_of(member.job_id, 2, 0));
-  CHECK_FALSE(f.table.secret_of(member.job_id, 1, 1));
-  CHECK_FALSE(f.table.secret_of(member.job_id + 1, 1, 0));
-  REQUIRE(f.table.close("demo").ok());
-  CHECK_FALSE(f.table.secret_of(member.job_id, 1, 0));
+  CHECK(f.table.members.secret_of(member.job_id, 1, 0) == IssuedSecret{member.secret});
+  CHECK_FALSE(f.table.members.secret_of(member.job_id, 2, 0));
+  CHECK_FALSE(f.table.members.secret_of(member.job_id, 1, 1));
+  CHECK_FALSE(f.table.members.secret_of(member.job_id + 1, 1, 0));
+  REQUIRE(f.table.life.close("demo").ok());
+  CHECK_FALSE(f.table.members.secret_of(member.job_id, 1, 0));
 }
 
 TEST_CASE("a job ends when all its workers have left, and late losses do not matter") {
   JobTableFixture f;
   const auto members = f.running(2);
-  REQUIRE(f.table.leave(members[0]).ok());
-  CHECK_FALSE(f.table.secret_of(members[0].job_id, 1, 0));  // no new connection of its
-  CHECK(f.table.secret_of(members[1].job_id, 1, 1));
-  f.table.on_lost(members[0].job_id, 0, "its connection closed");
+  REQUIRE(f.table.members.leave(members[0]).ok());
+  CHECK_FALSE(f.table.members.secret_of(members[0].job_id, 1, 0));  // no new connection of its
+  CHECK(f.table.members.secret_of(members[1].job_id, 1, 1));
+  f.table.members.on_lost(members[0].job_id, 0, "its connection closed");
   CHECK(f.state() == JobState::kRunning);
-  CHECK(f.table.heartbeat(members[1]).value().workers_left == std::vector<std::uint32_t>{0});
-  REQUIRE(f.table.leave(members[1]).ok());
+  CHECK(f.table.members.heartbeat(members[1]).value().workers_left ==
+        std::vector<std::uint32_t>{0});
+  REQUIRE(f.table.members.leave(members[1]).ok());
   CHECK(f.state() == JobState::kEnded);
-  CHECK(f.table.leave(members[1]).ok());
+  CHECK(f.table.members.leave(members[1]).ok());
   f.table.reap();
   CHECK(f.data_plane.removed().size() == 1);
 }
@@ -263,12 +264,12 @@ TEST_CASE("a waiting worker that leaves makes room unless it was connected") {
   const JobSpec spec = spec_of(2);
   const Identity first = f.join(spec, 0).value();
   REQUIRE(f.join(spec, 1));
-  REQUIRE(f.table.leave(first).ok());
+  REQUIRE(f.table.members.leave(first).ok());
   const Identity again = f.join(spec, 0).value();
   CHECK(again.job_id == first.job_id);
   REQUIRE(f.ready(again, spec).ok());
   f.connect(again);
-  REQUIRE(f.table.leave(again).ok());
+  REQUIRE(f.table.members.leave(again).ok());
   CHECK(f.state() == JobState::kFailed);
   CHECK_THAT(f.reason(), Contains("worker 0") && Contains("left before the job started"));
 }
@@ -276,7 +277,7 @@ TEST_CASE("a waiting worker that leaves makes room unless it was connected") {
 TEST_CASE("a job whose only worker left before the start has ended") {
   JobTableFixture f;
   const Identity member = f.join(spec_of(2)).value();
-  REQUIRE(f.table.leave(member).ok());
+  REQUIRE(f.table.members.leave(member).ok());
   CHECK(f.state() == JobState::kEnded);
 }
 
@@ -284,39 +285,39 @@ TEST_CASE("a job made by an administrator lives without workers and takes the fi
   JobTableFixture f;
   JobSpec spec = spec_of(2);
   spec.keys.clear();
-  const std::uint64_t id = f.table.create(spec).value();
-  CHECK(f.table.create(spec).error().code() == Code::kAlreadyExists);
-  CHECK(f.table.plan("demo").error().code() == Code::kFailedPrecondition);
+  const std::uint64_t id = f.table.life.create(spec).value();
+  CHECK(f.table.life.create(spec).error().code() == Code::kAlreadyExists);
+  CHECK(f.table.views.plan("demo").error().code() == Code::kFailedPrecondition);
   const Identity member = f.join(spec_of(2)).value();
   CHECK(member.job_id == id);
-  CHECK(f.table.inspect("demo", 0).value().spec->keys.size() == 2);
-  REQUIRE(f.table.leave(member).ok());
+  CHECK(f.table.views.inspect("demo", 0).value().spec->keys.size() == 2);
+  REQUIRE(f.table.members.leave(member).ok());
   CHECK(f.state() == JobState::kWaiting);
-  REQUIRE(f.table.close("demo").ok());
+  REQUIRE(f.table.life.close("demo").ok());
   CHECK(f.state() == JobState::kEnded);
-  CHECK(f.table.close("demo").code() == Code::kNotFound);
+  CHECK(f.table.life.close("demo").code() == Code::kNotFound);
 }
 
 TEST_CASE("the plan can be seen before a worker is ready and then is the job's own") {
   JobTableFixture f;
   const JobSpec spec = spec_of(1);
   const Identity member = f.join(spec).value();
-  CHECK(f.table.plan("demo").value().is_preview);
+  CHECK(f.table.views.plan("demo").value().is_preview);
   REQUIRE(f.ready(member, spec).ok());
-  const PlanView view = f.table.plan("demo").value();
+  const PlanView view = f.table.views.plan("demo").value();
   CHECK_FALSE(view.is_preview);
   CHECK(view.plan->hash == JobTableFixture::hash_of(spec, {kCores}));
-  CHECK(f.table.plan("other").error().code() == Code::kNotFound);
+  CHECK(f.table.views.plan("other").error().code() == Code::kNotFound);
 }
 
 TEST_CASE("only the last finished jobs stay listed") {
   JobTableFixture f;
   for (int i = 0; i < 5; ++i) {
     f.running(1);
-    REQUIRE(f.table.close("demo").ok());
+    REQUIRE(f.table.life.close("demo").ok());
     f.table.reap();
   }
-  const auto jobs = f.table.list();
+  const auto jobs = f.table.views.list();
   REQUIRE(jobs.size() == 3);
   CHECK(jobs.front().id == 3);
   CHECK(jobs.back().id == 5);
@@ -324,14 +325,14 @@ TEST_CASE("only the last finished jobs stay listed") {
 
 TEST_CASE("the number of live jobs is limited") {
   JobTableFixture f;
-  for (int i = 0; i < 5; ++i) REQUIRE(f.table.create(spec_of(1, "job" + std::to_string(i))));
-  CHECK(f.table.create(spec_of(1, "more")).error().code() == Code::kResourceExhausted);
+  for (int i = 0; i < 5; ++i) REQUIRE(f.table.life.create(spec_of(1, "job" + std::to_string(i))));
+  CHECK(f.table.life.create(spec_of(1, "more")).error().code() == Code::kResourceExhausted);
 }
 
 TEST_CASE("a draining table refuses new jobs and ends old ones at the deadline") {
   JobTableFixture f;
   const auto members = f.running(1);
-  REQUIRE(f.table.create(spec_of(1, "empty")));
+  REQUIRE(f.table.life.create(spec_of(1, "empty")));
   CHECK(f.table.drain(milliseconds(1000)) == 1);
   CHECK(f.state("empty") == JobState::kEnded);
   CHECK(f.join(spec_of(1, "new")).error().code() == Code::kUnavailable);
@@ -342,7 +343,7 @@ TEST_CASE("a draining table refuses new jobs and ends old ones at the deadline")
   CHECK(f.state() == JobState::kFailed);
   CHECK_THAT(f.reason(), Contains("drained"));
   CHECK_FALSE(f.table.wait_until_told(milliseconds(1)));
-  REQUIRE(f.table.heartbeat(members[0]));
+  REQUIRE(f.table.members.heartbeat(members[0]));
   CHECK(f.table.wait_until_told(milliseconds(1)));
   CHECK(f.table.wait_until_idle(milliseconds(1)));
 }
@@ -360,12 +361,12 @@ TEST_CASE("many threads join, start, lose and list jobs without losing count of 
         f.connect(*member);
         if (!f.start(*member).get().ok()) continue;
         if (i % 2 == 0) {
-          f.table.on_lost(member->job_id, 0, "its connection closed");
-        } else if (!f.table.leave(*member).ok()) {
+          f.table.members.on_lost(member->job_id, 0, "its connection closed");
+        } else if (!f.table.members.leave(*member).ok()) {
           continue;
         }
         f.table.reap();
-        f.table.list();
+        f.table.views.list();
         ++finished;
       }
       return finished;
@@ -374,7 +375,7 @@ TEST_CASE("many threads join, start, lose and list jobs without losing count of 
   for (auto& thread : threads) CHECK(thread.get() == 50);
   f.table.reap();
   CHECK(f.data_plane.removed().size() == 200);
-  CHECK(f.table.live_jobs() == 0);
+  CHECK(f.table.views.live_jobs() == 0);
 }
 
 TEST_CASE("the transport of a member is logged once with the reason that it gave first") {
@@ -384,15 +385,15 @@ TEST_CASE("the transport of a member is logged once with the reason that it gave
   const auto usual = spdlog::default_logger();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
-  CHECK(f.table.note_transport(member, "on the same host").ok());
-  CHECK(f.table.note_transport(member, "another").ok());
+  CHECK(f.table.members.note_transport(member, "on the same host").ok());
+  CHECK(f.table.members.note_transport(member, "another").ok());
   spdlog::set_default_logger(usual);
   CHECK_THAT(log.str(), Contains("worker=0 transport=shm reason=\"on the same host\"") &&
                             !Contains("another"));
-  CHECK(f.table.inspect("demo", 0)->members[0].transport_reason == "on the same host");
+  CHECK(f.table.views.inspect("demo", 0)->members[0].transport_reason == "on the same host");
   Identity wrong = member;
   wrong.secret = {};
-  CHECK(f.table.note_transport(wrong, "x").code() == Code::kPermissionDenied);
+  CHECK(f.table.members.note_transport(wrong, "x").code() == Code::kPermissionDenied);
 }
 
 }  // namespace

@@ -222,16 +222,16 @@ TEST_CASE("a job runs once every worker is connected to every core") {
   REQUIRE(f.ready(first, spec).ok());
   REQUIRE(f.ready(second, spec).ok());
   f.connect(first);
-  f.table.on_connected(second.job_id, second.worker, 0, "tcp");
-  f.table.on_connected(second.job_id, second.worker, 0, "tcp");
+  f.table.members.on_connected(second.job_id, second.worker, 0, "tcp");
+  f.table.members.on_connected(second.job_id, second.worker, 0, "tcp");
   CHECK(f.state() == JobState::kWaiting);
   auto started = f.start(first);
-  CHECK_FALSE(is_answered(started));
-  f.table.on_connected(second.job_id, second.worker, 1, "tcp");
+  CHECK_FALSE(has_reply(started));
+  f.table.members.on_connected(second.job_id, second.worker, 1, "tcp");
   CHECK(f.state() == JobState::kRunning);
   CHECK(started.get().ok());
   CHECK(f.start(second).get().ok());
-  const JobView view = f.table.inspect("demo", 0).value();
+  const JobView view = f.table.views.inspect("demo", 0).value();
   CHECK(view.members[0].transport == "shm");
   CHECK(view.members[1].transport == "tcp");
 }
@@ -242,7 +242,7 @@ TEST_CASE("a member that floods heartbeats is refused with the figures, and lose
   int answered = 0;
   Status refused;
   for (int i = 0; i < 2000; ++i) {
-    const auto beat = f.table.heartbeat(members[0]);
+    const auto beat = f.table.members.heartbeat(members[0]);
     answered += beat ? 1 : 0;
     if (!beat) refused = beat.error();
   }
@@ -250,21 +250,21 @@ TEST_CASE("a member that floods heartbeats is refused with the figures, and lose
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(),
              Contains("worker 0 of job \"demo\"") && Contains("500") && Contains("110 a second"));
-  CHECK(f.table.heartbeat(members[1])->is_live);
+  CHECK(f.table.members.heartbeat(members[1])->is_live);
   // Its refused heartbeats are signs of life too, and its job goes on.
   for (int second = 0; second < 20; ++second) {
     f.time_ms += 1000;
-    for (int i = 0; i < 300; ++i) static_cast<void>(f.table.heartbeat(members[0]));
-    CHECK(f.table.heartbeat(members[1])->is_live);
+    for (int i = 0; i < 300; ++i) static_cast<void>(f.table.members.heartbeat(members[0]));
+    CHECK(f.table.members.heartbeat(members[1])->is_live);
     f.table.reap();
   }
   CHECK(f.state() == JobState::kRunning);
-  CHECK_FALSE(f.table.heartbeat(members[0]));
+  CHECK_FALSE(f.table.members.heartbeat(members[0]));
   f.table.fail_all("the server was stopped");
-  const auto told = f.table.heartbeat(members[0]);  // that much it is told all the same
+  const auto told = f.table.members.heartbeat(members[0]);  // that much it is told all the same
   REQUIRE(told);
   CHECK(told->reason == "the server was stopped");
-  CHECK_FALSE(f.table.heartbeat(members[0]));
+  CHECK_FALSE(f.table.members.heartbeat(members[0]));
 }
 
 TEST_CASE("a member that asks 50 times a second, as while it looks for a cause, is answered") {
@@ -273,7 +273,7 @@ TEST_CASE("a member that asks 50 times a second, as while it looks for a cause, 
   bool all_answered = true;
   for (int i = 0; i < 50 * 60; ++i) {
     f.time_ms += 20;
-    all_answered = all_answered && f.table.heartbeat(members[0]);
+    all_answered = all_answered && f.table.members.heartbeat(members[0]);
   }
   CHECK(all_answered);
 }

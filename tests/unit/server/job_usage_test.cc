@@ -31,7 +31,7 @@ std::uint64_t bytes_with(const std::vector<server::CorePort>& ports) {
   JobTableFixture f(&tenants);
   f.data_plane.ports = ports;
   REQUIRE(f.ready(f.join(large()).value(), large()).ok());
-  return f.table.usage_of(std::string(kDefaultTenant)).memory_bytes;
+  return f.table.usage.of(std::string(kDefaultTenant)).memory_bytes;
 }
 
 }  // namespace
@@ -43,20 +43,20 @@ TEST_CASE("an ended job's memory counts until it is released, its connections do
   const Identity member = f.join(large(), -1, "red").value();
   REQUIRE(f.ready(member, large()).ok());
   f.connect(member);
-  const std::uint64_t bytes = f.table.usage_of("red").memory_bytes;
+  const std::uint64_t bytes = f.table.usage.of("red").memory_bytes;
   CHECK(bytes >= 20 * kOneMebibyte);
-  CHECK(f.table.usage_of("red").jobs == 1);
-  CHECK(f.table.usage_of("red").connections == kCores);
-  CHECK(f.table.usage_of(std::string(kDefaultTenant)).memory_bytes == 0);
-  CHECK(f.table.usage_of(std::string(kDefaultTenant)).jobs == 0);
+  CHECK(f.table.usage.of("red").jobs == 1);
+  CHECK(f.table.usage.of("red").connections == kCores);
+  CHECK(f.table.usage.of(std::string(kDefaultTenant)).memory_bytes == 0);
+  CHECK(f.table.usage.of(std::string(kDefaultTenant)).jobs == 0);
 
   // As a core tells it, which releases nothing itself.
-  f.table.on_lost(member.job_id, member.worker, "its connection closed");
-  CHECK(f.table.usage_of("red").jobs == 0);
-  CHECK(f.table.usage_of("red").connections == 0);
-  CHECK(f.table.usage_of("red").memory_bytes == bytes);
+  f.table.members.on_lost(member.job_id, member.worker, "its connection closed");
+  CHECK(f.table.usage.of("red").jobs == 0);
+  CHECK(f.table.usage.of("red").connections == 0);
+  CHECK(f.table.usage.of("red").memory_bytes == bytes);
   f.table.reap();
-  CHECK(f.table.usage_of("red").memory_bytes == 0);
+  CHECK(f.table.usage.of("red").memory_bytes == 0);
 }
 
 TEST_CASE("where RDMA is offered a worker's window counts as its job's memory") {
@@ -76,7 +76,7 @@ TEST_CASE("a job that is too large for its tenant is refused before it is planne
     const Status refused = ready_now(f.table, member, {.cores_per_server = cores}, 0);
     CHECK(refused.code() == Code::kResourceExhausted);  // a plan would not have this hash
     CHECK_THAT(refused.message(), Contains("job \"red/many\"") && Contains("quota of 60 MiB"));
-    CHECK(f.table.usage_of("red").memory_bytes == 0);
+    CHECK(f.table.usage.of("red").memory_bytes == 0);
   }
 }
 
@@ -87,18 +87,18 @@ TEST_CASE("a job for which the server has no room is refused before it is planne
   const Identity member = f.join(of_many_chunks(), -1, "red").value();
   f.data_plane.room_bytes = 4096 * kOneMebibyte;
   std::uint64_t counted = 0;
-  f.data_plane.on_reserve = [&] { counted = f.table.usage_of("red").memory_bytes; };
+  f.data_plane.on_reserve = [&] { counted = f.table.usage.of("red").memory_bytes; };
   const Status refused = ready_now(f.table, member, {.cores_per_server = {kCores}}, 0);
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(), Contains("counted before it is planned"));
   CHECK(counted > 4096 * kOneMebibyte);  // while it is asked for
-  CHECK(f.table.usage_of("red").memory_bytes == 0);
+  CHECK(f.table.usage.of("red").memory_bytes == 0);
 }
 
 TEST_CASE("a plan that is too large to be shown is not made for that") {
   JobTableFixture f;
   REQUIRE(f.join(of_many_chunks()));
-  const Result<PlanView> refused = f.table.plan("many");
+  const Result<PlanView> refused = f.table.views.plan("many");
   CHECK(refused.error().code() == Code::kResourceExhausted);
   CHECK_THAT(refused.error().message(), Contains("1048577 chunks"));
 }

@@ -94,12 +94,12 @@ TEST_CASE("hosts, words and reasons of others forge neither fields nor lines") {
     JobTableFixture f;
     spdlog::set_level(spdlog::level::debug);
     const JobSpec spec = spec_of(1);
-    const auto member = f.table.join({.spec = std::make_shared<const JobSpec>(spec),
-                                      .worker_index = 0,
-                                      .host = kHostile,
-                                      .process_id = 77});
+    const auto member = f.table.members.join({.spec = std::make_shared<const JobSpec>(spec),
+                                              .worker_index = 0,
+                                              .host = kHostile,
+                                              .process_id = 77});
     REQUIRE(member);
-    REQUIRE(f.table.note_transport(*member, kHostile).ok());
+    REQUIRE(f.table.members.note_transport(*member, kHostile).ok());
     REQUIRE(f.ready(*member, spec).ok());
     f.connect(*member);
     f.table.fail_all(kHostile);

@@ -128,7 +128,7 @@ TEST_CASE("a job that has ended leaves no series behind") {
   JobTableFixture f;
   f.running(1, "short");
   CHECK_THAT(text_of(f), Contains("\"short\""));
-  REQUIRE(f.table.close("short").ok());
+  REQUIRE(f.table.life.close("short").ok());
   CHECK_THAT(text_of(f), !Contains("\"short\"") && Contains("phub_core_sleeps_total"));
 }
 

@@ -26,14 +26,14 @@ TEST_CASE("the quota of live jobs is that of one tenant") {
   REQUIRE(tenants.create("red", {.jobs = 2}));
   JobTableFixture f(&tenants);
   REQUIRE(f.join(spec_of(1, "a"), -1, "red"));
-  REQUIRE(f.table.create(spec_of(1, "b"), "red"));
+  REQUIRE(f.table.life.create(spec_of(1, "b"), "red"));
   for (const Status& refused : {f.join(spec_of(1, "c"), -1, "red").error(),
-                                f.table.create(spec_of(1, "c"), "red").error()}) {
+                                f.table.life.create(spec_of(1, "c"), "red").error()}) {
     CHECK(refused.code() == Code::kResourceExhausted);
     CHECK_THAT(refused.message(), Contains("\"red\" has 2 live jobs and its quota is 2"));
   }
   CHECK(f.join(spec_of(1, "c")));
-  REQUIRE(f.table.close({"red", "a"}).ok());
+  REQUIRE(f.table.life.close({"red", "a"}).ok());
   CHECK(f.join(spec_of(1, "c"), -1, "red"));
   REQUIRE(tenants.set("red", {.jobs = 3}));
   CHECK(f.join(spec_of(1, "d"), -1, "red"));
@@ -44,17 +44,18 @@ TEST_CASE("beside others a tenant without quotas takes half at most, alone all")
   FakeDataPlane data_plane(kCores);
   JobTable table({.live_jobs_max = 6, .connections_per_core = 16, .tenants = &tenants});
   table.attach(data_plane);
-  REQUIRE(table.create(spec_of(16, "all")));
-  REQUIRE(table.close("all").ok());
+  REQUIRE(table.life.create(spec_of(16, "all")));
+  REQUIRE(table.life.close("all").ok());
   REQUIRE(tenants.create("red", {}));
   REQUIRE(tenants.create("blue", {.connections = 32, .jobs = 6}));
-  const Status wide = table.create(spec_of(9, "a"), "red").error();
+  const Status wide = table.life.create(spec_of(9, "a"), "red").error();
   CHECK(wide.code() == Code::kResourceExhausted);
   CHECK_THAT(wide.message(), Contains("needs 18 connections") && Contains("quota of 16"));
-  for (const char* const name : {"a", "b", "c"}) REQUIRE(table.create(spec_of(1, name), "red"));
-  CHECK_THAT(table.create(spec_of(1, "d"), "red").error().message(),
+  for (const char* const name : {"a", "b", "c"})
+    REQUIRE(table.life.create(spec_of(1, name), "red"));
+  CHECK_THAT(table.life.create(spec_of(1, "d"), "red").error().message(),
              Contains("\"red\" has 3 live jobs and its quota is 3"));
-  CHECK(table.create(spec_of(16, "wide"), "blue"));
+  CHECK(table.life.create(spec_of(16, "wide"), "blue"));
 }
 
 TEST_CASE("connections are workers times cores of all live jobs") {
@@ -66,7 +67,7 @@ TEST_CASE("connections are workers times cores of all live jobs") {
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(),
              Contains("needs 4 connections") && Contains("has 2 of its quota of 5"));
-  CHECK(f.table.usage_of("red").connections == 2);
+  CHECK(f.table.usage.of("red").connections == 2);
 }
 
 TEST_CASE("memory counts parameters, optimizer state and what serves them until the release") {
@@ -75,7 +76,7 @@ TEST_CASE("memory counts parameters, optimizer state and what serves them until 
   JobTableFixture f(&tenants);
   const JobSpec first = large("a", 10);
   REQUIRE(f.ready(f.join(first, -1, "red").value(), first).ok());
-  const std::uint64_t bytes = f.table.usage_of("red").memory_bytes;
+  const std::uint64_t bytes = f.table.usage.of("red").memory_bytes;
   CHECK(bytes > 22 * kMebibyte);  // 20 of the model, and what cores read ahead
   CHECK(bytes < 23 * kMebibyte);
   const JobSpec second = large("b", 6);
@@ -84,8 +85,8 @@ TEST_CASE("memory counts parameters, optimizer state and what serves them until 
   CHECK(refused.code() == Code::kResourceExhausted);
   CHECK_THAT(refused.message(), Contains("job \"red/b\"") && Contains("needs 15 MiB") &&
                                     Contains("has 23 MiB of its quota of 36 MiB"));
-  CHECK(f.table.usage_of("red").memory_bytes == bytes);
-  REQUIRE(f.table.close({"red", "a"}).ok());
+  CHECK(f.table.usage.of("red").memory_bytes == bytes);
+  REQUIRE(f.table.life.close({"red", "a"}).ok());
   CHECK(f.ready(member, second).ok());
 }
 
@@ -96,22 +97,22 @@ TEST_CASE(
   JobTableFixture f(&tenants);
   const JobSpec spec = large("a", 10);
   const Identity member = f.join(spec, -1, "red").value();
-  CHECK(f.table.admit_copy_of(member.job_id));  // nothing is there to be copied yet
+  CHECK(f.table.usage.admit_copy_of(member.job_id));  // nothing is there to be copied yet
   REQUIRE(f.ready(member, spec).ok());
-  const std::uint64_t bytes = f.table.usage_of("red").memory_bytes;
-  const auto refused = f.table.admit_copy_of(member.job_id);
+  const std::uint64_t bytes = f.table.usage.of("red").memory_bytes;
+  const auto refused = f.table.usage.admit_copy_of(member.job_id);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code() == Code::kResourceExhausted);
   CHECK_THAT(refused.error().message(), Contains("the snapshot needs 20 MiB") &&
                                             Contains("has 23 MiB of its quota of 42 MiB"));
   REQUIRE(tenants.set("red", {.memory_mib = 43}));
   {
-    const auto counted = f.table.admit_copy_of(member.job_id);
+    const auto counted = f.table.usage.admit_copy_of(member.job_id);
     REQUIRE(counted);
-    CHECK(f.table.usage_of("red").memory_bytes == bytes + 20 * kMebibyte);
-    CHECK_FALSE(f.table.admit_copy_of(member.job_id));
+    CHECK(f.table.usage.of("red").memory_bytes == bytes + 20 * kMebibyte);
+    CHECK_FALSE(f.table.usage.admit_copy_of(member.job_id));
   }
-  CHECK(f.table.usage_of("red").memory_bytes == bytes);
+  CHECK(f.table.usage.of("red").memory_bytes == bytes);
 }
 
 TEST_CASE("what a job stages beyond what was admitted counts as its tenant's memory") {
@@ -121,16 +122,16 @@ TEST_CASE("what a job stages beyond what was admitted counts as its tenant's mem
   const JobSpec spec = large("a", 10);
   const Identity member = f.join(spec, -1, "red").value();
   REQUIRE(f.ready(member, spec).ok());
-  const std::uint64_t bytes = f.table.usage_of("red").memory_bytes;
+  const std::uint64_t bytes = f.table.usage.of("red").memory_bytes;
   f.data_plane.beyond = {{member.job_id, 25 * kMebibyte}};
   f.table.reap();
-  CHECK(f.table.usage_of("red").memory_bytes == bytes + 25 * kMebibyte);
+  CHECK(f.table.usage.of("red").memory_bytes == bytes + 25 * kMebibyte);
   const JobSpec second = large("b", 10);
   const Status refused = f.ready(f.join(second, -1, "red").value(), second);
   CHECK(refused.code() == Code::kResourceExhausted);
   f.data_plane.beyond.clear();
   f.table.reap();
-  CHECK(f.table.usage_of("red").memory_bytes == bytes);
+  CHECK(f.table.usage.of("red").memory_bytes == bytes);
 }
 
 TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies everywhere") {
@@ -159,8 +160,8 @@ TEST_CASE("the buffer of each encrypted connection counts as its tenant's memory
     spec.workers = 3;
     const Identity member = f.join(spec, -1, "red").value();
     REQUIRE(f.ready(member, spec).ok());
-    bytes[encrypts ? 1 : 0] = f.table.usage_of("red").memory_bytes;
-    REQUIRE(f.table.close({"red", "a"}).ok());
+    bytes[encrypts ? 1 : 0] = f.table.usage.of("red").memory_bytes;
+    REQUIRE(f.table.life.close({"red", "a"}).ok());
     f.table.reap();
     spec.workers = 40;
     const Status refused = f.ready(f.join(spec, -1, "red").value(), spec);

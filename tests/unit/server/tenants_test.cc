@@ -23,22 +23,22 @@ TEST_CASE("two tenants have jobs of one name, each its own") {
   const Identity blue = f.join(spec_of(2), -1, "blue").value();
   const Identity plain = f.join(spec_of(1)).value();
   CHECK(red.job_id != blue.job_id);
-  CHECK(f.table.inspect({"blue", "demo"}, 0)->spec->workers == 2);
-  CHECK(f.table.inspect({"red", "demo"}, 0)->tenant == "red");
-  CHECK(f.table.inspect("demo", 0)->id == plain.job_id);
+  CHECK(f.table.views.inspect({"blue", "demo"}, 0)->spec->workers == 2);
+  CHECK(f.table.views.inspect({"red", "demo"}, 0)->tenant == "red");
+  CHECK(f.table.views.inspect("demo", 0)->id == plain.job_id);
   REQUIRE(f.ready(red, spec_of(1)).ok());
   CHECK(f.data_plane.shape(red.job_id)->tenant == "red");
   CHECK(f.data_plane.shape(red.job_id)->weight == 2);
   CHECK(f.data_plane.shape(red.job_id)->tenant_id == tenants.find("red")->id);
 
   CHECK_THAT(f.join(spec_of(1), -1, "red").error().message(), Contains("job \"red/demo\""));
-  REQUIRE(f.table.close({"red", "demo"}).ok());
-  CHECK(f.table.inspect({"blue", "demo"}, 0)->state == JobState::kWaiting);
+  REQUIRE(f.table.life.close({"red", "demo"}).ok());
+  CHECK(f.table.views.inspect({"blue", "demo"}, 0)->state == JobState::kWaiting);
   CHECK(f.state() == JobState::kWaiting);
-  CHECK_THAT(f.table.close({"red", "demo"}).message(), Contains("\"red/demo\""));
+  CHECK_THAT(f.table.life.close({"red", "demo"}).message(), Contains("\"red/demo\""));
   Identity crossed = blue;
   crossed.job_id = plain.job_id;
-  CHECK(f.table.heartbeat(crossed).error().code() == Code::kPermissionDenied);
+  CHECK(f.table.members.heartbeat(crossed).error().code() == Code::kPermissionDenied);
 }
 
 TEST_CASE("a tenant that does not exist is named with the cure") {
@@ -77,12 +77,12 @@ TEST_CASE("all workers of a job plan with the same load, whatever came between")
   JobTableFixture f;
   f.running(1, "before");
   const Identity first = f.join(spec_of(2)).value();
-  const auto load = f.table.core_load_bytes(first.job_id);
+  const auto load = f.table.views.core_load_bytes(first.job_id);
   CHECK(std::any_of(load.begin(), load.end(), [](std::uint64_t bytes) { return bytes > 0; }));
   f.running(1, "between");
-  REQUIRE(f.table.close("before").ok());
+  REQUIRE(f.table.life.close("before").ok());
   const Identity second = f.join(spec_of(2)).value();
-  CHECK(f.table.core_load_bytes(second.job_id) == load);
+  CHECK(f.table.views.core_load_bytes(second.job_id) == load);
   REQUIRE(f.ready(first, spec_of(2)).ok());
   CHECK(f.ready(second, spec_of(2)).ok());
 
@@ -99,12 +99,12 @@ TEST_CASE("a ticket joins its job and no other, and says nothing of what there i
   JobTableFixture f(&tenants);
   Digest hash{};
   hash.fill(0x5A);
-  const std::uint64_t id = f.table.create(spec_of(2), "red", hash).value();
-  const std::uint64_t bare = f.table.create(spec_of(2, "bare")).value();
+  const std::uint64_t id = f.table.life.create(spec_of(2), "red", hash).value();
+  const std::uint64_t bare = f.table.life.create(spec_of(2, "bare")).value();
   const auto join_with = [&](std::uint64_t job_id, const Digest& digest, const std::string& name) {
-    return f.table.join({.spec = std::make_shared<const JobSpec>(spec_of(2, name)),
-                         .ticket = Ticket{.job_id = job_id, .nonce_hash = digest},
-                         .host = "host"});
+    return f.table.members.join({.spec = std::make_shared<const JobSpec>(spec_of(2, name)),
+                                 .ticket = Ticket{.job_id = job_id, .nonce_hash = digest},
+                                 .host = "host"});
   };
   CHECK(join_with(id, hash, "demo")->job_id == id);
   CHECK(join_with(id, hash, "other").error().code() == Code::kInvalidArgument);
@@ -115,7 +115,7 @@ TEST_CASE("a ticket joins its job and no other, and says nothing of what there i
   CHECK(join_with(bare, hash, "bare").error().message() == refused.message());
   CHECK(join_with(bare, Digest{}, "bare").error().message() == refused.message());
   CHECK(join_with(99, Digest{}, "demo").error().message() == refused.message());
-  REQUIRE(f.table.close({"red", "demo"}).ok());
+  REQUIRE(f.table.life.close({"red", "demo"}).ok());
   CHECK(join_with(id, hash, "demo").error().message() == refused.message());
 }
 
@@ -125,128 +125,136 @@ TEST_CASE("the data plane takes a secret for its lifetime after join or ready, b
   f.time_ms += 4000;
   REQUIRE(f.ready(member, spec_of(2)).ok());
   f.time_ms += 60'000;
-  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
+  CHECK(f.table.members.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
   f.time_ms += 1;
-  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret, true});
-  CHECK(f.table.heartbeat(member)->is_live);
+  CHECK(f.table.members.secret_of(member.job_id, member.epoch, 0) ==
+        IssuedSecret{member.secret, true});
+  CHECK(f.table.members.heartbeat(member)->is_live);
   REQUIRE(f.ready(member, spec_of(2)).ok());
-  CHECK(f.table.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
+  CHECK(f.table.members.secret_of(member.job_id, member.epoch, 0) == IssuedSecret{member.secret});
 }
 
-struct Journal final : JobStore {
-  Status created(const SavedJob& job) override {
+struct FakeJobStore {
+  Status add(const StoredJob& job) {
     if (while_saving) while_saving();
     if (is_full) return {Code::kInternal, "no space"};
     jobs.push_back(job);
     return {};
   }
-  Status ended(std::uint64_t job_id) override {
+  Status remove(std::uint64_t job_id) {
     if (is_full) return {Code::kResourceExhausted, "no space"};
-    std::erase_if(jobs, [&](const SavedJob& job) { return job.id == job_id; });
+    std::erase_if(jobs, [&](const StoredJob& job) { return job.id == job_id; });
     return {};
   }
-  Result<std::uint64_t> reserve_ids(std::uint64_t count) override {
-    next_id += count;
-    return next_id - count;
+  JobStore functions() {
+    return {.add = [this](const StoredJob& job) { return add(job); },
+            .remove = [this](std::uint64_t job_id) { return remove(job_id); },
+            .reserve_ids =
+                [this](std::uint64_t count) {
+                  next_id += count;
+                  return Result<std::uint64_t>(next_id - count);
+                }};
   }
   std::function<void()> while_saving = {};
   bool is_full = false;
-  std::vector<SavedJob> jobs;
+  std::vector<StoredJob> jobs;
   std::uint64_t next_id = 100;
 };
 
 TEST_CASE("jobs of administrators come back after a restart, ended and closed ones do not") {
-  Journal journal;
+  FakeJobStore store;
   std::uint64_t kept = 0;
   {
-    JobTableFixture f(nullptr, &journal);
-    kept = f.table.create(spec_of(2, "kept"), "default", Digest{1}).value();
+    JobTableFixture f(nullptr, store.functions());
+    kept = f.table.life.create(spec_of(2, "kept"), "default", Digest{1}).value();
     CHECK(kept == 100);
-    REQUIRE(f.table.create(spec_of(2, "closed")));
+    REQUIRE(f.table.life.create(spec_of(2, "closed")));
     const Identity member = f.join(spec_of(2, "closed")).value();
     CHECK(member.job_id == 101);
     REQUIRE(f.join(spec_of(1, "by a worker")));
-    REQUIRE(f.table.close("closed").ok());
+    REQUIRE(f.table.life.close("closed").ok());
     f.table.reap();
-    journal.is_full = true;
-    CHECK(f.table.create(spec_of(1, "lost")).error().message() == "no space");
+    store.is_full = true;
+    CHECK(f.table.life.create(spec_of(1, "lost")).error().message() == "no space");
     CHECK(f.state("lost") == JobState::kFailed);
     f.table.drain(milliseconds(1));
     f.table.fail_all("the server was stopped");
     f.table.reap();
   }
-  REQUIRE(journal.jobs.size() == 1);
-  ++journal.jobs[0].epoch;
-  JobTableFixture f(nullptr, &journal);
-  f.table.restore(journal.jobs);
+  REQUIRE(store.jobs.size() == 1);
+  ++store.jobs[0].epoch;
+  JobTableFixture f(nullptr, store.functions());
+  f.table.life.restore(store.jobs);
   CHECK(f.state("kept") == JobState::kWaiting);
   const Identity member = f.join(spec_of(2, "kept")).value();
   CHECK(member.job_id == kept);
   CHECK(member.epoch == 2);
   Identity old = member;
   old.epoch = 1;
-  CHECK_THAT(f.table.heartbeat(old).error().message(), Contains("was the server restarted?"));
+  CHECK_THAT(f.table.members.heartbeat(old).error().message(),
+             Contains("was the server restarted?"));
   CHECK(f.join(spec_of(1, "new"))->job_id >= 164);
 }
 
 TEST_CASE("a close that is answered is written, and one that cannot be written is not done") {
-  Journal journal;
-  JobTableFixture f(nullptr, &journal);
-  REQUIRE(f.table.create(spec_of(2, "closed")));
-  REQUIRE(f.table.create(spec_of(2, "kept")));
-  REQUIRE(f.table.close("closed").ok());
-  REQUIRE(journal.jobs.size() == 1);  // no reaper has run
-  journal.is_full = true;
-  CHECK(f.table.close("kept").code() == Code::kResourceExhausted);
+  FakeJobStore store;
+  JobTableFixture f(nullptr, store.functions());
+  REQUIRE(f.table.life.create(spec_of(2, "closed")));
+  REQUIRE(f.table.life.create(spec_of(2, "kept")));
+  REQUIRE(f.table.life.close("closed").ok());
+  REQUIRE(store.jobs.size() == 1);  // no reaper has run
+  store.is_full = true;
+  CHECK(f.table.life.close("kept").code() == Code::kResourceExhausted);
   CHECK(f.state("kept") == JobState::kWaiting);
-  journal.is_full = false;
-  REQUIRE(f.table.close("kept").ok());
-  CHECK(journal.jobs.empty());
+  store.is_full = false;
+  REQUIRE(f.table.life.close("kept").ok());
+  CHECK(store.jobs.empty());
 }
 
 TEST_CASE("what ended by itself while nothing could be written is forgotten when it can") {
-  Journal journal;
-  JobTableFixture f(nullptr, &journal);
-  REQUIRE(f.table.create(spec_of(1, "ended")));
+  FakeJobStore store;
+  JobTableFixture f(nullptr, store.functions());
+  REQUIRE(f.table.life.create(spec_of(1, "ended")));
   const Identity member = f.join(spec_of(1, "ended")).value();
   REQUIRE(f.ready(member, spec_of(1, "ended")).ok());
-  f.table.on_lost(member.job_id, 0, "test");
-  journal.is_full = true;
+  f.table.members.on_lost(member.job_id, 0, "test");
+  store.is_full = true;
   f.table.reap();
-  CHECK(journal.jobs.size() == 1);
+  CHECK(store.jobs.size() == 1);
   CHECK(f.table.wait_until_idle(milliseconds(0)));
-  journal.is_full = false;
+  store.is_full = false;
   f.table.reap();
-  CHECK(journal.jobs.empty());
+  CHECK(store.jobs.empty());
 }
 
 TEST_CASE("a job that is closed while it is being saved does not come back") {
-  Journal journal;
-  JobTableFixture f(nullptr, &journal);
+  FakeJobStore store;
+  JobTableFixture f(nullptr, store.functions());
   std::future<Status> closed;
-  journal.while_saving = [&] {
-    closed = std::async(std::launch::async, [&] { return f.table.close("brief"); });
+  store.while_saving = [&] {
+    closed = std::async(std::launch::async, [&] { return f.table.life.close("brief"); });
   };
-  REQUIRE(f.table.create(spec_of(1, "brief")));
+  REQUIRE(f.table.life.create(spec_of(1, "brief")));
   CHECK(closed.get().ok());
-  CHECK(journal.jobs.empty());
+  CHECK(store.jobs.empty());
 }
 
 TEST_CASE("a tenant made again under a deleted name sees nothing of the old one's jobs") {
   TenantDirectory tenants;
   const Tenant old = tenants.create("red", {}).value();
   JobTableFixture f(&tenants);
-  REQUIRE(f.table.create(spec_of(1, "secret"), "red"));
-  REQUIRE(f.table.create(spec_of(1, "ended"), "red"));
-  REQUIRE(f.table.close({"red", "ended"}).ok());
+  REQUIRE(f.table.life.create(spec_of(1, "secret"), "red"));
+  REQUIRE(f.table.life.create(spec_of(1, "ended"), "red"));
+  REQUIRE(f.table.life.close({"red", "ended"}).ok());
   REQUIRE(tenants.remove("red").ok());
   REQUIRE(tenants.create("red", {}));
-  REQUIRE(f.table.create(spec_of(1, "new"), "red"));
-  f.table.close_all_of(old.id);
-  CHECK(f.table.inspect({"red", "secret"}, 0).error().code() == Code::kNotFound);
-  CHECK(f.table.inspect({"red", "ended"}, 0).error().code() == Code::kNotFound);
-  CHECK(f.table.inspect({"red", "new"}, 0)->state == JobState::kWaiting);
-  CHECK(f.table.inspect({name_of_deleted(old), "secret"}, 0)->reason == "its tenant was deleted");
+  REQUIRE(f.table.life.create(spec_of(1, "new"), "red"));
+  f.table.life.close_all_of(old.id);
+  CHECK(f.table.views.inspect({"red", "secret"}, 0).error().code() == Code::kNotFound);
+  CHECK(f.table.views.inspect({"red", "ended"}, 0).error().code() == Code::kNotFound);
+  CHECK(f.table.views.inspect({"red", "new"}, 0)->state == JobState::kWaiting);
+  CHECK(f.table.views.inspect({name_of_deleted(old), "secret"}, 0)->reason ==
+        "its tenant was deleted");
   CHECK_FALSE(validate_tenant_name("name", name_of_deleted(old)).ok());
 }
 

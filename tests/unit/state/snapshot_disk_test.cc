@@ -9,7 +9,7 @@
 #include "server/snapshot/snapshotter.h"
 #include "server/tenants/principal.h"
 #include "tests/support/server/fake_data_plane.h"
-#include "tests/support/server/job_answers.h"
+#include "tests/support/server/job_replies.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
 
@@ -182,15 +182,15 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   JobTable table({.tenants = &tenants, .snapshots = store.get()});
   FakeDataPlane data_plane(1);
   table.attach(data_plane);
-  CHECK(table.admit_restored(example.spec, "red", std::uint64_t{1} << 20).ok());
-  const Status large = table.admit_restored(example.spec, "red", std::uint64_t{3} << 20);
+  CHECK(table.life.admit_restored(example.spec, "red", std::uint64_t{1} << 20).ok());
+  const Status large = table.life.admit_restored(example.spec, "red", std::uint64_t{3} << 20);
   CHECK_THAT(large.message(), Contains("the restored job needs 3 MiB"));
-  REQUIRE(table.create(example.spec, "red", std::nullopt, file));
-  CHECK(table.admit_restored(example.spec, "red", 1).code() == Code::kAlreadyExists);
-  const auto member = table.join({.spec = std::make_shared<const JobSpec>(example.spec),
-                                  .tenant = "red",
-                                  .worker_index = -1,
-                                  .host = "host"});
+  REQUIRE(table.life.create(example.spec, "red", std::nullopt, file));
+  CHECK(table.life.admit_restored(example.spec, "red", 1).code() == Code::kAlreadyExists);
+  const auto member = table.members.join({.spec = std::make_shared<const JobSpec>(example.spec),
+                                          .tenant = "red",
+                                          .worker_index = -1,
+                                          .host = "host"});
   REQUIRE(member);
   const Topology topology{.cores_per_server = {1}};
   const Status refused = ready_now(table, *member, topology, example.plan().hash);
@@ -200,8 +200,8 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   REQUIRE(ready_now(table, *member, topology, example.plan().hash).ok());
   // Parameters and momentum, with the job's tables, and not what was read once more.
   const std::uint64_t values = 2 * 70'008 * sizeof(float);
-  CHECK(table.usage_of("red").memory_bytes > values);
-  CHECK(table.usage_of("red").memory_bytes < 2 * values);
+  CHECK(table.usage.of("red").memory_bytes > values);
+  CHECK(table.usage.of("red").memory_bytes < 2 * values);
   CHECK(data_plane.shape(member->job_id)->rounds_before == 6);
 }
 

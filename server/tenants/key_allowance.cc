@@ -1,4 +1,4 @@
-#include "server/jobs/key_allowance.h"
+#include "server/tenants/key_allowance.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "server/rpc/names.h"
+#include "server/rpc/messages/names.h"
 
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>

@@ -1,4 +1,4 @@
-// The job table's calls that answer later, for tests: as futures, or waited for.
+// The job table's calls that reply later, for tests: as futures, or waited for.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace phub::testing {
 
-inline server::Answer answer_of(std::future<Status>& future) {
+inline server::Reply reply_to(std::future<Status>& future) {
   const auto promise = std::make_shared<std::promise<Status>>();
   future = promise->get_future();
   return [promise](const Status& status) { promise->set_value(status); };
@@ -19,14 +19,14 @@ inline server::Answer answer_of(std::future<Status>& future) {
 inline std::future<Status> start_later(server::JobTable& table, const server::Identity& identity,
                                        std::chrono::milliseconds timeout) {
   std::future<Status> future;
-  table.start(identity, timeout, answer_of(future));
+  table.starts.start(identity, timeout, reply_to(future));
   return future;
 }
 
 inline std::future<Status> ready_later(server::JobTable& table, const server::Identity& identity,
                                        const server::Topology& topology, std::uint64_t plan_hash) {
   std::future<Status> future;
-  table.ready(identity, topology, plan_hash, answer_of(future));
+  table.placement.ready(identity, topology, plan_hash, reply_to(future));
   return future;
 }
 
@@ -35,7 +35,7 @@ inline Status ready_now(server::JobTable& table, const server::Identity& identit
   return ready_later(table, identity, topology, plan_hash).get();
 }
 
-inline bool is_answered(const std::future<Status>& future) {
+inline bool has_reply(const std::future<Status>& future) {
   return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 

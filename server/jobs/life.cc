@@ -1,0 +1,171 @@
+#include "server/jobs/life.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "common/base/log_value.h"
+#include "server/job/spec_text.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::chrono::seconds kSaveDeadline{30};  // of a write to the disk
+
+}  // namespace
+
+Status JobLife::check_free(const JobName& name) const {
+  if (index_.find_live(name) == nullptr) return {};
+  return {Code::kAlreadyExists,
+          fmt::format("name: job \"{}\" exists; choose another name or close it first",
+                      to_string(name))};
+}
+
+Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
+                                          std::shared_ptr<const JobSpec> spec, bool by_admin) {
+  PHUB_RETURN_IF_ERROR(index_.admit_one_more());
+  auto job = std::make_shared<Job>();
+  PHUB_ASSIGN_OR_RETURN(job->tenant, usage_.admit_job(tenant, spec->workers));
+  PHUB_ASSIGN_OR_RETURN(job->id, saved_.take_id());
+  job->spec = std::move(spec);
+  job->by_admin = by_admin;
+  index_.add(job);
+  spdlog::info("event=job_created job={} id={} workers={} rule={} wire_type={}",
+               log_value(label(*job)), job->id, job->spec->workers, name_of(job->spec->rule),
+               name_of(job->spec->wire_type));
+  return job;
+}
+
+Result<std::uint64_t> JobLife::create(const JobSpec& spec, const std::string& tenant,
+                                      const std::optional<Digest>& nonce_hash,
+                                      const std::string& snapshot) {
+  PHUB_RETURN_IF_ERROR(validate(spec));
+  auto shared = std::make_shared<const JobSpec>(spec);
+  PHUB_ASSIGN_OR_RETURN(auto snapshot_load, snapshot_load_bytes(snapshot));
+  JobIndex::Lock lock(index_);
+  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job,
+                        add(tenant, std::move(shared), /*by_admin=*/true));
+  job->nonce_hash = nonce_hash;
+  job->start = {.file = snapshot, .core_load_bytes = std::move(snapshot_load)};
+  const Status saved = saved_.save(lock, *job);
+  if (saved.ok()) return job->id;
+  if (is_live(*job)) finish(*job, JobState::kFailed, "it could not be saved");
+  return saved;
+}
+
+Status JobLife::admit_restored(const JobSpec& spec, const std::string& tenant,
+                               std::uint64_t bytes) const {
+  const JobIndex::Lock lock(index_);
+  PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
+  PHUB_RETURN_IF_ERROR(index_.admit_one_more());
+  PHUB_ASSIGN_OR_RETURN(const Tenant owner, usage_.admit_job(tenant, spec.workers));
+  return admit_memory(owner, usage_.without(tenant, nullptr), bytes, "the restored job");
+}
+
+Result<std::vector<std::uint64_t>> JobLife::snapshot_load_bytes(const std::string& file) const {
+  const SnapshotStore* const snapshots = index_.options.snapshots;
+  if (file.empty() || snapshots == nullptr) return std::vector<std::uint64_t>();
+  PHUB_ASSIGN_OR_RETURN(SnapshotHead head, snapshots->head(file));
+  return std::move(head.core_load_bytes);
+}
+
+void JobLife::restore(const std::vector<StoredJob>& jobs) {
+  const JobIndex::Lock lock(index_);
+  for (const StoredJob& stored : jobs) {
+    const Result<std::shared_ptr<Job>> job = restored(stored);
+    if (!job) {
+      spdlog::warn("event=job_not_restored id={} reason={}", stored.id,
+                   log_value(job.error().message()));
+      continue;
+    }
+    index_.add(*job);
+    spdlog::info("event=job_restored job={} id={} epoch={}", log_value(label(**job)), stored.id,
+                 stored.epoch);
+  }
+}
+
+Result<std::shared_ptr<Job>> JobLife::restored(const StoredJob& stored) const {
+  auto job = std::make_shared<Job>();
+  job->id = stored.id;
+  job->epoch = stored.epoch;
+  PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from_bytes(stored.spec));
+  job->spec = std::make_shared<const JobSpec>(std::move(spec));
+  if (const TenantDirectory* const tenants = index_.options.tenants) {
+    PHUB_ASSIGN_OR_RETURN(job->tenant, tenants->find(stored.tenant));
+  }
+  job->by_admin = true;
+  job->saved = Saved::kYes;
+  job->nonce_hash = stored.nonce_hash;
+  job->start.file = stored.snapshot;
+  // Without its snapshot the first worker that is ready is told so.
+  auto snapshot_load = snapshot_load_bytes(stored.snapshot);
+  if (snapshot_load) job->start.core_load_bytes = std::move(*snapshot_load);
+  return job;
+}
+
+Status JobLife::close(const JobName& name) {
+  JobIndex::Lock lock(index_);
+  std::shared_ptr<Job> job;
+  // The store can forget only what it has.
+  const bool is_saved = index_.changed.wait_for(lock, kSaveDeadline, [&] {
+    job = index_.find_live(name);
+    return job == nullptr || job->saved != Saved::kWriting;
+  });
+  if (!is_saved) return {Code::kDeadlineExceeded, "the job is still being saved; try again"};
+  if (job == nullptr) return no_live_job(name);
+  if (job->saved == Saved::kYes) {
+    PHUB_RETURN_IF_ERROR(saved_.forget(lock, *job));
+    if (!is_live(*job)) return {};  // it ended by itself meanwhile
+  }
+  finish(*job, job->members.empty() ? JobState::kEnded : JobState::kFailed,
+         "it was closed by an administrator");
+  return {};
+}
+
+void JobLife::close_all_of(std::uint32_t tenant_id) {
+  const JobIndex::Lock lock(index_);
+  for (const std::shared_ptr<Job>& job : index_.all_live()) {
+    if (job->tenant.id == tenant_id) finish(*job, JobState::kFailed, "its tenant was deleted");
+  }
+  for (const auto& [id, job] : index_.all()) {
+    const bool is_its = job->tenant.id == tenant_id && !is_live(*job);
+    if (is_its) job->tenant.name = name_of_deleted(job->tenant);
+  }
+}
+
+void JobLife::stop_waiting(const Identity& identity, std::uint64_t number) {
+  const JobIndex::Lock lock(index_);
+  const StartBarrier::Wait* const wait = starts_.find({identity.job_id, identity.worker});
+  if (wait == nullptr || wait->number != number) return;
+  lose(*index_.find(identity.job_id), *std::shared_ptr(wait->member),
+       "it stopped waiting for the start");
+}
+
+void JobLife::end_late_starts() {
+  const JobIndex::Lock lock(index_);
+  while (const auto key = starts_.first_due()) {
+    const std::shared_ptr<Job> job = index_.find(key->job_id);
+    const std::string reason =
+        fmt::format("it did not start within {} ms: {}", starts_.find(*key)->timeout.count(),
+                    describe_missing(*job, index_.cores()));
+    starts_.end(*key,
+                {Code::kDeadlineExceeded, fmt::format("job \"{}\": {}", label(*job), reason)});
+    finish(*job, JobState::kFailed, reason);
+  }
+}
+
+void JobLife::finish(Job& job, JobState state, const std::string& reason) {
+  index_.end(job, state, reason);
+  saved_.note_end(job);
+  starts_.end_all_of(job, job_is_over(job));
+  index_.forget_oldest();
+}
+
+void JobLife::lose(Job& job, Member& member, std::string_view reason) {
+  member.was_lost = true;
+  finish(job, JobState::kFailed, fmt::format("{} was lost: {}", describe(member), reason));
+}
+
+}  // namespace phub::server

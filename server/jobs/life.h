@@ -1,0 +1,75 @@
+// How jobs come to be and how they end, whoever wants it: workers, administrators, or the daemon.
+//
+// A job is listed from the moment that it is admitted, and ends once. With it end the waits of its
+// members for the start, and what the store has of it.
+//
+// Owned by the JobTable; any control thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/jobs/job_index.h"
+#include "server/jobs/saved_jobs.h"
+#include "server/jobs/start_barrier.h"
+#include "server/jobs/usage.h"
+
+namespace phub::server {
+
+class JobLife {
+ public:
+  JobLife(JobIndex& index, SavedJobs& saved, StartBarrier& starts, JobUsage& usage)
+      : index_(index), saved_(saved), starts_(starts), usage_(usage) {}
+
+  // ---- Administration -----------------------------------------------------------------------
+
+  // `snapshot`: a file of options.snapshots that the job starts from; empty: none.
+  Result<std::uint64_t> create(const JobSpec& spec,
+                               const std::string& tenant = std::string(kDefaultTenant),
+                               const std::optional<Digest>& nonce_hash = std::nullopt,
+                               const std::string& snapshot = {});
+  // Whether a job of this spec that starts from a file of so many bytes may be made, before the
+  // file is read. Errors: those of create, and kResourceExhausted for what it will pin at least.
+  Status admit_restored(const JobSpec& spec, const std::string& tenant, std::uint64_t bytes) const;
+  // The store has forgotten it when this returns OK. Errors: kNotFound, and the store's, with which
+  // the job lives on.
+  Status close(const JobName& name);
+  // Of a tenant that is deleted. What stays listed of them is under NAME~ID from then on, which is
+  // no tenant's name: who is made under the old name sees none of it.
+  void close_all_of(std::uint32_t tenant_id);
+  // Jobs of an earlier process, which wait again. One that cannot be read is logged and left out.
+  // REQUIRES: before any other call but attach.
+  void restore(const std::vector<StoredJob>& jobs);
+
+  // ---- The start barrier --------------------------------------------------------------------
+
+  // Who waited under that number has gone: its job fails. Nothing happens when the wait is over.
+  void stop_waiting(const Identity& identity, std::uint64_t number);
+  // Fails jobs of members whose time to wait is over. Somebody has to call it now and then.
+  void end_late_starts();
+
+  // ---- All below REQUIRE the mutex ----------------------------------------------------------
+
+  // Errors: those of the limits and the quotas.
+  Result<std::shared_ptr<Job>> add(const std::string& tenant, std::shared_ptr<const JobSpec> spec,
+                                   bool by_admin);
+  // REQUIRES: the job lives, and the caller keeps it.
+  void finish(Job& job, JobState state, const std::string& reason);
+  void lose(Job& job, Member& member, std::string_view reason);
+
+ private:
+  Status check_free(const JobName& name) const;
+  Result<std::shared_ptr<Job>> restored(const StoredJob& stored) const;
+  Result<std::vector<std::uint64_t>> snapshot_load_bytes(const std::string& file) const;
+
+  JobIndex& index_;
+  SavedJobs& saved_;
+  StartBarrier& starts_;
+  JobUsage& usage_;
+};
+
+}  // namespace phub::server

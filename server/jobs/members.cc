@@ -1,0 +1,238 @@
+#include "server/jobs/members.h"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log_value.h"
+#include "server/jobs/core_load.h"
+
+namespace phub::server {
+namespace {
+
+Result<Secret> make_secret() {
+  Secret secret{};
+  if (RAND_bytes(secret.data(), static_cast<int>(secret.size())) != 1) {
+    return Status(Code::kInternal, "the system gives no random bytes for a worker's secret");
+  }
+  return secret;
+}
+
+// The lowest index that no member has. REQUIRES: there is one.
+std::uint32_t lowest_free(const Job& job) {
+  std::uint32_t worker = 0;
+  while (job.members.count(worker) != 0) ++worker;
+  return worker;
+}
+
+Status full(const Job& job) {
+  return {Code::kAlreadyExists, fmt::format("job \"{}\" has all of its {} workers; wait for it to "
+                                            "end, or choose another "
+                                            "name or more workers",
+                                            label(job), job.spec->workers)};
+}
+
+}  // namespace
+
+Result<Identity> JobMembers::join(const JoinArguments& arguments) {
+  PHUB_RETURN_IF_ERROR(validate(*arguments.spec));
+  if (arguments.spec->keys.empty()) {
+    return Status(Code::kInvalidArgument, "keys: a worker must join with at least one key");
+  }
+  PHUB_ASSIGN_OR_RETURN(const Secret secret, make_secret());
+  JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const std::shared_ptr<Job> job, job_to_join(lock, arguments));
+  return admit(*job, arguments, secret);
+}
+
+// Specs may have a million keys, so they are compared without the mutex.
+Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
+                                                     const JoinArguments& arguments) {
+  const std::shared_ptr<const JobSpec>& spec = arguments.spec;
+  while (true) {
+    std::shared_ptr<Job> job;
+    if (arguments.ticket) {
+      PHUB_ASSIGN_OR_RETURN(job, index_.find(*arguments.ticket));
+    } else {
+      job = index_.find_live({arguments.tenant, spec->name});
+      if (job == nullptr) return life_.add(arguments.tenant, spec, /*by_admin=*/false);
+    }
+    const std::shared_ptr<const JobSpec> existing = job->spec;
+    lock.unlock();
+    const Status agreement = compare(*existing, *spec);
+    lock.lock();
+    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
+    if (!is_live(*job) || job->spec != existing) continue;
+    if (existing->name != spec->name) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("name: job id {} is \"{}\", not \"{}\"; join it by its name",
+                                job->id, existing->name, spec->name));
+    }
+    if (existing->keys.empty()) job->spec = spec;
+    return job;
+  }
+}
+
+Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {
+  if (job.state != JobState::kWaiting) return full(job);
+  const std::uint32_t workers = job.spec->workers;
+  if (arguments.worker_index < -1 || arguments.worker_index >= static_cast<int>(workers)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("worker_index: {}, allowed are 0 to {}, or -1 to "
+                              "let the server choose",
+                              arguments.worker_index, workers - 1));
+  }
+  if (arguments.worker_index >= 0) {
+    const auto taken = job.members.find(static_cast<std::uint32_t>(arguments.worker_index));
+    if (taken != job.members.end()) {
+      return Status(Code::kAlreadyExists,
+                    fmt::format("worker_index: {} of job \"{}\" is taken: {}; "
+                                "choose another, or -1 "
+                                "at every worker",
+                                arguments.worker_index, label(job), describe(*taken->second)));
+    }
+  }
+  if (job.members.size() >= workers) return full(job);
+  if (job.members.empty()) fix_core_load(index_, job);
+  auto member = std::make_shared<Member>(
+      TokenBucket(heartbeats_per_second(), kHeartbeatsAtOnce, index_.now()));
+  member->worker = arguments.worker_index >= 0 ? static_cast<std::uint32_t>(arguments.worker_index)
+                                               : lowest_free(job);
+  member->host = arguments.host;
+  member->process_id = arguments.process_id;
+  member->secret = secret;
+  member->secret_issued = index_.now();
+  member->last_seen = index_.now();
+  job.members[member->worker] = member;
+  spdlog::info("event=joined job={} id={} worker={} host={} pid={}", log_value(label(job)), job.id,
+               member->worker, log_value(member->host), member->process_id);
+  index_.changed.notify_all();
+  return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
+}
+
+// A client asks five times in a deadline, and 50 times a second while it looks for why a connection
+// has closed.
+double JobMembers::heartbeats_per_second() const {
+  constexpr double kLeast = 100;
+  constexpr double kInDeadline = 50;
+  return kLeast +
+         kInDeadline / std::chrono::duration<double>(index_.options.heartbeat_deadline).count();
+}
+
+Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  caller.member->last_seen = index_.now();  // also of one that asks too often: it lives
+  // That its job is over every member is told, however often it has asked.
+  const bool is_news = !is_live(*caller.job) && !caller.member->was_told;
+  const auto wait = caller.member->heartbeats.wait(index_.now());
+  if (wait > std::chrono::steady_clock::duration::zero() && !is_news) {
+    return Status(Code::kResourceExhausted,
+                  fmt::format("worker {} of job \"{}\" has sent {} heartbeats in a burst, and "
+                              "may send {:.0f} a "
+                              "second; send one in each heartbeat_interval_ms that the join gave",
+                              identity.worker, label(*caller.job), kHeartbeatsAtOnce,
+                              heartbeats_per_second()));
+  }
+  caller.member->heartbeats.take(index_.now());
+  HeartbeatReply reply{
+      .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
+  for (const auto& [worker, member] : caller.job->members) {
+    if (member->has_left) reply.workers_left.push_back(worker);
+  }
+  if (!reply.is_live && !caller.member->was_told) {
+    caller.member->was_told = true;
+    index_.changed.notify_all();
+  }
+  return reply;
+}
+
+Status JobMembers::leave(const Identity& identity) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  Job& job = *caller.job;
+  Member& member = *caller.member;
+  if (member.has_left) return {};
+  member.has_left = true;
+  starts_.end({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
+  index_.changed.notify_all();
+  if (!is_live(job)) return {};
+  spdlog::info("event=left job={} id={} worker={}", log_value(label(job)), job.id, member.worker);
+  if (job.state == JobState::kRunning) {
+    const bool all_left = std::all_of(job.members.begin(), job.members.end(),
+                                      [](const auto& entry) { return entry.second->has_left; });
+    if (all_left) life_.finish(job, JobState::kEnded, "all workers left");
+  } else if (member.path.cores_connected > 0) {
+    life_.finish(job, JobState::kFailed, describe(member) + " left before the job started");
+  } else {
+    job.members.erase(member.worker);
+    if (job.members.empty() && !(job.by_admin && job.place.memory == Memory::kNone)) {
+      life_.finish(job, JobState::kEnded, "all workers left before the job started");
+    }
+  }
+  return {};
+}
+
+Status JobMembers::note_transport(const Identity& identity, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
+  Member& member = *caller.member;
+  if (member.path.reason) return {};
+  member.path.reason = reason;
+  spdlog::info("event=transport job={} id={} worker={} transport={} reason={}",
+               log_value(label(*caller.job)), caller.job->id, member.worker,
+               member.path.transport.empty() ? "none" : member.path.transport, log_value(reason));
+  return {};
+}
+
+std::shared_ptr<Member> JobMembers::find(const std::shared_ptr<Job>& job,
+                                         std::uint32_t worker) const {
+  if (job == nullptr || !is_live(*job)) return nullptr;
+  const auto found = job->members.find(worker);
+  return found == job->members.end() ? nullptr : found->second;
+}
+
+std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                                  std::uint32_t worker) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || job->epoch != epoch) return std::nullopt;
+  if (!member->is_ready || member->has_left) return std::nullopt;
+  const auto age = index_.now() - member->secret_issued;
+  return IssuedSecret{.secret = member->secret,
+                      .has_expired = age > index_.options.join_secret_lifetime};
+}
+
+void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member != nullptr && !member->has_left) life_.lose(*job, *member, reason);
+}
+
+void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
+                              std::string_view transport) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr) return;
+  DataPath& path = member->path;
+  if (core >= path.core_is_connected.size() || path.core_is_connected[core]) return;
+  path.core_is_connected[core] = true;
+  ++path.cores_connected;
+  const bool is_uniform = path.transport.empty() || path.transport == transport;
+  path.transport = is_uniform ? std::string(transport) : "mixed";
+  if (job->state == JobState::kWaiting && is_complete(*job, index_.cores())) {
+    job->state = JobState::kRunning;
+    spdlog::info("event=job_running job={} id={} workers={}", log_value(label(*job)), job->id,
+                 job->spec->workers);
+    starts_.end_all_of(*job, {});
+    index_.changed.notify_all();
+  }
+}
+
+}  // namespace phub::server

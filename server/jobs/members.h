@@ -1,0 +1,79 @@
+// The members of jobs: who joins, gives signs of life, is connected, leaves or is lost.
+//
+// A member belongs to a job that waited when it joined. While the job waits, one without
+// connections may leave and make room; from then on it stays listed until the job has ended.
+//
+// Owned by the JobTable. Control threads call the first part, the data plane's threads the rest.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/jobs/job_index.h"
+#include "server/jobs/life.h"
+#include "server/jobs/start_barrier.h"
+
+namespace phub::server {
+
+struct JoinArguments {
+  std::shared_ptr<const JobSpec> spec;
+  std::string tenant = std::string(kDefaultTenant);  // whose job; with a ticket: ignored
+  std::optional<Ticket> ticket = {};
+  std::int32_t worker_index = -1;  // -1: the lowest free one
+  std::string host;
+  std::uint32_t process_id = 0;
+};
+
+struct HeartbeatReply {
+  bool is_live = false;
+  std::string reason;  // why not
+  std::vector<std::uint32_t> workers_left;
+};
+
+class JobMembers final : public MembershipListener {
+ public:
+  JobMembers(JobIndex& index, JobLife& life, StartBarrier& starts)
+      : index_(index), life_(life), starts_(starts) {}
+
+  // The spec's job is made if its tenant has none of that name. Errors: see Rendezvous::join, and
+  // kUnauthenticated for a ticket that fits no live job.
+  Result<Identity> join(const JoinArguments& arguments);
+
+  // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
+  // honest one does, which is not lost for that.
+  Result<HeartbeatReply> heartbeat(const Identity& identity);
+
+  // Keeps and logs why the member came over its transport, the first time that it says so.
+  // REQUIRES: `reason` is printable.
+  Status note_transport(const Identity& identity, const std::string& reason);
+
+  // While the job waits, a worker without connections makes room for another; one with connections
+  // ends the job, as does the last one to leave.
+  Status leave(const Identity& identity);
+
+  std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
+                                        std::uint32_t worker) override;
+  void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
+                    std::string_view transport) override;
+  void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
+
+ private:
+  static constexpr int kHeartbeatsAtOnce = 500;
+  double heartbeats_per_second() const;
+
+  // These REQUIRE the mutex, which the one with a Lock gives up for a while.
+  Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
+  Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  // Null: the job has ended, or has no such member.
+  std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t worker) const;
+
+  JobIndex& index_;
+  JobLife& life_;
+  StartBarrier& starts_;
+};
+
+}  // namespace phub::server
