@@ -237,7 +237,7 @@ int run(int argc, char** argv) {
   declare_snapshots(app, command);
   declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);
-  declare_doctor(app, options.as_json, local_command);
+  declare_doctor(app, options.as_json, options.credentials, local_command);
   declare_pki(app, options.as_json, local_command);
   app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 
+#include "common/rpc/credentials_folder.h"
 #include "server/phubctl/doctor/doctor.h"
 
 namespace phub::phubctl {
@@ -55,7 +56,8 @@ void declare_options(CLI::App& app, Doctor& doctor) {
 
 }  // namespace
 
-void declare_doctor(CLI::App& app, const bool& as_json, LocalCommand& command) {
+void declare_doctor(CLI::App& app, const bool& as_json, const std::string& credentials,
+                    LocalCommand& command) {
   CLI::App& sub = *app.add_subcommand("doctor", "Is this machine fit for PHub? Asks no server");
   sub.footer(
       "Examples:\n"
@@ -67,14 +69,20 @@ void declare_doctor(CLI::App& app, const bool& as_json, LocalCommand& command) {
       "both have a port that reaches the other's, over verbs; MTU, losses, versions.\n"
       "--listen asks nobody who he is: anyone who reaches the address can take the host's time\n"
       "and a few MiB of its memory. Give an address of the cluster's network, and end it with\n"
-      "Ctrl-C after the test.\n\n"
+      "Ctrl-C after the test. With `phubctl --credentials FOLDER` at both ends, the server's "
+      "here,\n"
+      "only those come in whose certificate is of the same CA.\n\n"
       "Exit status: 0 fine, perhaps with warnings, 1 a check failed.");
   auto doctor = std::make_shared<Doctor>();
   declare_options(sub, *doctor);
-  sub.callback([doctor, &sub, &as_json, &command] {
+  sub.callback([doctor, &sub, &as_json, &credentials, &command] {
     const bool listens = sub.count("--listen") > 0;
-    command = [doctor, listens, &as_json] {
+    command = [doctor, listens, &as_json, &credentials]() -> Status {
       stop_on_signals();
+      if (!credentials.empty()) {
+        PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(credentials));
+        doctor->options.tls = {.ca = files.ca, .certificate = files.certificate, .key = files.key};
+      }
       return listens ? listen_for_peers(doctor->options, doctor->listen, as_json, stopped)
                      : examine_host(doctor->options, as_json, stopped);
     };

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 #include "common/base/status.h"
 
@@ -12,7 +13,8 @@ namespace phub::phubctl {
 
 using LocalCommand = std::function<Status()>;  // asks no server
 
-// `as_json` is read when `command` runs; it outlives both.
-void declare_doctor(CLI::App& app, const bool& as_json, LocalCommand& command);
+// `as_json` and `credentials` (a folder, or empty) are read when `command` runs; they outlive both.
+void declare_doctor(CLI::App& app, const bool& as_json, const std::string& credentials,
+                    LocalCommand& command);
 
 }  // namespace phub::phubctl

@@ -1,14 +1,20 @@
 // Strangers and broken doctors: none ends or hangs the other end.
-#include <poll.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 #include <thread>
 
-#include "server/phubctl/doctor/peer/hello.h"
+#include "common/transport/descriptors.h"
+#include "proto/control.grpc.pb.h"
+#include "server/phubctl/doctor/peer/client.h"
+#include "server/phubctl/doctor/peer/socket.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/hang_guard.h"
 
@@ -16,6 +22,8 @@ namespace phub::phubctl::doctor {
 namespace {
 
 using Catch::Contains;
+using doctor_wire::Nothing;
+using Stub = doctor_wire::Doctor::Stub;
 
 const std::atomic<bool> kRunsOn{false};
 // Only bounds a failure, but for those who are meant to be waited for in vain.
@@ -24,246 +32,234 @@ const Limits kPatient{.connect = testing::kHangGuard,
                       .silence = testing::kHangGuard,
                       .message = testing::kHangGuard,
                       .stop = &kRunsOn};
-
-SessionOptions session_with(const Limits& limits) {
-  return {.paths = {}, .choices = {}, .limits = limits};
-}
-SessionOptions patient_session() {
-  return session_with({.connect = testing::kHangGuard,
-                       .greeting = testing::kHangGuard,
-                       .silence = testing::kHangGuard,
-                       .message = testing::kHangGuard,
-                       .stop = nullptr});
-}
 // For who is waited for in vain.
 constexpr milliseconds kShort(50);
-SessionOptions session_that_waits_for_no_connection() {
-  SessionOptions session = patient_session();
-  session.limits.connect = session.limits.greeting = kShort;
-  return session;
+
+// Patient but for one of its limits.
+ListenOptions listener_with(milliseconds limit, milliseconds Limits::*which) {
+  ListenOptions options{.address = {}, .paths = {}, .choices = {}, .limits = kPatient};
+  options.limits.*which = limit;
+  return options;
+}
+ListenOptions patient_listener() { return listener_with(testing::kHangGuard, &Limits::message); }
+
+UniqueFd connected(const Address& address) {
+  UniqueFd socket = std::move(*connect_to(address, kPatient));
+  transport::set_timeout(socket.get(), testing::kHangGuard);
+  return socket;
 }
 
-Channel connected(const Address& address) {
-  return {std::move(*connect_to(address, kPatient)), "the listener", kPatient};
+// Without an answer of a doctor's; gRPC may have its say.
+void check_closed(const UniqueFd& socket) {
+  std::array<char, 256> bytes{};
+  long got = 0;
+  while ((got = ::recv(socket.get(), bytes.data(), bytes.size(), 0)) > 0) continue;
+  CHECK((got == 0 || errno == ECONNRESET));
 }
 
-void send_bytes(Channel& channel, const std::string& bytes) {
-  const UniqueFd socket = channel.release();
-  PHUB_CHECK(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                 static_cast<long>(bytes.size()),
-             "a few bytes fit");
-  REQUIRE(
-      wait_for(socket.get(), POLLIN, Clock::now() + testing::kHangGuard, kPatient, "the listener")
-          .ok());
-  char byte = 0;
-  CHECK(::recv(socket.get(), &byte, 1, 0) <= 0);  // closed, without an answer
+void send_bytes(const UniqueFd& socket, const std::string& bytes) {
+  ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
-// Says hello; what the listener answers.
-doctor_wire::Welcome welcome_to(Channel& channel, const doctor_wire::Hello& hello) {
-  doctor_wire::Welcome welcome;
-  PHUB_CHECK(channel.send(hello).ok(), "hello");
-  const Status status = channel.receive(welcome);
-  PHUB_CHECK(status.ok(), status.message());
-  return welcome;
+std::shared_ptr<grpc::Channel> plain_channel(const Address& address) {
+  return grpc::CreateChannel(to_string(address), grpc::InsecureChannelCredentials());
 }
 
-doctor_wire::Answer ask(Channel& channel, const doctor_wire::Request& request) {
-  doctor_wire::Answer answer;
-  PHUB_CHECK(channel.send(request).ok(), "request");
-  const Status status = channel.receive(answer);
-  PHUB_CHECK(status.ok(), status.message());
-  return answer;
+MeetOptions peer_of(const Address& address) {
+  return {.address = address, .paths = {}, .choices = {}, .seconds = 0.02, .limits = kPatient};
 }
 
-// A session. The listener may have to notice first that the last one is over, and where greetings
-// are short ours may be late.
-Channel admitted(const Address& address) {
+// In a meeting. The listener may have to notice first that the last one is gone.
+std::unique_ptr<DoctorClient> admitted(const Address& address) {
   const auto deadline = Clock::now() + testing::kHangGuard;
   while (true) {
-    Channel channel = connected(address);
-    doctor_wire::Welcome welcome;
-    PHUB_CHECK(channel.send(make_hello()).ok(), "hello");
-    if (channel.receive(welcome).ok() && welcome.refusal().empty()) return channel;
+    auto client = DoctorClient::create(peer_of(address));
+    if (client) return std::move(*client);
     PHUB_CHECK(Clock::now() < deadline, "the listener is free in time");
   }
 }
 
-void check_serves(const Address& address) {
-  const Channel channel = admitted(address);
-  SUCCEED("admitted");
+// Without RDMA, and without an end of the connection here.
+UniqueFd connect_measured(DoctorClient& peer, const Address& address) {
+  UniqueFd data = connected(address);
+  send_bytes(data, peer.welcome().token());
+  PHUB_CHECK(peer.call(&Stub::AsyncOpen, doctor_wire::Link()), "open");
+  PHUB_CHECK(peer.call(&Stub::AsyncConnect, Nothing()), "connect");
+  return data;
 }
 
-// Something that accepts one connection and does `then` with it.
-Meeting meet_with(const std::function<void(UniqueFd)>& then, milliseconds message) {
-  const UniqueFd listener = std::move(*listen_at({.host = "127.0.0.1", .port = 0}));
+std::string refusal_of(DoctorClient& peer, std::uint32_t count, std::uint32_t bytes = 64) {
+  doctor_wire::Block block;
+  block.set_count(count);
+  block.set_bytes(bytes);
+  return peer.call(&Stub::AsyncPlay, block).error().message();
+}
+
+void check_serves(const Address& address) { CHECK(admitted(address) != nullptr); }
+
+// Something that accepts all connections and does `then` with the second: the first only asks
+// whether somebody listens.
+Meeting meet_with(const std::function<void(UniqueFd)>& then,
+                  milliseconds message = testing::kHangGuard) {
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(name);
+  auto* const any = reinterpret_cast<sockaddr*>(&name);
+  PHUB_CHECK(::bind(listener.get(), any, bytes) == 0 && ::listen(listener.get(), 8) == 0, "listen");
+  ::getsockname(listener.get(), any, &bytes);
   std::thread stranger([&] {
-    PHUB_CHECK(
-        wait_for(listener.get(), POLLIN, Clock::now() + testing::kHangGuard, kPatient, "the peer")
-            .ok(),
-        "the peer comes");
+    UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     then(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   });
-  Limits limits = kPatient;
-  limits.message = message;
-  Meeting meeting = meet({.address = own_address(listener.get()),
-                          .paths = {},
-                          .choices = {},
-                          .seconds = 0.02,
-                          .limits = limits});
+  MeetOptions options = peer_of({.host = "127.0.0.1", .port = ntohs(name.sin_port)});
+  options.limits.message = message;
+  Meeting meeting = meet(options);
   stranger.join();
   return meeting;
 }
 
+std::function<void(UniqueFd)> answers(const std::string& bytes) {
+  return [bytes](const UniqueFd& socket) {
+    send_bytes(socket, bytes);
+    char byte = 0;
+    while (::recv(socket.get(), &byte, 1, 0) > 0) continue;
+  };
+}
+
 }  // namespace
 
-TEST_CASE("bytes that are no greeting are closed without an answer, and the listener serves on") {
-  DoctorListener listener(patient_session());
-  doctor_wire::Hello other = make_hello();
-  other.set_magic(1);
-  const std::string wrong_magic = other.SerializeAsString();
+TEST_CASE("bytes that are no call are closed, and the listener serves on") {
+  DoctorListener listener(patient_listener());
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\xFF\xFF\xFF\xFFxxxx"),
-        std::string("\0\1\0\1too long by one", 19), std::string("\0\0\0\4\xFF\xFF\xFF\xFF", 8),
-        std::string("\0\0\0", 3) + static_cast<char>(wrong_magic.size()) + wrong_magic,
-        std::string("\0\0\0\0", 4)}) {
-    Channel channel = connected(listener.address());
-    send_bytes(channel, bytes);
+        std::string("\0\0\0\4\xFF\xFF\xFF\xFF", 8), std::string("\0", 1), std::string(16, '\0'),
+        std::string("\x16\x03\x01\x02\x00garbage of a handshake"), std::string(100'000, 'P'),
+        std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + std::string(64, '\xFF')}) {
+    const UniqueFd socket = connected(listener.address());
+    send_bytes(socket, bytes);
+    check_closed(socket);
   }
   check_serves(listener.address());
 }
 
-TEST_CASE("silent strangers cost a peer nothing, however many") {
-  DoctorListener listener(patient_session());
-  std::vector<Channel> silent;
-  for (int i = 0; i < 20; ++i) silent.push_back(connected(listener.address()));
+TEST_CASE("strangers cost a peer nothing, however many") {
+  DoctorListener listener(patient_listener());
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 100; ++i) {
+    strangers.push_back(connected(listener.address()));
+    if (i % 2 == 0) send_bytes(strangers.back(), "PRI * HTTP/2.0\r\n");
+  }
   check_serves(listener.address());
 }
 
 TEST_CASE("a stranger that stays silent is closed in time") {
-  DoctorListener listener(session_with({.greeting = kShort, .stop = nullptr}));
-  Channel silent = connected(listener.address());
-  send_bytes(silent, std::string("\0\0", 2));  // half of a length
+  DoctorListener listener(listener_with(kShort, &Limits::greeting));
+  const UniqueFd silent = connected(listener.address());
+  check_closed(silent);
+  const UniqueFd half = connected(listener.address());
+  send_bytes(half, "PRI * HT");
+  check_closed(half);
 }
 
-TEST_CASE("another protocol is refused by name on both sides") {
-  DoctorListener listener(patient_session());
-  doctor_wire::Hello hello = make_hello();
-  hello.set_protocol(99);
-  hello.set_software("9.9");
-  Channel channel = connected(listener.address());
-  const auto welcome = welcome_to(channel, hello);
-  CHECK_THAT(welcome.refusal(), Contains("version"));
-  CHECK(welcome.session().empty());
+TEST_CASE("another protocol is told apart on both sides") {
+  DoctorListener listener(patient_listener());
+  const auto stub = control::Admin::NewStub(plain_channel(listener.address()));
+  grpc::ClientContext context;
+  control::ListJobsReply jobs;
+  CHECK(stub->ListJobs(&context, control::ListJobsRequest(), &jobs).error_code() ==
+        grpc::StatusCode::UNIMPLEMENTED);
   check_serves(listener.address());
+
+  control::Admin::Service other;
+  int port = 0;
+  const auto server = grpc::ServerBuilder()
+                          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port)
+                          .RegisterService(&other)
+                          .BuildAndStart();
+  const Meeting meeting =
+      meet(peer_of({.host = "127.0.0.1", .port = static_cast<std::uint16_t>(port)}));
+  CHECK(meeting.met.code() == Code::kFailedPrecondition);
+  CHECK_THAT(meeting.met.message(), Contains("version"));
+}
+
+TEST_CASE("a second peer is told who is measuring, and has no part in it") {
+  DoctorListener listener(patient_listener());
+  const auto first = admitted(listener.address());
+  const Meeting second = meet(peer_of(listener.address()));
+  CHECK(second.met.code() == Code::kResourceExhausted);
+  CHECK_THAT(second.met.message(), Contains("busy with 127.0.0.1"));
+  grpc::ClientContext context;
+  Nothing nothing;
+  CHECK(Stub(plain_channel(listener.address())).Leave(&context, nothing, &nothing).error_code() ==
+        grpc::StatusCode::PERMISSION_DENIED);
+  CHECK(first->call(&Stub::AsyncOpen, doctor_wire::Link()));
+}
+
+TEST_CASE("a peer that says nothing more ends its meeting only") {
+  DoctorListener listener(listener_with(kShort, &Limits::message));
+  const auto silent = admitted(listener.address());
+  check_serves(listener.address());
+  CHECK_FALSE(silent->call(&Stub::AsyncLeave, Nothing()));
   const auto& lines = listener.stop();
-  CHECK(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find("has version 9.9") != std::string::npos;
-  }));
+  REQUIRE(lines.size() >= 2);
+  CHECK_THAT(lines[1], Contains("127.0.0.1") && Contains("is silent"));
 }
 
-TEST_CASE("a second peer is told who is measuring") {
-  DoctorListener listener(patient_session());
-  Channel first = admitted(listener.address());
-  doctor_wire::Request request;
-  request.mutable_open();
-  REQUIRE(ask(first, request).error().empty());  // now it waits for the connection to measure
-  Channel second = connected(listener.address());
-  CHECK_THAT(welcome_to(second, make_hello()).refusal(), Contains("busy with 127.0.0.1"));
-}
-
-TEST_CASE("a peer that says nothing more ends its session only") {
-  Limits limits = patient_session().limits;
-  limits.message = kShort;
-  DoctorListener listener(session_with(limits));
-  Channel silent = admitted(listener.address());
+TEST_CASE("a peer that goes while its connection is waited for ends its meeting only") {
+  DoctorListener listener(listener_with(kShort, &Limits::message));
+  const auto goes = admitted(listener.address());
+  const auto call = goes->start(&Stub::AsyncConnect, Nothing());
+  call->context.TryCancel();
+  CHECK_FALSE(goes->finish(*call));
   check_serves(listener.address());
 }
 
-TEST_CASE("a peer that dies while its connection is waited for ends its session only") {
-  DoctorListener listener(session_that_waits_for_no_connection());
-  {
-    Channel dies = admitted(listener.address());
-    doctor_wire::Request request;
-    request.mutable_open();
-    CHECK(ask(dies, request).error().empty());
-  }
-  check_serves(listener.address());
-}
-
-TEST_CASE("a peer that asks for nonsense ends its session only") {
-  DoctorListener listener(patient_session());
-  {
-    Channel wrong = admitted(listener.address());
-    doctor_wire::Request request;
-    request.mutable_block()->set_count(1);
-    CHECK_THAT(ask(wrong, request).error(), Contains("no connection to measure"));
-    request.mutable_block()->set_count(0xFFFFFFFF);
-    CHECK_FALSE(ask(wrong, request).error().empty());
-    request.clear_what();
-    REQUIRE(wrong.send(request).ok());
-  }
-  check_serves(listener.address());
+TEST_CASE("a peer that asks for nonsense is told so") {
+  DoctorListener listener(patient_listener());
+  const auto peer = admitted(listener.address());
+  CHECK_THAT(refusal_of(*peer, 1), Contains("no connection to measure"));
+  const UniqueFd data = connect_measured(*peer, listener.address());
+  CHECK_THAT(refusal_of(*peer, 0xFFFFFFFF), Contains("block.count"));
+  CHECK_THAT(refusal_of(*peer, 1, 0xFFFFFFFF), Contains("block.bytes"));
 }
 
 TEST_CASE("a connection to be measured that never comes, or with another token, is given up") {
-  DoctorListener listener(session_that_waits_for_no_connection());
-  Channel channel = admitted(listener.address());
-  doctor_wire::Request request;
-  request.mutable_open();
-  REQUIRE(ask(channel, request).error().empty());
-  Channel stranger = connected(listener.address());
-  REQUIRE(stranger.send(make_hello("a wrong token")).ok());
-  doctor_wire::Answer answer;
-  REQUIRE(channel.receive(answer).ok());
-  CHECK_THAT(answer.error(), Contains("did not come"));
-  request.mutable_close();
-  CHECK_FALSE(ask(channel, request).verified());
+  ListenOptions options = listener_with(kShort, &Limits::connect);
+  options.limits.greeting = milliseconds(1000);
+  DoctorListener listener(options);
+  const auto peer = admitted(listener.address());
+  REQUIRE(peer->call(&Stub::AsyncOpen, doctor_wire::Link()));
+  std::string token = peer->welcome().token();
+  token.back() = static_cast<char>(token.back() ^ 1);
+  const UniqueFd stranger = connected(listener.address());
+  send_bytes(stranger, token);
+  check_closed(stranger);
+  CHECK_THAT(peer->call(&Stub::AsyncConnect, Nothing()).error().message(),
+             Contains("did not come"));
+  CHECK_FALSE(peer->call(&Stub::AsyncClose, Nothing())->verified());
 }
 
 TEST_CASE("a peer whose measured connection is silent ends its block only") {
-  Limits limits = patient_session().limits;
-  limits.silence = kShort;
-  DoctorListener listener(session_with(limits));
-  Channel channel = connected(listener.address());
-  const auto welcome = welcome_to(channel, make_hello());
-  doctor_wire::Request request;
-  request.mutable_open();
-  REQUIRE(ask(channel, request).error().empty());
-  Channel data = connected(listener.address());
-  REQUIRE(data.send(make_hello(welcome.session())).ok());
-  doctor_wire::Answer answer;
-  REQUIRE(channel.receive(answer).ok());
-  CHECK(answer.error().empty());
-  request.mutable_block()->set_count(3);
-  REQUIRE(ask(channel, request).error().empty());
-  REQUIRE(channel.receive(answer).ok());
-  CHECK_THAT(answer.error(), Contains("nothing came"));
+  DoctorListener listener(listener_with(kShort, &Limits::silence));
+  const auto peer = admitted(listener.address());
+  const UniqueFd data = connect_measured(*peer, listener.address());
+  CHECK_THAT(refusal_of(*peer, 3), Contains("nothing came"));
+  CHECK(peer->call(&Stub::AsyncClose, Nothing()));
 }
 
 TEST_CASE("a listener that is none, or silent, or closes at once is told apart") {
-  const auto answers = [](const std::string& bytes) {
-    return [bytes](UniqueFd socket) {
-      ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      char byte = 0;
-      while (::recv(socket.get(), &byte, 1, 0) > 0) continue;
-    };
-  };
-  CHECK(meet_with(answers("SSH-2.0-OpenSSH_9.2\r\n"), testing::kHangGuard).met.code() ==
-        Code::kInvalidArgument);
-  CHECK(meet_with(answers(std::string("\0\0\0\0", 4)), testing::kHangGuard).met.code() ==
-        Code::kInvalidArgument);
-  CHECK(meet_with([](UniqueFd) {}, testing::kHangGuard).met.code() == Code::kUnavailable);
-  CHECK(meet_with(answers(""), kShort).met.code() == Code::kDeadlineExceeded);
-  doctor_wire::Welcome welcome = make_welcome();
-  welcome.set_protocol(2);
-  welcome.set_software("9.9\x1b[2J");
-  const std::string bytes = welcome.SerializeAsString();
-  const Meeting other =
-      meet_with(answers(std::string("\0\0\0", 3) + static_cast<char>(bytes.size()) + bytes),
-                testing::kHangGuard);
-  CHECK(other.met.code() == Code::kFailedPrecondition);
-  CHECK(other.there.software == "9.9 [2J");
+  for (const auto& other : {answers("SSH-2.0-OpenSSH_9.2\r\n"), answers(std::string(64, '\0')),
+                            std::function<void(UniqueFd)>([](const UniqueFd&) {})}) {
+    const Meeting meeting = meet_with(other);
+    CHECK(meeting.met.code() == Code::kInvalidArgument);
+    CHECK_THAT(meeting.met.message(),
+               Contains("127.0.0.1") && Contains("does not answer as a doctor"));
+  }
+  const Meeting silent = meet_with(answers(""), kShort);
+  CHECK(silent.met.code() == Code::kDeadlineExceeded);
+  CHECK_THAT(silent.met.message(), Contains("127.0.0.1") && Contains("is silent"));
 }
 
 }  // namespace phub::phubctl::doctor

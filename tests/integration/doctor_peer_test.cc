@@ -4,6 +4,7 @@
 #include <string>
 
 #include "server/phubctl/doctor/peer/judge.h"
+#include "server/phubctl/pki/pki.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/transports/fake_verbs.h"
@@ -15,7 +16,7 @@ using Catch::Contains;
 
 const std::atomic<bool> kNeverStops{false};
 
-PeerOptions peer_of(const DoctorListener& listener) {
+MeetOptions peer_of(const DoctorListener& listener) {
   return {.address = listener.address(),
           .paths = {},
           .choices = {},
@@ -23,9 +24,11 @@ PeerOptions peer_of(const DoctorListener& listener) {
           .limits = {.stop = &kNeverStops}};
 }
 
-SessionOptions session_with(const std::vector<std::string>& devices) {
-  return {
-      .paths = {}, .choices = {.devices = devices, .gid_index = {}}, .limits = {.stop = nullptr}};
+ListenOptions listener_with(const std::vector<std::string>& devices) {
+  return {.address = {},
+          .paths = {},
+          .choices = {.devices = devices, .gid_index = {}},
+          .limits = {.stop = nullptr}};
 }
 
 void check_numbers(const LinkTrial& trial) {
@@ -43,7 +46,7 @@ void check_numbers(const LinkTrial& trial) {
 
 TEST_CASE("two doctors measure tcp and verbs between them, one peer after another") {
   {
-    DoctorListener listener(session_with({}));
+    DoctorListener listener(listener_with({}));
     for (int i = 0; i < 2; ++i) {
       const Meeting meeting = meet(peer_of(listener));
       INFO(meeting.met.to_string());
@@ -65,14 +68,14 @@ TEST_CASE("two doctors measure tcp and verbs between them, one peer after anothe
 }
 
 TEST_CASE("without RDMA at one end tcp is measured, and the reason is told") {
-  DoctorListener listener(session_with({"mlx5_9"}));
+  DoctorListener listener(listener_with({"mlx5_9"}));
   const Meeting meeting = meet(peer_of(listener));
   REQUIRE(meeting.met.ok());
   check_numbers(*meeting.tcp);
   CHECK_FALSE(meeting.verbs);
   CHECK_THAT(meeting.there.rdma.obstacle, Contains("mlx5_9"));
   CHECK(severity_of(judge(meeting, {})) == Severity::kWarn);
-  PeerOptions here = peer_of(listener);
+  MeetOptions here = peer_of(listener);
   here.choices.devices = {"mlx5_8"};
   CHECK_THAT(meet(here).here.rdma.obstacle, Contains("mlx5_8"));
 }
@@ -83,7 +86,7 @@ TEST_CASE("memory that cannot be registered, here or there, fails verbs with the
   fake_verbs::behaviour().registrations = registrations;
   Meeting meeting;
   {
-    const DoctorListener listener(session_with({}));
+    const DoctorListener listener(listener_with({}));
     meeting = meet(peer_of(listener));
   }
   fake_verbs::behaviour().registrations = -1;
@@ -96,8 +99,8 @@ TEST_CASE("memory that cannot be registered, here or there, fails verbs with the
 }
 
 TEST_CASE("a connection that breaks fails verbs, and the listener serves on") {
-  DoctorListener listener(session_with({}));
-  PeerOptions options = peer_of(listener);
+  DoctorListener listener(listener_with({}));
+  MeetOptions options = peer_of(listener);
   options.progress = [](const std::string& what) {
     if (what == "verbs: bandwidth to it") fake_verbs::fail_next_write(IBV_WC_RETRY_EXC_ERR);
   };
@@ -118,10 +121,10 @@ TEST_CASE("errors counted while measuring, and a card's speed, are found at both
   };
   set("rate", "1000000 Gb/sec (invented)");
   set("hw_counters/packet_seq_err", "3");
-  SessionOptions session = session_with({});
-  session.paths.sysfs = files.path.string();
-  DoctorListener listener(session);
-  PeerOptions options = peer_of(listener);
+  ListenOptions there = listener_with({});
+  there.paths.sysfs = files.path.string();
+  DoctorListener listener(there);
+  MeetOptions options = peer_of(listener);
   options.paths.sysfs = files.path.string();
   options.progress = [&](const std::string& what) {
     if (what == "verbs: bandwidth to it") set("hw_counters/packet_seq_err", "5");
@@ -138,9 +141,9 @@ TEST_CASE("errors counted while measuring, and a card's speed, are found at both
 }
 
 TEST_CASE("a peer that stops reports what it has, and the listener serves the next") {
-  DoctorListener listener(session_with({}));
+  DoctorListener listener(listener_with({}));
   std::atomic<bool> stop{false};
-  PeerOptions options = peer_of(listener);
+  MeetOptions options = peer_of(listener);
   options.limits.stop = &stop;
   options.progress = [&](const std::string& what) { stop = what == "tcp: bandwidth to it"; };
   const Meeting meeting = meet(options);
@@ -152,8 +155,8 @@ TEST_CASE("a peer that stops reports what it has, and the listener serves the ne
 }
 
 TEST_CASE("a listener that ends while it is measured with is found at once") {
-  DoctorListener listener(session_with({}));
-  PeerOptions options = peer_of(listener);
+  DoctorListener listener(listener_with({}));
+  MeetOptions options = peer_of(listener);
   options.progress = [&](const std::string& what) {
     if (what == "verbs: bandwidth from it") listener.stop();
   };
@@ -165,13 +168,43 @@ TEST_CASE("a listener that ends while it is measured with is found at once") {
   CHECK(meeting.verbs->bytes_per_second_there > 0);
 }
 
+TEST_CASE("with certificates only those of the same CA meet") {
+  const TemporaryDirectory files;
+  const auto make = [&](const std::string& folder) {
+    REQUIRE(pki_init({.folder = files.path / folder, .hosts = {"127.0.0.1"}}).ok());
+  };
+  const auto tls_of = [&](const std::string& folder) -> TlsFiles {
+    const std::string own = files.path / folder;
+    return {.ca = own + "/ca.pem", .certificate = own + "/cert.pem", .key = own + "/key.pem"};
+  };
+  make("ours");
+  make("theirs");
+  ListenOptions there = listener_with({});
+  there.tls = tls_of("ours/server");
+  const DoctorListener listener(there);
+  MeetOptions options = peer_of(listener);
+  options.tls = tls_of("ours/admin");
+  const Meeting meeting = meet(options);
+  INFO(meeting.met.to_string());
+  REQUIRE(meeting.tcp);
+  check_numbers(*meeting.tcp);
+  for (const TlsFiles& wrong :
+       {TlsFiles{}, TlsFiles{.ca = tls_of("ours/admin").ca}, tls_of("theirs/admin")}) {
+    options.tls = wrong;
+    const Meeting stranger = meet(options);
+    CHECK(stranger.met.code() == Code::kInvalidArgument);
+    CHECK_THAT(stranger.met.message(), Contains("credentials"));
+    CHECK(stranger.there.host.empty());
+  }
+}
+
 TEST_CASE("nobody there is told from a name that does not exist") {
   Address free;
   {
-    const UniqueFd taken = std::move(*listen_at({.host = "127.0.0.1", .port = 0}));
-    free = own_address(taken.get());
+    const DoctorListener taken(listener_with({}));
+    free = taken.address();
   }
-  PeerOptions options{.address = free,
+  MeetOptions options{.address = free,
                       .paths = {},
                       .choices = {},
                       .seconds = 0.02,

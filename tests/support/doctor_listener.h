@@ -14,10 +14,11 @@ namespace phub::phubctl::doctor {
 
 class DoctorListener {
  public:
-  explicit DoctorListener(SessionOptions session) {
-    session.limits.stop = &stop_;
-    listener_ = std::move(*Listener::create(
-        {.address = {.host = "127.0.0.1", .port = 0}, .session = std::move(session)}));
+  // Its address and `stop` are set here.
+  explicit DoctorListener(ListenOptions options) {
+    options.address = {.host = "127.0.0.1", .port = 0};
+    options.limits.stop = &stop_;
+    listener_ = std::move(*Listener::create(options));
     thread_ = std::thread([this] {
       ended_ = listener_->serve([this](const std::string& line) { lines_.push_back(line); });
     });
@@ -40,7 +41,7 @@ class DoctorListener {
  private:
   std::atomic<bool> stop_{false};
   std::unique_ptr<Listener> listener_;
-  std::vector<std::string> lines_;  // the thread's until stop
+  std::vector<std::string> lines_;  // the listener's threads' until stop
   Status ended_;
   std::thread thread_;
 };

@@ -7,22 +7,15 @@
 
 #include "common/text/table.h"
 #include "server/phubctl/commands/client.h"
-#include "server/phubctl/doctor/peer/hello.h"
+#include "server/phubctl/doctor/peer/end.h"
 #include "server/phubctl/doctor/peer/judge.h"
 #include "server/phubctl/doctor/peer/listen.h"
 #include "server/phubctl/doctor/peer/peer.h"
+#include "server/phubctl/doctor/peer/socket.h"
 #include "server/phubctl/doctor/progress.h"
 
 namespace phub::phubctl {
 namespace doctor {
-namespace {
-
-void append(Findings& all, const Findings& some) {
-  all.insert(all.end(), some.begin(), some.end());
-}
-
-}  // namespace
-
 const char* word_of(Severity severity) {
   if (severity == Severity::kOk) return "ok";
   return severity == Severity::kWarn ? "warn" : "fail";
@@ -57,6 +50,7 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
     PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(options.peer));
     const doctor::ProgressLine progress;
     meeting = doctor::meet({.address = address,
+                            .tls = options.tls,
                             .paths = options.paths,
                             .choices = options.choices,
                             .seconds = options.seconds,
@@ -80,19 +74,23 @@ Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions&
   const std::string text =
       listen.address.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : listen.address;
   PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(text));
-  PHUB_ASSIGN_OR_RETURN(const auto listener,
-                        doctor::Listener::create({.address = address,
-                                                  .session = {.paths = options.paths,
-                                                              .choices = options.choices,
-                                                              .limits = {.stop = &stop}},
-                                                  .once = listen.once}));
+  PHUB_ASSIGN_OR_RETURN(const auto listener, doctor::Listener::create({.address = address,
+                                                                       .tls = options.tls,
+                                                                       .paths = options.paths,
+                                                                       .choices = options.choices,
+                                                                       .limits = {.stop = &stop},
+                                                                       .once = listen.once}));
   Address own = listener->address();
   const std::string where = to_string(own);
   if (own.host == "0.0.0.0" || own.host == "::") own.host = doctor::host_name();
-  print(as_json ? fmt::format("{{\"listening\": \"{}\"}}", where)
-                : fmt::format("listening on {}, without authentication, until Ctrl-C; on the other "
-                              "host: phubctl doctor --peer {}",
-                              where, to_string(own)));
+  print(as_json
+            ? fmt::format("{{\"listening\": \"{}\"}}", where)
+            : fmt::format("listening on {}, {}, until Ctrl-C; on the other host: phubctl {}doctor "
+                          "--peer {}",
+                          where,
+                          options.tls.empty() ? "without authentication"
+                                              : "for who has a certificate of the same CA",
+                          options.tls.empty() ? "" : "--credentials FOLDER ", to_string(own)));
   std::fflush(stdout);
   return listener->serve([](const std::string& line) { fmt::print(stderr, "{}\n", line); });
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/rpc/tls_files.h"
 #include "server/phubctl/doctor/checks/checks.h"
 #include "server/phubctl/doctor/checks/host.h"
 #include "server/phubctl/doctor/peer/meeting.h"
@@ -17,6 +18,7 @@ namespace phub::phubctl {
 struct DoctorOptions {
   doctor::Paths paths;
   doctor::Choices choices;
+  TlsFiles tls = {};      // of both ends of a meeting; empty: in clear
   std::string peer = {};  // HOST[:PORT] of another doctor; empty: this machine only
   double seconds = 1.0;   // of each measurement with the peer, about
 };

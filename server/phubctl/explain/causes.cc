@@ -104,7 +104,7 @@ double work_share(int index, const Looks& server) {
 
 }  // namespace
 
-std::optional<Finding> standstill(const control::JobInfo& job, const Looks& server) {
+std::optional<Reason> standstill(const control::JobInfo& job, const Looks& server) {
   constexpr double kRoundsAtLeast = 3.0;
   const control::JobInfo& before = server.job_before;
   const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
@@ -118,7 +118,7 @@ std::optional<Finding> standstill(const control::JobInfo& job, const Looks& serv
   for (const control::Member& member : job.members()) {
     if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
   }
-  return Finding{
+  return Reason{
       .topic = "standstill",
       .what = fmt::format(
           "Nothing was completed for {} or longer, in which {:.0f} rounds were "
@@ -133,12 +133,12 @@ std::optional<Finding> standstill(const control::JobInfo& job, const Looks& serv
       .seconds = seconds};
 }
 
-std::optional<Finding> straggler(const control::JobInfo& job) {
+std::optional<Reason> straggler(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
   if (timing.rounds() < kRoundsToBlame) return {};
   if (last == nullptr || !is_straggler(timing, *last)) return {};
-  return Finding{
+  return Reason{
       .topic = "straggler",
       .what = fmt::format(
           "{} is a straggler: it was the last in {} of the last {} rounds, {} after "
@@ -152,14 +152,14 @@ std::optional<Finding> straggler(const control::JobInfo& job) {
       .seconds = last->late_seconds()};
 }
 
-std::optional<Finding> uneven_work(const control::JobInfo& job) {
+std::optional<Reason> uneven_work(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
   if (timing.rounds() < kRoundsToBlame) return {};
   if (last == nullptr || is_straggler(timing, *last)) return {};
   const double share = share_of_round(timing, timing.wait_seconds());
   if (share < kWaitShareMin) return {};
-  return Finding{
+  return Reason{
       .topic = "uneven work",
       .what = fmt::format("The workers wait {} of a round ({}) for the slowest, and no one is to "
                           "blame alone: {} was the last most often, in {} of the rounds.",
@@ -171,7 +171,7 @@ std::optional<Finding> uneven_work(const control::JobInfo& job) {
       .seconds = timing.wait_seconds()};
 }
 
-std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks& server) {
+std::optional<Reason> core_saturation(const control::JobInfo& job, const Looks& server) {
   const control::JobTiming& timing = job.timing();
   const double at_stake = timing.aggregate_seconds() + timing.reply_seconds();
   if (share_of_round(timing, server_seconds(timing)) < kServerShareMin) return {};
@@ -187,7 +187,7 @@ std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks&
                                 others.empty() ? ", for this job alone" : ", also for " + others));
   }
   if (words.empty()) return {};
-  return Finding{
+  return Reason{
       .topic = "core saturation",
       .what = capitalised(fmt::format("{}. A round costs {} of work here, and its last "
                                       "reply goes out {} after the last push.",
@@ -199,8 +199,8 @@ std::optional<Finding> core_saturation(const control::JobInfo& job, const Looks&
       .seconds = server_seconds(timing)};
 }
 
-std::optional<Finding> fair_share_queue(const control::JobInfo& job,
-                                        const control::ServerInfo& server) {
+std::optional<Reason> fair_share_queue(const control::JobInfo& job,
+                                       const control::ServerInfo& server) {
   std::vector<std::string> words;
   for (const control::CoreInfo& core : server.cores()) {
     const control::CoreJob* const own = on_core(core, job.job_id());
@@ -210,15 +210,15 @@ std::optional<Finding> fair_share_queue(const control::JobInfo& job,
   }
   if (words.empty()) return {};
   const control::JobTiming& timing = job.timing();
-  return Finding{.topic = "fair share",
-                 .what = fmt::format("Pushes wait for their turn now: {}.", fmt::join(words, "; ")),
-                 .cure = fmt::format("tenant {} has its share; raise its weight, move a job to "
-                                     "another server, or give this one more cores",
-                                     job.tenant()),
-                 .seconds = timing.push_seconds() + timing.aggregate_seconds()};
+  return Reason{.topic = "fair share",
+                .what = fmt::format("Pushes wait for their turn now: {}.", fmt::join(words, "; ")),
+                .cure = fmt::format("tenant {} has its share; raise its weight, move a job to "
+                                    "another server, or give this one more cores",
+                                    job.tenant()),
+                .seconds = timing.push_seconds() + timing.aggregate_seconds()};
 }
 
-std::optional<Finding> slow_transport(const control::JobInfo& job) {
+std::optional<Reason> slow_transport(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const double share = share_of_round(timing, server_seconds(timing));
   if (share < kTransferShareMin) return {};
@@ -237,7 +237,7 @@ std::optional<Finding> slow_transport(const control::JobInfo& job) {
         member.transport_reason().empty() ? "" : ": \"" + member.transport_reason() + "\""));
   }
   if (words.empty()) return {};
-  return Finding{
+  return Reason{
       .topic = "transport",
       .what =
           fmt::format("{} of {} workers move their gradients by tcp, while pushes, sums and "
@@ -252,8 +252,7 @@ std::optional<Finding> slow_transport(const control::JobInfo& job) {
       .seconds = server_seconds(timing)};
 }
 
-std::optional<Finding> network_port(const control::JobInfo& job,
-                                    const control::ServerInfo& server) {
+std::optional<Reason> network_port(const control::JobInfo& job, const control::ServerInfo& server) {
   const bool has_verbs = std::any_of(job.members().begin(), job.members().end(),
                                      [](const auto& m) { return m.transport() == "verbs"; });
   std::vector<std::string> words;
@@ -267,22 +266,22 @@ std::optional<Finding> network_port(const control::JobInfo& job,
     }
   }
   if (words.empty()) return {};
-  return Finding{.topic = "network port",
-                 .what = fmt::format("RDMA port {}.", fmt::join(words, "; ")),
-                 .cure =
-                     "`phubctl doctor` on both hosts names what is wrong with the cable, the "
-                     "switch's flow control or the MTU; counters are since the port came up",
-                 .seconds = job.timing().push_seconds() + job.timing().reply_seconds()};
+  return Reason{.topic = "network port",
+                .what = fmt::format("RDMA port {}.", fmt::join(words, "; ")),
+                .cure =
+                    "`phubctl doctor` on both hosts names what is wrong with the cable, the "
+                    "switch's flow control or the MTU; counters are since the port came up",
+                .seconds = job.timing().push_seconds() + job.timing().reply_seconds()};
 }
 
-std::optional<Finding> sleeping_cores(const control::JobInfo& job,
-                                      const control::ServerInfo& server) {
+std::optional<Reason> sleeping_cores(const control::JobInfo& job,
+                                     const control::ServerInfo& server) {
   const control::JobTiming& timing = job.timing();
   if (!server.waiting().starts_with("adaptive") || timing.round_seconds() > kShortRoundSeconds ||
       share_of_round(timing, server_seconds(timing)) < kTransferShareMin) {
     return {};
   }
-  return Finding{
+  return Reason{
       .topic = "waiting policy",
       .what =
           fmt::format("A round takes {} only, and the cores wait {}: to wake one that sleeps is "
@@ -294,11 +293,11 @@ std::optional<Finding> sleeping_cores(const control::JobInfo& job,
       .seconds = server_seconds(timing)};
 }
 
-std::optional<Finding> skipped_steps(const control::JobInfo& job) {
+std::optional<Reason> skipped_steps(const control::JobInfo& job) {
   const control::JobStatistics& done = job.statistics();
   if (done.rounds() == 0) return {};
   if (done.updates_skipped() > 0) {
-    return Finding{
+    return Reason{
         .topic = "skipped steps",
         .what = fmt::format("{} updates of single chunks were left out, as the sum of their "
                             "gradients was not finite.",
@@ -310,7 +309,7 @@ std::optional<Finding> skipped_steps(const control::JobInfo& job) {
   const double share =
       static_cast<double>(done.rounds_skipped()) / static_cast<double>(done.rounds());
   if (share < kSkippedShareMin) return {};
-  return Finding{
+  return Reason{
       .topic = "skipped steps",
       .what = fmt::format("{} of {} rounds ({}) were left out, because a gradient was too large "
                           "for the wire: their work is lost.",
@@ -321,22 +320,22 @@ std::optional<Finding> skipped_steps(const control::JobInfo& job) {
       .seconds = share * job.timing().round_seconds()};
 }
 
-std::optional<Finding> compute_bound(const control::JobInfo& job, bool push_is_compute) {
+std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_compute) {
   const control::JobTiming& timing = job.timing();
   const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
   const double share = share_of_round(timing, seconds);
   const double reply = timing.aggregate_seconds() + timing.reply_seconds();
   if (share < kComputeShareMin || share_of_round(timing, reply) >= kServerShareMin) return {};
-  return Finding{.topic = "compute",
-                 .what = fmt::format(
-                     "The workers compute for {} of a round ({}{}): the server is not the "
-                     "bottleneck. It replies {} after the last push; at once would make a "
-                     "round {} shorter.",
-                     human_time(seconds), human_share(share),
-                     push_is_compute ? ", with the pushes, which the backward pass overlaps" : "",
-                     human_time(reply), human_share(share_of_round(timing, reply))),
-                 .cure = "faster or more workers, a smaller model or batch; not the server",
-                 .seconds = seconds};
+  return Reason{.topic = "compute",
+                .what = fmt::format(
+                    "The workers compute for {} of a round ({}{}): the server is not the "
+                    "bottleneck. It replies {} after the last push; at once would make a "
+                    "round {} shorter.",
+                    human_time(seconds), human_share(share),
+                    push_is_compute ? ", with the pushes, which the backward pass overlaps" : "",
+                    human_time(reply), human_share(share_of_round(timing, reply))),
+                .cure = "faster or more workers, a smaller model or batch; not the server",
+                .seconds = seconds};
 }
 
 }  // namespace phub::phubctl

@@ -18,17 +18,17 @@ bool is_in_state(const control::JobInfo& job, control::JobState state) {
 }
 
 // A job that does not run has no steps to explain.
-std::optional<Finding> not_running(const control::JobInfo& job) {
+std::optional<Reason> not_running(const control::JobInfo& job) {
   if (is_in_state(job, control::JOB_STATE_RUNNING)) return {};
   if (is_in_state(job, control::JOB_STATE_WAITING)) {
-    return Finding{.topic = "workers are missing",
-                   .what = fmt::format("{} of {} workers have joined, and no round begins before "
-                                       "all have.",
-                                       job.members_size(), job.spec().workers()),
-                   .cure = "start the others, or look in their logs for why they do not come"};
+    return Reason{.topic = "workers are missing",
+                  .what = fmt::format("{} of {} workers have joined, and no round begins before "
+                                      "all have.",
+                                      job.members_size(), job.spec().workers()),
+                  .cure = "start the others, or look in their logs for why they do not come"};
   }
   const bool has_failed = is_in_state(job, control::JOB_STATE_FAILED);
-  return Finding{
+  return Reason{
       .topic = has_failed ? "failed" : "ended",
       .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
                           job.reason().empty() ? "" : ": ", job.reason()),
@@ -52,7 +52,7 @@ std::vector<Part> parts_of(const control::JobTiming& timing) {
 }
 
 // Said last, beside what few rounds do show.
-Finding too_few_rounds(const control::JobTiming& timing) {
+Reason too_few_rounds(const control::JobTiming& timing) {
   return {.topic = "too early",
           .what = fmt::format("Only {} {} timed here so far: which worker is the slowest shows "
                               "after {}.",
@@ -61,7 +61,7 @@ Finding too_few_rounds(const control::JobTiming& timing) {
           .cure = "ask again in a moment"};
 }
 
-Finding nothing_stands_out(const control::JobInfo& job) {
+Reason nothing_stands_out(const control::JobInfo& job) {
   const std::vector<Part> parts = parts_of(job.timing());
   const Part longest =
       *std::max_element(parts.begin(), parts.end(),
@@ -77,34 +77,33 @@ Finding nothing_stands_out(const control::JobInfo& job) {
 
 }  // namespace
 
-std::vector<Finding> explain(const control::JobInfo& job, const Looks& server) {
-  if (auto finding = not_running(job)) return {*finding};
+std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
+  if (auto reason = not_running(job)) return {*reason};
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
     return {{.topic = "too early",
              .what = "The job has not done two rounds here yet.",
              .cure = "ask again in a moment; if it stays so, the workers are still in their first "
                      "step, or hang: look at `phubctl job inspect`"}};
   }
-  if (auto finding = standstill(job, server))
-    return {*finding};  // what was before explains nothing
+  if (auto reason = standstill(job, server)) return {*reason};  // what was before explains nothing
   const auto saturation = core_saturation(job, server);
   const auto transport = slow_transport(job);
   const bool push_is_compute = !saturation && !transport;
-  std::vector<Finding> findings;
-  for (const std::optional<Finding>& finding :
+  std::vector<Reason> reasons;
+  for (const std::optional<Reason>& reason :
        {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
         network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
         compute_bound(job, push_is_compute)}) {
-    if (finding) findings.push_back(*finding);
+    if (reason) reasons.push_back(*reason);
   }
   if (job.timing().rounds() < kRoundsToBlame) {
-    findings.push_back(too_few_rounds(job.timing()));
-  } else if (findings.empty()) {
-    findings.push_back(nothing_stands_out(job));
+    reasons.push_back(too_few_rounds(job.timing()));
+  } else if (reasons.empty()) {
+    reasons.push_back(nothing_stands_out(job));
   }
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.seconds > b.seconds; });
-  return findings;
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const Reason& a, const Reason& b) { return a.seconds > b.seconds; });
+  return reasons;
 }
 
 std::string round_sentence(const control::JobInfo& job) {
@@ -123,24 +122,24 @@ std::string explanation_text(const control::JobInfo& job, const Looks& server) {
   std::string text = round_sentence(job);
   if (!text.empty()) text += "\n\n";
   int number = 0;
-  for (const Finding& finding : explain(job, server)) {
-    text += fmt::format("{}. {}\n   Cure: {}.\n", ++number, finding.what, finding.cure);
+  for (const Reason& reason : explain(job, server)) {
+    text += fmt::format("{}. {}\n   Cure: {}.\n", ++number, reason.what, reason.cure);
   }
   return text;
 }
 
 std::string explanation_json(const control::JobInfo& job, const Looks& server) {
   using nlohmann::ordered_json;
-  ordered_json findings = ordered_json::array();
-  for (const Finding& finding : explain(job, server)) {
-    findings.push_back({{"topic", finding.topic},
-                        {"what", finding.what},
-                        {"cure", finding.cure},
-                        {"seconds", finding.seconds}});
+  ordered_json reasons = ordered_json::array();
+  for (const Reason& reason : explain(job, server)) {
+    reasons.push_back({{"topic", reason.topic},
+                       {"what", reason.what},
+                       {"cure", reason.cure},
+                       {"seconds", reason.seconds}});
   }
   ordered_json all = {{"job", job.spec().name()}, {"job_id", job.job_id()}};
   if (job.has_timing()) all["timing"] = ordered_json::parse(message_json(job.timing()));
-  all["findings"] = std::move(findings);
+  all["findings"] = std::move(reasons);
   return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

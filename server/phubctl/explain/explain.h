@@ -1,4 +1,4 @@
-// Why a job's step takes as long as it does: findings in sentences with figures, each with a cure.
+// Why a job's step takes as long as it does: reasons in sentences with figures, each with a cure.
 //
 // Pure functions of what a server says about a job and about itself; any thread.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace phub::phubctl {
 
-struct Finding {
+struct Reason {
   std::string topic;     // "straggler", "uneven work", "core saturation", "fair share",
                          // "transport", "network port", "waiting policy", "skipped steps", ...
   std::string what;      // one or two sentences with figures
@@ -26,7 +26,7 @@ struct Looks {
 };
 
 // The most expensive first; never empty.
-std::vector<Finding> explain(const control::JobInfo& job, const Looks& server);
+std::vector<Reason> explain(const control::JobInfo& job, const Looks& server);
 
 // One sentence: how long a round takes and where its time goes. Empty before there is a timing.
 std::string round_sentence(const control::JobInfo& job);

@@ -77,12 +77,12 @@ struct Case {
 
   std::vector<std::string> topics() const {
     std::vector<std::string> found;
-    for (const Finding& finding : explain(job, {.before = {}, .now = server}))
+    for (const Reason& finding : explain(job, {.before = {}, .now = server}))
       found.push_back(finding.topic);
     return found;
   }
-  Finding find(const std::string& topic) const {
-    for (const Finding& finding : explain(job, {.before = {}, .now = server})) {
+  Reason find(const std::string& topic) const {
+    for (const Reason& finding : explain(job, {.before = {}, .now = server})) {
       CHECK_FALSE(finding.what.empty());
       CHECK_FALSE(finding.cure.empty());
       if (finding.topic == topic) return finding;
@@ -108,7 +108,7 @@ TEST_CASE("a straggler is named with host, process, lateness and share of rounds
   late.set_last_share(0.83);
   late.set_late_seconds(0.048);
   CHECK(c.topics() == Topics{"straggler"});
-  const Finding found = c.find("straggler");
+  const Reason found = c.find("straggler");
   CHECK_THAT(found.what, Contains("Worker 2 (host-2, pid 4702)") && Contains("83.0 %") &&
                              Contains("48.0 ms") && Contains("256 rounds"));
   CHECK(found.seconds == Approx(0.048));

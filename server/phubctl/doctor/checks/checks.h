@@ -25,6 +25,10 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+inline void append(Findings& all, const Findings& some) {
+  all.insert(all.end(), some.begin(), some.end());
+}
+
 // What the configuration will say.
 struct Choices {
   std::vector<std::string> devices;        // verbs_devices

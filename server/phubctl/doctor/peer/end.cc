@@ -1,11 +1,14 @@
 #include "server/phubctl/doctor/peer/end.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
+#include "common/base/visible.h"
 #include "common/transport/verbs/device/gid.h"
 #include "common/transport/verbs/device/route.h"
-#include "server/phubctl/doctor/peer/hello.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -44,6 +47,17 @@ Status refused(const char* field) {
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+std::string printable(const std::string& text, std::size_t most) {
+  std::string line = visible(std::string_view(text).substr(0, most));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
 
 RdmaEnd choose_end(const Paths& paths, const Choices& choices) {
   const auto devices = verbs::list_devices(paths.sysfs);
@@ -86,13 +100,9 @@ doctor_wire::Port to_wire(const RdmaEnd& end) {
   if (!end.obstacle.empty()) return port;
   port.set_device(end.device);
   port.set_number(end.port);
-  port.set_link_layer(end.link_layer == verbs::LinkLayer::kInfiniBand
-                          ? doctor_wire::LINK_LAYER_INFINIBAND
-                          : doctor_wire::LINK_LAYER_ETHERNET);
+  port.set_link_layer(static_cast<doctor_wire::LinkLayer>(end.link_layer));
   port.set_gid(end.gid.bytes.data(), end.gid.bytes.size());
-  port.set_gid_type(end.gid.type == verbs::GidType::kInfiniBand ? doctor_wire::GID_TYPE_INFINIBAND
-                    : end.gid.type == verbs::GidType::kRoceV1   ? doctor_wire::GID_TYPE_ROCE_V1
-                                                                : doctor_wire::GID_TYPE_ROCE_V2);
+  port.set_gid_type(static_cast<doctor_wire::GidType>(end.gid.type));
   port.set_gid_index(end.gid.index);
   port.set_gid_reason(printable(end.gid_reason));
   port.set_mtu_bytes(end.mtu_bytes);
@@ -114,14 +124,10 @@ Result<RdmaEnd> from_wire(const doctor_wire::Port& port) {
   }
   end.device = printable(port.device());
   end.port = port.number();
-  end.link_layer = port.link_layer() == doctor_wire::LINK_LAYER_INFINIBAND
-                       ? verbs::LinkLayer::kInfiniBand
-                       : verbs::LinkLayer::kEthernet;
+  end.link_layer = static_cast<verbs::LinkLayer>(port.link_layer());
   std::copy(port.gid().begin(), port.gid().end(), end.gid.bytes.begin());
   end.gid.index = port.gid_index();
-  end.gid.type = port.gid_type() == doctor_wire::GID_TYPE_INFINIBAND ? verbs::GidType::kInfiniBand
-                 : port.gid_type() == doctor_wire::GID_TYPE_ROCE_V1  ? verbs::GidType::kRoceV1
-                                                                     : verbs::GidType::kRoceV2;
+  end.gid.type = static_cast<verbs::GidType>(port.gid_type());
   end.gid_reason = printable(port.gid_reason());
   end.mtu_bytes = port.mtu_bytes();
   end.speed = printable(port.speed());

@@ -1,4 +1,4 @@
-// The RDMA port of this end, chosen as a server or a worker would, and as a message.
+// What an end says of itself: its host, and its RDMA port, chosen as a server or a worker would.
 //
 // One thread.
 #pragma once
@@ -10,6 +10,15 @@
 #include "server/phubctl/doctor/peer/meeting.h"
 
 namespace phub::phubctl::doctor {
+
+// Of the other one's words.
+constexpr std::size_t kMostHostBytes = 64;
+constexpr std::size_t kMostTextBytes = 4000;
+
+std::string host_name();
+
+// Fit for a message, and for one line of a terminal: at most `most` bytes.
+std::string printable(const std::string& text, std::size_t most = kMostTextBytes);
 
 // As a server does, which knows no peer yet. Never an error: it may have an obstacle.
 RdmaEnd choose_end(const Paths& paths, const Choices& choices);

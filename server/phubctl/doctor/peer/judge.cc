@@ -27,10 +27,6 @@ constexpr const char* kCureSpeed =
     "card's PCIe width and speed (lspci -vv, LnkSta); CPUs of its NUMA node; nothing else on the "
     "link";
 
-void append(Findings& all, const Findings& some) {
-  all.insert(all.end(), some.begin(), some.end());
-}
-
 std::string gigabits(double bytes_per_second) {
   return fmt::format("{:.3g} Gb/s", bytes_per_second * 8 / kGiga);
 }
@@ -61,12 +57,15 @@ std::string cure_of(const Meeting& meeting) {
           "--listen` that has this port?",
           port, meeting.address.host);
     case Code::kInvalidArgument:
-      return fmt::format("another program has port {}: which one is `phubctl doctor --listen`'s?",
-                         port);
+      return fmt::format(
+          "another program or an old version has port {}: which one is `phubctl doctor "
+          "--listen`'s? "
+          "are its --credentials of the same CA?",
+          port);
+    case Code::kResourceExhausted:
+      return "try again when it is free";
     default:
-      return meeting.there.software == meeting.here.software
-                 ? "try again when it is free"
-                 : "install the same version on both hosts";
+      return "install the same version on both hosts";
   }
 }
 

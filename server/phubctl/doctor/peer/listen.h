@@ -1,39 +1,53 @@
-// `phubctl doctor --listen`: the end that another host's `phubctl doctor --peer` measures with.
+// `phubctl doctor --listen`: the end that another host's `phubctl doctor --peer` measures with. A
+// gRPC server, whose port takes the connections that are measured too.
 //
-// One thread. One peer after another; no peer's failure ends it.
+// One thread. One peer at a time; no peer's failure ends it.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "server/phubctl/doctor/peer/session.h"
+#include "common/rpc/address.h"
+#include "common/rpc/tls_files.h"
+#include "server/door/control_listener.h"
+#include "server/phubctl/doctor/checks/checks.h"
+#include "server/phubctl/doctor/peer/limits.h"
+
+namespace grpc {
+class ServerCredentials;
+}
 
 namespace phub::phubctl::doctor {
 
 struct ListenOptions {
   Address address;
-  SessionOptions session;
-  bool once = false;  // ends after the first session
+  TlsFiles tls = {};  // with them only those come in whose certificate the CA has signed
+  Paths paths;
+  Choices choices;
+  Limits limits;
+  bool once = false;  // ends after the first meeting
 };
 
 class Listener {
  public:
-  // Error: listen_at's.
+  // Port 0: a free one. Errors: kInvalidArgument; kAlreadyExists if the port is taken.
   static Result<std::unique_ptr<Listener>> create(const ListenOptions& options);
 
-  Address address() const { return lobby_->address(); }
+  // Before serve returns.
+  Address address() const { return *parse_address(port_->address()); }
 
-  // Until `limits.stop` is set, which is no error. `say` is called with a line for each session.
-  // With `once`, the error is the session's.
+  // Until `limits.stop` is set, which is no error. `say` is called with a line when a meeting
+  // begins and ends, from other threads, one after another. With `once`, the error is the
+  // meeting's. Once.
   Status serve(const std::function<void(const std::string&)>& say);
 
  private:
-  Listener(const ListenOptions& options, std::unique_ptr<Lobby> lobby)
-      : options_(options), lobby_(std::move(lobby)) {}
+  explicit Listener(const ListenOptions& options) : options_(options) {}
 
-  ListenOptions options_;
-  std::unique_ptr<Lobby> lobby_;
+  const ListenOptions options_;
+  std::shared_ptr<grpc::ServerCredentials> credentials_;
+  std::unique_ptr<server::ControlListener> port_;
 };
 
 }  // namespace phub::phubctl::doctor

@@ -14,10 +14,6 @@
 
 namespace phub::phubctl::doctor {
 
-// Of proto/doctor.proto.
-constexpr std::uint32_t kMagic = 0x52444850;  // "PHDR"
-constexpr std::uint32_t kProtocol = 1;
-
 // The RDMA port that an end uses, or why it has none.
 struct RdmaEnd {
   std::string obstacle;  // empty: the rest is set

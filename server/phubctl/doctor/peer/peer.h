@@ -6,14 +6,16 @@
 #include <functional>
 #include <string>
 
+#include "common/rpc/tls_files.h"
 #include "server/phubctl/doctor/checks/checks.h"
+#include "server/phubctl/doctor/peer/limits.h"
 #include "server/phubctl/doctor/peer/meeting.h"
-#include "server/phubctl/doctor/peer/waits.h"
 
 namespace phub::phubctl::doctor {
 
-struct PeerOptions {
+struct MeetOptions {
   Address address;
+  TlsFiles tls = {};  // empty: in clear
   Paths paths;
   Choices choices;
   double seconds = 1.0;  // of each measurement, about
@@ -22,6 +24,6 @@ struct PeerOptions {
 };
 
 // Never an error: what did not work is in the meeting.
-Meeting meet(const PeerOptions& options);
+Meeting meet(const MeetOptions& options);
 
 }  // namespace phub::phubctl::doctor

@@ -7,7 +7,7 @@
 
 #include "common/base/unique_fd.h"
 #include "common/rpc/address.h"
-#include "server/phubctl/doctor/peer/waits.h"
+#include "server/phubctl/doctor/peer/limits.h"
 
 namespace phub::phubctl::doctor {
 
@@ -19,14 +19,7 @@ Result<Address> parse_peer(const std::string& text);
 
 // Connects to the first of the host's addresses that answers. Errors: kNotFound: the name has no
 // address; kUnavailable: nobody listens there, or there is no way; kDeadlineExceeded: no answer;
-// check_stop's. The resolver's own time-outs come before ours.
+// check_stop's, when a signal comes. The resolver's own time-outs come before ours.
 Result<UniqueFd> connect_to(const Address& address, const Limits& limits);
-
-// Port 0: a free one. Error: kInvalidArgument, kAlreadyExists if the port is taken.
-Result<UniqueFd> listen_at(const Address& address);
-
-// What a socket is bound to, respectively connected to: "192.0.2.1:7079".
-Address own_address(int socket);
-Address peer_address(int socket);
 
 }  // namespace phub::phubctl::doctor

@@ -1,15 +1,18 @@
 #include "server/phubctl/doctor/peer/trial.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "server/phubctl/doctor/peer/blocks.h"
 #include "server/phubctl/doctor/peer/end.h"
-#include "server/phubctl/doctor/peer/hello.h"
 #include "server/phubctl/doctor/peer/socket.h"
 
 namespace phub::phubctl::doctor {
 namespace {
+
+using Stub = doctor_wire::Doctor::Stub;
 
 constexpr std::uint32_t kFirstPings = 16;
 constexpr std::uint32_t kMostPings = 1U << 20U;
@@ -28,14 +31,12 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
-Status there(const Status& status) {
-  return status.ok() ? status : status.with_context("on the other host");
+template <typename Reply>
+Status status_of(const Result<Reply>& reply) {
+  return reply ? Status() : reply.error();
 }
 
 }  // namespace
-
-Trial::Trial(const PeerOptions& options, Channel& control, const std::string& token)
-    : options_(options), control_(control), token_(token) {}
 
 LinkTrial Trial::run(const RdmaEnd* rdma) {
   rdma_ = rdma;
@@ -49,15 +50,16 @@ LinkTrial Trial::run(const RdmaEnd* rdma) {
     if (trial_.status.ok()) trial_.status = closed;
   }
   link_.reset();
+  if (!trial_.status.ok() && *options_.limits.stop) trial_.status = check_stop(options_.limits);
   return std::move(trial_);
 }
 
 Status Trial::open() {
   show("connecting");
   if (rdma_ != nullptr) before_ = read_counters(options_.paths, rdma_->device, rdma_->port);
-  doctor_wire::Request request;
-  request.mutable_open()->set_verbs(rdma_ != nullptr);
-  return this->request(request);
+  doctor_wire::Link link;
+  link.set_verbs(rdma_ != nullptr);
+  return status_of(client_.call(&Stub::AsyncOpen, link));
 }
 
 Status Trial::connect() {
@@ -73,13 +75,15 @@ Status Trial::connect() {
                                              static_cast<std::uint8_t>(rdma_->gid.index)));
     }
     PHUB_ASSIGN_OR_RETURN(UniqueFd socket, connect_to(options_.address, options_.limits));
-    Channel channel(std::move(socket), control_.who(), options_.limits);
-    PHUB_RETURN_IF_ERROR(channel.send(make_hello(token_)));
-    PHUB_ASSIGN_OR_RETURN(link_, transport::LinkEnd::create(link, 0, channel.release()));
+    const std::string& token = client_.welcome().token();
+    const long sent = ::send(socket.get(), token.data(), token.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<long>(token.size())) return errno_status("send", Code::kUnavailable);
+    PHUB_ASSIGN_OR_RETURN(link_, transport::LinkEnd::create(link, 0, std::move(socket)));
     return {};
   };
+  const auto call = client_.start(&Stub::AsyncConnect, doctor_wire::Nothing());
   const Status made = make();
-  const Status theirs = answered();  // also when ours has failed: the next answer comes after it
+  const Status theirs = status_of(client_.finish(*call));
   return made.ok() || (made.code() == Code::kUnavailable && !theirs.ok()) ? theirs : made;
 }
 
@@ -97,14 +101,11 @@ Status Trial::measure() {
 }
 
 Status Trial::close() {
-  doctor_wire::Request request;
-  request.mutable_close();
-  PHUB_RETURN_IF_ERROR(control_.send(request));
-  doctor_wire::Answer answer;
-  PHUB_RETURN_IF_ERROR(control_.receive(answer));
+  PHUB_ASSIGN_OR_RETURN(const doctor_wire::Found found,
+                        client_.call(&Stub::AsyncClose, doctor_wire::Nothing()));
   trial_.verified_here = link_ && link_->verified();
-  trial_.verified_there = answer.verified();
-  for (const doctor_wire::Counter& counter : answer.risen()) {
+  trial_.verified_there = found.verified();
+  for (const doctor_wire::Counter& counter : found.risen()) {
     trial_.risen_there.push_back({printable(counter.name(), 64), counter.value()});
   }
   if (rdma_ != nullptr) {
@@ -142,16 +143,17 @@ Result<double> Trial::bytes_per_second(doctor_wire::Block::Kind direction) {
 
 Result<double> Trial::block(doctor_wire::Block::Kind kind, std::uint32_t count,
                             std::uint32_t bytes) {
-  doctor_wire::Request request;
-  request.mutable_block()->set_kind(kind);
-  request.mutable_block()->set_count(count);
-  request.mutable_block()->set_bytes(bytes);
-  PHUB_RETURN_IF_ERROR(this->request(request));
+  doctor_wire::Block block;
+  block.set_kind(kind);
+  block.set_count(count);
+  block.set_bytes(bytes);
+  const auto call = client_.start(&Stub::AsyncPlay, block);
+  Status played = link_->receive(1);  // it is ready
   const auto start = Clock::now();
-  const Status played = play(kind, count, bytes);
+  if (played.ok()) played = play(kind, count, bytes);
   const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
   if (!played.ok()) link_.reset();  // the other end notices, and answers
-  const Status theirs = answered();
+  const Status theirs = status_of(client_.finish(*call));
   PHUB_RETURN_IF_ERROR(played);
   PHUB_RETURN_IF_ERROR(theirs);
   return elapsed;
@@ -161,18 +163,6 @@ Status Trial::play(doctor_wire::Block::Kind kind, std::uint32_t count, std::uint
   if (kind == doctor_wire::Block::PING_PONG) return ping(*link_, count, bytes, halves_);
   return kind == doctor_wire::Block::TO_LISTENER ? send_bursts(*link_, count)
                                                  : receive_bursts(*link_, count);
-}
-
-Status Trial::request(const doctor_wire::Request& request) {
-  PHUB_RETURN_IF_ERROR(control_.send(request));
-  return answered();
-}
-
-Status Trial::answered() {
-  doctor_wire::Answer answer;
-  PHUB_RETURN_IF_ERROR(control_.receive(answer));
-  if (answer.error().empty()) return {};
-  return there({Code::kFailedPrecondition, printable(answer.error())});
 }
 
 void Trial::show(const std::string& what) const {

@@ -7,16 +7,14 @@
 #include <string>
 
 #include "common/transport/link/link_end.h"
-#include "proto/doctor.pb.h"
-#include "server/phubctl/doctor/peer/channel.h"
+#include "server/phubctl/doctor/peer/client.h"
 #include "server/phubctl/doctor/peer/peer.h"
 
 namespace phub::phubctl::doctor {
 
 class Trial {
  public:
-  // `control` is the session's with this token.
-  Trial(const PeerOptions& options, Channel& control, const std::string& token);
+  Trial(const MeetOptions& options, DoctorClient& client) : options_(options), client_(client) {}
 
   // Over this port, or over tcp without one.
   LinkTrial run(const RdmaEnd* rdma);
@@ -32,13 +30,10 @@ class Trial {
   // One block of `count`; how long it took, in seconds.
   Result<double> block(doctor_wire::Block::Kind kind, std::uint32_t count, std::uint32_t bytes);
   Status play(doctor_wire::Block::Kind kind, std::uint32_t count, std::uint32_t bytes);
-  Status request(const doctor_wire::Request& request);
-  Status answered();
   void show(const std::string& what) const;
 
-  const PeerOptions& options_;
-  Channel& control_;
-  std::string token_;
+  const MeetOptions& options_;
+  DoctorClient& client_;
   const RdmaEnd* rdma_ = nullptr;
   std::unique_ptr<transport::LinkEnd> link_;
   PortCounters before_;
