@@ -9,7 +9,7 @@ void PausedWorkers::pause(Connection& connection) {
   paused_.push_back(&connection);
 }
 
-bool PausedWorkers::release() {
+bool PausedWorkers::resume() {
   for (const Connection* connection : paused_) {
     Shard& shard = *connection->shard;
     const bool has_work = shard.is_awake() || shard.is_releasing;

@@ -39,7 +39,7 @@ std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::ui
   const auto shard = std::move(*Shard::create(shape, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    connections.push_back(std::make_unique<Connection>(shard.get(), worker, false));
+    connections.push_back(std::make_unique<Connection>(shard.get(), worker));
   }
   return allocated() - before;
 }
