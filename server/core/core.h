@@ -25,6 +25,7 @@
 #include "server/core/paused_workers.h"
 #include "server/core/replies.h"
 #include "server/core/tcp_reader.h"
+#include "server/job/counters.h"
 
 namespace phub::server {
 
@@ -53,15 +54,15 @@ class Core final {
   Core& operator=(const Core&) = delete;
 
   // ---- control threads ----
-  // A shard must be detached before it is destroyed.
-  void detach(Shard* shard);
-  Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
+  // A job must be detached before it is destroyed.
+  void detach(JobOnCore* job);
+  Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
   // `line` is the worker's for this core, from where `landing` counts
   // (common/protocol/window_layout.h).
-  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
+  Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection connection,
                      std::byte* line, std::shared_ptr<const WindowLayout> landing);
   // `connection` was prepared and connected on verbs(). `window` is the worker's.
-  Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
+  Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection connection,
                        std::byte* window, std::shared_ptr<const WindowLayout> landing);
   // For the set-up of a connection only; null: no RDMA.
   transport::VerbsEndpoint* verbs() { return verbs_.get(); }
@@ -69,9 +70,9 @@ class Core final {
   void call(std::function<void()> function);
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
-  // Times in nanoseconds since `start` (ticks). REQUIRES: the shard is on this core.
-  std::vector<RoundRecord> rounds(const Shard& shard, std::size_t count, std::uint64_t start);
-  CoreJobCounters job_counters(const Shard& shard) const;
+  // Times in nanoseconds since `start` (ticks). REQUIRES: the job is on this core.
+  std::vector<RoundRecord> rounds(const JobOnCore& job, std::size_t count, std::uint64_t start);
+  CoreJobCounters job_counters(const JobOnCore& job) const;
   const DropCounters& drops() const { return drops_; }
 
   // ---- the core's thread ----
@@ -92,11 +93,11 @@ class Core final {
   void destroy_ended();
 
   bool drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections);
-  bool read(Shard& shard);
+  bool read(JobOnCore& job);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
-  bool serve_alone(Shard& shard);
-  void serve_some(Shard& shard);
+  bool serve_alone(JobOnCore& job);
+  void serve_some(JobOnCore& job);
   void serve(const Arrival& arrival);
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
@@ -106,8 +107,8 @@ class Core final {
   CoreOptions options_;
   DropCounters drops_;
   Turns turns_;
-  // By peer. They are their shards'; a lost one is there until another takes its place, or its
-  // shard is detached.
+  // By peer. They are their jobs'; a lost one is there until another takes its place, or its job
+  // is detached.
   std::vector<Connection*> tcp_connections_;
   std::vector<Connection*> shm_connections_;
   std::vector<Connection*> verbs_connections_;

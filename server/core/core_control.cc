@@ -5,11 +5,11 @@
 
 namespace phub::server {
 
-void Core::detach(Shard* shard) {
+void Core::detach(JobOnCore* job) {
   call([&] {
-    turns_.shares.remove(*shard);
-    updates_.forget(*shard);
-    for (auto& connection : shard->connections) {
+    turns_.shares.remove(*job);
+    updates_.forget(*job);
+    for (auto& connection : job->connections) {
       if (connection) forget(*connection);
       connection.reset();
     }
@@ -37,7 +37,7 @@ void Core::destroy_ended() {
 void Core::forget(Connection& connection) {
   replies_.forget(connection);
   paused_.forget(connection);
-  connection.shard->ready.remove(connection);
+  connection.job->ready.remove(connection);
   if (!connection.lost) {
     connection.endpoint->remove(connection.peer);
     connections_.fetch_sub(1, std::memory_order_relaxed);
@@ -53,8 +53,8 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
                     std::vector<Connection*>& connections, Add add) {
   Status status;
   call([&] {
-    Shard& shard = *connection->shard;
-    if (shard.connections[connection->worker]) {
+    JobOnCore& job = *connection->job;
+    if (job.connections[connection->worker]) {
       status = {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
       return;
     }
@@ -65,47 +65,46 @@ Status Core::attach(std::unique_ptr<Connection> connection, transport::Endpoint&
     }
     connection->endpoint = &endpoint;
     connection->peer = *peer;
-    connection->prices = &turns_.prices.of({.rule = shard.rule(),
-                                            .wire_type = shard.wire_type(),
-                                            .workers = shard.workers(),
-                                            .loss_scaling = shard.loss_scaling(),
-                                            .transport = &endpoint});
-    if (!shard.is_added()) turns_.shares.add(shard, shard.tenant_id(), shard.weight());
+    PriceList::Kind kind = job.kind;
+    kind.transport = &endpoint;
+    connection->prices = &turns_.prices.of(kind);
+    if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
     connections[*peer] = connection.get();
-    shard.connections[connection->worker] = std::move(connection);
+    job.connections[connection->worker] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
   return status;
 }
 
-Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream) {
-  return attach(std::make_unique<Connection>(shard, worker, false), tcp_->endpoint(),
+Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream) {
+  return attach(std::make_unique<Connection>(job, worker, false), tcp_->endpoint(),
                 tcp_connections_, [&] { return tcp_->endpoint().add(std::move(stream)); });
 }
 
-Status Core::connect_shm(Shard* shard, std::uint32_t worker,
+Status Core::connect_shm(JobOnCore* job, std::uint32_t worker,
                          transport::ShmConnection shm_connection, std::byte* line,
                          std::shared_ptr<const WindowLayout> landing) {
-  auto connection = std::make_unique<Connection>(shard, worker, true);
+  auto connection = std::make_unique<Connection>(job, worker, true);
   connection->window = line;
   connection->landing = std::move(landing);
   return attach(std::move(connection), *shm_, shm_connections_,
                 [&] { return shm_->add(std::move(shm_connection)); });
 }
 
-Status Core::connect_verbs(Shard* shard, std::uint32_t worker,
+Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker,
                            transport::VerbsConnection verbs_connection, std::byte* window,
                            std::shared_ptr<const WindowLayout> landing) {
-  auto connection = std::make_unique<Connection>(shard, worker, true);
+  auto connection = std::make_unique<Connection>(job, worker, true);
   connection->window = window;
   connection->landing = std::move(landing);
   return attach(std::move(connection), *verbs_, verbs_connections_,
                 [&] { return verbs_->add(std::move(verbs_connection)); });
 }
 
-std::vector<RoundRecord> Core::rounds(const Shard& shard, std::size_t count, std::uint64_t start) {
+std::vector<RoundRecord> Core::rounds(const JobOnCore& job, std::size_t count,
+                                      std::uint64_t start) {
   std::vector<RoundRecord> records;
-  call([&] { records = shard.times->log().last(count); });
+  call([&] { records = job.times.log().last(count); });
   const auto convert = [&](std::uint64_t& stamp) {
     stamp = stamp > start ? turns_.rate().nanoseconds_of(stamp - start) : 0;
   };
@@ -122,13 +121,12 @@ std::vector<RoundRecord> Core::rounds(const Shard& shard, std::size_t count, std
   return records;
 }
 
-CoreJobCounters Core::job_counters(const Shard& shard) const {
-  CoreJobCounters counters{
-      .job_id = shard.job_id(),
-      .chunks_completed = shard.chunks_completed.value(),
-      .busy_nanoseconds = turns_.rate().nanoseconds_of(shard.times->busy.value()),
-      .queued_pushes = shard.arrivals->length()};
-  for (const WorkerCounters& worker : shard.worker_counters) {
+CoreJobCounters Core::job_counters(const JobOnCore& job) const {
+  CoreJobCounters counters{.job_id = job.job_id,
+                           .chunks_completed = job.shard.chunks_completed.value(),
+                           .busy_nanoseconds = turns_.rate().nanoseconds_of(job.times.busy.value()),
+                           .queued_pushes = job.arrivals.length()};
+  for (const WorkerCounters& worker : job.worker_counters) {
     counters.bytes_received += worker.bytes_received.value();
     counters.bytes_sent += worker.bytes_sent.value();
   }

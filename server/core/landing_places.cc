@@ -25,7 +25,7 @@ std::byte* LandingPlaces::acquire(transport::PeerId peer, std::uint32_t immediat
 // Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
 // not.
 std::uint64_t LandingPlaces::offset(transport::PeerId peer, std::uint32_t immediate) const {
-  return connections_[peer]->shard->reply_offset(wire::reply_slot_of(immediate));
+  return connections_[peer]->job->shard.reply_offset(wire::reply_slot_of(immediate));
 }
 
 }  // namespace phub::server

@@ -25,14 +25,15 @@ class TcpReader final : private transport::ReceiveBuffers {
   // Reads of the job's streams what its turn can pay for: one after the other, a few writes of
   // each. How many are whole now. What was read without any of them is paid at once. REQUIRES: it
   // is the job's turn.
-  std::size_t read(Shard& shard, std::span<transport::Completion> completions);
+  std::size_t read(JobOnCore& job, std::span<transport::Completion> completions);
 
  private:
   TcpReader(const std::vector<Connection*>& connections, Turns& turns)
       : connections_(connections), turns_(turns) {}
 
-  std::size_t writes_of_each(const Shard& shard) const;
-  void attribute(Shard& shard, std::span<const transport::Completion> arrived, std::uint64_t spent);
+  std::size_t writes_of_each(const JobOnCore& job) const;
+  void attribute(JobOnCore& job, std::span<const transport::Completion> arrived,
+                 std::uint64_t spent);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(transport::PeerId peer, std::byte* data) override;

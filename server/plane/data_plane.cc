@@ -118,8 +118,8 @@ Status PinnedDataPlane::make(Job& job) const {
   PHUB_ASSIGN_OR_RETURN(job.memory, JobMemory::create(job.shape, pages));
   job.shm = std::make_unique<ShmMemory>(job.shape);
   for (std::uint32_t core = 0; core < cores_.size(); ++core) {
-    PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(job.shape, core, job.memory));
-    job.shards.push_back(std::move(shard));
+    PHUB_ASSIGN_OR_RETURN(auto on_core, JobOnCore::create(job.shape, core, job.memory));
+    job.on_cores.push_back(std::move(on_core));
   }
   job.shape.initial = nullptr;  // the shards have it
   return {};
@@ -137,7 +137,7 @@ Room PinnedDataPlane::room() const {
     std::uint64_t touched = touched_bytes(*job);
     for (const auto& [device, memory] : job->verbs) touched += memory->window_bytes();
     const std::uint64_t beyond = staged_beyond(*job);
-    for (const auto& shard : job->shards) touched += shard->staging_bytes();
+    for (const auto& on_core : job->on_cores) touched += on_core->staging->touched_bytes();
     touched -= beyond;
     if (offered().sealing) {
       const auto connected = std::count(job->connected.begin(), job->connected.end(), true);
@@ -154,8 +154,8 @@ Room PinnedDataPlane::room() const {
 }
 
 void PinnedDataPlane::detach(Job& job) {
-  for (std::size_t core = 0; core < job.shards.size(); ++core) {
-    cores_[core]->detach(job.shards[core].get());
+  for (std::size_t core = 0; core < job.on_cores.size(); ++core) {
+    cores_[core]->detach(job.on_cores[core].get());
   }
 }
 

@@ -37,7 +37,7 @@ Result<Admitted> PinnedDataPlane::connect_shm(Job& job, Candidate& candidate) {
                                          *job.memory));
   connection.socket = std::move(candidate.socket);
   PHUB_RETURN_IF_ERROR(cores_[hello.core]->connect_shm(
-      job.shards[hello.core].get(), hello.worker, std::move(connection),
+      job.on_cores[hello.core].get(), hello.worker, std::move(connection),
       job.shm->line(hello.worker, hello.core), job.shm->landing(hello.core)));
   Admitted admitted;
   admitted.memory_bytes = job.memory->published->size();
@@ -68,38 +68,38 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
   if (ports_.empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
   Core& core = *cores_[hello.core];
   PHUB_ASSIGN_OR_RETURN(const auto memory, verbs_memory_of(job, hello.core));
-  Shard* shard = job.shards[hello.core].get();
+  JobOnCore* on_core = job.on_cores[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, shard->chunks() + 2));
+  PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, on_core->shard.chunks() + 2));
   connection.peer = candidate.introduction;
   connection.socket = std::move(candidate.socket);
   PHUB_RETURN_IF_ERROR(core.verbs()->connect(connection));
   const transport::verbs::Introduction own = connection.own;
-  PHUB_RETURN_IF_ERROR(core.connect_verbs(shard, hello.worker, std::move(connection),
+  PHUB_RETURN_IF_ERROR(core.connect_verbs(on_core, hello.worker, std::move(connection),
                                           parts.window.data(), memory->landing(hello.core)));
   return own;
 }
 
-Status PinnedDataPlane::connect_tcp(Core& core, Shard* shard, Candidate& candidate) {
+Status PinnedDataPlane::connect_tcp(Core& core, JobOnCore* on_core, Candidate& candidate) {
   transport::TcpStream stream(std::move(candidate.socket));
   if (candidate.keys) {
     PHUB_ASSIGN_OR_RETURN(
         stream.sealed, transport::SealedStream::create(*candidate.keys, transport::Role::kServer));
   }
-  return core.connect_tcp(shard, candidate.hello.worker, std::move(stream));
+  return core.connect_tcp(on_core, candidate.hello.worker, std::move(stream));
 }
 
 Result<Admitted> PinnedDataPlane::connect(Job& job, Candidate& candidate) {
   const transport::Hello& hello = candidate.hello;
   Core& core = *cores_[hello.core];
-  Shard* shard = job.shards[hello.core].get();
+  JobOnCore* on_core = job.on_cores[hello.core].get();
   Admitted admitted;
   switch (hello.kind) {
     case transport::Kind::kShm:
       return connect_shm(job, candidate);
     case transport::Kind::kTcp:
-      PHUB_RETURN_IF_ERROR(connect_tcp(core, shard, candidate));
+      PHUB_RETURN_IF_ERROR(connect_tcp(core, on_core, candidate));
       return admitted;
     case transport::Kind::kVerbs: {
       PHUB_ASSIGN_OR_RETURN(admitted.introduction, connect_verbs(job, candidate));

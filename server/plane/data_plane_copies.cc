@@ -20,7 +20,8 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
     if (!is_queued_) return;
     const std::lock_guard lock(plane_.mutex_);
     const auto found = plane_.jobs_.find(job_id_);
-    if (making_ && found != plane_.jobs_.end()) making_->end(plane_.cores_, found->second->shards);
+    if (making_ && found != plane_.jobs_.end())
+      making_->end(plane_.cores_, found->second->on_cores);
     const auto queue = plane_.copying_.find(job_id_);
     std::erase(queue->second, this);
     if (queue->second.empty()) plane_.copying_.erase(queue);
@@ -36,7 +37,7 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
       if (!has_turn()) return wait_for_turn();
       const auto found = plane_.jobs_.find(job_id_);
       if (found == plane_.jobs_.end()) return Status(Code::kNotFound, "it is not running here");
-      if (making_) return go_on(found->second->shards);
+      if (making_) return go_on(found->second->on_cores);
       shape = found->second->shape;
       PHUB_ASSIGN_OR_RETURN(counted_, plane_.count(bytes_copied(shape), "the snapshot"));
     }
@@ -68,8 +69,8 @@ class PinnedDataPlane::Copy final : public CopyUnderWay {
   }
 
   // REQUIRES: the data plane's mutex.
-  Result<std::optional<CopiedJob>> go_on(const std::vector<std::unique_ptr<Shard>>& shards) {
-    PHUB_ASSIGN_OR_RETURN(const bool is_whole, making_->step(plane_.cores_, shards));
+  Result<std::optional<CopiedJob>> go_on(const std::vector<std::unique_ptr<JobOnCore>>& on_cores) {
+    PHUB_ASSIGN_OR_RETURN(const bool is_whole, making_->step(plane_.cores_, on_cores));
     if (!is_whole) return std::optional<CopiedJob>();
     CopiedJob copied = making_->result();
     copied.counted_bytes = std::move(counted_);

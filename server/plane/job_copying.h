@@ -22,13 +22,13 @@ class JobCopying {
   static Result<std::unique_ptr<JobCopying>> create(const JobLayout& shape, std::uint64_t round,
                                                     std::chrono::milliseconds timeout);
 
-  // True: the copy is whole. An error ends it. REQUIRES: `shards` are the job's, by core.
+  // True: the copy is whole. An error ends it. REQUIRES: `on_cores` are the job's, by core.
   Result<bool> step(const std::vector<std::unique_ptr<Core>>& cores,
-                    const std::vector<std::unique_ptr<Shard>>& shards);
+                    const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
 
   // Gives the copy up. REQUIRES: as step.
   static void end(const std::vector<std::unique_ptr<Core>>& cores,
-                  const std::vector<std::unique_ptr<Shard>>& shards);
+                  const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
 
   // How long to leave the cores alone after a step: longer and longer while nothing comes of it, as
   // when the round is far off.
@@ -46,9 +46,9 @@ class JobCopying {
         timeout_(timeout),
         deadline_(std::chrono::steady_clock::now() + timeout) {}
   Result<bool> begin(const std::vector<std::unique_ptr<Core>>& cores,
-                     const std::vector<std::unique_ptr<Shard>>& shards);
+                     const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
   std::uint64_t rounds_max(const std::vector<std::unique_ptr<Core>>& cores,
-                           const std::vector<std::unique_ptr<Shard>>& shards) const;
+                           const std::vector<std::unique_ptr<JobOnCore>>& on_cores) const;
 
   JobLayout shape_;
   std::uint64_t asked_round_;

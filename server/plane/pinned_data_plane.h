@@ -71,8 +71,8 @@ class PinnedDataPlane final : public DataPlane, private Admission {
     std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs;
     std::shared_ptr<JobMemory> memory;
     std::unique_ptr<ShmMemory> shm;
-    std::vector<std::unique_ptr<Shard>> shards;  // by core
-    std::vector<bool> connected;                 // [worker * cores + core]
+    std::vector<std::unique_ptr<JobOnCore>> on_cores;  // by core
+    std::vector<bool> connected;                       // [worker * cores + core]
     std::uint64_t bookkeeping_bytes = 0;
     // Where its workers are connected, one after another: their memory may be pinned for seconds.
     boost::asio::strand<Pool::executor_type> setups;
@@ -93,7 +93,7 @@ class PinnedDataPlane final : public DataPlane, private Admission {
   // These REQUIRE job.setup, and not mutex_.
   Result<Admitted> connect(Job& job, Candidate& candidate);
   Result<Admitted> connect_shm(Job& job, Candidate& candidate);
-  Status connect_tcp(Core& core, Shard* shard, Candidate& candidate);
+  Status connect_tcp(Core& core, JobOnCore* on_core, Candidate& candidate);
   Result<transport::verbs::Introduction> connect_verbs(Job& job, Candidate& candidate);
   Result<std::shared_ptr<VerbsMemory>> verbs_memory_of(Job& job, std::uint32_t core);
   Status make(Job& job) const;
