@@ -106,6 +106,12 @@ std::size_t staging_buffer_bytes(const JobLayout& shape) {
   return shape.plan->max_chunk_elements * sizeof(float);
 }
 
+// Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
+// pushes is being started. A sum that waits takes the place of its pushes.
+std::size_t staging_buffers(const JobLayout& shape, std::uint32_t core) {
+  return (shape.plan->core_chunks[shape.server_index][core].size() + 2) * shape.workers + 1;
+}
+
 std::size_t staging_budget(const JobLayout& shape) {
   return std::size_t{kChunksAhead} * shape.workers +
          kStagingBudgetBytes / staging_buffer_bytes(shape);

@@ -53,5 +53,7 @@ inline constexpr std::uint32_t kChunksAhead = 4;
 // Buffers of a core before it holds workers back, and what one takes.
 std::size_t staging_budget(const JobLayout& shape);
 std::size_t staging_buffer_bytes(const JobLayout& shape);
+// Buffers that a core can need at most.
+std::size_t staging_buffers(const JobLayout& shape, std::uint32_t core);
 
 }  // namespace phub::server
