@@ -27,7 +27,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     chunk.rounds = layout.initial->round - 1;
     elements_touched.add(chunk.place.elements);
   }
-  if (holds_sums(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
+  if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
 }
 
 PushResult Shard::on_push(const Push& push) {
