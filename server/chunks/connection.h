@@ -7,23 +7,22 @@
 #include "common/protocol/priority_set.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/transport.h"
-#include "server/chunks/shard.h"
-#include "server/sharing/price_list.h"
+#include "server/chunks/job_on_core.h"
 
 namespace phub::server {
 
 struct Connection {
-  Connection(Shard* shard_, std::uint32_t worker_, std::byte* window_ = nullptr,
+  Connection(JobOnCore* job_, std::uint32_t worker_, std::byte* window_ = nullptr,
              std::shared_ptr<const WindowLayout> window_layout_ = nullptr)
-      : shard(shard_),
+      : job(job_),
         worker(worker_),
         in_place(window_ != nullptr),
         window(window_),
         window_layout(std::move(window_layout_)),
-        hyper(shard_->initial_hyper()),
-        replies(shard_->chunks()) {}
+        hyper(job_->hyper),
+        replies(job_->shard.chunks()) {}
 
-  Shard* shard;
+  JobOnCore* job;
   std::uint32_t worker;
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
   // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
@@ -40,7 +39,7 @@ struct Connection {
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn
-  bool ready = false;                // in its shard's list of those with something to be read
+  bool ready = false;                // in its job's list of those with something to be read
   Connection* next_ready = nullptr;  // the link of that list
   bool dirty = false;                // in the core's list of connections with replies
   std::uint32_t batched = 0;         // times that its replies were kept back to be more

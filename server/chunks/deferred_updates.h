@@ -1,21 +1,29 @@
-// What a Shard keeps for a job whose updates do not come with the last push: which chunks are
-// updated together, the norms of rule lars, the workers' votes.
+// Updates of a job that do not come with the last push: sums wait until their key is whole (lars),
+// until the workers have voted, or just to be looked at whether they are finite (static loss
+// scale).
 //
 // Chunks that are updated together are a group: all chunks of a key under lars, else one chunk. A
 // group is due when the sums of all its chunks are there and, if the job votes, all workers have
-// voted in its round. Data of the Shard; its core's thread only. Nothing grows after create.
+// voted in its round. Data of a Shard; its core's thread only. Nothing grows after it is made.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "common/base/loss_scale.h"
-#include "common/base/rule.h"
-#include "kernels/lars.h"
-#include "server/chunks/worker_sets.h"
+#include "common/base/counter.h"
+#include "server/chunks/chunk_parameters.h"
+#include "server/chunks/key_norms.h"
+#include "server/chunks/votes.h"
 
 namespace phub::server {
+
+// Any thread may read them.
+struct SkipCounters {
+  Counter rounds;   // by the workers' votes
+  Counter updates;  // of single chunks: the sum was not finite
+};
 
 // A bounded first-in, first-out queue of groups.
 class DueGroups {
@@ -32,47 +40,56 @@ class DueGroups {
   std::uint64_t tail_ = 0;
 };
 
-struct DeferredUpdates {
-  static constexpr std::uint32_t kReleasedMax = 16;
+class DeferredUpdates {
+ public:
+  enum class Due { kLater, kQueued, kAtOnce };
 
+  // The last three outlive it; the chunks are all there.
+  DeferredUpdates(const JobLayout& layout, std::uint32_t core,
+                  const std::vector<ShardChunk>& chunks, ChunkParameters& parameters,
+                  SkipCounters& skipped);
+
+  // The chunk has its initial parameters.
+  void on_initialised(const ShardChunk& chunk);
+  // The chunk's sum of a round is there, in fp32. kAtOnce: it is to be updated.
+  Due on_sum(std::uint32_t slot);
+  VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+
+  bool has_due() const { return !due_.empty(); }
+  // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due.
+  std::uint32_t take_due();
+  // False: the update was left out, or a part of it.
+  bool update(std::uint32_t slot);
+
+  std::size_t sums() const { return sums_; }  // that wait
+
+ private:
   struct Group {
     std::uint32_t first_slot = 0;
     std::uint32_t slots = 0;
-    std::uint32_t summed = 0;  // chunks, of the round that is not being released yet
+    std::uint32_t summed = 0;  // chunks, of the round that is not being updated yet
     std::uint32_t first_key = 0;
     std::uint32_t keys = 0;
   };
-  // A key's runs are neighbours, in the order of its chunks.
-  struct Key {
-    std::uint32_t first_run = 0;
-    std::uint32_t runs = 0;
-    bool plain = false;
-    float trust = 1.0F;  // of the round that is being updated; a NaN: the key is left out
-  };
-  struct Votes {
-    std::uint64_t round = 0;   // that they are for: so many rounds each of its chunks has behind it
-    std::uint32_t voters = 0;  // so many have voted
-    bool decided = false;      // all have voted
-    bool overflow = false;     // one of them said so
-    float loss_scale = 1.0F;   // all of them
-    std::uint32_t chunks_left = 0;  // of the round: neither updated nor skipped
-  };
 
-  LossScale scale;
-  bool has_norms = false;  // rule lars
-  LarsOptions lars;
-  std::vector<Group> groups;                 // in order of their slots
-  std::vector<std::uint32_t> group_of;       // by slot
-  std::vector<Key> keys;                     // lars: in order of their runs
-  std::vector<kernels::KeySquares> squares;  // lars: by run
-  std::vector<std::uint32_t> key_of_run;     // lars
-  std::vector<bool> finite;                  // by slot, else: the held sum
-  Votes votes;
-  WorkerSets voters{1, 0};  // one set: who has voted in this round
-  DueGroups due;
-  std::uint32_t updated = 0;            // chunks of the first due group that are done
-  std::size_t sums = 0;                 // held now
-  std::vector<std::uint32_t> released;  // of the last release
+  bool votes() const { return scale_.kind == LossScaling::kVoted; }
+  bool is_due(const Group& group) const;
+  void prepare(Group& group);
+  bool update_runs(const ShardChunk& chunk);
+  Hyper unscaled_hyper(const ShardChunk& chunk) const;
+
+  const std::vector<ShardChunk>& chunks_;
+  ChunkParameters& parameters_;
+  SkipCounters& skipped_;
+  LossScale scale_;
+  std::optional<KeyNorms> norms_;        // rule lars
+  std::vector<Group> groups_;            // in order of their slots
+  std::vector<std::uint32_t> group_of_;  // by slot
+  std::vector<bool> finite_;             // by slot: the sum; lars looks at norms instead
+  Votes votes_;
+  DueGroups due_;
+  std::uint32_t taken_ = 0;  // chunks of the first due group
+  std::size_t sums_ = 0;
 };
 
 }  // namespace phub::server

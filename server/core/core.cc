@@ -61,7 +61,7 @@ bool makes_sense(const Hyper& hyper) {
 // Of a write that nobody will look at: its staging buffer, where it has one.
 void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
   if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
-  connection.shard->give_buffer(data);
+  connection.job->staging->give(data);
 }
 }  // namespace
 
@@ -132,8 +132,8 @@ bool Core::drain(Lane& lane) {
 }
 
 // True if something arrived.
-bool Core::read(Shard& shard) {
-  const std::size_t count = tcp_->read(shard, completions_);
+bool Core::read(JobOnCore& job) {
+  const std::size_t count = tcp_->read(job, completions_);
   if (count == 0) return false;
   const std::uint64_t now = turns_.now();
   for (std::size_t i = 0; i < count; ++i) {
@@ -149,26 +149,26 @@ bool Core::read(Shard& shard) {
 }
 
 void Core::on_arrived(Connection& connection, const Completion& arrived, std::uint64_t now) {
-  Shard& shard = *connection.shard;
+  JobOnCore& job = *connection.job;
   bytes_received_.add(arrived.bytes);
-  if (!wire::same_epoch(arrived.immediate, shard.epoch())) {
+  if (!wire::same_epoch(arrived.immediate, job.epoch)) {
     drops_.count(Drop::kStaleEpoch);
     give_back(connection, arrived.immediate, arrived.data);
     // No sample: nothing is done.
-    turns_.shares.charge(shard, connection.prices->cost(arrived.bytes));
+    turns_.shares.charge(job, connection.prices->cost(arrived.bytes));
     return;
   }
-  if (connection.queued > shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
+  if (connection.queued > job.shard.chunks() + 1) {  // each chunk once, a Hyper and a Vote
     give_back(connection, arrived.immediate, arrived.data);
     return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
   }
   ++connection.queued;
-  shard.arrivals->push({.connection = &connection,
-                        .data = arrived.data,
-                        .immediate = arrived.immediate,
-                        .bytes = arrived.bytes,
-                        .arrived = now});
-  turns_.shares.wake(shard);
+  job.arrivals.push({.connection = &connection,
+                     .data = arrived.data,
+                     .immediate = arrived.immediate,
+                     .bytes = arrived.bytes,
+                     .arrived = now});
+  turns_.shares.wake(job);
   paused_.pause_if_ahead(connection);
 }
 
@@ -176,15 +176,15 @@ void Core::on_arrived(Connection& connection, const Completion& arrived, std::ui
 // want the core it looks for arrivals again after every few pushes: turns would follow what
 // happened to come in first, and what has been read would be served when it is no longer in the
 // cache. A job whose turn it is and that has nothing whole here, but something that it is still to
-// pay for, or to be released, comes next.
+// pay for, or updates that are due, comes next.
 bool Core::serve() {
   while (FairShare::Flow* flow = turns_.shares.next()) {
-    Shard& shard = static_cast<Shard&>(*flow);
-    if (!turns_.are_taken()) return serve_alone(shard);
-    read(shard);
-    const bool serves = !shard.arrivals->empty();
-    if (serves) serve_some(shard);
-    if (shard.arrivals->empty() && shard.ready.empty() && !shard.is_releasing) {
+    JobOnCore& job = static_cast<JobOnCore&>(*flow);
+    if (!turns_.are_taken()) return serve_alone(job);
+    read(job);
+    const bool serves = !job.arrivals.empty();
+    if (serves) serve_some(job);
+    if (job.arrivals.empty() && job.ready.empty() && !job.updates_due) {
       turns_.shares.rest(*flow);
       if (!serves) continue;
     }
@@ -195,45 +195,45 @@ bool Core::serve() {
 
 // A few pushes of one kind, while its turn can pay for them, with one stamp for all. REQUIRES: some
 // wait.
-void Core::serve_some(Shard& shard) {
+void Core::serve_some(JobOnCore& job) {
   const std::uint64_t start = turns_.now();
-  const ArrivalQueue& waiting = *shard.arrivals;
+  const ArrivalQueue& waiting = job.arrivals;
   Connection& connection = *waiting.front().connection;
   const std::uint32_t bytes = waiting.front().bytes;
-  const std::uint64_t owed = turns_.shares.owed(shard);
+  const std::uint64_t owed = turns_.shares.owed(job);
   std::uint64_t cost = 0;
   std::size_t served = 0;
   do {
-    serve(shard.arrivals->pop());
+    serve(job.arrivals.pop());
     cost += connection.prices->cost(bytes);
   } while (++served < kServedAtOnce && cost < owed && !waiting.empty() &&
            waiting.front().bytes == bytes &&
            waiting.front().connection->prices == connection.prices);
   turns_.spend(connection, bytes, turns_.now() - start);
   // For a job that has stopped nothing is done: no sample of what such pushes take.
-  if (!shard.stopped()) connection.prices->served(bytes, served);
-  turns_.shares.charge(shard, cost);
+  if (!job.shard.stopped()) connection.prices->served(bytes, served);
+  turns_.shares.charge(job, cost);
 }
 
 // Nobody else wants the core: nothing is charged. But others may come, and replies are to go, so
 // that it is not for longer than a turn.
-bool Core::serve_alone(Shard& shard) {
-  const bool reads = read(shard);
-  const bool serves = !shard.arrivals->empty();
+bool Core::serve_alone(JobOnCore& job) {
+  const bool reads = read(job);
+  const bool serves = !job.arrivals.empty();
   const std::uint64_t start = turns_.now();
   std::uint64_t spent = 0;
   std::size_t bytes = 0;
-  while (!shard.arrivals->empty() && spent < turns_.turn_ticks) {
-    const Arrival arrival = shard.arrivals->pop();
+  while (!job.arrivals.empty() && spent < turns_.turn_ticks) {
+    const Arrival arrival = job.arrivals.pop();
     bytes += arrival.bytes;
     serve(arrival);
     if (bytes < kBytesPerStamp) continue;
     bytes = 0;
     spent = turns_.now() - start;
   }
-  shard.times->worked(turns_.now() - start);
-  const bool more = !shard.arrivals->empty() || !shard.ready.empty();
-  if (!more) turns_.shares.rest(shard);
+  job.times.worked(turns_.now() - start);
+  const bool more = !job.arrivals.empty() || !job.ready.empty();
+  if (!more) turns_.shares.rest(job);
   return reads || serves || more;
 }
 
@@ -267,28 +267,28 @@ void Core::on_hyper(const Arrival& arrival) {
 
 void Core::on_chunk(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
-  Shard& shard = *connection.shard;
+  JobOnCore& job = *connection.job;
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
   ++connection.pushes;
-  switch (shard.on_push({.worker = connection.worker,
-                         .slot = slot,
-                         .data = arrival.data,
-                         .bytes = arrival.bytes,
-                         .staged = !connection.in_place,
-                         .hyper = &connection.hyper})) {
+  switch (job.shard.on_push({.worker = connection.worker,
+                             .slot = slot,
+                             .data = arrival.data,
+                             .bytes = arrival.bytes,
+                             .staged = !connection.in_place,
+                             .hyper = &connection.hyper})) {
     case PushResult::kAccepted:
-      return shard.times->pushed(connection.worker, slot, arrival.arrived);
+      return job.on_taken(slot, arrival);
     case PushResult::kCompleted:
-      shard.times->pushed(connection.worker, slot, arrival.arrived);
-      shard.times->gathered(slot, arrival.arrived, turns_.rate());
-      shard.times->completed(slot, turns_.now());
-      return replies_.complete(shard, slot);
-    case PushResult::kReleasable:
-      updates_.add(shard);
+      job.on_taken(slot, arrival);
+      job.on_gathered(slot, arrival, turns_.rate());
+      job.times.completed(slot, turns_.now());
+      return replies_.complete(job, slot);
+    case PushResult::kUpdatesDue:
+      updates_.add(job);
       [[fallthrough]];
     case PushResult::kDeferred:
-      shard.times->pushed(connection.worker, slot, arrival.arrived);
-      return shard.times->gathered(slot, arrival.arrived, turns_.rate());
+      job.on_taken(slot, arrival);
+      return job.on_gathered(slot, arrival, turns_.rate());
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
     case PushResult::kUnknownChunk:
@@ -302,17 +302,17 @@ void Core::on_chunk(const Arrival& arrival) {
 
 void Core::on_vote(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
-  Shard& shard = *connection.shard;
+  JobOnCore& job = *connection.job;
   if (arrival.bytes != sizeof(Vote)) {
     return drop_peer(connection, Drop::kBadLength, "it sent a vote of a wrong size");
   }
   Vote vote;
   std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
-  switch (shard.vote(connection.worker, vote)) {
+  switch (job.shard.vote(connection.worker, vote)) {
     case VoteOutcome::kAccepted:
       return;
-    case VoteOutcome::kReleasable:
-      return updates_.add(shard);
+    case VoteOutcome::kUpdatesDue:
+      return updates_.add(job);
     case VoteOutcome::kStopped:
       return drops_.count(Drop::kLateWrite);
     case VoteOutcome::kUnasked:
@@ -332,12 +332,12 @@ void Core::drop_peer(Connection& connection, Drop cause, std::string_view reason
   if (connection.lost) return;
   connection.lost = true;
   if (cause != Drop::kCount) drops_.count(cause);
-  Shard& shard = *connection.shard;
-  shard.stop();
-  events_.push({shard.job_id(), connection.worker, reason});
+  JobOnCore& job = *connection.job;
+  job.shard.stop();
+  events_.push({job.job_id, connection.worker, reason});
   connections_.fetch_sub(1, std::memory_order_relaxed);
   connection.endpoint->remove(connection.peer);
-  shard.ready.remove(connection);
+  job.ready.remove(connection);
   if (options_.on_event) options_.on_event();
 }
 

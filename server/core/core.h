@@ -21,6 +21,7 @@
 #include "server/core/replies.h"
 #include "server/core/tcp_lane.h"
 #include "server/core/window_lanes.h"
+#include "server/job/counters.h"
 
 namespace phub::server {
 
@@ -46,15 +47,15 @@ class Core final {
   static Result<std::unique_ptr<Core>> create(const CoreOptions& options);
 
   // ---- control threads ----
-  // A shard must be detached before it is destroyed.
-  void detach(Shard* shard);
-  Status connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream);
+  // A job must be detached before it is destroyed.
+  void detach(JobOnCore* job);
+  Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
   // `line` is the worker's for this core, from where `layout` counts
   // (common/protocol/window_layout.h).
-  Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection peer,
+  Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
                      std::byte* line, std::shared_ptr<const WindowLayout> layout);
   // `peer` was prepared and connected by connector(). `window` is the worker's.
-  Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection peer,
+  Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                        std::byte* window, std::shared_ptr<const WindowLayout> layout);
   // REQUIRES: RDMA.
   transport::verbs::Connector& connector() { return verbs_->endpoint().connector(); }
@@ -73,11 +74,11 @@ class Core final {
   Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer);
 
   bool drain(Lane& lane);
-  bool read(Shard& shard);
+  bool read(JobOnCore& job);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
-  bool serve_alone(Shard& shard);
-  void serve_some(Shard& shard);
+  bool serve_alone(JobOnCore& job);
+  void serve_some(JobOnCore& job);
   void serve(const Arrival& arrival);
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);

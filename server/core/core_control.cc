@@ -6,15 +6,15 @@
 
 namespace phub::server {
 
-void Core::detach(Shard* shard) {
+void Core::detach(JobOnCore* job) {
   call([&] {
-    turns_.shares.remove(*shard);
-    updates_.forget(*shard);
-    for (auto& connection : shard->connections) {
+    turns_.shares.remove(*job);
+    updates_.forget(*job);
+    for (auto& connection : job->connections) {
       if (!connection) continue;
       replies_.forget(*connection);
       paused_.forget(*connection);
-      shard->ready.remove(*connection);
+      job->ready.remove(*connection);
       if (!connection->lost) {
         connection->endpoint->remove(connection->peer);
         connections_.fetch_sub(1, std::memory_order_relaxed);
@@ -31,8 +31,8 @@ template <typename OneLane, typename Peer>
 Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer) {
   Status status;
   call([&] {
-    Shard& shard = *connection->shard;
-    if (shard.connections[connection->worker]) {
+    JobOnCore& job = *connection->job;
+    if (job.connections[connection->worker]) {
       status = {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
       return;
     }
@@ -43,32 +43,30 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
     }
     connection->endpoint = &lane.endpoint();
     connection->peer = *id;
-    connection->prices = &turns_.prices.of({.rule = shard.rule(),
-                                            .wire_type = shard.wire_type(),
-                                            .workers = shard.workers(),
-                                            .loss_scaling = shard.loss_scaling(),
-                                            .transport = connection->endpoint});
-    if (!shard.is_added()) turns_.shares.add(shard, shard.tenant_id(), shard.weight());
+    PriceList::Kind kind = job.kind;
+    kind.transport = connection->endpoint;
+    connection->prices = &turns_.prices.of(kind);
+    if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
     lane.connections[*id] = connection.get();
-    shard.connections[connection->worker] = std::move(connection);
+    job.connections[connection->worker] = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
   return status;
 }
 
-Status Core::connect_tcp(Shard* shard, std::uint32_t worker, transport::TcpStream stream) {
-  return attach(*tcp_, std::make_unique<Connection>(shard, worker), std::move(stream));
+Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream) {
+  return attach(*tcp_, std::make_unique<Connection>(job, worker), std::move(stream));
 }
 
-Status Core::connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection peer,
+Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
                          std::byte* line, std::shared_ptr<const WindowLayout> layout) {
-  return attach(*shm_, std::make_unique<Connection>(shard, worker, line, std::move(layout)),
+  return attach(*shm_, std::make_unique<Connection>(job, worker, line, std::move(layout)),
                 std::move(peer));
 }
 
-Status Core::connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection peer,
+Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                            std::byte* window, std::shared_ptr<const WindowLayout> layout) {
-  return attach(*verbs_, std::make_unique<Connection>(shard, worker, window, std::move(layout)),
+  return attach(*verbs_, std::make_unique<Connection>(job, worker, window, std::move(layout)),
                 std::move(peer));
 }
 

@@ -2,33 +2,33 @@
 
 namespace phub::server {
 
-void DueUpdates::add(Shard& shard) {
-  if (shard.is_releasing) return;
-  shard.is_releasing = true;
-  shards_.push_back(&shard);
+void DueUpdates::add(JobOnCore& job) {
+  if (job.updates_due) return;
+  job.updates_due = true;
+  jobs_.push_back(&job);
 }
 
 void DueUpdates::run() {
-  for (Shard* const shard : shards_) {
-    if (turns_.are_taken() && shard->is_awake() && turns_.shares.owed(*shard) == 0) continue;
-    run(*shard);
+  for (JobOnCore* const job : jobs_) {
+    if (turns_.are_taken() && job->is_awake() && turns_.shares.owed(*job) == 0) continue;
+    run(*job);
   }
-  std::erase_if(shards_, [](Shard* shard) {
-    shard->is_releasing = !shard->stopped() && shard->has_releasable();
-    return !shard->is_releasing;
+  std::erase_if(jobs_, [](JobOnCore* job) {
+    job->updates_due = job->shard.has_due();
+    return !job->updates_due;
   });
 }
 
-void DueUpdates::run(Shard& shard) {
+void DueUpdates::run(JobOnCore& job) {
   const std::uint64_t start = turns_.now();
-  do {
-    for (const std::uint32_t slot : shard.release(1)) {
-      shard.times->completed(slot, turns_.now());
-      replies_.complete(shard, slot);
-    }
-  } while (!shard.stopped() && shard.has_releasable() && turns_.now() - start < turns_.turn_ticks);
-  if (turns_.shares.awake() > 0) turns_.shares.wake(shard);  // others wait: it owes them this
-  turns_.charge(shard, turns_.now() - start);
+  for (bool goes_on = job.shard.has_due(); goes_on;
+       goes_on = job.shard.has_due() && turns_.now() - start < turns_.turn_ticks) {
+    const std::uint32_t slot = job.shard.update_due();
+    job.times.completed(slot, turns_.now());
+    replies_.complete(job, slot);
+  }
+  if (turns_.shares.awake() > 0) turns_.shares.wake(job);  // others wait: it owes them this
+  turns_.charge(job, turns_.now() - start);
 }
 
 }  // namespace phub::server

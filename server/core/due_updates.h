@@ -1,4 +1,4 @@
-// Jobs of a core that have updates due: those that hold their sums (deferred_updates.h). Updates
+// Jobs of a core that have updates due: their sums wait (deferred_updates.h). Updates
 // are made a few in each round of the core, so that replies and other jobs do not wait for a whole
 // model. Belongs to the core's thread; allocates when it is made.
 #pragma once
@@ -13,23 +13,23 @@ class DueUpdates {
  public:
   // At most so many jobs at a time.
   DueUpdates(std::size_t jobs, Turns& turns, Replies& replies) : turns_(turns), replies_(replies) {
-    shards_.reserve(jobs);
+    jobs_.reserve(jobs);
   }
 
-  bool empty() const { return shards_.empty(); }
+  bool empty() const { return jobs_.empty(); }
   // The job has some, now.
-  void add(Shard& shard);
+  void add(JobOnCore& job);
   // Updates of each job that has some, for a turn's time; while others want the core, only of those
   // whose turn can pay for it.
   void run();
-  void forget(Shard& shard) { std::erase(shards_, &shard); }
+  void forget(JobOnCore& job) { std::erase(jobs_, &job); }
 
  private:
-  void run(Shard& shard);
+  void run(JobOnCore& job);
 
   Turns& turns_;
   Replies& replies_;
-  std::vector<Shard*> shards_;
+  std::vector<JobOnCore*> jobs_;
 };
 
 }  // namespace phub::server

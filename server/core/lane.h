@@ -24,8 +24,8 @@ class Lane : public transport::ReceiveBuffers {
   // the core's thread.
   virtual void destroy_ended(CoreThread& /*thread*/) {}
 
-  // By peer. They are their shards'; a lost one is there until another takes its place, or its
-  // shard is detached.
+  // By peer. They are their jobs'; a lost one is there until another takes its place, or its
+  // job is detached.
   std::vector<Connection*> connections;
 
  protected:

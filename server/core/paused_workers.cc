@@ -5,15 +5,15 @@ namespace phub::server {
 void PausedWorkers::pause(Connection& connection) {
   connection.paused = true;
   connection.endpoint->pause(connection.peer, true);
-  connection.shard->ready.remove(connection);
+  connection.job->ready.remove(connection);
   paused_.push_back(&connection);
 }
 
 bool PausedWorkers::resume() {
   for (const Connection* connection : paused_) {
-    Shard& shard = *connection->shard;
-    const bool has_work = shard.is_awake() || shard.is_releasing;
-    if (!has_work && shard.is_slowest_waiting()) shard.allow_staging(kMoreBuffers);
+    JobOnCore& job = *connection->job;
+    const bool has_work = job.is_awake() || job.updates_due;
+    if (!has_work && job.is_slowest_waiting()) job.allow_staging(kMoreBuffers);
   }
   return std::erase_if(paused_, [](Connection* connection) {
            if (!connection->lost && is_to_wait(*connection)) return false;

@@ -23,8 +23,8 @@ class PausedWorkers {
   // Something of it has arrived.
   void pause_if_ahead(Connection& connection) {
     if (connection.in_place || connection.paused) return;
-    if (!connection.shard->staging_exceeds(0)) {
-      connection.shard->staging_allowance = 0;
+    if (!connection.job->staging_exceeds(0)) {
+      connection.job->staging_allowance = 0;
     } else if (is_to_wait(connection)) {
       pause(connection);
     }
@@ -37,8 +37,8 @@ class PausedWorkers {
   static constexpr std::size_t kMoreBuffers = 8;  // at a time, for a job that stands still
 
   static bool is_to_wait(const Connection& connection) {
-    const Shard& shard = *connection.shard;
-    return shard.staging_exceeds(shard.staging_allowance) && shard.is_ahead(connection);
+    const JobOnCore& job = *connection.job;
+    return job.staging_exceeds(job.staging_allowance) && job.is_ahead(connection);
   }
   void pause(Connection& connection);
 

@@ -24,9 +24,9 @@ constexpr Batching kUsual{8, 4};  // into a socket they are to be copied while i
 constexpr Batching kInPlace{32, 16};
 }  // namespace
 
-void Replies::complete(Shard& shard, std::uint32_t slot) {
+void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   chunks_completed.add(1);
-  for (const auto& connection : shard.connections) {
+  for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
     connection->replies.insert(slot);
     mark(*connection);
@@ -43,7 +43,7 @@ bool Replies::is_batching(Connection& connection) const {
   const bool is_turn_by_turn = connection.in_place && turns_.are_taken();
   const Batching& batching = is_turn_by_turn ? kInPlace : kUsual;
   // Where turns are taken, nothing would join them soon without more pushes of their job here.
-  const bool is_worth = !is_turn_by_turn || !connection.shard->arrivals->empty();
+  const bool is_worth = !is_turn_by_turn || !connection.job->arrivals.empty();
   return is_worth && connection.replies.size() < batching.replies &&
          connection.batched++ < batching.rounds && !connection.lost;
 }
@@ -68,8 +68,8 @@ void Replies::send(bool all) {
 
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
 bool Replies::send(Connection& connection) {
-  Shard& shard = *connection.shard;
-  WorkerCounters& counters = shard.worker_counters[connection.worker];
+  JobOnCore& job = *connection.job;
+  WorkerCounters& counters = job.worker_counters[connection.worker];
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
   while (!connection.replies.empty() && !connection.lost) {
@@ -79,18 +79,18 @@ bool Replies::send(Connection& connection) {
     std::size_t bytes = 0;
     while (count < room && !connection.replies.empty()) {
       const std::uint32_t slot = connection.replies.pop_min();
-      const auto payload = shard.reply(slot);
+      const auto payload = job.shard.reply(slot);
       bytes += payload.size();
-      shard.times->replying(slot, now, turns_.rate());
+      job.times.replying(slot, now, turns_.rate());
       writes[count++] = {.data = payload.data(),
                          .bytes = static_cast<std::uint32_t>(payload.size()),
-                         .immediate = wire::reply(slot, shard.epoch(), shard.was_skipped(slot))};
+                         .immediate = wire::reply(slot, job.epoch, job.shard.was_skipped(slot))};
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
     bytes_sent.add(bytes);
     counters.bytes_sent.add(bytes);
     const std::uint64_t then = turns_.now();
-    shard.times->replied(connection.worker, static_cast<std::uint32_t>(count), then);
+    job.times.replied(connection.worker, static_cast<std::uint32_t>(count), then);
     for (const Write& write : std::span(writes.data(), count)) {
       turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
     }

@@ -19,7 +19,7 @@ class Replies {
   // No replies wait to be sent.
   bool empty() const { return dirty_.empty(); }
   // A chunk is complete: everybody who is connected is to have it.
-  void complete(Shard& shard, std::uint32_t slot);
+  void complete(JobOnCore& job, std::uint32_t slot);
   // Sends what has room. `all`: nothing is kept back to be more.
   void send(bool all);
   void forget(Connection& connection) { std::erase(dirty_, &connection); }

@@ -16,38 +16,38 @@ Result<std::unique_ptr<TcpLane>> TcpLane::create(std::uint32_t max_connections, 
   return lane;
 }
 
-std::size_t TcpLane::read(Shard& shard, std::span<Completion> completions) {
-  if (shard.ready.empty()) return 0;
-  const std::size_t most = writes_of_each(shard);
+std::size_t TcpLane::read(JobOnCore& job, std::span<Completion> completions) {
+  if (job.ready.empty()) return 0;
+  const std::size_t most = writes_of_each(job);
   if (most == 0) return 0;
   const std::uint64_t start = turns_.now();
   std::size_t count = 0;
-  for (std::size_t streams = shard.ready.size(); streams > 0 && count < completions.size();
+  for (std::size_t streams = job.ready.size(); streams > 0 && count < completions.size();
        --streams) {
-    Connection& connection = shard.ready.pop();
+    Connection& connection = job.ready.pop();
     const std::size_t room = std::min(most, completions.size() - count);
     const auto taken = tcp_->read(connection.peer, completions.subspan(count, room));
     count += taken.writes;
-    if (taken.more) shard.ready.push(connection);
+    if (taken.more) job.ready.push(connection);
   }
-  attribute(shard, completions.first(count), turns_.now() - start);
+  attribute(job, completions.first(count), turns_.now() - start);
   return count;
 }
 
-std::size_t TcpLane::writes_of_each(const Shard& shard) const {
-  if (shard.arrivals->size() >= kReadsInATurn) return 0;  // in order, and from the cache
+std::size_t TcpLane::writes_of_each(const JobOnCore& job) const {
+  if (job.arrivals.size() >= kReadsInATurn) return 0;  // in order, and from the cache
   if (!turns_.are_taken()) return kReadsInATurn;
-  const std::uint64_t owed = turns_.shares.owed(shard);
+  const std::uint64_t owed = turns_.shares.owed(job);
   if (owed == 0) return 0;
-  const Prices& prices = *shard.ready.front().prices;
-  const std::uint64_t cost = prices.cost(shard.push_bytes(0)) * shard.workers();
+  const Prices& prices = *job.ready.front().prices;
+  const std::uint64_t cost = prices.cost(job.shard.push_bytes(0)) * job.kind.workers;
   return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
 }
 
-void TcpLane::attribute(Shard& shard, std::span<const Completion> arrived, std::uint64_t spent) {
+void TcpLane::attribute(JobOnCore& job, std::span<const Completion> arrived, std::uint64_t spent) {
   std::uint64_t bytes = 0;
   for (const Completion& completion : arrived) bytes += completion.bytes;
-  if (bytes == 0) return turns_.charge(shard, spent);
+  if (bytes == 0) return turns_.charge(job, spent);
   for (const Completion& completion : arrived) {
     turns_.spend(*connections[completion.peer], completion.bytes, spent * completion.bytes / bytes);
   }
@@ -55,8 +55,8 @@ void TcpLane::attribute(Shard& shard, std::span<const Completion> arrived, std::
 
 bool TcpLane::reads_later(transport::PeerId peer) {
   Connection& connection = *connections[peer];
-  connection.shard->ready.push(connection);
-  turns_.shares.wake(*connection.shard);
+  connection.job->ready.push(connection);
+  turns_.shares.wake(*connection.job);
   return true;
 }
 
@@ -70,15 +70,15 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
     if (bytes != sizeof(Vote)) return nullptr;
     return reinterpret_cast<std::byte*>(&connection.arriving_vote);
   }
-  if (bytes != connection.shard->push_bytes(wire::slot_of(immediate))) return nullptr;
-  return connection.shard->take_push_buffer();
+  if (bytes != connection.job->shard.push_bytes(wire::slot_of(immediate))) return nullptr;
+  return connection.job->staging->take_for_push();
 }
 
 void TcpLane::release(transport::PeerId peer, std::byte* data) {
   Connection& connection = *connections[peer];
   if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
       data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
-    connection.shard->give_buffer(data);
+    connection.job->staging->give(data);
   }
 }
 

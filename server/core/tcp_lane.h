@@ -23,13 +23,14 @@ class TcpLane final : public Lane {
   // Reads of the job's streams what its turn can pay for: one after the other, a few writes of
   // each. How many are whole now. What was read without any of them is paid at once. REQUIRES: it
   // is the job's turn.
-  std::size_t read(Shard& shard, std::span<transport::Completion> completions);
+  std::size_t read(JobOnCore& job, std::span<transport::Completion> completions);
 
  private:
   TcpLane(std::uint32_t max_connections, Turns& turns) : Lane(max_connections), turns_(turns) {}
 
-  std::size_t writes_of_each(const Shard& shard) const;
-  void attribute(Shard& shard, std::span<const transport::Completion> arrived, std::uint64_t spent);
+  std::size_t writes_of_each(const JobOnCore& job) const;
+  void attribute(JobOnCore& job, std::span<const transport::Completion> arrived,
+                 std::uint64_t spent);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) override;
   void release(transport::PeerId peer, std::byte* data) override;

@@ -26,13 +26,13 @@ struct Turns {
   // Core time that pushes of about this size took, of whichever of their parts: they pay for it by
   // their price when they are served.
   void spend(Connection& connection, std::uint32_t bytes, std::uint64_t spent) const {
-    connection.shard->times->worked(spent);
+    connection.job->times.worked(spent);
     if (are_taken()) connection.prices->spent(bytes, spent);
   }
   // Core time that was of no push in particular: the job pays at once.
-  void charge(Shard& shard, std::uint64_t spent) {
-    shard.times->worked(spent);
-    shares.charge(shard, spent);
+  void charge(JobOnCore& job, std::uint64_t spent) {
+    job.times.worked(spent);
+    shares.charge(job, spent);
   }
 
   Clock clock;

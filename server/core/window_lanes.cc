@@ -41,7 +41,7 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::create(
 // Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
 // not.
 std::uint64_t VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
-  return connections[peer]->shard->reply_offset(wire::reply_slot_of(immediate));
+  return connections[peer]->job->shard.reply_offset(wire::reply_slot_of(immediate));
 }
 
 void VerbsLane::destroy_ended(CoreThread& thread) {

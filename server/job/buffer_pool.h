@@ -1,8 +1,8 @@
 // Staging chunks of one job on one core: where tcp payloads land and sums of 16-bit pushes live.
 //
-// Owned by a Shard, used by its core's thread only. Address space for the worst case is reserved
-// at set-up; memory becomes resident as far as it is used, and the last buffer given back is the
-// first handed out again, so that a job in step stays within a few cache-hot chunks.
+// Owned by a JobOnCore, used by its core's thread only. Address space for the worst case is
+// reserved at set-up; memory becomes resident as far as it is used, and the last buffer given back
+// is the first handed out again, so that a job in step stays within a few cache-hot chunks.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +40,10 @@ class BufferPool {
     high_water_.add(1);
     return memory_->data() + touched_++ * stride_;
   }
+
+  // For a push that is being read. Null: the worker sends more than it may, for the last buffer is
+  // for a sum.
+  std::byte* take_for_push() { return free() > 1 ? take() : nullptr; }
 
   void give(std::byte* buffer) {
     const auto offset = static_cast<std::size_t>(buffer - memory_->data());

@@ -37,10 +37,10 @@ struct Placed {
   std::uint64_t elements = 0;
 };
 
-Placed placed_here(const JobLayout& shape) {
-  Placed placed{.cores = shape.plan->core_chunks[shape.server_index].size()};
-  for (const Chunk& chunk : shape.plan->chunks) {
-    if (chunk.server != shape.server_index) continue;
+Placed placed_here(const JobLayout& layout) {
+  Placed placed{.cores = layout.plan->core_chunks[layout.server_index].size()};
+  for (const Chunk& chunk : layout.plan->chunks) {
+    if (chunk.server != layout.server_index) continue;
     ++placed.chunks;
     placed.segments += chunk.segment_count;
     placed.elements += chunk.elements;
@@ -48,49 +48,49 @@ Placed placed_here(const JobLayout& shape) {
   return placed;
 }
 
-std::uint64_t bytes_needed(const JobLayout& shape, std::uint64_t elements) {
-  const std::uint64_t wire = size_of(shape.wire_type);
-  const std::uint64_t master = shape.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
-  const std::uint64_t held = defers_updates(shape) ? sizeof(float) : 0;
-  return elements * (wire + master + held + state_arrays(shape.rule) * sizeof(float));
+std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
+  const std::uint64_t wire = size_of(layout.wire_type);
+  const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
+  return elements * (wire + master + sum + state_arrays(layout.rule) * sizeof(float));
 }
 
-std::uint64_t bytes_of_tables(const JobLayout& shape, const Placed& placed) {
-  const std::uint64_t workers = shape.workers;
-  const std::uint64_t run = kBytesOfRun + (needs_whole_keys(shape.rule) ? kBytesOfNorms : 0);
+std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
+  const std::uint64_t workers = layout.workers;
+  const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   return placed.cores * kBytesOfCore + placed.chunks * kBytesOfChunk + placed.segments * run +
          (placed.chunks + 2 * placed.cores) * workers * kBytesOfPush +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }
 
 // Of connections that are encrypted, and of workers that write into memory here.
-std::uint64_t bytes_of_ways_in(const JobLayout& shape, const Placed& placed,
+std::uint64_t bytes_of_ways_in(const JobLayout& layout, const Placed& placed,
                                const Offered& offered) {
   std::uint64_t bytes = 0;
   if (offered.sealing) {
-    bytes += shape.workers * placed.cores * transport::SealedStream::buffer_bytes();
+    bytes += layout.workers * placed.cores * transport::SealedStream::buffer_bytes();
   }
-  if (offered.windows) bytes += placed.elements * shape.workers * size_of(shape.wire_type);
+  if (offered.windows) bytes += placed.elements * layout.workers * size_of(layout.wire_type);
   return bytes;
 }
 
 }  // namespace
 
-std::uint64_t elements_here(const JobLayout& shape) { return placed_here(shape).elements; }
+std::uint64_t elements_here(const JobLayout& layout) { return placed_here(layout).elements; }
 
-std::uint64_t bytes_needed(const JobLayout& shape) {
-  return bytes_needed(shape, elements_here(shape));
+std::uint64_t bytes_needed(const JobLayout& layout) {
+  return bytes_needed(layout, elements_here(layout));
 }
 
-std::uint64_t bytes_copied(const JobLayout& shape) {
-  return elements_here(shape) * (1 + state_arrays(shape.rule)) * sizeof(float);
+std::uint64_t bytes_copied(const JobLayout& layout) {
+  return elements_here(layout) * (1 + state_arrays(layout.rule)) * sizeof(float);
 }
 
-std::uint64_t bytes_of_bookkeeping(const JobLayout& shape) {
-  return bytes_of_plan(size_of(*shape.plan)) + bytes_of_tables(shape, placed_here(shape));
+std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {
+  return bytes_of_plan(size_of(*layout.plan)) + bytes_of_tables(layout, placed_here(layout));
 }
 
-std::uint64_t bytes_at_least(const JobLayout& shape, const PlanInput& input,
+std::uint64_t bytes_at_least(const JobLayout& layout, const PlanInput& input,
                              const Offered& offered) {
   const PlanSize size = size_of_plan(input);
   const std::uint64_t plan = bytes_of_plan(size);
@@ -98,38 +98,44 @@ std::uint64_t bytes_at_least(const JobLayout& shape, const PlanInput& input,
   Placed placed{
       .cores = input.cores_per_server[0], .chunks = size.chunks, .segments = size.segments};
   for (const std::uint64_t elements : input.key_elements) placed.elements += elements;
-  return plan + bytes_needed(shape, placed.elements) + bytes_of_tables(shape, placed) +
-         bytes_of_ways_in(shape, placed, offered);
+  return plan + bytes_needed(layout, placed.elements) + bytes_of_tables(layout, placed) +
+         bytes_of_ways_in(layout, placed, offered);
 }
 
-std::size_t staging_buffer_bytes(const JobLayout& shape) {
-  return shape.plan->max_chunk_elements * sizeof(float);
+std::size_t staging_buffer_bytes(const JobLayout& layout) {
+  return layout.plan->max_chunk_elements * sizeof(float);
 }
 
-std::size_t staging_budget(const JobLayout& shape) {
-  return std::size_t{kChunksAhead} * shape.workers +
-         kStagingBudgetBytes / staging_buffer_bytes(shape);
+// Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
+// pushes is being started. A sum that waits takes the place of its pushes.
+std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
+  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * layout.workers + 1;
+}
+
+std::size_t staging_budget(const JobLayout& layout) {
+  return std::size_t{kChunksAhead} * layout.workers +
+         kStagingBudgetBytes / staging_buffer_bytes(layout);
 }
 
 // Of a chunk all pushes but one may wait for others', up to the budget. Beside them are those that
 // were read when it was used up: what waits for its turn, and of each stream what is read of it
 // before it is held back, with the beginning of one more.
-std::uint64_t bytes_of_staging(const JobLayout& shape) {
-  const std::uint64_t workers = shape.workers;
+std::uint64_t bytes_of_staging(const JobLayout& layout) {
+  const std::uint64_t workers = layout.workers;
   const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
-  for (const auto& chunks : shape.plan->core_chunks[shape.server_index]) {
+  for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
     const std::uint64_t waiting =
-        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(shape));
+        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(layout));
     buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
   }
-  return buffers * BufferPool::stride_of(staging_buffer_bytes(shape));
+  return buffers * BufferPool::stride_of(staging_buffer_bytes(layout));
 }
 
-std::uint64_t bytes_pinned(const JobLayout& shape, const Offered& offered) {
-  std::uint64_t bytes = bytes_needed(shape) + bytes_of_bookkeeping(shape);
-  if (offered.staging) bytes += bytes_of_staging(shape);
-  bytes += bytes_of_ways_in(shape, placed_here(shape), offered);
+std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
+  std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
+  if (offered.staging) bytes += bytes_of_staging(layout);
+  bytes += bytes_of_ways_in(layout, placed_here(layout), offered);
   return bytes;
 }
 

@@ -38,15 +38,15 @@ struct JobLayout {
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
 };
 
-// Whether a chunk's sum is held before its update: until the whole key's is there, until the
+// Whether a chunk's sum waits for its update: until the whole key's is there, until the
 // workers have voted, or to see whether it is finite.
-inline bool holds_sums(const JobLayout& shape) {
-  return needs_whole_keys(shape.rule) || shape.loss_scale.kind != LossScaling::kNone;
+inline bool sums_wait(const JobLayout& layout) {
+  return needs_whole_keys(layout.rule) || layout.loss_scale.kind != LossScaling::kNone;
 }
 
-// Whether many sums are held at once; a static scale looks at one and lets it go.
-inline bool defers_updates(const JobLayout& shape) {
-  return needs_whole_keys(shape.rule) || shape.loss_scale.kind == LossScaling::kVoted;
+// Whether many sums wait at once; a static scale looks at one and lets it go.
+inline bool defers_updates(const JobLayout& layout) {
+  return needs_whole_keys(layout.rule) || layout.loss_scale.kind == LossScaling::kVoted;
 }
 
 }  // namespace phub::server

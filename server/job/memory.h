@@ -14,8 +14,8 @@
 namespace phub::server {
 
 struct JobMemory {
-  explicit JobMemory(const JobLayout& shape)
-      : arena(*shape.plan, shape.server_index, shape.wire_type) {}
+  explicit JobMemory(const JobLayout& layout)
+      : arena(*layout.plan, layout.server_index, layout.wire_type) {}
 
   const ServerArena arena;  // where each of the three below has a chunk
   // What workers read, in the wire type; local workers map it read-only.
@@ -25,19 +25,19 @@ struct JobMemory {
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
 
   // `published_pages`: where RDMA devices read, kReserved.
-  static Result<std::shared_ptr<JobMemory>> create(const JobLayout& shape,
+  static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
                                                    Pages published_pages = Pages::kTransparent) {
-    auto memory = std::make_shared<JobMemory>(shape);
+    auto memory = std::make_shared<JobMemory>(layout);
     const std::size_t elements = memory->arena.elements();
     PHUB_ASSIGN_OR_RETURN(
         memory->published,
-        SharedMemory::create("phub-parameters", elements * size_of(shape.wire_type),
+        SharedMemory::create("phub-parameters", elements * size_of(layout.wire_type),
                              published_pages));
     PHUB_ASSIGN_OR_RETURN(memory->published_fd, memory->published->share_read_only());
-    if (shape.wire_type != DataType::kFloat32) {
+    if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }
-    if (state_arrays(shape.rule) > 0) {
+    if (state_arrays(layout.rule) > 0) {
       PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
     }
     return memory;

@@ -26,7 +26,7 @@ void CopyQueue::leave(std::uint64_t job_id, const CopyUnderWay& copy) {
 }
 
 JobCopying::~JobCopying() {
-  if (copy_) jobs_.with(job_id_, [&](const PlaneJob& job) { end(job.shards()); });
+  if (copy_) jobs_.with(job_id_, [&](const PlaneJob& job) { end(job.on_cores()); });
   queue_.leave(job_id_, *this);
 }
 
@@ -43,7 +43,7 @@ Result<std::optional<CopiedJob>> JobCopying::step() {
     return std::optional<CopiedJob>();
   }
   Result<bool> is_whole = Status(Code::kNotFound, "it is not running here");
-  jobs_.with(job_id_, [&](const PlaneJob& job) { is_whole = copy_some(job.shards()); });
+  jobs_.with(job_id_, [&](const PlaneJob& job) { is_whole = copy_some(job.on_cores()); });
   if (!is_whole) return is_whole.error();
   if (!*is_whole) return std::optional<CopiedJob>();
   result_.copy = copy_;
@@ -68,23 +68,23 @@ Status JobCopying::prepare() {
   return {};
 }
 
-Result<bool> JobCopying::copy_some(const Shards& shards) {
+Result<bool> JobCopying::copy_some(const JobOnCores& on_cores) {
   if (!begun_) {
-    PHUB_ASSIGN_OR_RETURN(begun_, begin(shards));
+    PHUB_ASSIGN_OR_RETURN(begun_, begin(on_cores));
     if (!begun_) return false;
   }
   std::uint32_t left = 0;
   std::uint64_t pause_ticks = 0;
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     cores_[i]->call([&] {
-      left += shards[i]->copy_some(kChunksPerStep);
-      pause_ticks = std::max(pause_ticks, shards[i]->copy_ticks());
+      left += on_cores[i]->shard.copying.copy_some(kChunksPerStep);
+      pause_ticks = std::max(pause_ticks, on_cores[i]->shard.copying.spent());
     });
   }
   rest_ = left == left_ ? std::min(2 * rest_, kRestMax) : kRestMin;
   left_ = left;
   if (left > 0 && !is_late()) return false;
-  end(shards);
+  end(on_cores);
   if (left > 0) {
     return Status(Code::kDeadlineExceeded,
                   "its workers did not finish round " + std::to_string(copy_->round) + " within " +
@@ -97,23 +97,24 @@ Result<bool> JobCopying::copy_some(const Shards& shards) {
 
 // A round that no chunk has left behind. A job at rest is copied where it is; of one that goes on,
 // some chunks are beyond that before all cores know, and a round that comes is taken.
-Result<bool> JobCopying::begin(const Shards& shards) {
+Result<bool> JobCopying::begin(const JobOnCores& on_cores) {
   // What a restored job had behind it is the snapshot's round but one, and is not there any more.
   const std::uint64_t first = result_.layout.rounds_before + 1;
   std::uint64_t furthest = 0;
   for (std::size_t i = 0; i < cores_.size(); ++i) {
-    cores_[i]->call([&] { furthest = std::max(furthest, shards[i]->rounds_max()); });
+    cores_[i]->call(
+        [&] { furthest = std::max(furthest, on_cores[i]->shard.copying.rounds_max()); });
   }
   copy_->round = moment_.round != 0 ? moment_.round : std::max(first, furthest + margin_);
   std::vector<char> accepted(cores_.size(), 0);
   for (std::size_t i = 0; i < cores_.size(); ++i) {
     if (copy_->round < first) break;
-    cores_[i]->call([&] { accepted[i] = shards[i]->begin_copy(copy_) ? 1 : 0; });
+    cores_[i]->call([&] { accepted[i] = on_cores[i]->shard.copying.begin(copy_) ? 1 : 0; });
   }
   if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores_.size())) {
     return true;
   }
-  end(shards);
+  end(on_cores);
   if (moment_.round != 0) {
     return Status(Code::kFailedPrecondition, "round " + std::to_string(moment_.round) +
                                                  " is over already; ask for a later one");
@@ -123,8 +124,9 @@ Result<bool> JobCopying::begin(const Shards& shards) {
   return Status(Code::kDeadlineExceeded, "its rounds are too fast to be caught");
 }
 
-void JobCopying::end(const Shards& shards) const {
-  for (std::size_t i = 0; i < cores_.size(); ++i) cores_[i]->call([&] { shards[i]->end_copy(); });
+void JobCopying::end(const JobOnCores& on_cores) const {
+  for (std::size_t i = 0; i < cores_.size(); ++i)
+    cores_[i]->call([&] { on_cores[i]->shard.copying.end(); });
 }
 
 }  // namespace phub::server

@@ -50,10 +50,10 @@ class JobCopying final : public CopyUnderWay {
   bool is_late() const { return std::chrono::steady_clock::now() >= deadline_; }
   // Allocates and touches the copy's memory.
   Status prepare();
-  // These REQUIRE that the job stays, and that `shards` are its.
-  Result<bool> copy_some(const Shards& shards);  // true: the copy is whole
-  Result<bool> begin(const Shards& shards);
-  void end(const Shards& shards) const;
+  // These REQUIRE that the job stays, and that `on_cores` are its.
+  Result<bool> copy_some(const JobOnCores& on_cores);  // true: the copy is whole
+  Result<bool> begin(const JobOnCores& on_cores);
+  void end(const JobOnCores& on_cores) const;
 
   PlaneJobs& jobs_;
   const Cores& cores_;

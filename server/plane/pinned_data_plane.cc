@@ -14,12 +14,12 @@
 namespace phub::server {
 namespace {
 
-CoreJobCounters counters_of(const Shard& shard, const TickRate& rate) {
-  CoreJobCounters counters{.job_id = shard.job_id(),
-                           .chunks_completed = shard.chunks_completed.value(),
-                           .busy_nanoseconds = rate.nanoseconds_of(shard.times->busy.value()),
-                           .queued_pushes = shard.arrivals->length()};
-  for (const WorkerCounters& worker : shard.worker_counters) {
+CoreJobCounters counters_of(const JobOnCore& job, const TickRate& rate) {
+  CoreJobCounters counters{.job_id = job.job_id,
+                           .chunks_completed = job.shard.chunks_completed.value(),
+                           .busy_nanoseconds = rate.nanoseconds_of(job.times.busy.value()),
+                           .queued_pushes = job.arrivals.length()};
+  for (const WorkerCounters& worker : job.worker_counters) {
     counters.bytes_received += worker.bytes_received.value();
     counters.bytes_sent += worker.bytes_sent.value();
   }
@@ -154,10 +154,10 @@ std::vector<CoreRounds> PinnedDataPlane::job_rounds(std::uint64_t job_id,
   std::vector<CoreRounds> result;
   jobs_->with(job_id, [&](const PlaneJob& job) {
     for (std::uint32_t i = 0; i < cores(); ++i) {
-      const Shard& shard = *job.shards()[i];
-      if (shard.chunks() == 0) continue;
+      const JobOnCore& on_core = *job.on_cores()[i];
+      if (on_core.shard.chunks() == 0) continue;
       CoreRounds& core = result.emplace_back(CoreRounds{.core = i, .records = {}});
-      all_cores()[i]->call([&] { core.records = shard.times->log().last(rounds); });
+      all_cores()[i]->call([&] { core.records = on_core.times.log().last(rounds); });
     }
   });
   for (CoreRounds& core : result) {
@@ -171,8 +171,8 @@ std::vector<CoreCounters> PinnedDataPlane::core_counters() const {
   for (const auto& core : all_cores()) counters.push_back(core->counters());
   jobs_->for_each([&](const PlaneJob& job) {
     for (std::size_t i = 0; i < counters.size(); ++i) {
-      const Shard& shard = *job.shards()[i];
-      if (shard.chunks() > 0) counters[i].jobs.push_back(counters_of(shard, rate_));
+      const JobOnCore& on_core = *job.on_cores()[i];
+      if (on_core.shard.chunks() > 0) counters[i].jobs.push_back(counters_of(on_core, rate_));
     }
   });
   return counters;

@@ -7,19 +7,19 @@
 namespace phub::server {
 namespace {
 
-void add_counters(const Shard& shard, JobCounters& counters) {
-  counters.chunks += shard.chunks();
-  counters.chunks_completed += shard.chunks_completed.value();
-  counters.staging_bytes += shard.staging_bytes();
+void add_counters(const JobOnCore& on_core, JobCounters& counters) {
+  counters.chunks += on_core.shard.chunks();
+  counters.chunks_completed += on_core.shard.chunks_completed.value();
+  counters.staging_bytes += on_core.staging->touched_bytes();
   // Each core counts the rounds that are skipped on all of them.
-  counters.rounds_skipped = std::max(counters.rounds_skipped, shard.rounds_skipped.value());
-  counters.updates_skipped += shard.updates_skipped.value();
-  counters.queued_pushes += shard.arrivals->length();
-  counters.push_to_reply.add(shard.times->push_to_reply.counts());
-  counters.wait_for_slowest.add(shard.times->wait_for_slowest.counts());
-  counters.workers.resize(shard.workers());
-  for (std::uint32_t i = 0; i < shard.workers(); ++i) {
-    const WorkerCounters& worker = shard.worker_counters[i];
+  counters.rounds_skipped = std::max(counters.rounds_skipped, on_core.shard.skipped.rounds.value());
+  counters.updates_skipped += on_core.shard.skipped.updates.value();
+  counters.queued_pushes += on_core.arrivals.length();
+  counters.push_to_reply.add(on_core.times.push_to_reply.counts());
+  counters.wait_for_slowest.add(on_core.times.wait_for_slowest.counts());
+  counters.workers.resize(on_core.kind.workers);
+  for (std::uint32_t i = 0; i < on_core.kind.workers; ++i) {
+    const WorkerCounters& worker = on_core.worker_counters[i];
     counters.workers[i].pushes += worker.pushes.value();
     counters.workers[i].bytes_received += worker.bytes_received.value();
     counters.workers[i].bytes_sent += worker.bytes_sent.value();
@@ -44,19 +44,19 @@ Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, cons
   const Pages pages = cores.ports().empty() ? Pages::kTransparent : Pages::kReserved;
   PHUB_ASSIGN_OR_RETURN(job->memory_, JobMemory::create(layout, pages));
   for (std::uint32_t core = 0; core < cores.cores().size(); ++core) {
-    PHUB_ASSIGN_OR_RETURN(auto shard, Shard::create(layout, core, job->memory_));
-    job->shards_.push_back(std::move(shard));
+    PHUB_ASSIGN_OR_RETURN(auto on_core, JobOnCore::create(layout, core, job->memory_));
+    job->on_cores_.push_back(std::move(on_core));
   }
   job->layout_.initial = nullptr;  // the shards have it
   return job;
 }
 
 Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
-  if (core >= shards_.size() || worker >= layout_.workers) {
+  if (core >= on_cores_.size() || worker >= layout_.workers) {
     return {Code::kInvalidArgument, "no such core or worker"};
   }
   const std::lock_guard lock(mutex_);
-  const std::size_t place = worker * shards_.size() + core;
+  const std::size_t place = worker * on_cores_.size() + core;
   if (connected_[place]) return {Code::kAlreadyExists, "connected already"};
   connected_[place] = true;
   return {};
@@ -64,7 +64,7 @@ Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
 
 void PlaneJob::give_place(std::uint32_t worker, std::uint32_t core) {
   const std::lock_guard lock(mutex_);
-  connected_[worker * shards_.size() + core] = false;
+  connected_[worker * on_cores_.size() + core] = false;
 }
 
 Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {
@@ -84,20 +84,20 @@ Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {
 void PlaneJob::detach() {
   const std::lock_guard lock(setup);  // nobody is being connected
   is_detached = true;
-  for (std::size_t core = 0; core < shards_.size(); ++core) {
-    cores_.cores()[core]->detach(shards_[core].get());
+  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+    cores_.cores()[core]->detach(on_cores_[core].get());
   }
 }
 
 std::uint64_t PlaneJob::touched_bytes() const {
   std::uint64_t elements = 0;
-  for (const auto& shard : shards_) elements += shard->elements_touched.value();
+  for (const auto& on_core : on_cores_) elements += on_core->shard.elements_touched.value();
   return elements * memory_->element_bytes() + bookkeeping_bytes_;
 }
 
 std::uint64_t PlaneJob::staging_bytes() const {
   std::uint64_t bytes = 0;
-  for (const auto& shard : shards_) bytes += shard->staging_bytes();
+  for (const auto& on_core : on_cores_) bytes += on_core->staging->touched_bytes();
   return bytes;
 }
 
@@ -125,7 +125,7 @@ void PlaneJob::add_to(Room& room, const Offered& offered) const {
 JobCounters PlaneJob::counters() const {
   JobCounters counters;
   counters.rounds_before = layout_.rounds_before;
-  for (const auto& shard : shards_) add_counters(*shard, counters);
+  for (const auto& on_core : on_cores_) add_counters(*on_core, counters);
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

@@ -1,4 +1,5 @@
-// One job on a data plane: its memory, its shards, and which of its workers are connected.
+// One job on a data plane: its memory, its part on each core, and which of its workers are
+// connected.
 //
 // Made and used by control threads. `setup` is held while a worker's memory is mapped or pinned;
 // the counts may be asked for at any time.
@@ -19,7 +20,7 @@
 
 namespace phub::server {
 
-using Shards = std::vector<std::unique_ptr<Shard>>;  // by core
+using JobOnCores = std::vector<std::unique_ptr<JobOnCore>>;  // by core
 
 class PlaneJob {
  public:
@@ -44,7 +45,7 @@ class PlaneJob {
 
   const JobLayout& layout() const { return layout_; }
   const JobMemory& memory() const { return *memory_; }
-  const Shards& shards() const { return shards_; }
+  const JobOnCores& on_cores() const { return on_cores_; }
 
   // Where its workers are connected, one after another: their memory may be pinned for seconds.
   boost::asio::strand<Executor> setups;
@@ -63,7 +64,7 @@ class PlaneJob {
   JobLayout layout_;
   const std::uint64_t bookkeeping_bytes_;
   std::shared_ptr<JobMemory> memory_;
-  Shards shards_;
+  JobOnCores on_cores_;
   mutable std::mutex mutex_;     // of the two below; taken last
   std::vector<bool> connected_;  // [worker * cores + core]
   std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs_;

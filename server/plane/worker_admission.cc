@@ -73,7 +73,7 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
                                         job.memory()));
   connection.socket = std::move(candidate.socket);
   PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_shm(
-      job.shards()[hello.core].get(), hello.worker, std::move(connection),
+      job.on_cores()[hello.core].get(), hello.worker, std::move(connection),
       job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.core)));
   Admitted admitted;
   admitted.memory_bytes = job.memory().published->size();
@@ -88,7 +88,7 @@ Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& ca
     PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(
                                              *candidate.keys, transport::HandshakeRole::kServer));
   }
-  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_tcp(job.shards()[hello.core].get(),
+  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_tcp(job.on_cores()[hello.core].get(),
                                                                hello.worker, std::move(stream)));
   return Admitted();
 }
@@ -99,16 +99,17 @@ Result<Admitted> WorkerAdmission::connect_verbs(PlaneJob& job, Candidate& candid
   if (cores_.ports().empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
   Core& core = *cores_.cores()[hello.core];
   PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(hello.core));
-  Shard* shard = job.shards()[hello.core].get();
+  JobOnCore* on_core = job.on_cores()[hello.core].get();
   PHUB_ASSIGN_OR_RETURN(const transport::VerbsRegions parts, memory->of(hello.worker, hello.core));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, core.connector().prepare(parts, shard->chunks() + 2));
+  PHUB_ASSIGN_OR_RETURN(auto connection,
+                        core.connector().prepare(parts, on_core->shard.chunks() + 2));
   connection.peer = candidate.introduction;
   connection.socket = std::move(candidate.socket);
   PHUB_RETURN_IF_ERROR(core.connector().connect(connection));
   Admitted admitted;
   admitted.introduction = connection.own;
-  PHUB_RETURN_IF_ERROR(core.connect_verbs(shard, hello.worker, std::move(connection),
+  PHUB_RETURN_IF_ERROR(core.connect_verbs(on_core, hello.worker, std::move(connection),
                                           parts.window.data(), memory->window_layout(hello.core)));
   return admitted;
 }

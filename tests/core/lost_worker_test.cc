@@ -26,7 +26,7 @@ struct Two {
     unlucky.sockets[0].reset();
     for (int i = 0; i < 100; ++i) {
       rig.core->run_once();
-      if (rig.core->next_event()) return !unlucky.shard->arrivals->empty();
+      if (rig.core->next_event()) return !unlucky.on_core->arrivals.empty();
     }
     return false;
   }
@@ -51,7 +51,7 @@ TEST_CASE("a lost worker's pushes may wait while its connection's id is used aga
     CHECK(next.replies(1) == 1);
     // The other worker's stay in their sums; those that waited, and those that nobody will look at,
     // are back.
-    CHECK(two.unlucky.shard->buffers_in_use() <= kChunks);
+    CHECK(two.unlucky.on_core->staging->in_use() <= kChunks);
     for (std::uint32_t slot = 0; slot < kChunks; ++slot) two.other.push(1, slot);
     REQUIRE(rig.run());
     CHECK(two.other.replies(1) == kChunks);
@@ -74,7 +74,7 @@ TEST_CASE("what comes behind a push that ends a connection gives its buffers bac
   REQUIRE(job.send(0, stream) == stream.size());
   REQUIRE(rig.run());
   CHECK(rig.core->drops().value(server::Drop::kDuplicatePush) == 1);
-  CHECK(job.shard->buffers_in_use() == 0);
+  CHECK(job.on_core->staging->in_use() == 0);
 }
 
 TEST_CASE("more pushes of a worker than its job can have on their way end its connection") {
@@ -86,7 +86,7 @@ TEST_CASE("more pushes of a worker than its job can have on their way end its co
   }
   REQUIRE(rig.run());
   CHECK(rig.core->drops().value(server::Drop::kDuplicatePush) > 0);
-  CHECK(job.shard->buffers_in_use() == 0);
+  CHECK(job.on_core->staging->in_use() == 0);
 }
 
 TEST_CASE("a push of another length than its chunk's is refused before it takes a buffer") {
@@ -101,7 +101,7 @@ TEST_CASE("a push of another length than its chunk's is refused before it takes 
     REQUIRE(job.send(0, std::as_bytes(std::span(&header, 1))) == sizeof(header));
     REQUIRE(rig.run());
     CHECK(rig.core->next_event());
-    CHECK(job.shard->buffers_in_use() == 0);
+    CHECK(job.on_core->staging->in_use() == 0);
   }
 }
 
@@ -112,13 +112,13 @@ TEST_CASE("a core without a thread ends while a push is half read") {
   auto core = std::move(*server::Core::create(options));
   auto [own, cores] = transport::stream_pair();
   job->sockets[0] = std::move(own);
-  REQUIRE(core->connect_tcp(job->shard.get(), 0, std::move(cores)).ok());
+  REQUIRE(core->connect_tcp(job->on_core.get(), 0, std::move(cores)).ok());
   const auto frame = job->frame(0, 1.0F);
   REQUIRE(job->send(0, std::span(frame).first(100)) == 100);
   core->run_once();
-  CHECK(job->shard->buffers_in_use() == 1);
+  CHECK(job->on_core->staging->in_use() == 1);
   core.reset();
-  CHECK(job->shard->buffers_in_use() == 0);
+  CHECK(job->on_core->staging->in_use() == 0);
 }
 
 }  // namespace phub::testing

@@ -35,7 +35,7 @@ TEST_CASE("a job of 1,024 workers sums on one core, beside another") {
       }
     }
   }
-  CHECK(job.shard->buffers_in_use() == 0);
+  CHECK(job.on_core->staging->in_use() == 0);
 }
 
 }  // namespace phub::testing

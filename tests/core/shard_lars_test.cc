@@ -24,11 +24,11 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
       for (std::uint32_t round = 1; round < 6; ++round) {
         rig.completed = 0;
         rig.push_all(random, noise(round));
-        rig.release_all();
+        rig.update_all_due();
         CHECK(specification.round(rig.shape.hyper, 1.0F, noise(round)) == 0);
         REQUIRE(rig.completed == rig.shard->chunks());
         REQUIRE(rig.agrees(specification));
-        REQUIRE(rig.shard->buffers_in_use() == 0);
+        REQUIRE(rig.staging->in_use() == 0);
       }
     }
   }
@@ -46,19 +46,16 @@ TEST_CASE(
     CHECK(rig.push(0, slot, true, noise(1)) == PushResult::kDeferred);
   }
   CHECK(rig.push(0, 6, true, noise(1)) == PushResult::kCompleted);
-  CHECK_FALSE(rig.shard->has_releasable());
-  CHECK(rig.push(0, 2, true, noise(1)) == PushResult::kReleasable);
-  const auto first = rig.shard->release(3);
-  CHECK(std::vector<std::uint32_t>(first.begin(), first.end()) ==
-        std::vector<std::uint32_t>{1, 2, 3});
-  CHECK(rig.shard->has_releasable());
-  const auto rest = rig.shard->release(3);
-  CHECK(std::vector<std::uint32_t>(rest.begin(), rest.end()) == std::vector<std::uint32_t>{4, 5});
-  CHECK_FALSE(rig.shard->has_releasable());
-  CHECK(rig.shard->buffers_in_use() == 0);
+  CHECK_FALSE(rig.shard->has_due());
+  CHECK(rig.push(0, 2, true, noise(1)) == PushResult::kUpdatesDue);
+  CHECK(rig.update_due(3) == std::vector<std::uint32_t>{1, 2, 3});
+  CHECK(rig.shard->has_due());
+  CHECK(rig.update_due(3) == std::vector<std::uint32_t>{4, 5});
+  CHECK_FALSE(rig.shard->has_due());
+  CHECK(rig.staging->in_use() == 0);
 }
 
-TEST_CASE("a chunk that is updated can be pushed again while its key is still being released") {
+TEST_CASE("a chunk that is updated can be pushed again while its key is still being updated") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
   RuleSpecification specification(rig.shape);
@@ -67,13 +64,13 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     rig.push(0, slot, false, noise(1));
   }
-  rig.shard->release(1);  // slot 1 of five
+  rig.update_due(1);  // slot 1 of five
   CHECK(rig.push(0, 1, true, noise(2)) == PushResult::kDeferred);
-  rig.release_all();
+  rig.update_all_due();
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     if (slot != 1) rig.push(0, slot, false, noise(2));
   }
-  rig.release_all();
+  rig.update_all_due();
   specification.round(rig.shape.hyper, 1.0F, noise(1));
   specification.round(rig.shape.hyper, 1.0F, noise(2));
   CHECK(rig.agrees(specification));
@@ -90,15 +87,15 @@ TEST_CASE("a key whose norm is not finite is left out, the others are updated") 
     return here ? std::numeric_limits<float>::infinity() : noise(1)(worker, key, i);
   };
   rig.push_all(random, broken);
-  rig.release_all();
+  rig.update_all_due();
   CHECK(specification.round(rig.shape.hyper, 1.0F, broken) == 5);
   CHECK(rig.agrees(specification));
-  CHECK(rig.shard->updates_skipped.value() == 5);
+  CHECK(rig.shard->skipped.updates.value() == 5);
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     CHECK(rig.shard->was_skipped(slot) == (slot >= 1 && slot <= 5));
   }
   rig.push_all(random, noise(2));
-  rig.release_all();
+  rig.update_all_due();
   specification.round(rig.shape.hyper, 1.0F, noise(2));
   CHECK(rig.agrees(specification));
   CHECK_FALSE(rig.shard->was_skipped(3));
@@ -110,19 +107,20 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
   rig.push_all(random, noise(0));
   for (std::uint32_t round = 1; round < 3; ++round) {
     rig.push_all(random, noise(round));
-    rig.release_all();
+    rig.update_all_due();
   }
   auto copy = std::move(*server::JobCopy::create(*rig.shape.plan, 0, true));
   copy->round = 4;
-  REQUIRE(rig.shard->begin_copy(copy));
+  REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));
-  CHECK(rig.shard->copy_some(100) == rig.shard->chunks() - 1);  // slot 0 alone has its update
+  CHECK(rig.shard->copying.copy_some(100) ==
+        rig.shard->chunks() - 1);  // slot 0 alone has its update
   for (std::uint32_t slot = 3; slot < rig.shard->chunks(); ++slot) {
     rig.push(0, slot, true, noise(3));
   }
-  rig.release_all();
-  CHECK(rig.shard->copy_some(0) == 0);
-  rig.shard->end_copy();
+  rig.update_all_due();
+  CHECK(rig.shard->copying.copy_some(0) == 0);
+  rig.shard->copying.end();
 
   JobLayout shape = rig.shape;
   shape.initial = copy;
@@ -133,8 +131,8 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
   }
   rig.push_all(random, noise(4));
   second.push_all(random, noise(4));
-  rig.release_all();
-  second.release_all();
+  rig.update_all_due();
+  second.update_all_due();
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     CHECK(second.reply(slot) == rig.reply(slot));
   }

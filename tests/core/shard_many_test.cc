@@ -17,17 +17,17 @@ void expect_rounds(ShardRig& rig, bool votes, std::mt19937& random) {
     for (std::uint32_t w = 0; votes && w < rig.shape.workers; ++w) {
       const bool is_last = w + 1 == rig.shape.workers;
       CHECK(rig.shard->vote(w, {.loss_scale = 1.0F, .overflow = 0}) ==
-            (is_last ? server::VoteOutcome::kReleasable : server::VoteOutcome::kAccepted));
+            (is_last ? server::VoteOutcome::kUpdatesDue : server::VoteOutcome::kAccepted));
       if (!is_last) {
         CHECK(rig.shard->vote(w, {.loss_scale = 1.0F, .overflow = 0}) ==
               server::VoteOutcome::kDuplicate);
       }
     }
-    rig.release_all();
+    rig.update_all_due();
     specification.round(rig.shape.hyper, 1.0F, noise(round));
     REQUIRE(rig.completed == rig.shard->chunks());
     REQUIRE(rig.agrees(specification));
-    REQUIRE(rig.shard->buffers_in_use() == 0);
+    REQUIRE(rig.staging->in_use() == 0);
   }
 }
 

@@ -8,11 +8,14 @@
 #include <numeric>
 #include <random>
 
+#include "server/job/footprint.h"
+
 namespace phub::server {
 namespace {
 
 struct Rig {
   JobLayout shape;
+  std::unique_ptr<BufferPool> staging;
   std::unique_ptr<Shard> shard;
 
   Rig(RuleKind rule, std::uint32_t workers, DataType type, bool deterministic) {
@@ -28,8 +31,12 @@ struct Rig {
     shape.deterministic = deterministic;
     shape.weight_decay = {0.1F, 0.0F, 0.1F};
     shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    auto memory = std::move(*JobMemory::create(shape));
-    shard = std::move(*Shard::create(shape, 0, memory));
+    make_shard();
+  }
+  void make_shard() {
+    staging =
+        std::move(*BufferPool::create(staging_buffers(shape, 0), staging_buffer_bytes(shape)));
+    shard = std::make_unique<Shard>(shape, 0, std::move(*JobMemory::create(shape)), *staging);
   }
 
   // Pushes one slot for one worker with values from `value`; staged as tcp does, or in place.
@@ -41,7 +48,7 @@ struct Rig {
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(i);
     auto* place = reinterpret_cast<std::byte*>(data.data());
     if (staged) {
-      place = shard->take_buffer();
+      place = staging->take();
       REQUIRE(place != nullptr);
       std::memcpy(place, data.data(), bytes);
     } else {
@@ -88,7 +95,7 @@ TEST_CASE("the deterministic sum has the same bits in every order of arrival, st
       }
       if (expected.empty()) expected = rig.result(1);
       REQUIRE(rig.result(1) == expected);
-      REQUIRE(rig.shard->buffers_in_use() == 0);
+      REQUIRE(rig.staging->in_use() == 0);
     }
   } while (std::next_permutation(order.begin(), order.end()));
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -114,7 +121,7 @@ TEST_CASE("the first round of a rule with parameters hands out worker 0's, the n
                 1, 0, staged, [](std::size_t) { return 3.0F; }, keep) == PushResult::kCompleted);
     // slot 0 holds key 0 (decay 0.1): g = 4 * 0.25 = 1, v = 1 + 0.1 * 2, w = 2 - 0.5 * v
     for (const float value : rig.result(0)) CHECK(value == Approx(1.4F));
-    CHECK(rig.shard->buffers_in_use() == 0);
+    CHECK(rig.staging->in_use() == 0);
   }
 }
 
@@ -124,21 +131,21 @@ TEST_CASE("bad pushes are refused and their buffers given back") {
   const auto zero = [](std::size_t) { return 0.0F; };
   REQUIRE(rig.push(0, 0, true, zero, keep) == PushResult::kAccepted);
   CHECK(rig.push(0, 0, true, zero, keep) == PushResult::kDuplicate);
-  CHECK(rig.shard->buffers_in_use() == 1);
+  CHECK(rig.staging->in_use() == 1);
   const auto refused = [&](std::uint32_t slot, std::uint32_t bytes) {
     return rig.shard->on_push({.worker = 1,
                                .slot = slot,
-                               .data = rig.shard->take_buffer(),
+                               .data = rig.staging->take(),
                                .bytes = bytes,
                                .staged = true,
                                .hyper = &rig.shape.hyper});
   };
   CHECK(refused(rig.shard->chunks(), 4096) == PushResult::kUnknownChunk);
   CHECK(refused(0, rig.shard->push_bytes(0) - 1) == PushResult::kBadLength);
-  CHECK(rig.shard->buffers_in_use() == 1);
+  CHECK(rig.staging->in_use() == 1);
   rig.shard->stop();
   CHECK(rig.push(1, 0, true, zero, keep) == PushResult::kStopped);
-  CHECK(rig.shard->buffers_in_use() == 1);
+  CHECK(rig.staging->in_use() == 1);
 }
 
 TEST_CASE("random rounds never run out of staging and sum exactly") {
@@ -164,7 +171,7 @@ TEST_CASE("random rounds never run out of staging and sum exactly") {
         const auto sum = static_cast<float>(kWorkers * (round + slot) + 10);
         for (const float value : rig.result(slot)) REQUIRE(value == sum);
       }
-      REQUIRE(rig.shard->buffers_in_use() == 0);
+      REQUIRE(rig.staging->in_use() == 0);
     }
   }
 }
@@ -190,19 +197,19 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
     copy->round = round;
     return copy;
   };
-  CHECK(rig.shard->rounds_max() == 3);
-  CHECK_FALSE(rig.shard->begin_copy(copy_at(2)));
+  CHECK(rig.shard->copying.rounds_max() == 3);
+  CHECK_FALSE(rig.shard->copying.begin(copy_at(2)));
   const auto copy = copy_at(3);
-  REQUIRE(rig.shard->begin_copy(copy));
-  CHECK(rig.shard->copy_some(100) == chunks - 1);  // chunk 0 rests at round 3
+  REQUIRE(rig.shard->copying.begin(copy));
+  CHECK(rig.shard->copying.copy_some(100) == chunks - 1);  // chunk 0 rests at round 3
   std::vector<std::vector<float>> at_three = {rig.result(0)};
   for (std::uint32_t slot = 1; slot < chunks; ++slot) {
     push(slot, 3.0F);
     at_three.push_back(rig.result(slot));
     push(slot, 9.0F);  // and on
   }
-  CHECK(rig.shard->copy_some(100) == 0);
-  rig.shard->end_copy();
+  CHECK(rig.shard->copying.copy_some(100) == 0);
+  rig.shard->copying.end();
   for (std::uint32_t slot = 0; slot < chunks; ++slot) {
     const std::uint64_t offset = rig.shard->reply_offset(slot) / sizeof(float);
     for (std::size_t i = 0; i < at_three[slot].size(); ++i) {
@@ -213,8 +220,7 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
   // A shard that starts from the copy replies to its first round with it, and goes on alike.
   Rig second(RuleKind::kMomentum, 1, DataType::kFloat32, true);
   second.shape.initial = copy;
-  second.shard =
-      std::move(*Shard::create(second.shape, 0, std::move(*JobMemory::create(second.shape))));
+  second.make_shard();
   const auto push_second = [&](std::uint32_t slot, float value) {
     return second.push(
         0, slot, false, [value](std::size_t) { return value; }, keep);
@@ -238,12 +244,12 @@ TEST_CASE("a chunk that rests is copied before its next update") {
   }
   auto copy = std::move(*JobCopy::create(*rig.shape.plan, 0, true));
   copy->round = 1;
-  REQUIRE(rig.shard->begin_copy(copy));
+  REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     rig.push(
         0, slot, false, [](std::size_t) { return 7.0F; }, keep);
   }
-  CHECK(rig.shard->copy_some(0) == 0);
+  CHECK(rig.shard->copying.copy_some(0) == 0);
   CHECK(*copy->parameters_at(0) == 2.0F);
   CHECK(rig.result(0)[0] != 2.0F);
 }

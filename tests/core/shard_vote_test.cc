@@ -26,10 +26,10 @@ void voted_round(ShardRig& rig, std::mt19937& random, std::uint32_t round, float
   for (std::uint32_t w = 0; w < rig.shape.workers; ++w) {
     if (w == early) rig.push_all(random, noise(round, scale));
     rig.shard->vote(w, {.loss_scale = scale, .overflow = (overflows >> w) & 1U});
-    if (random() % 2 == 0) rig.release(2);
+    if (random() % 2 == 0) rig.update_due(2);
   }
   if (early == rig.shape.workers) rig.push_all(random, noise(round, scale));
-  rig.release_all();
+  rig.update_all_due();
 }
 
 TEST_CASE("voted rounds have the specification's bits; one vote against skips all of a round") {
@@ -54,12 +54,12 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
           REQUIRE(rig.agrees(specification));
           REQUIRE(rig.shard->was_skipped(0) == (overflows != 0));
           REQUIRE(rig.shard->was_skipped(rig.shard->chunks() - 1) == (overflows != 0));
-          REQUIRE(rig.shard->buffers_in_use() == 0);
+          REQUIRE(rig.staging->in_use() == 0);
           scale = overflows != 0 ? scale / 2 : scale * 2;
         }
-        CHECK(rig.shard->rounds_skipped.value() == skipped);
-        CHECK(rig.shard->updates_skipped.value() == 0);
-        CHECK(rig.shard->rounds_max() == 12);
+        CHECK(rig.shard->skipped.rounds.value() == skipped);
+        CHECK(rig.shard->skipped.updates.value() == 0);
+        CHECK(rig.shard->copying.rounds_max() == 12);
       }
     }
   }
@@ -74,7 +74,7 @@ TEST_CASE("a voted job with scale 1 has the bits of the same job without votes")
     voted.push_all(random, noise(0));
     for (std::uint32_t round = 1; round < 4; ++round) {
       plain.push_all(random, noise(round));
-      plain.release_all();
+      plain.update_all_due();
       voted_round(voted, random, round, 1.0F, 0);
       for (std::uint32_t slot = 0; slot < plain.shard->chunks(); ++slot) {
         REQUIRE(plain.reply(slot) == voted.reply(slot));
@@ -91,16 +91,16 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
   rig.push_all(random, noise(1));
   CHECK(rig.completed == 0);
   CHECK(rig.shard->vote(1, {}) == VoteOutcome::kAccepted);
-  CHECK_FALSE(rig.shard->has_releasable());
-  CHECK(rig.shard->vote(0, {}) == VoteOutcome::kReleasable);
-  rig.release(1);
+  CHECK_FALSE(rig.shard->has_due());
+  CHECK(rig.shard->vote(0, {}) == VoteOutcome::kUpdatesDue);
+  rig.update_due(1);
   // Slot 0 is replied to: its next round must not be taken for this one.
   CHECK(rig.push(0, 0, true, noise(2)) == PushResult::kAccepted);
   CHECK(rig.push(1, 0, true, noise(2)) == PushResult::kDeferred);
-  rig.release_all();
+  rig.update_all_due();
   CHECK(rig.completed == rig.shard->chunks());
-  CHECK_FALSE(rig.shard->has_releasable());
-  CHECK(rig.shard->buffers_in_use() == 1);
+  CHECK_FALSE(rig.shard->has_due());
+  CHECK(rig.staging->in_use() == 1);
 }
 
 TEST_CASE("what is not finite though all votes say so is left out alone, and counted apart") {
@@ -115,11 +115,11 @@ TEST_CASE("what is not finite though all votes say so is left out alone, and cou
   };
   rig.push_all(random, broken);
   for (const std::uint32_t worker : {0U, 1U}) rig.shard->vote(worker, {});
-  rig.release_all();
+  rig.update_all_due();
   CHECK(specification.round(rig.shape.hyper, 1.0F, broken) == 1);
   CHECK(rig.agrees(specification));
-  CHECK(rig.shard->updates_skipped.value() == 1);
-  CHECK(rig.shard->rounds_skipped.value() == 0);
+  CHECK(rig.shard->skipped.updates.value() == 1);
+  CHECK(rig.shard->skipped.rounds.value() == 0);
 }
 
 TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not the server") {
@@ -131,15 +131,15 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   }
   // What it sends twice is in buffers before the first of it is looked at.
   std::vector<std::byte*> twice;
-  while (std::byte* const buffer = rig.shard->take_push_buffer()) twice.push_back(buffer);
+  while (std::byte* const buffer = rig.staging->take_for_push()) twice.push_back(buffer);
   CHECK(twice.size() < 4);
-  rig.shard->give_buffer(twice.back());
+  rig.staging->give(twice.back());
   twice.pop_back();
   CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kDeferred);
   // Even with the reserve gone nothing is written to where there is no buffer.
   ShardRig other(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
   other.push_all(random, noise(0));
-  while (std::byte* const buffer = other.shard->take_buffer()) twice.push_back(buffer);
+  while (std::byte* const buffer = other.staging->take()) twice.push_back(buffer);
   CHECK(other.push(0, 0, false, noise(1)) == PushResult::kDuplicate);
 }
 
@@ -161,14 +161,14 @@ TEST_CASE("votes that make no sense are told apart, and change nothing") {
   CHECK(plain.shard->vote(0, {}) == VoteOutcome::kUnasked);
 }
 
-TEST_CASE("a shard that stops with held sums releases none of them") {
+TEST_CASE("a shard that stops with sums that wait has no updates due") {
   ShardRig rig(voted_shape(RuleKind::kSgd, 1, DataType::kFloat32));
   std::mt19937 random(6);
   rig.push_all(random, noise(0));
   rig.push_all(random, noise(1));
-  REQUIRE(rig.shard->vote(0, {}) == VoteOutcome::kReleasable);
+  REQUIRE(rig.shard->vote(0, {}) == VoteOutcome::kUpdatesDue);
   rig.shard->stop();
-  CHECK(rig.shard->release(8).empty());
+  CHECK_FALSE(rig.shard->has_due());
 }
 
 TEST_CASE("a static scale of a power of two changes no bit over fp32") {
@@ -183,8 +183,8 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
     for (std::uint32_t round = 1; round < 4; ++round) {
       plain.push_all(random, noise(round));
       scaled.push_all(random, noise(round, 1024.0F));
-      plain.release_all();
-      scaled.release_all();
+      plain.update_all_due();
+      scaled.update_all_due();
       for (std::uint32_t slot = 0; slot < plain.shard->chunks(); ++slot) {
         REQUIRE(plain.reply(slot) == scaled.reply(slot));
       }
@@ -212,8 +212,8 @@ TEST_CASE(
     }
     CHECK(specification.round(rig.shape.hyper, 128.0F, broken) == 1);
     CHECK(rig.agrees(specification));
-    CHECK(rig.shard->updates_skipped.value() == 1);
-    CHECK(rig.shard->buffers_in_use() == 0);
+    CHECK(rig.shard->skipped.updates.value() == 1);
+    CHECK(rig.staging->in_use() == 0);
   }
 }
 

@@ -20,7 +20,7 @@ class ShrinkingWorker {
         file_(::memfd_create("shrinking", MFD_CLOEXEC)) {
     REQUIRE(::ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0);
     memory_ = std::move(*Mapping::of_file(file_.get(), bytes_, true));
-    const std::uint32_t capacity = transport::channel_capacity(job.shard->chunks());
+    const std::uint32_t capacity = transport::channel_capacity(job.on_core->shard.chunks());
     const auto channel =
         std::move(*SharedMemory::create("channel", transport::channel_bytes(capacity)));
     const auto side = [&](UniqueFd socket, std::span<const std::byte> mine, int peers,
@@ -40,11 +40,11 @@ class ShrinkingWorker {
     of_core.core_side = true;
     REQUIRE(of_core.peer_memory->guard(false).ok());
     std::byte* const line = of_core.peer_memory->data();
-    REQUIRE(core.connect_shm(job.shard.get(), 0, std::move(of_core), line, landing_).ok());
+    REQUIRE(core.connect_shm(job.on_core.get(), 0, std::move(of_core), line, landing_).ok());
     endpoint_ = std::move(*transport::ShmEndpoint::create(1));
     peer_ = *endpoint_->add(
         side(std::move(own), {memory_->data(), memory_->size()}, published.fd(), published.size()));
-    push_bytes_ = job.shard->push_bytes(0);
+    push_bytes_ = job.on_core->shard.push_bytes(0);
     epoch_ = job.shape.epoch;
   }
 
@@ -89,14 +89,14 @@ TEST_CASE("a worker that makes its memory shorter ends its job with that reason,
     CHECK(lost->worker == 0);
     CHECK(lost->reason == "the memory that it shares could not be read");
     CHECK(rig.core->drops().value(server::Drop::kBadMemory) == 1);
-    CHECK(broken.shard->stopped());
+    CHECK(broken.on_core->shard.stopped());
     CHECK_FALSE(rig.core->next_event());
     for (std::uint32_t slot = 0; slot < 4; ++slot) {
       if (slot != 1) other.push(0, slot);
     }
     REQUIRE(rig.run());
     CHECK(other.replies(0) == 4);
-    rig.core->detach(broken.shard.get());
+    rig.core->detach(broken.on_core.get());
   }
 }
 

@@ -14,27 +14,28 @@ TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") 
   SlowClock clock(10'000);
   StreamsRig rig(8, &clock);
   StreamsJob& job = rig.add({.workers = 1, .chunks = kChunks, .chunk_bytes = 32 * 1024});
-  server::Shard& shard = *job.shard;
+  server::JobOnCore& on_core = *job.on_core;
   // As it is when others have gone that it took turns with.
   for (std::uint32_t slot = 1; slot < kChunks; ++slot) {
-    server::Connection& connection = *shard.connections[0];
+    server::Connection& connection = *on_core.connections[0];
     ++connection.queued;
-    shard.arrivals->push({.connection = &connection,
-                          .data = shard.take_push_buffer(),
-                          .immediate = wire::immediate(slot, job.shape.epoch),
-                          .bytes = shard.push_bytes(slot),
-                          .arrived = clock.now()});
+    on_core.arrivals.push({.connection = &connection,
+                           .data = on_core.staging->take_for_push(),
+                           .immediate = wire::immediate(slot, job.shape.epoch),
+                           .bytes = on_core.shard.push_bytes(slot),
+                           .arrived = clock.now()});
   }
   job.push(0, 0);
   std::uint64_t most = 0;
   std::uint64_t before = 0;
-  for (int rounds = 0; rounds < 10'000 && shard.chunks_completed.value() < kChunks; ++rounds) {
+  for (int rounds = 0; rounds < 10'000 && on_core.shard.chunks_completed.value() < kChunks;
+       ++rounds) {
     CHECK(rig.core->run_once());
-    const std::uint64_t now = shard.chunks_completed.value();
+    const std::uint64_t now = on_core.shard.chunks_completed.value();
     most = std::max(most, now - before);
     before = now;
   }
-  CHECK(shard.chunks_completed.value() == kChunks);
+  CHECK(on_core.shard.chunks_completed.value() == kChunks);
   CHECK(most <= 128);  // ten looks at the clock
 }
 
@@ -52,7 +53,7 @@ TEST_CASE("a job that is alone is not read far ahead of what its core serves") {
   for (int rounds = 0; rounds < 100'000 && replies < kChunks; ++rounds) {
     for (const std::uint32_t worker : {0U, 1U}) job.pump(worker);
     rig.core->run_once();
-    most = std::max(most, job.shard->buffers_in_use());
+    most = std::max(most, job.on_core->staging->in_use());
     replies += job.replies(0);
     job.replies(1);
   }

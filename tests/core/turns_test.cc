@@ -73,7 +73,7 @@ TEST_CASE("a worker that is ahead is held back until the slowest has caught up")
     rig.core->run_once();
   }
   CHECK(left > kChunks / 2 * std::size_t{kLarge});  // it was not read
-  CHECK(job.shard->buffers_in_use() < kChunks / 2);
+  CHECK(job.on_core->staging->in_use() < kChunks / 2);
   std::vector<StreamsJob::Reply> replies;
   for (int rounds = 0; rounds < 100'000 && replies.size() < kChunks; ++rounds) {
     job.pump(0);
@@ -81,11 +81,11 @@ TEST_CASE("a worker that is ahead is held back until the slowest has caught up")
     rig.core->run_once();
     job.take_replies(0);
     for (const auto& reply : job.take_replies(1)) replies.push_back(reply);
-    CHECK(job.shard->buffers_in_use() < kChunks / 2);
+    CHECK(job.on_core->staging->in_use() < kChunks / 2);
   }
   REQUIRE(replies.size() == kChunks);
   for (const auto& reply : replies) CHECK((reply.is_even && reply.value == 3.0F));
-  CHECK(job.shard->buffers_in_use() == 0);
+  CHECK(job.on_core->staging->in_use() == 0);
 }
 
 // The first pushes everything and waits; the other pulls from the last key down, and what it waits
@@ -121,7 +121,7 @@ TEST_CASE("a worker that is ahead is not held back while the slowest waits for i
       job.pump(0);
       rig.core->run_once();
     }
-    CHECK(job.shard->buffers_in_use() < kChunks / 2);
+    CHECK(job.on_core->staging->in_use() < kChunks / 2);
   }
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
   constexpr std::uint32_t kReadAtOnce = 32;  // at most, of a stream before it is held back
   StreamsRig rig;
   StreamsJob& job = rig.add({.workers = 2, .chunks = kChunks, .chunk_bytes = 4096});
-  job.shard->limit_staging(kBudget);
+  job.on_core->limit_staging(kBudget);
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
   for (const std::uint32_t wanted : {10U, 60U, 100U}) {
     job.push_later(1, wanted);
@@ -146,13 +146,13 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
       replies += job.replies(1);
     }
     CHECK(replies == 1);
-    CHECK(job.shard->buffers_in_use() < std::max(kBudget, wanted) + kReadAtOnce);
+    CHECK(job.on_core->staging->in_use() < std::max(kBudget, wanted) + kReadAtOnce);
   }
   // When it has caught up the other is held back where it was at first.
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) {
     if (slot != 10 && slot != 60 && slot != 100) job.push_later(1, slot);
   }
-  for (int rounds = 0; rounds < 100'000 && job.shard->chunks_completed.value() < kChunks;
+  for (int rounds = 0; rounds < 100'000 && job.on_core->shard.chunks_completed.value() < kChunks;
        ++rounds) {
     for (const std::uint32_t worker : {0U, 1U}) {
       job.pump(worker);
@@ -160,13 +160,13 @@ TEST_CASE("staging grows by little more than the slowest waits for") {
     }
     rig.core->run_once();
   }
-  REQUIRE(job.shard->chunks_completed.value() == kChunks);
+  REQUIRE(job.on_core->shard.chunks_completed.value() == kChunks);
   for (std::uint32_t slot = 0; slot < kChunks; ++slot) job.push_later(0, slot);
   for (int rounds = 0; rounds < 2000; ++rounds) {
     job.pump(0);
     rig.core->run_once();
   }
-  CHECK(job.shard->buffers_in_use() < kBudget + kReadAtOnce);
+  CHECK(job.on_core->staging->in_use() < kBudget + kReadAtOnce);
 }
 
 }  // namespace phub::testing

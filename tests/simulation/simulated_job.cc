@@ -26,7 +26,7 @@ SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random
             return value(worker, slot, round);
           },
           [this](std::uint32_t round) { return votes_of(round); }) {
-  if (random_.one_in(2)) streams_.shard->limit_staging(random_.between(1, 6));
+  if (random_.one_in(2)) streams_.on_core->limit_staging(random_.between(1, 6));
   const std::uint32_t local = random_.below(4);  // of four, over shared memory
   for (std::uint32_t index = 0; index < workers_.size(); ++index) {
     Worker& worker = workers_[index];
@@ -41,7 +41,7 @@ SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random
   }
 }
 
-SimulatedJob::~SimulatedJob() { core_.detach(streams_.shard.get()); }
+SimulatedJob::~SimulatedJob() { core_.detach(streams_.on_core.get()); }
 
 bool SimulatedJob::is_done() const {
   return std::all_of(workers_.begin(), workers_.end(), [&](const Worker& worker) {
@@ -176,17 +176,17 @@ std::string SimulatedJob::on_lost(std::uint32_t worker) {
 }
 
 std::string SimulatedJob::check() {
-  const server::Shard& shard = *streams_.shard;
+  const server::JobOnCore& on_core = *streams_.on_core;
   const std::string who = "job " + std::to_string(id()) + ": ";
-  const std::uint64_t worked = shard.times->busy.value();
-  unserved_ = shard.is_awake() && worked == worked_ ? unserved_ + 1 : 0;
+  const std::uint64_t worked = on_core.times.busy.value();
+  unserved_ = on_core.is_awake() && worked == worked_ ? unserved_ + 1 : 0;
   worked_ = worked;
   if (unserved_ > kUnservedMost) return who + "awake, and not served";
   if (has_died_) return {};
-  const std::uint64_t complete = shard.chunks_completed.value() * workers_.size();
+  const std::uint64_t complete = on_core.shard.chunks_completed.value() * workers_.size();
   // A push is in a buffer, or several are in one; a sum is the first one's.
   if (complete > begun_) return who + "more is complete than was pushed";
-  if (shard.buffers_in_use() > begun_ - complete + stale_)
+  if (on_core.staging->in_use() > begun_ - complete + stale_)
     return who + "buffers of nothing are in use";
   return {};
 }

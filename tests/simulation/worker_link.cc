@@ -13,7 +13,7 @@ class TcpLink final : public WorkerLink {
 
   bool connect(server::Core& core) override {
     auto [own, cores] = transport::stream_pair();
-    if (!core.connect_tcp(job_.shard.get(), worker_, std::move(cores)).ok()) return false;
+    if (!core.connect_tcp(job_.on_core.get(), worker_, std::move(cores)).ok()) return false;
     job_.sockets[worker_] = std::move(own);
     return true;
   }
@@ -47,7 +47,7 @@ class ShmLink final : public WorkerLink {
             "gradients", shared_memory_bytes(*job.shape.plan, sizeof(float))))) {}
 
   bool connect(server::Core& core) override {
-    const std::uint32_t capacity = transport::channel_capacity(job_.shard->chunks());
+    const std::uint32_t capacity = transport::channel_capacity(job_.on_core->shard.chunks());
     const auto channel =
         std::move(*SharedMemory::create("channel", transport::channel_bytes(capacity)));
     const auto side = [&](UniqueFd socket, const SharedMemory& mine, const SharedMemory& peers) {
@@ -63,7 +63,7 @@ class ShmLink final : public WorkerLink {
     auto of_core = side(std::move(cores), *job_.memory->published, *memory_);
     of_core.core_side = true;
     std::byte* const line = of_core.peer_memory->data();
-    if (!core.connect_shm(job_.shard.get(), worker_, std::move(of_core), line, landing_).ok()) {
+    if (!core.connect_shm(job_.on_core.get(), worker_, std::move(of_core), line, landing_).ok()) {
       return false;
     }
     endpoint_ = std::move(*transport::ShmEndpoint::create(1));
@@ -72,7 +72,7 @@ class ShmLink final : public WorkerLink {
   }
   void push_later(std::uint32_t slot, float value, std::uint32_t epoch) override {
     std::byte* const place = memory_->data() + landing_->slots[slot];
-    const std::uint32_t bytes = job_.shard->push_bytes(slot);
+    const std::uint32_t bytes = job_.on_core->shard.push_bytes(slot);
     std::fill_n(reinterpret_cast<float*>(place), bytes / sizeof(float), value);
     send_later(place, bytes, wire::immediate(slot, epoch));
   }

@@ -60,7 +60,7 @@ class CoreRig {
     shape_.loss_scale = loss_scale;
     shape_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     job_ = std::move(*server::JobMemory::create(shape_));
-    shard_ = std::move(*server::Shard::create(shape_, 0, job_));
+    on_core_ = std::move(*server::JobOnCore::create(shape_, 0, job_));
     const auto& device = rdma_devices().front();
     server::CoreOptions options;
     options.max_connections = all ? kOfEach : kWorkers;
@@ -75,7 +75,7 @@ class CoreRig {
       connect(w, all ? transports[w % 3] : transport);
     }
   }
-  ~CoreRig() { core_->detach(shard_.get()); }
+  ~CoreRig() { core_->detach(on_core_.get()); }
   CoreRig(const CoreRig&) = delete;
   CoreRig& operator=(const CoreRig&) = delete;
 
@@ -164,7 +164,7 @@ class CoreRig {
     auto endpoint = std::move(*TcpEndpoint::create({.max_peers = 1}, worker));
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
-    PHUB_CHECK(core_->connect_tcp(shard_.get(), index, std::move(cores)).ok(), "tcp");
+    PHUB_CHECK(core_->connect_tcp(on_core_.get(), index, std::move(cores)).ok(), "tcp");
   }
 
   void connect_shm(std::uint32_t index) {
@@ -191,7 +191,7 @@ class CoreRig {
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
         make_shared_window_layout(*shape_.plan, 0, 0, sizeof(float)));
-    PHUB_CHECK(core_->connect_shm(shard_.get(), index, std::move(connection), line, landing).ok(),
+    PHUB_CHECK(core_->connect_shm(on_core_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }
 
@@ -215,7 +215,7 @@ class CoreRig {
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
     PHUB_CHECK(core_
-                   ->connect_verbs(shard_.get(), index, std::move(cores), parts.window.data(),
+                   ->connect_verbs(on_core_.get(), index, std::move(cores), parts.window.data(),
                                    memory_->window_layout(0))
                    .ok(),
                "verbs");
@@ -251,7 +251,7 @@ class CoreRig {
   server::JobLayout shape_;
   std::shared_ptr<server::JobMemory> job_;
   std::shared_ptr<server::VerbsMemory> memory_;
-  std::unique_ptr<server::Shard> shard_;
+  std::unique_ptr<server::JobOnCore> on_core_;
   std::vector<std::unique_ptr<RigWorker>> workers_;
   std::unique_ptr<server::Core> core_;  // before the workers: both ends of a connection
 };

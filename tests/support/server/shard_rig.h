@@ -10,6 +10,7 @@
 
 #include "kernels/reference.h"
 #include "server/chunks/shard.h"
+#include "server/job/footprint.h"
 #include "tests/support/rule_specification.h"
 
 namespace phub::testing {
@@ -38,8 +39,11 @@ class ShardRig {
   using Value = RuleSpecification::Value;
 
   explicit ShardRig(const server::JobLayout& of)
-      : shape(of), memory(std::move(*server::JobMemory::create(shape))) {
-    shard = std::move(*server::Shard::create(shape, 0, memory));
+      : shape(of),
+        memory(std::move(*server::JobMemory::create(shape))),
+        staging(std::move(*server::BufferPool::create(server::staging_buffers(shape, 0),
+                                                      server::staging_buffer_bytes(shape)))) {
+    shard = std::make_unique<server::Shard>(shape, 0, memory, *staging);
     in_place_.resize(shape.workers * shard->chunks());
   }
 
@@ -57,7 +61,7 @@ class ShardRig {
     const std::uint32_t bytes = shard->push_bytes(slot);
     std::byte* place = nullptr;
     if (staged) {
-      place = shard->take_push_buffer();
+      place = staging->take_for_push();
       REQUIRE(place != nullptr);
     } else {
       auto& kept = in_place_[slot * shape.workers + worker];
@@ -75,7 +79,7 @@ class ShardRig {
                            .hyper = &shape.hyper});
   }
 
-  // Every push of a round in a random order, each staged or not; what is due is released between.
+  // Every push of a round in a random order, each staged or not; what is due is updated between.
   void push_all(std::mt19937& random, const Value& value) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pushes;
     for (std::uint32_t w = 0; w < shape.workers; ++w) {
@@ -85,15 +89,19 @@ class ShardRig {
     for (const auto& [worker, slot] : pushes) {
       const server::PushResult result = push(worker, slot, random() % 2 == 0, value);
       if (result == server::PushResult::kCompleted) ++completed;
-      if (random() % 3 == 0) release(1 + static_cast<std::uint32_t>(random() % 4));
+      if (random() % 3 == 0) update_due(1 + static_cast<std::uint32_t>(random() % 4));
     }
   }
 
-  void release(std::uint32_t count) {
-    if (shard->has_releasable()) completed += shard->release(count).size();
+  // So many at most; which.
+  std::vector<std::uint32_t> update_due(std::uint32_t count) {
+    std::vector<std::uint32_t> slots;
+    while (slots.size() < count && shard->has_due()) slots.push_back(shard->update_due());
+    completed += slots.size();
+    return slots;
   }
-  void release_all() {
-    while (shard->has_releasable()) release(3);
+  void update_all_due() {
+    while (shard->has_due()) update_due(3);
   }
 
   std::vector<float> reply(std::uint32_t slot) const {
@@ -123,6 +131,7 @@ class ShardRig {
 
   server::JobLayout shape;
   std::shared_ptr<server::JobMemory> memory;
+  std::unique_ptr<server::BufferPool> staging;
   std::unique_ptr<server::Shard> shard;
   std::size_t completed = 0;  // chunks, since the test last looked
 

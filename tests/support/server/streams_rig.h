@@ -30,7 +30,7 @@ struct StreamsJobOptions {
   std::uint32_t chunks_of_key = 1;  // at most
 };
 
-// One job: a shard, and its workers' ends of the streams.
+// One job on the core, and its workers' ends of the streams.
 class StreamsJob {
  public:
   explicit StreamsJob(const StreamsJobOptions& options)
@@ -56,7 +56,7 @@ class StreamsJob {
     shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     PHUB_CHECK(shape.plan->chunks.size() == options.chunks, "no chunk is cut");
     memory = std::move(*server::JobMemory::create(shape));
-    shard = std::move(*server::Shard::create(shape, 0, memory));
+    on_core = std::move(*server::JobOnCore::create(shape, 0, memory));
   }
 
   // A push of the chunk, every element of it `value`, as it goes over the stream.
@@ -64,7 +64,7 @@ class StreamsJob {
     return frame(slot, value, shape.epoch);
   }
   std::vector<std::byte> frame(std::uint32_t slot, float value, std::uint32_t epoch) const {
-    const std::vector<float> values(shard->push_bytes(slot) / sizeof(float), value);
+    const std::vector<float> values(on_core->shard.push_bytes(slot) / sizeof(float), value);
     return frame_of(wire::immediate(slot, epoch), std::as_bytes(std::span(values)));
   }
   static std::vector<std::byte> frame_of(std::uint32_t immediate,
@@ -140,7 +140,7 @@ class StreamsJob {
 
   server::JobLayout shape;
   std::shared_ptr<server::JobMemory> memory;
-  std::unique_ptr<server::Shard> shard;
+  std::unique_ptr<server::JobOnCore> on_core;
   // By worker.
   std::vector<UniqueFd> sockets;
   struct Unsent {
@@ -161,7 +161,7 @@ class StreamsRig {
     core = std::move(*server::Core::create(options));
   }
   ~StreamsRig() {
-    for (const auto& job : jobs_) core->detach(job->shard.get());
+    for (const auto& job : jobs_) core->detach(job->on_core.get());
   }
   StreamsRig(const StreamsRig&) = delete;
   StreamsRig& operator=(const StreamsRig&) = delete;
@@ -176,10 +176,10 @@ class StreamsRig {
   void connect(StreamsJob& job, std::uint32_t worker) const {
     auto [own, cores] = transport::stream_pair();
     job.sockets[worker] = std::move(own);
-    PHUB_CHECK(core->connect_tcp(job.shard.get(), worker, std::move(cores)).ok(), "room for it");
+    PHUB_CHECK(core->connect_tcp(job.on_core.get(), worker, std::move(cores)).ok(), "room for it");
   }
   void remove(const StreamsJob& job) {
-    core->detach(job.shard.get());
+    core->detach(job.on_core.get());
     jobs_.remove_if([&](const auto& other) { return other.get() == &job; });
   }
 

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 
 #include "server/chunks/connection.h"
-#include "server/chunks/shard.h"
 #include "server/job/buffer_pool.h"
 #include "server/job/footprint.h"
 #include "server/job/memory.h"
@@ -36,10 +35,10 @@ std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::ui
   const std::size_t before = allocated();
   const JobLayout shape = shape_of(elements, chunk_bytes, workers, rule);
   const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
-  const auto shard = std::move(*Shard::create(shape, 0, memory));
+  const auto on_core = std::move(*JobOnCore::create(shape, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    connections.push_back(std::make_unique<Connection>(shard.get(), worker));
+    connections.push_back(std::make_unique<Connection>(on_core.get(), worker));
   }
   return allocated() - before;
 }

@@ -1,0 +1,70 @@
+// Copies a core's chunks at a round's end, while rounds go on.
+//
+// Each chunk is copied when it has the copy's round behind it: as it completes that round, before
+// its next update, or, if it rests there, a few at a time. Its core's thread only.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "common/base/ticks.h"
+#include "server/chunks/chunk_parameters.h"
+
+namespace phub::server {
+
+class ChunkCopying {
+ public:
+  // Both outlive it.
+  ChunkCopying(std::vector<ShardChunk>& chunks, const ChunkParameters& parameters)
+      : chunks_(chunks), parameters_(parameters) {}
+
+  // False: a chunk is beyond the copy's round already; `copy` is not used. REQUIRES: no copy is
+  // under way; the round is not 0.
+  bool begin(std::shared_ptr<JobCopy> copy) {
+    if (rounds_max() > copy->round) return false;
+    for (ShardChunk& chunk : chunks_) chunk.copied = false;
+    copied_ = 0;
+    next_ = 0;
+    ticks_ = 0;
+    copy_ = std::move(copy);
+    return true;
+  }
+  // Copies up to `count` chunks that rest at that round. Returns how many are still to be copied.
+  std::uint32_t copy_some(std::uint32_t count) {
+    const std::size_t enough = std::min(copied_ + count, chunks_.size());
+    for (std::size_t seen = 0; seen < chunks_.size() && copied_ < enough; ++seen) {
+      copy_if_due(chunks_[next_]);
+      next_ = (next_ + 1) % chunks_.size();
+    }
+    return static_cast<std::uint32_t>(chunks_.size() - copied_);
+  }
+  void end() { copy_.reset(); }
+
+  // A chunk has completed a round, or is to be updated.
+  void copy_if_due(ShardChunk& chunk) {
+    if (copy_ == nullptr || chunk.copied || chunk.rounds != copy_->round) return;
+    const std::uint64_t start = ticks();
+    parameters_.copy_to(*copy_, chunk.place);
+    chunk.copied = true;
+    ++copied_;
+    ticks_ += ticks() - start;
+  }
+
+  std::uint64_t rounds_max() const {  // of any chunk
+    std::uint64_t rounds = 0;
+    for (const ShardChunk& chunk : chunks_) rounds = std::max(rounds, chunk.rounds);
+    return rounds;
+  }
+  std::uint64_t spent() const { return ticks_; }  // on the copy so far
+
+ private:
+  std::vector<ShardChunk>& chunks_;
+  const ChunkParameters& parameters_;
+  std::shared_ptr<JobCopy> copy_;  // under way, or null
+  std::size_t copied_ = 0;         // chunks
+  std::size_t next_ = 0;           // the chunk that copy_some looks at next
+  std::uint64_t ticks_ = 0;
+};
+
+}  // namespace phub::server

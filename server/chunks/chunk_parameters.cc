@@ -1,0 +1,61 @@
+#include "server/chunks/chunk_parameters.h"
+
+#include <cstring>
+
+namespace phub::server {
+
+ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMemory> memory)
+    : memory_(std::move(memory)),
+      parameters_(memory_->parameters()),
+      state_(memory_->optimizer_state()),
+      published_(memory_->published->data()),
+      rule_(layout.rule),
+      wire_type_(layout.wire_type) {}
+
+ChunkPlace ChunkParameters::add(const JobLayout& layout, const Chunk& chunk) {
+  ChunkPlace place{.arena_offset = chunk.arena_offset,
+                   .home = memory_->arena.at(chunk.arena_offset),
+                   .elements = chunk.elements,
+                   .first_run = static_cast<std::uint32_t>(runs_.size())};
+  for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
+    const Segment& segment = layout.plan->segments[chunk.first_segment + i];
+    const float decay = has_parameters(rule_) ? layout.weight_decay[segment.key] : 0.0F;
+    if (i > 0 && !needs_whole_keys(rule_) && runs_.back().weight_decay == decay) {
+      runs_.back().elements += segment.elements;
+    } else {
+      runs_.push_back({segment.chunk_offset, segment.elements, decay});
+    }
+  }
+  place.run_count = static_cast<std::uint32_t>(runs_.size()) - place.first_run;
+  return place;
+}
+
+void ChunkParameters::set(const ChunkPlace& place, const std::byte* push) {
+  kernels::convert(reinterpret_cast<std::byte*>(parameters_ + place.home), DataType::kFloat32, push,
+                   wire_type_, place.elements);
+}
+
+void ChunkParameters::publish(const ChunkPlace& place) {
+  if (wire_type_ == DataType::kFloat32) return;  // it is what the rule updates
+  kernels::convert(published_ + place.home * size_of(wire_type_), wire_type_,
+                   reinterpret_cast<const std::byte*>(parameters_ + place.home), DataType::kFloat32,
+                   place.elements);
+}
+
+void ChunkParameters::copy_to(const JobCopy& copy, const ChunkPlace& place) const {
+  const std::size_t bytes = place.elements * sizeof(float);
+  std::memcpy(copy.parameters_at(place.arena_offset), parameters_ + place.home, bytes);
+  if (state_ != nullptr) {
+    std::memcpy(copy.state_at(place.arena_offset), state_ + place.home, bytes);
+  }
+}
+
+void ChunkParameters::restore(const JobCopy& copy, const ChunkPlace& place) {
+  const std::size_t bytes = place.elements * sizeof(float);
+  std::memcpy(parameters_ + place.home, copy.parameters_at(place.arena_offset), bytes);
+  if (state_ != nullptr && copy.state) {
+    std::memcpy(state_ + place.home, copy.state_at(place.arena_offset), bytes);
+  }
+}
+
+}  // namespace phub::server

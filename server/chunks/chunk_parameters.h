@@ -1,0 +1,79 @@
+// A job's parameters on one core: what the rule updates, run by run, and what workers read.
+//
+// A run is a part of a chunk with one weight decay, and under rule lars of one key. Data of a
+// Shard; its core's thread only.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/reduce.h"
+#include "server/chunks/shard_chunk.h"
+#include "server/job/memory.h"
+
+namespace phub::server {
+
+class ChunkParameters {
+ public:
+  struct Run {
+    std::uint32_t offset;
+    std::uint32_t elements;
+    float weight_decay;
+  };
+
+  ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMemory> memory);
+  // The core's next chunk. At set-up.
+  ChunkPlace add(const JobLayout& layout, const Chunk& chunk);
+
+  const Run& run(std::uint32_t index) const { return runs_[index]; }
+  // Of a push of the chunk, and of a reply with it.
+  std::uint32_t bytes(const ChunkPlace& place) const {
+    return static_cast<std::uint32_t>(place.elements * size_of(wire_type_));
+  }
+  // Where it is in the plan's arena, in bytes of the wire type.
+  std::uint64_t arena_bytes(const ChunkPlace& place) const {
+    return place.arena_offset * size_of(wire_type_);
+  }
+  std::span<const std::byte> published(const ChunkPlace& place) const {
+    return {published_ + place.home * size_of(wire_type_), bytes(place)};
+  }
+  double sum_of_squares(const ChunkPlace& place, const Run& run) const {
+    return kernels::sum_of_squares(parameters_ + place.home + run.offset, run.elements);
+  }
+
+  // Sums the sources and applies the rule to a run of the chunk.
+  void update(const ChunkPlace& place, const Run& run, std::span<const kernels::Source> sources,
+              const Hyper& hyper, float trust = 1.0F) {
+    const std::size_t offset = place.home + run.offset;
+    const bool separate_master = wire_type_ != DataType::kFloat32;
+    kernels::update(
+        {.sources = sources,
+         .elements = run.elements,
+         .rule = rule_,
+         .hyper = hyper,
+         .weight_decay = run.weight_decay,
+         .trust = trust,
+         .parameters = parameters_ + offset,
+         .state = state_ != nullptr ? state_ + offset : nullptr,
+         .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
+         .published_type = wire_type_});
+  }
+  // They are what is pushed; workers do not read them yet.
+  void set(const ChunkPlace& place, const std::byte* push);
+  void publish(const ChunkPlace& place);
+
+  void copy_to(const JobCopy& copy, const ChunkPlace& place) const;
+  void restore(const JobCopy& copy, const ChunkPlace& place);
+
+ private:
+  std::shared_ptr<JobMemory> memory_;  // where these three are
+  float* parameters_;
+  float* state_;  // null: the rule has none
+  std::byte* published_;
+  RuleKind rule_;
+  DataType wire_type_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,147 @@
+#include "server/chunks/deferred_updates.h"
+
+#include <cmath>
+
+#include "common/base/check.h"
+
+namespace phub::server {
+
+using kernels::Source;
+
+// The round of initial parameters, which nobody votes on, comes before the first that is voted on.
+DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
+                                 const std::vector<ShardChunk>& chunks, ChunkParameters& parameters,
+                                 SkipCounters& skipped)
+    : chunks_(chunks),
+      parameters_(parameters),
+      skipped_(skipped),
+      scale_(layout.loss_scale),
+      finite_(chunks.size(), true),
+      votes_(layout.workers, chunks.size(), (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
+  const Plan& plan = *layout.plan;
+  const std::vector<std::uint32_t>& ids = plan.core_chunks[layout.server_index][core];
+  if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
+  for (std::uint32_t slot = 0; slot < ids.size(); ++slot) {
+    const Chunk& chunk = plan.chunks[ids[slot]];
+    const bool goes_on = norms_ && plan.segments[chunk.first_segment].key_offset > 0;
+    PHUB_CHECK(!goes_on || (slot > 0 && ids[slot - 1] + 1 == ids[slot]), "the plan has whole keys");
+    if (!goes_on) groups_.push_back({.first_slot = slot, .first_key = norms_ ? norms_->keys() : 0});
+    Group& group = groups_.back();
+    ++group.slots;
+    group_of_.push_back(static_cast<std::uint32_t>(groups_.size() - 1));
+    for (std::uint32_t i = 0; norms_ && i < chunk.segment_count; ++i) {
+      const std::uint32_t key = plan.segments[chunk.first_segment + i].key;
+      if (!goes_on) {
+        norms_->add_key(!layout.plain.empty() && layout.plain[key], layout.weight_decay[key]);
+        ++group.keys;
+      }
+      norms_->add_run();
+    }
+  }
+  due_.reserve(groups_.size());
+}
+
+void DeferredUpdates::on_initialised(const ShardChunk& chunk) {
+  if (!norms_) return;
+  const std::uint32_t first = chunk.place.first_run;
+  for (std::uint32_t run = first; run < first + chunk.place.run_count; ++run) {
+    norms_->squares(run).parameters = parameters_.sum_of_squares(chunk.place, parameters_.run(run));
+  }
+}
+
+DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
+  const ShardChunk& chunk = chunks_[slot];
+  ++sums_;
+  if (norms_) {
+    const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
+    const std::uint32_t first = chunk.place.first_run;
+    for (std::uint32_t run = first; run < first + chunk.place.run_count; ++run) {
+      const auto& [offset, elements, decay] = parameters_.run(run);
+      norms_->squares(run).gradients = kernels::sum_of_squares(sum + offset, elements);
+    }
+  } else {
+    finite_[slot] = kernels::all_finite({chunk.sum.data, DataType::kFloat32}, chunk.place.elements);
+  }
+  Group& group = groups_[group_of_[slot]];
+  ++group.summed;
+  if (!is_due(group)) return Due::kLater;
+  if (group.slots > 1) {
+    due_.push(group_of_[slot]);
+    return Due::kQueued;
+  }
+  prepare(group);
+  return Due::kAtOnce;
+}
+
+bool DeferredUpdates::is_due(const Group& group) const {
+  if (group.summed < group.slots) return false;
+  if (!votes()) return true;
+  return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
+}
+
+VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
+  if (!votes() || chunks_.empty()) return VoteOutcome::kUnasked;
+  const VoteOutcome outcome = votes_.add(worker, vote);
+  if (outcome != VoteOutcome::kAccepted || !votes_.are_all()) return outcome;
+  for (std::uint32_t index = 0; index < groups_.size(); ++index) {
+    if (is_due(groups_[index])) due_.push(index);
+  }
+  return due_.empty() ? VoteOutcome::kAccepted : VoteOutcome::kUpdatesDue;
+}
+
+std::uint32_t DeferredUpdates::take_due() {
+  Group& group = groups_[due_.front()];
+  if (taken_ == 0) prepare(group);
+  const std::uint32_t slot = group.first_slot + taken_;
+  if (++taken_ == group.slots) {
+    taken_ = 0;
+    due_.pop();
+  }
+  return slot;
+}
+
+// The trust of the group's keys. From now on what is summed is the next round's: a chunk that is
+// updated and replied to may be pushed again before its neighbours are.
+void DeferredUpdates::prepare(Group& group) {
+  group.summed = 0;
+  const float gradient_scale = unscaled_hyper(chunks_[group.first_slot]).gradient_scale;
+  for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
+    norms_->find_trust(key, gradient_scale);
+  }
+}
+
+Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
+  Hyper hyper = chunk.hyper;
+  hyper.gradient_scale /= votes() ? votes_.loss_scale() : scale_.factor;
+  return hyper;
+}
+
+bool DeferredUpdates::update(std::uint32_t slot) {
+  const bool is_against = votes_.are_against();
+  const bool is_whole = !is_against && finite_[slot] && update_runs(chunks_[slot]);
+  if (!is_whole && !is_against) skipped_.updates.add(1);
+  --sums_;
+  if (votes() && votes_.end_chunk() && is_against) skipped_.rounds.add(1);
+  return is_whole;
+}
+
+// False: one of them was left out.
+bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
+  const Hyper hyper = unscaled_hyper(chunk);
+  bool is_whole = true;
+  const std::uint32_t first = chunk.place.first_run;
+  for (std::uint32_t index = first; index < first + chunk.place.run_count; ++index) {
+    const float trust = norms_ ? norms_->trust(index) : 1.0F;
+    if (!std::isfinite(trust)) {
+      is_whole = false;
+      continue;
+    }
+    const ChunkParameters::Run& run = parameters_.run(index);
+    const Source sum = {chunk.sum.data + run.offset * sizeof(float), DataType::kFloat32};
+    parameters_.update(chunk.place, run, {&sum, 1}, hyper, trust);
+    if (norms_) norms_->squares(index).parameters = parameters_.sum_of_squares(chunk.place, run);
+  }
+  return is_whole;
+}
+
+}  // namespace phub::server

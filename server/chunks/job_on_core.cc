@@ -1,0 +1,62 @@
+#include "server/chunks/job_on_core.h"
+
+#include "server/chunks/connection.h"
+#include "server/job/footprint.h"
+
+namespace phub::server {
+
+// Of arrivals: each chunk, a Hyper and a Vote of each worker, at most.
+JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
+                     std::unique_ptr<BufferPool> buffers)
+    : job_id(layout.job_id),
+      tenant_id(layout.tenant_id),
+      weight(layout.weight),
+      epoch(layout.epoch),
+      hyper(layout.hyper),
+      kind{.rule = layout.rule,
+           .wire_type = layout.wire_type,
+           .workers = layout.workers,
+           .loss_scaling = layout.loss_scale.kind},
+      staging(std::move(buffers)),
+      shard(layout, core, std::move(memory), *staging),
+      connections(layout.workers),
+      arrivals((shard.chunks() + 2) * std::size_t{layout.workers}),
+      times(layout.workers, shard.chunks()),
+      worker_counters(layout.workers),
+      staging_budget_(staging_budget(layout)) {}
+
+JobOnCore::~JobOnCore() = default;  // here, where connections are known
+
+Result<std::unique_ptr<JobOnCore>> JobOnCore::create(const JobLayout& layout, std::uint32_t core,
+                                                     std::shared_ptr<JobMemory> memory) {
+  PHUB_ASSIGN_OR_RETURN(auto staging, BufferPool::create(staging_buffers(layout, core),
+                                                         staging_buffer_bytes(layout)));
+  return std::unique_ptr<JobOnCore>(
+      new JobOnCore(layout, core, std::move(memory), std::move(staging)));
+}
+
+void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
+  const std::uint32_t worker = arrival.connection->worker;
+  worker_counters[worker].pushes.add(1);
+  worker_counters[worker].bytes_received.add(arrival.bytes);
+  times.pushed(worker, slot, arrival.arrived);
+}
+
+bool JobOnCore::is_ahead(const Connection& connection) const {
+  const std::uint64_t margin = std::min(kind.workers, kChunksAhead);
+  return std::any_of(connections.begin(), connections.end(), [&](const auto& other) {
+    return other && !other->lost && other->pushes + margin < connection.pushes;
+  });
+}
+
+// A chunk that is whole has one push of each worker, so those of the slowest that are not in one
+// wait for somebody else's.
+bool JobOnCore::is_slowest_waiting() const {
+  std::uint64_t fewest = UINT64_MAX;
+  for (const auto& connection : connections) {
+    fewest = std::min(fewest, connection ? connection->pushes : 0);
+  }
+  return fewest > gathered_;
+}
+
+}  // namespace phub::server

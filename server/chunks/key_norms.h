@@ -1,0 +1,61 @@
+// Rule lars on one core: the norms of each key's parameters and gradients, and its trust.
+//
+// Sums of squares come run by run (ChunkParameters) and are added in the order of the runs, so
+// neither arrival nor machine changes a bit. Its core's thread only; nothing grows after set-up.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/lars.h"
+
+namespace phub::server {
+
+class KeyNorms {
+ public:
+  explicit KeyNorms(const LarsOptions& options) : options_(options) {}
+
+  // At set-up, in their order: a key, then each of its runs.
+  void add_key(bool plain, float weight_decay) {
+    keys_.push_back({.first_run = static_cast<std::uint32_t>(squares_.size()),
+                     .plain = plain,
+                     .weight_decay = weight_decay});
+  }
+  void add_run() {
+    ++keys_.back().runs;
+    squares_.emplace_back();
+    key_of_run_.push_back(keys() - 1);
+  }
+  std::uint32_t keys() const { return static_cast<std::uint32_t>(keys_.size()); }
+
+  kernels::KeySquares& squares(std::uint32_t run) { return squares_[run]; }
+  // From the squares of all of its runs.
+  void find_trust(std::uint32_t index, float gradient_scale) {
+    Key& key = keys_[index];
+    kernels::KeySquares sum;
+    for (std::uint32_t run = key.first_run; run < key.first_run + key.runs; ++run) {
+      sum.parameters += squares_[run].parameters;
+      sum.gradients += squares_[run].gradients;
+    }
+    key.trust = kernels::trust_of(options_, sum, gradient_scale, key.weight_decay);
+    if (key.plain && std::isfinite(key.trust)) key.trust = 1.0F;
+  }
+  // A NaN: its key is left out.
+  float trust(std::uint32_t run) const { return keys_[key_of_run_[run]].trust; }
+
+ private:
+  struct Key {
+    std::uint32_t first_run = 0;
+    std::uint32_t runs = 0;
+    bool plain = false;
+    float weight_decay = 0.0F;
+    float trust = 1.0F;  // of the round that is being updated
+  };
+  LarsOptions options_;
+  std::vector<Key> keys_;
+  std::vector<kernels::KeySquares> squares_;  // by run
+  std::vector<std::uint32_t> key_of_run_;
+};
+
+}  // namespace phub::server

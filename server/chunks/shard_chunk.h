@@ -1,0 +1,38 @@
+// What a core keeps of one chunk of a job. Data of a Shard; its core's thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/dtype.h"
+#include "common/base/rule.h"
+
+namespace phub::server {
+
+struct ChunkPlace {
+  std::uint64_t arena_offset = 0;  // the plan's
+  std::uint64_t home = 0;          // in this server's memory
+  std::uint32_t elements = 0;
+  std::uint32_t first_run = 0;  // see ChunkParameters
+  std::uint32_t run_count = 0;
+};
+
+// Pushes of the round that is under way.
+struct ChunkSum {
+  std::byte* data = nullptr;  // a staging buffer with what is folded
+  DataType type = DataType::kFloat32;
+  std::uint32_t pushes = 0;
+  std::uint32_t folded = 0;  // of them, in their order
+};
+
+struct ShardChunk {
+  ChunkPlace place;
+  ChunkSum sum;
+  Hyper hyper;               // of this round
+  std::uint64_t rounds = 0;  // that are behind it
+  bool initialised = false;  // the first round of a rule with parameters is over
+  bool copied = false;       // into the copy that is under way
+  bool skipped = false;      // the last update was left out, or a part of it
+};
+
+}  // namespace phub::server
