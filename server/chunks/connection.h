@@ -12,10 +12,13 @@
 namespace phub::server {
 
 struct Connection {
-  Connection(JobOnCore* job_, std::uint32_t worker_, bool in_place_)
+  Connection(JobOnCore* job_, std::uint32_t worker_, std::byte* window_ = nullptr,
+             std::shared_ptr<const WindowLayout> window_layout_ = nullptr)
       : job(job_),
         worker(worker_),
-        in_place(in_place_),
+        in_place(window_ != nullptr),
+        window(window_),
+        window_layout(std::move(window_layout_)),
         hyper(job_->hyper),
         replies(job_->shard.chunks()) {}
 
@@ -24,8 +27,8 @@ struct Connection {
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
   // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
   // core.
-  std::byte* window = nullptr;
-  std::shared_ptr<const WindowLayout> landing;
+  std::byte* window;
+  std::shared_ptr<const WindowLayout> window_layout;
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
   Prices* prices = nullptr;          // of its pushes

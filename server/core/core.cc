@@ -13,6 +13,7 @@ using transport::Completion;
 using transport::CompletionKind;
 
 namespace {
+constexpr std::size_t kLanesMax = 3;
 constexpr std::size_t kServedAtOnce = 8;
 // So many bytes are served between two looks at the clock.
 constexpr std::size_t kBytesPerStamp = std::size_t{256} << 10;
@@ -64,96 +65,62 @@ void give_back(const Connection& connection, std::uint32_t immediate, std::byte*
 }
 }  // namespace
 
-// Jobs and connections are as many as the three transports have room for, at most.
-Core::Core(const CoreOptions& options, std::uint32_t max_connections)
+// Jobs and connections are as many as the lanes have room for, at most.
+Core::Core(const CoreOptions& options)
     : options_(options),
       turns_(Clock(options.time)),
-      tcp_connections_(max_connections),
-      shm_connections_(max_connections),
-      verbs_connections_(options.device ? max_connections : 0),
-      replies_(3 * std::size_t{max_connections}, turns_),
-      updates_(3 * std::size_t{max_connections}, turns_, replies_),
-      paused_(max_connections),
-      events_(4 * std::size_t{max_connections}) {}
+      replies_(kLanesMax * options.max_connections, turns_),
+      updates_(kLanesMax * options.max_connections, turns_, replies_),
+      paused_(options.max_connections),
+      events_(4 * std::size_t{options.max_connections}) {}
 
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
-  std::unique_ptr<Core> core(new Core(options, options.max_connections));
-  PHUB_ASSIGN_OR_RETURN(
-      core->tcp_, TcpReader::create(options.max_connections, core->tcp_connections_, core->turns_));
-  PHUB_ASSIGN_OR_RETURN(
-      core->shm_, transport::ShmEndpoint::create(options.max_connections, &core->shm_places_));
-  std::vector<transport::Endpoint*> endpoints = {core->shm_.get(), &core->tcp_->endpoint()};
+  std::unique_ptr<Core> core(new Core(options));
+  PHUB_ASSIGN_OR_RETURN(core->shm_, ShmLane::create(options.max_connections));
+  PHUB_ASSIGN_OR_RETURN(core->tcp_, TcpLane::create(options.max_connections, core->turns_));
+  core->lanes_ = {core->shm_.get(), core->tcp_.get()};
   if (options.device) {
-    PHUB_ASSIGN_OR_RETURN(core->verbs_,
-                          transport::VerbsEndpoint::create(options.device, options.max_connections,
-                                                           core->places_, core->places_));
-    endpoints.push_back(core->verbs_.get());
+    PHUB_ASSIGN_OR_RETURN(core->verbs_, VerbsLane::create(options.max_connections, options.device));
+    core->lanes_.push_back(core->verbs_.get());
   }
-  PHUB_ASSIGN_OR_RETURN(core->waiter_,
+  std::vector<transport::Endpoint*> endpoints;
+  for (const Lane* lane : core->lanes_) endpoints.push_back(&lane->endpoint());
+  PHUB_ASSIGN_OR_RETURN(auto waiter,
                         transport::Waiter::create(options.waiting, std::move(endpoints)));
+  core->thread_ = std::make_unique<CoreThread>(std::move(waiter));
   if (!options.own_thread) return core;
+  core->thread_->start([&raw = *core] {
+    if (raw.run_once()) return std::chrono::milliseconds(0);
+    return raw.replies_.empty() ? kLongestSleep : kLongestSleepWithReplies;
+  });
   Status pinned;
-  core->thread_ = std::jthread([raw = core.get()](const std::stop_token& stop) { raw->run(stop); });
   if (options.cpu) core->call([&] { pinned = pin_this_thread(*options.cpu); });
   if (!pinned.ok()) return pinned;
   return core;
 }
 
-Core::~Core() {
-  if (thread_.joinable()) {
-    thread_.request_stop();
-    waiter_->interrupt();
-    thread_.join();
-  }
-  tcp_.reset();  // gives back half-received payloads, which needs the connections
-}
-
-void Core::run(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    while (auto task = tasks_.pop()) {
-      (*task)->run();
-      (*task)->done.release();
-    }
-    if (run_once()) {
-      waiter_->busy();
-    } else {
-      waiter_->idle(replies_.empty() ? kLongestSleep : kLongestSleepWithReplies);
-    }
-  }
-}
-
-void Core::call(std::function<void()> function) {
-  if (!thread_.joinable()) return function();
-  Task task{.run = std::move(function)};
-  const std::lock_guard lock(task_mutex_);
-  PHUB_CHECK(tasks_.push(&task), "one task at a time fits");
-  waiter_->interrupt();
-  task.done.acquire();
-}
-
 // ---- the data path ---------------------------------------------------------------------------
 
 bool Core::run_once() {
-  const bool shm = drain(*shm_, shm_connections_);
-  const bool tcp = drain(tcp_->endpoint(), tcp_connections_);
-  const bool verbs = verbs_ && drain(*verbs_, verbs_connections_);
-  const bool more = serve();
+  bool any = false;
+  for (Lane* lane : lanes_) any = drain(*lane) || any;
+  any = serve() || any;
   if (!updates_.empty()) updates_.run();
-  const bool any = shm || tcp || verbs || more || !updates_.empty();
+  any = any || !updates_.empty();
   // While there is work, replies are batched: a few in one call wake a worker once.
   replies_.send(!any);
-  return (!paused_.empty() && paused_.release()) || any;
+  return (!paused_.empty() && paused_.resume()) || any;
 }
 
 // What the endpoint brings of itself: everything, or over tcp losses only, for streams are read in
 // their jobs' turns.
-bool Core::drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections) {
-  const std::size_t count = endpoint.poll(completions_);
+bool Core::drain(Lane& lane) {
+  const std::size_t count = lane.endpoint().poll(completions_);
   if (count == 0) return false;
   const std::uint64_t now = turns_.now();
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection* connection = connections[completion.peer];
+    Connection* connection = lane.connections[completion.peer];
     if (connection == nullptr || connection->lost) continue;
     if (completion.kind == CompletionKind::kArrived) {
       on_arrived(*connection, completion, now);
@@ -171,7 +138,7 @@ bool Core::read(JobOnCore& job) {
   const std::uint64_t now = turns_.now();
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = completions_[i];
-    Connection& connection = *tcp_connections_[completion.peer];
+    Connection& connection = *tcp_->connections[completion.peer];
     if (connection.lost) {  // by what came before in the same look
       give_back(connection, completion.immediate, completion.data);
     } else {

@@ -9,22 +9,18 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <semaphore>
-#include <thread>
 #include <vector>
 
 #include "common/base/spsc_ring.h"
 #include "common/base/ticks.h"
-#include "common/transport/shm/shm_endpoint.h"
-#include "common/transport/waiter.h"
+#include "server/core/core_thread.h"
 #include "server/core/drops.h"
 #include "server/core/due_updates.h"
-#include "server/core/landing_places.h"
 #include "server/core/paused_workers.h"
 #include "server/core/replies.h"
-#include "server/core/tcp_reader.h"
+#include "server/core/tcp_lane.h"
+#include "server/core/window_lanes.h"
 #include "server/job/counters.h"
 
 namespace phub::server {
@@ -49,50 +45,35 @@ struct LossEvent {
 class Core final {
  public:
   static Result<std::unique_ptr<Core>> create(const CoreOptions& options);
-  ~Core();
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
 
   // ---- control threads ----
   // A job must be detached before it is destroyed.
   void detach(JobOnCore* job);
   Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
-  // `line` is the worker's for this core, from where `landing` counts
+  // `line` is the worker's for this core, from where `layout` counts
   // (common/protocol/window_layout.h).
-  Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection connection,
-                     std::byte* line, std::shared_ptr<const WindowLayout> landing);
-  // `connection` was prepared and connected on verbs(). `window` is the worker's.
-  Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection connection,
-                       std::byte* window, std::shared_ptr<const WindowLayout> landing);
-  // For the set-up of a connection only; null: no RDMA.
-  transport::VerbsEndpoint* verbs() { return verbs_.get(); }
+  Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
+                     std::byte* line, std::shared_ptr<const WindowLayout> layout);
+  // `peer` was prepared and connected on verbs(). `window` is the worker's.
+  Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
+                       std::byte* window, std::shared_ptr<const WindowLayout> layout);
+  // For the set-up of a connection only. REQUIRES: the core has a NIC.
+  transport::VerbsEndpoint* verbs() { return &verbs_->endpoint(); }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.
-  void call(std::function<void()> function);
+  void call(std::function<void()> function) { thread_->call(std::move(function)); }
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
-  // Times in nanoseconds since `start` (ticks). REQUIRES: the job is on this core.
-  std::vector<RoundRecord> rounds(const JobOnCore& job, std::size_t count, std::uint64_t start);
-  CoreJobCounters job_counters(const JobOnCore& job) const;
   const DropCounters& drops() const { return drops_; }
 
   // ---- the core's thread ----
   bool run_once();
 
  private:
-  struct Task {
-    std::function<void()> run;
-    std::binary_semaphore done{0};
-  };
+  explicit Core(const CoreOptions& options);
+  template <typename OneLane, typename Peer>
+  Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer);
 
-  Core(const CoreOptions& options, std::uint32_t max_connections);
-  template <typename Add>
-  Status attach(std::unique_ptr<Connection> connection, transport::Endpoint& endpoint,
-                std::vector<Connection*>& connections, Add add);
-  void forget(Connection& connection);
-  void run(const std::stop_token& stop);
-  void destroy_ended();
-
-  bool drain(transport::Endpoint& endpoint, const std::vector<Connection*>& connections);
+  bool drain(Lane& lane);
   bool read(JobOnCore& job);
   void on_arrived(Connection& connection, const transport::Completion& arrived, std::uint64_t now);
   bool serve();
@@ -107,29 +88,19 @@ class Core final {
   CoreOptions options_;
   DropCounters drops_;
   Turns turns_;
-  // By peer. They are their jobs'; a lost one is there until another takes its place, or its job
-  // is detached.
-  std::vector<Connection*> tcp_connections_;
-  std::vector<Connection*> shm_connections_;
-  std::vector<Connection*> verbs_connections_;
-  LandingPlaces shm_places_{shm_connections_};
-  LandingPlaces places_{verbs_connections_};
-  std::unique_ptr<TcpReader> tcp_;
-  std::unique_ptr<transport::ShmEndpoint> shm_;
-  std::unique_ptr<transport::VerbsEndpoint> verbs_;  // null: no RDMA
+  std::unique_ptr<ShmLane> shm_;
+  std::unique_ptr<TcpLane> tcp_;
+  std::unique_ptr<VerbsLane> verbs_;  // null: no RDMA
+  std::vector<Lane*> lanes_;          // those of the above that there are
   Replies replies_;
   DueUpdates updates_;
   PausedWorkers paused_;
   std::array<transport::Completion, 64> completions_;
-  std::unique_ptr<transport::Waiter> waiter_;
   Counter bytes_received_;
   std::atomic<std::uint32_t> connections_{0};
   std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-
   SpscRing<LossEvent> events_;
-  std::mutex task_mutex_;  // among control threads: the ring has one producer
-  SpscRing<Task*> tasks_{64};
-  std::jthread thread_;  // last: it uses all of the above
+  std::unique_ptr<CoreThread> thread_;  // last: it uses all of the above
 };
 
 }  // namespace phub::server

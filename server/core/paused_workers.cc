@@ -9,7 +9,7 @@ void PausedWorkers::pause(Connection& connection) {
   paused_.push_back(&connection);
 }
 
-bool PausedWorkers::release() {
+bool PausedWorkers::resume() {
   for (const Connection* connection : paused_) {
     JobOnCore& job = *connection->job;
     const bool has_work = job.is_awake() || job.updates_due;

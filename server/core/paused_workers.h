@@ -30,7 +30,7 @@ class PausedWorkers {
     }
   }
   // Lets those go on that need not wait any longer; true if there were any.
-  bool release();
+  bool resume();
   void forget(Connection& connection) { std::erase(paused_, &connection); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/affinity.h"
 #include "common/transport/verbs/device/gid.h"
 #include "common/transport/verbs/device/port_choice.h"
 
@@ -25,9 +26,7 @@ Result<OpenPort> open_port(const verbs::PortChoice& choice,
                   .device = std::move(device)};
 }
 
-}  // namespace
-
-Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options) {
+Result<std::vector<OpenPort>> open_allowed(const DataPlaneOptions& options) {
   std::vector<OpenPort> ports;
   if (options.verbs == OfferVerbs::kNo) return ports;
   const bool required = options.verbs == OfferVerbs::kYes || !options.verbs_devices.empty();
@@ -46,24 +45,29 @@ Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options) {
   return ports;
 }
 
-std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
-                                      const std::vector<int>& port_nodes) {
-  std::vector<std::size_t> cores_of(port_nodes.size());
-  std::vector<std::size_t> assigned;
-  for (const int node : core_nodes) {
+}  // namespace
+
+Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options,
+                                         const std::vector<std::optional<std::uint32_t>>& cpus) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<OpenPort> ports, open_allowed(options));
+  std::vector<OpenPort> by_core;
+  if (ports.empty()) return by_core;
+  std::vector<std::size_t> cores_of(ports.size());
+  for (const auto& cpu : cpus) {
+    const int node = cpu ? numa_node_of(*cpu) : -1;
     const auto is_far = [&](std::size_t port) {
-      return node >= 0 && port_nodes[port] >= 0 && port_nodes[port] != node;
+      return node >= 0 && ports[port].numa_node >= 0 && ports[port].numa_node != node;
     };
     std::size_t best = 0;
-    for (std::size_t port = 1; port < port_nodes.size(); ++port) {
+    for (std::size_t port = 1; port < ports.size(); ++port) {
       if (std::pair(is_far(port), cores_of[port]) < std::pair(is_far(best), cores_of[best])) {
         best = port;
       }
     }
     ++cores_of[best];
-    assigned.push_back(best);
+    by_core.push_back(ports[best]);
   }
-  return assigned;
+  return by_core;
 }
 
 std::vector<PortStatus> statuses_of(const std::vector<OpenPort>& by_core,

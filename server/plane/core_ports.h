@@ -19,14 +19,12 @@ struct OpenPort {
   std::shared_ptr<const transport::verbs::OpenDevice> device;
 };
 
-// The ports that the options allow, opened. Empty if verbs are not offered, or are only if possible
-// and no port can be used. Errors (with kYes): the reasons of every port.
-Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options);
-
-// For each core the index of its port: one on its NUMA node if there is any (-1: node unknown),
-// and of those the one that serves the fewest cores so far. REQUIRES: there are ports.
-std::vector<std::size_t> assign_ports(const std::vector<int>& core_nodes,
-                                      const std::vector<int>& port_nodes);
+// By core the port that serves it, opened, of those that the options allow: one on its CPU's NUMA
+// node if there is any (`cpus` by core; nothing: not pinned), and of those the one that serves the
+// fewest cores so far. Empty if verbs are not offered, or are only if possible and no port can be
+// used. Errors (with kYes): the reasons of every port.
+Result<std::vector<OpenPort>> open_ports(const DataPlaneOptions& options,
+                                         const std::vector<std::optional<std::uint32_t>>& cpus);
 
 // One entry for each port of `by_core`, in the order of their first cores. A port that does not
 // reply has the error as its state; counters that cannot be read are left out.

@@ -102,7 +102,7 @@ struct CopyMoment {
 // A copy of a running job, and what it cost the job.
 struct CopiedJob {
   std::shared_ptr<const JobCopy> copy;
-  JobLayout shape;
+  JobLayout layout;
   double pause_seconds = 0;  // the time that the busiest core spent on copying
   std::shared_ptr<const std::uint64_t> counted_bytes = nullptr;  // of memory, while it is there
 };
@@ -133,7 +133,7 @@ class DataPlane {
   virtual ~DataPlane() = default;
 
   // Allocates and attaches a job to the cores. Errors: kResourceExhausted with the figures.
-  virtual Status create_job(const JobLayout& shape) = 0;
+  virtual Status create_job(const JobLayout& layout) = 0;
 
   // Counts memory that is about to be taken, beside that of jobs, until the result is gone; null:
   // it needs none. `what`: that wants it, for the message. Errors: kResourceExhausted with the

@@ -10,42 +10,85 @@ constexpr std::uint32_t kChunksPerStep = 8;  // of resting chunks: some 100 us o
 
 }  // namespace
 
-Result<std::unique_ptr<JobCopying>> JobCopying::create(const JobLayout& shape, std::uint64_t round,
-                                                       std::chrono::milliseconds timeout) {
-  if (!has_parameters(shape.rule)) {
-    return Status(Code::kFailedPrecondition,
-                  "its rule keeps no parameters at the server: there is nothing to copy");
-  }
-  std::unique_ptr<JobCopying> copying(new JobCopying(shape, round, timeout));
-  PHUB_ASSIGN_OR_RETURN(copying->copy_, JobCopy::create(*shape.plan, shape.server_index,
-                                                        state_arrays(shape.rule) > 0));
-  copying->copy_->touch(*shape.plan, shape.server_index);
-  return copying;
+bool CopyQueue::has_turn(std::uint64_t job_id, const CopyUnderWay& copy) {
+  const std::lock_guard lock(mutex_);
+  std::deque<const CopyUnderWay*>& queue = copies_[job_id];
+  if (std::find(queue.begin(), queue.end(), &copy) == queue.end()) queue.push_back(&copy);
+  return queue.front() == &copy;
 }
 
-Result<bool> JobCopying::step(const std::vector<std::unique_ptr<Core>>& cores,
-                              const std::vector<std::unique_ptr<JobOnCore>>& on_cores) {
+void CopyQueue::leave(std::uint64_t job_id, const CopyUnderWay& copy) {
+  const std::lock_guard lock(mutex_);
+  const auto found = copies_.find(job_id);
+  if (found == copies_.end()) return;
+  std::erase(found->second, &copy);
+  if (found->second.empty()) copies_.erase(found);
+}
+
+JobCopying::~JobCopying() {
+  if (copy_) jobs_.with(job_id_, [&](const PlaneJob& job) { end(job.on_cores()); });
+  queue_.leave(job_id_, *this);
+}
+
+Result<std::optional<CopiedJob>> JobCopying::step() {
+  if (moment_.is_cancelled()) {
+    return Status(Code::kAborted, "whoever asked for the snapshot has gone away");
+  }
+  if (!queue_.has_turn(job_id_, *this)) {
+    if (!is_late()) return std::optional<CopiedJob>();
+    return Status(Code::kDeadlineExceeded, "another snapshot of it is still under way");
+  }
+  if (!copy_) {
+    PHUB_RETURN_IF_ERROR(prepare());
+    return std::optional<CopiedJob>();
+  }
+  Result<bool> is_whole = Status(Code::kNotFound, "it is not running here");
+  jobs_.with(job_id_, [&](const PlaneJob& job) { is_whole = copy_some(job.on_cores()); });
+  if (!is_whole) return is_whole.error();
+  if (!*is_whole) return std::optional<CopiedJob>();
+  result_.copy = copy_;
+  result_.pause_seconds = TickRate::measure().seconds_of(pause_ticks_);
+  return std::optional<CopiedJob>(std::move(result_));
+}
+
+Status JobCopying::prepare() {
+  JobLayout& layout = result_.layout;
+  if (!jobs_.with(job_id_, [&](const PlaneJob& job) { layout = job.layout(); })) {
+    return {Code::kNotFound, "it is not running here"};
+  }
+  PHUB_ASSIGN_OR_RETURN(result_.counted_bytes, jobs_.reserve(bytes_copied(layout), "the snapshot"));
+  if (!has_parameters(layout.rule)) {
+    return {Code::kFailedPrecondition,
+            "its rule keeps no parameters at the server: there is nothing to copy"};
+  }
+  PHUB_ASSIGN_OR_RETURN(
+      copy_, JobCopy::create(*layout.plan, layout.server_index, state_arrays(layout.rule) > 0));
+  copy_->touch(*layout.plan, layout.server_index);
+  rest_ = kRestMin;
+  return {};
+}
+
+Result<bool> JobCopying::copy_some(const OnCores& on_cores) {
   if (!begun_) {
-    PHUB_ASSIGN_OR_RETURN(begun_, begin(cores, on_cores));
+    PHUB_ASSIGN_OR_RETURN(begun_, begin(on_cores));
     if (!begun_) return false;
   }
   std::uint32_t left = 0;
   std::uint64_t pause_ticks = 0;
-  for (std::size_t i = 0; i < cores.size(); ++i) {
-    cores[i]->call([&] {
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    cores_[i]->call([&] {
       left += on_cores[i]->shard.copying.copy_some(kChunksPerStep);
       pause_ticks = std::max(pause_ticks, on_cores[i]->shard.copying.spent());
     });
   }
   rest_ = left == left_ ? std::min(2 * rest_, kRestMax) : kRestMin;
   left_ = left;
-  const bool is_late = std::chrono::steady_clock::now() >= deadline_;
-  if (left > 0 && !is_late) return false;
-  end(cores, on_cores);
+  if (left > 0 && !is_late()) return false;
+  end(on_cores);
   if (left > 0) {
     return Status(Code::kDeadlineExceeded,
                   "its workers did not finish round " + std::to_string(copy_->round) + " within " +
-                      std::to_string(timeout_.count()) + " ms (" + std::to_string(left) +
+                      std::to_string(moment_.timeout.count()) + " ms (" + std::to_string(left) +
                       " chunks are missing); do they still train?");
   }
   pause_ticks_ = pause_ticks;
@@ -54,50 +97,36 @@ Result<bool> JobCopying::step(const std::vector<std::unique_ptr<Core>>& cores,
 
 // A round that no chunk has left behind. A job at rest is copied where it is; of one that goes on,
 // some chunks are beyond that before all cores know, and a round that comes is taken.
-Result<bool> JobCopying::begin(const std::vector<std::unique_ptr<Core>>& cores,
-                               const std::vector<std::unique_ptr<JobOnCore>>& on_cores) {
+Result<bool> JobCopying::begin(const OnCores& on_cores) {
   // What a restored job had behind it is the snapshot's round but one, and is not there any more.
-  const std::uint64_t first = shape_.rounds_before + 1;
-  const std::uint64_t furthest = rounds_max(cores, on_cores);
-  copy_->round = asked_round_ != 0 ? asked_round_ : std::max(first, furthest + margin_);
-  std::vector<char> accepted(cores.size(), 0);
-  for (std::size_t i = 0; i < cores.size(); ++i) {
-    if (copy_->round < first) break;
-    cores[i]->call([&] { accepted[i] = on_cores[i]->shard.copying.begin(copy_) ? 1 : 0; });
+  const std::uint64_t first = result_.layout.rounds_before + 1;
+  std::uint64_t furthest = 0;
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    cores_[i]->call(
+        [&] { furthest = std::max(furthest, on_cores[i]->shard.copying.rounds_max()); });
   }
-  if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores.size())) {
+  copy_->round = moment_.round != 0 ? moment_.round : std::max(first, furthest + margin_);
+  std::vector<char> accepted(cores_.size(), 0);
+  for (std::size_t i = 0; i < cores_.size(); ++i) {
+    if (copy_->round < first) break;
+    cores_[i]->call([&] { accepted[i] = on_cores[i]->shard.copying.begin(copy_) ? 1 : 0; });
+  }
+  if (std::count(accepted.begin(), accepted.end(), 1) == static_cast<long>(cores_.size())) {
     return true;
   }
-  end(cores, on_cores);
-  if (asked_round_ != 0) {
-    return Status(Code::kFailedPrecondition, "round " + std::to_string(asked_round_) +
+  end(on_cores);
+  if (moment_.round != 0) {
+    return Status(Code::kFailedPrecondition, "round " + std::to_string(moment_.round) +
                                                  " is over already; ask for a later one");
   }
   margin_ = 2 * margin_ + 1;
-  if (std::chrono::steady_clock::now() < deadline_) return false;
+  if (!is_late()) return false;
   return Status(Code::kDeadlineExceeded, "its rounds are too fast to be caught");
 }
 
-void JobCopying::end(const std::vector<std::unique_ptr<Core>>& cores,
-                     const std::vector<std::unique_ptr<JobOnCore>>& on_cores) {
-  for (std::size_t i = 0; i < cores.size(); ++i)
-    cores[i]->call([&] { on_cores[i]->shard.copying.end(); });
-}
-
-std::uint64_t JobCopying::rounds_max(
-    const std::vector<std::unique_ptr<Core>>& cores,
-    const std::vector<std::unique_ptr<JobOnCore>>& on_cores) const {
-  std::uint64_t rounds = 0;
-  for (std::size_t i = 0; i < cores.size(); ++i) {
-    cores[i]->call([&] { rounds = std::max(rounds, on_cores[i]->shard.copying.rounds_max()); });
-  }
-  return rounds;
-}
-
-CopiedJob JobCopying::result() const {
-  return {.copy = copy_,
-          .shape = shape_,
-          .pause_seconds = TickRate::measure().seconds_of(pause_ticks_)};
+void JobCopying::end(const OnCores& on_cores) const {
+  for (std::size_t i = 0; i < cores_.size(); ++i)
+    cores_[i]->call([&] { on_cores[i]->shard.copying.end(); });
 }
 
 }  // namespace phub::server

@@ -1,62 +1,70 @@
 // Takes a consistent copy of a running job, in steps between which the job and its server go on.
 //
 // Every chunk is copied when the same number of rounds is behind it, by its own core: as it
-// completes that round, before its next update, or, if it rests there, a few at a time. Used by one
-// control thread; a step needs the jobs to stay (the data plane's mutex).
+// completes that round, before its next update, or, if it rests there, a few at a time.
 #pragma once
 
 #include <chrono>
+#include <deque>
+#include <map>
 #include <memory>
-#include <vector>
+#include <mutex>
 
-#include "server/core/core.h"
-#include "server/job/copy.h"
-#include "server/plane/data_plane.h"
+#include "server/plane/plane_jobs.h"
 
 namespace phub::server {
 
-class JobCopying {
+// By job, the copies of it that are asked for, in order: a shard makes one at a time. Jobs are
+// copied beside each other: one that stands still must not hold up another tenant's. Any thread.
+class CopyQueue {
  public:
-  // `round` 0: the earliest that can be had. Errors: kFailedPrecondition if the rule keeps no
-  // parameters; kResourceExhausted for want of memory. Allocates and touches the copy's memory.
-  static Result<std::unique_ptr<JobCopying>> create(const JobLayout& shape, std::uint64_t round,
-                                                    std::chrono::milliseconds timeout);
+  // True: it is the copy's turn. The first call enters the queue.
+  bool has_turn(std::uint64_t job_id, const CopyUnderWay& copy);
+  void leave(std::uint64_t job_id, const CopyUnderWay& copy);
 
-  // True: the copy is whole. An error ends it. REQUIRES: `on_cores` are the job's, by core.
-  Result<bool> step(const std::vector<std::unique_ptr<Core>>& cores,
-                    const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::deque<const CopyUnderWay*>> copies_;
+};
 
-  // Gives the copy up. REQUIRES: as step.
-  static void end(const std::vector<std::unique_ptr<Core>>& cores,
-                  const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
+class JobCopying final : public CopyUnderWay {
+ public:
+  JobCopying(PlaneJobs& jobs, const Cores& cores, CopyQueue& queue, std::uint64_t job_id,
+             const CopyMoment& moment)
+      : jobs_(jobs),
+        cores_(cores),
+        queue_(queue),
+        job_id_(job_id),
+        moment_(moment),
+        deadline_(std::chrono::steady_clock::now() + moment.timeout) {}
+  ~JobCopying() override;
 
-  // How long to leave the cores alone after a step: longer and longer while nothing comes of it, as
-  // when the round is far off.
-  std::chrono::microseconds rest() const { return rest_; }
-  static constexpr std::chrono::microseconds kRestMax{20'000};
-
-  CopiedJob result() const;
+  Result<std::optional<CopiedJob>> step() override;
+  // Longer and longer while nothing comes of the steps, as when the round is far off.
+  std::chrono::microseconds rest() const override { return rest_; }
 
  private:
   static constexpr std::chrono::microseconds kRestMin{500};
+  static constexpr std::chrono::microseconds kRestMax{20'000};
 
-  JobCopying(const JobLayout& shape, std::uint64_t round, std::chrono::milliseconds timeout)
-      : shape_(shape),
-        asked_round_(round),
-        timeout_(timeout),
-        deadline_(std::chrono::steady_clock::now() + timeout) {}
-  Result<bool> begin(const std::vector<std::unique_ptr<Core>>& cores,
-                     const std::vector<std::unique_ptr<JobOnCore>>& on_cores);
-  std::uint64_t rounds_max(const std::vector<std::unique_ptr<Core>>& cores,
-                           const std::vector<std::unique_ptr<JobOnCore>>& on_cores) const;
+  bool is_late() const { return std::chrono::steady_clock::now() >= deadline_; }
+  // Allocates and touches the copy's memory.
+  Status prepare();
+  // These REQUIRE that the job stays, and that `on_cores` are its.
+  Result<bool> copy_some(const OnCores& on_cores);  // true: the copy is whole
+  Result<bool> begin(const OnCores& on_cores);
+  void end(const OnCores& on_cores) const;
 
-  JobLayout shape_;
-  std::uint64_t asked_round_;
-  std::chrono::milliseconds timeout_;
-  std::chrono::steady_clock::time_point deadline_;
-  std::shared_ptr<JobCopy> copy_;
+  PlaneJobs& jobs_;
+  const Cores& cores_;
+  CopyQueue& queue_;
+  const std::uint64_t job_id_;
+  const CopyMoment moment_;
+  const std::chrono::steady_clock::time_point deadline_;
+  std::shared_ptr<JobCopy> copy_;  // null: not prepared
+  CopiedJob result_;               // as far as it is known
   bool begun_ = false;
-  std::chrono::microseconds rest_ = kRestMin;
+  std::chrono::microseconds rest_ = kRestMax;
   std::uint32_t left_ = 0;    // chunks, after the last step
   std::uint64_t margin_ = 0;  // rounds beyond the furthest chunk; 0: where it is now
   std::uint64_t pause_ticks_ = 0;

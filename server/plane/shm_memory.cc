@@ -8,13 +8,13 @@
 
 namespace phub::server {
 
-ShmMemory::ShmMemory(const JobLayout& shape)
-    : plan_(shape.plan),
-      server_(shape.server_index),
-      element_bytes_(size_of(shape.wire_type)),
-      memory_bytes_(shared_memory_bytes(*shape.plan, element_bytes_)),
-      landings_(shape.plan->core_chunks[shape.server_index].size()),
-      workers_(shape.workers) {}
+ShmMemory::ShmMemory(const JobLayout& layout)
+    : plan_(layout.plan),
+      server_(layout.server_index),
+      element_bytes_(size_of(layout.wire_type)),
+      memory_bytes_(shared_memory_bytes(*layout.plan, element_bytes_)),
+      layouts_(layout.plan->core_chunks[layout.server_index].size()),
+      workers_(layout.workers) {}
 
 Status ShmMemory::check(const Offer& offer) const {
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server_][offer.core].size());
@@ -59,8 +59,8 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
   connection.capacity = offer.channel_capacity;
   connection.core_side = true;
   connection.own_memory = {memory.published->data(), memory.published->size()};
-  if (!landings_[offer.core]) {
-    landings_[offer.core] = std::make_shared<const WindowLayout>(
+  if (!layouts_[offer.core]) {
+    layouts_[offer.core] = std::make_shared<const WindowLayout>(
         make_shared_window_layout(*plan_, server_, offer.core, element_bytes_));
   }
   return connection;

@@ -19,7 +19,7 @@ namespace phub::server {
 
 class ShmMemory {
  public:
-  explicit ShmMemory(const JobLayout& shape);
+  explicit ShmMemory(const JobLayout& layout);
 
   // What a worker offers with its handshake.
   struct Offer {
@@ -36,8 +36,8 @@ class ShmMemory {
   // Where a connection's pushes are counted from: the worker's line for this core.
   std::byte* line(std::uint32_t worker, std::uint32_t core) const;
   // REQUIRES: a connection to the core was made.
-  const std::shared_ptr<const WindowLayout>& landing(std::uint32_t core) const {
-    return landings_[core];
+  const std::shared_ptr<const WindowLayout>& window_layout(std::uint32_t core) const {
+    return layouts_[core];
   }
 
  private:
@@ -54,8 +54,7 @@ class ShmMemory {
   std::uint32_t server_;
   std::size_t element_bytes_;
   std::uint64_t memory_bytes_;
-  std::vector<std::shared_ptr<const WindowLayout>>
-      landings_;  // by core; null before the first worker
+  std::vector<std::shared_ptr<const WindowLayout>> layouts_;  // by core; null: no worker yet
   std::vector<Worker> workers_;
 };
 

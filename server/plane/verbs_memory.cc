@@ -6,18 +6,18 @@ using transport::verbs::Access;
 
 Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     std::shared_ptr<const transport::verbs::OpenDevice> device,
-    std::shared_ptr<const JobMemory> memory, const JobLayout& shape,
+    std::shared_ptr<const JobMemory> memory, const JobLayout& layout,
     const std::vector<std::uint32_t>& cores) {
   std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
-  verbs->sections_.resize(shape.plan->core_chunks[shape.server_index].size());
+  verbs->sections_.resize(layout.plan->core_chunks[layout.server_index].size());
   for (const std::uint32_t core : cores) {
-    WindowLayout landing =
-        make_window_layout(*shape.plan, shape.server_index, core, size_of(shape.wire_type));
+    WindowLayout window =
+        make_window_layout(*layout.plan, layout.server_index, core, size_of(layout.wire_type));
     verbs->sections_[core].offset = verbs->window_bytes_;
-    verbs->window_bytes_ += landing.bytes;
-    verbs->sections_[core].landing = std::make_shared<const WindowLayout>(std::move(landing));
+    verbs->window_bytes_ += window.bytes;
+    verbs->sections_[core].layout = std::make_shared<const WindowLayout>(std::move(window));
   }
-  verbs->workers_.resize(shape.workers);
+  verbs->workers_.resize(layout.workers);
   verbs->device_ = std::move(device);
   verbs->memory_ = std::move(memory);
   return verbs;
@@ -56,7 +56,7 @@ Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_
       .source_key = worker.parameters->lkey,
       .window_key = worker.window->rkey,
       .mirrored = memory_->arena.is_whole() ? memory_->published->data() : nullptr,
-      .window = {worker.windows->data() + section.offset, section.landing->bytes}};
+      .window = {worker.windows->data() + section.offset, section.layout->bytes}};
 }
 
 }  // namespace phub::server

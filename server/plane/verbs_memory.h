@@ -23,7 +23,7 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   // `cores`: those of this server that are served through the device.
   static Result<std::shared_ptr<VerbsMemory>> create(
       std::shared_ptr<const transport::verbs::OpenDevice> device,
-      std::shared_ptr<const JobMemory> memory, const JobLayout& shape,
+      std::shared_ptr<const JobMemory> memory, const JobLayout& layout,
       const std::vector<std::uint32_t>& cores);
 
   // What a connection of this worker to this core, one of `cores`, is made of. A worker's memory is
@@ -35,13 +35,13 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
   std::uint64_t reserved_page_bytes() const {
     return reserved_bytes_.load(std::memory_order_relaxed);
   }
-  const std::shared_ptr<const WindowLayout>& landing(std::uint32_t core) const {
-    return sections_[core].landing;
+  const std::shared_ptr<const WindowLayout>& window_layout(std::uint32_t core) const {
+    return sections_[core].layout;
   }
 
  private:
   struct Section {
-    std::shared_ptr<const WindowLayout> landing;
+    std::shared_ptr<const WindowLayout> layout;
     std::uint64_t offset = 0;  // in a worker's windows
   };
   struct Worker {

@@ -153,15 +153,15 @@ std::uint64_t SnapshotStore::bytes_of(const Tenant& tenant) const {
 Result<SnapshotInfo> SnapshotStore::write(const JobSpec& spec, const CopiedJob& copied,
                                           Asker asked_by) {
   const SnapshotHead head{.spec = spec,
-                          .tenant = copied.shape.tenant,
+                          .tenant = copied.layout.tenant,
                           .round = copied.copy->round,
                           .created = now_utc(),
                           .sha256 = {},
-                          .core_load_bytes = copied.shape.core_load_bytes};
+                          .core_load_bytes = copied.layout.core_load_bytes};
   PHUB_ASSIGN_OR_RETURN(
       const SnapshotParts parts,
-      snapshot_parts(head, *copied.copy, *copied.shape.plan, copied.shape.server_index));
-  const std::string folder = snapshot_folder_of(head.tenant, copied.shape.tenant_id);
+      snapshot_parts(head, *copied.copy, *copied.layout.plan, copied.layout.server_index));
+  const std::string folder = snapshot_folder_of(head.tenant, copied.layout.tenant_id);
   const std::string file =
       fmt::format("{}/{}.{:012}{}", folder, snapshot_file_of(spec.name), head.round,
                   asked_by == Asker::kWorker ? kWorkerSuffix : kSuffix);

@@ -34,8 +34,8 @@ struct Example {
     spec.rule = RuleKind::kMomentum;
     spec.keys = {{"a", 50'000}, {"b", 7}, {"c", 20'001}};
     auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
-    copied.shape.plan = made;
-    copied.shape.rule = spec.rule;
+    copied.layout.plan = made;
+    copied.layout.rule = spec.rule;
     auto filled = std::move(*JobCopy::create(*made, server, true));
     filled->round = 7;
     for (const Chunk& chunk : made->chunks) {
@@ -49,7 +49,7 @@ struct Example {
       *copy.state_at(i) = -static_cast<float>(i) - 0.0625F;
     }
   }
-  const Plan& plan() const { return *copied.shape.plan; }
+  const Plan& plan() const { return *copied.layout.plan; }
   SnapshotHead head() const {
     return {.spec = spec, .tenant = "red", .round = 7, .created = "now", .sha256 = {}};
   }

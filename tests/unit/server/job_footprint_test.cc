@@ -38,7 +38,7 @@ std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::ui
   const auto on_core = std::move(*JobOnCore::create(shape, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
-    connections.push_back(std::make_unique<Connection>(on_core.get(), worker, false));
+    connections.push_back(std::make_unique<Connection>(on_core.get(), worker));
   }
   return allocated() - before;
 }

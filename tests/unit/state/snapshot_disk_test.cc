@@ -28,7 +28,7 @@ TEST_CASE("a job of 100,000 keys is written, listed and restored in one go") {
     example.spec.keys.push_back({"encoder.layer." + std::to_string(i) + ".weight", 3});
   }
   auto plan = std::make_shared<Plan>(std::move(*make_plan(plan_input(example.spec, {2}))));
-  example.copied.shape.plan = plan;
+  example.copied.layout.plan = plan;
   auto copy = std::move(*JobCopy::create(*plan, 0, true));
   copy->round = 7;
   for (const Chunk& chunk : plan->chunks) Example::fill(*copy, chunk);
@@ -60,7 +60,7 @@ TEST_CASE("what could not be read back is refused before a byte is written") {
     example.spec.keys.push_back({name, 1});
   }
   auto plan = std::make_shared<Plan>(std::move(*make_plan(plan_input(example.spec, {1}))));
-  example.copied.shape.plan = plan;
+  example.copied.layout.plan = plan;
   auto copy = std::move(*JobCopy::create(*plan, 0, true));
   copy->round = 7;
   example.copied.copy = copy;
@@ -79,8 +79,8 @@ TEST_CASE("a tenant's snapshots on the disk and under way are within its quota")
   const Tenant red{.id = 3, .name = "red", .quotas = {.disk_mib = 2}};
   const Tenant blue{.id = 4, .name = "blue", .quotas = {.disk_mib = 2}};
   Example example;
-  example.copied.shape.tenant = "red";
-  example.copied.shape.tenant_id = 3;
+  example.copied.layout.tenant = "red";
+  example.copied.layout.tenant_id = 3;
   const std::uint64_t bytes = snapshot_bytes(example.head(), example.plan(), 0).value();
   constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
   {
@@ -161,7 +161,7 @@ TEST_CASE("a snapshot without room on the disk, or that could not be read back, 
                       .label = "red/demo",
                       .spec = std::make_shared<const JobSpec>(example.spec),
                       .tenant = {.id = 3, .name = "red", .quotas = {.disk_mib = 1}},
-                      .plan = example.copied.shape.plan};
+                      .plan = example.copied.layout.plan};
   CHECK(snapshotter.take(order).error().code() == Code::kNotFound);
   const auto other = store->admit(order.tenant, std::uint64_t{1} << 19);
   REQUIRE(other);
@@ -176,8 +176,8 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   TenantDirectory tenants;
   const Tenant red = tenants.create("red", {.memory_mib = 1}).value();
   Example example;
-  example.copied.shape.tenant = red.name;
-  example.copied.shape.tenant_id = red.id;
+  example.copied.layout.tenant = red.name;
+  example.copied.layout.tenant_id = red.id;
   const std::string file = store->write(example.spec, example.copied).value().file;
   JobTable table({.tenants = &tenants, .snapshots = store.get()});
   FakeDataPlane data_plane(1);

@@ -242,11 +242,11 @@ TEST_CASE("whatever a job and its tenant are called, their files are below the f
       INFO(name);
       Example example;
       example.spec.name = name;
-      example.copied.shape.tenant = tenant;
-      example.copied.shape.tenant_id = tenant == "default" ? 0 : 7;
+      example.copied.layout.tenant = tenant;
+      example.copied.layout.tenant_id = tenant == "default" ? 0 : 7;
       const auto info = store->write(example.spec, example.copied);
       REQUIRE(info);
-      CHECK(SnapshotStore::tenant_id_of(info->file) == example.copied.shape.tenant_id);
+      CHECK(SnapshotStore::tenant_id_of(info->file) == example.copied.layout.tenant_id);
       const auto head = store->verify(info->file);
       REQUIRE(head);
       CHECK(head->spec.name == name);

@@ -7,20 +7,18 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "common/transport/tcp/tcp_endpoint.h"
+#include "server/core/lane.h"
 #include "server/core/turns.h"
 
 namespace phub::server {
 
-class TcpReader final : private transport::ReceiveBuffers {
+class TcpLane final : public Lane {
  public:
-  // Both outlive it. Connections by peer; a lost one is there until its peer was removed.
-  static Result<std::unique_ptr<TcpReader>> create(std::uint32_t max_connections,
-                                                   const std::vector<Connection*>& connections,
-                                                   Turns& turns);
-  transport::TcpEndpoint& endpoint() { return *endpoint_; }
+  // `turns` outlives it.
+  static Result<std::unique_ptr<TcpLane>> create(std::uint32_t max_connections, Turns& turns);
+  transport::TcpEndpoint& endpoint() const { return *tcp_; }
 
   // Reads of the job's streams what its turn can pay for: one after the other, a few writes of
   // each. How many are whole now. What was read without any of them is paid at once. REQUIRES: it
@@ -28,8 +26,7 @@ class TcpReader final : private transport::ReceiveBuffers {
   std::size_t read(JobOnCore& job, std::span<transport::Completion> completions);
 
  private:
-  TcpReader(const std::vector<Connection*>& connections, Turns& turns)
-      : connections_(connections), turns_(turns) {}
+  TcpLane(std::uint32_t max_connections, Turns& turns) : Lane(max_connections), turns_(turns) {}
 
   std::size_t writes_of_each(const JobOnCore& job) const;
   void attribute(JobOnCore& job, std::span<const transport::Completion> arrived,
@@ -39,9 +36,8 @@ class TcpReader final : private transport::ReceiveBuffers {
   void release(transport::PeerId peer, std::byte* data) override;
   bool reads_later(transport::PeerId peer) override;
 
-  const std::vector<Connection*>& connections_;
   Turns& turns_;
-  std::unique_ptr<transport::TcpEndpoint> endpoint_;
+  std::unique_ptr<transport::TcpEndpoint> tcp_;
 };
 
 }  // namespace phub::server

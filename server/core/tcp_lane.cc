@@ -1,4 +1,4 @@
-#include "server/core/tcp_reader.h"
+#include "server/core/tcp_lane.h"
 
 #include <algorithm>
 
@@ -8,16 +8,15 @@ namespace phub::server {
 
 using transport::Completion;
 
-Result<std::unique_ptr<TcpReader>> TcpReader::create(std::uint32_t max_connections,
-                                                     const std::vector<Connection*>& connections,
-                                                     Turns& turns) {
-  std::unique_ptr<TcpReader> reader(new TcpReader(connections, turns));
-  PHUB_ASSIGN_OR_RETURN(reader->endpoint_,
-                        transport::TcpEndpoint::create({.max_peers = max_connections}, *reader));
-  return reader;
+Result<std::unique_ptr<TcpLane>> TcpLane::create(std::uint32_t max_connections, Turns& turns) {
+  std::unique_ptr<TcpLane> lane(new TcpLane(max_connections, turns));
+  PHUB_ASSIGN_OR_RETURN(lane->tcp_,
+                        transport::TcpEndpoint::create({.max_peers = max_connections}, *lane));
+  lane->endpoint_ = lane->tcp_.get();
+  return lane;
 }
 
-std::size_t TcpReader::read(JobOnCore& job, std::span<Completion> completions) {
+std::size_t TcpLane::read(JobOnCore& job, std::span<Completion> completions) {
   if (job.ready.empty()) return 0;
   const std::size_t most = writes_of_each(job);
   if (most == 0) return 0;
@@ -27,7 +26,7 @@ std::size_t TcpReader::read(JobOnCore& job, std::span<Completion> completions) {
        --streams) {
     Connection& connection = job.ready.pop();
     const std::size_t room = std::min(most, completions.size() - count);
-    const auto taken = endpoint_->read(connection.peer, completions.subspan(count, room));
+    const auto taken = tcp_->read(connection.peer, completions.subspan(count, room));
     count += taken.writes;
     if (taken.more) job.ready.push(connection);
   }
@@ -35,7 +34,7 @@ std::size_t TcpReader::read(JobOnCore& job, std::span<Completion> completions) {
   return count;
 }
 
-std::size_t TcpReader::writes_of_each(const JobOnCore& job) const {
+std::size_t TcpLane::writes_of_each(const JobOnCore& job) const {
   if (job.arrivals.size() >= kReadsInATurn) return 0;  // in order, and from the cache
   if (!turns_.are_taken()) return kReadsInATurn;
   const std::uint64_t owed = turns_.shares.owed(job);
@@ -45,27 +44,24 @@ std::size_t TcpReader::writes_of_each(const JobOnCore& job) const {
   return std::min<std::uint64_t>(1 + (owed - 1) / cost, kReadsInATurn);
 }
 
-void TcpReader::attribute(JobOnCore& job, std::span<const Completion> arrived,
-                          std::uint64_t spent) {
+void TcpLane::attribute(JobOnCore& job, std::span<const Completion> arrived, std::uint64_t spent) {
   std::uint64_t bytes = 0;
   for (const Completion& completion : arrived) bytes += completion.bytes;
   if (bytes == 0) return turns_.charge(job, spent);
   for (const Completion& completion : arrived) {
-    turns_.spend(*connections_[completion.peer], completion.bytes,
-                 spent * completion.bytes / bytes);
+    turns_.spend(*connections[completion.peer], completion.bytes, spent * completion.bytes / bytes);
   }
 }
 
-bool TcpReader::reads_later(transport::PeerId peer) {
-  Connection& connection = *connections_[peer];
+bool TcpLane::reads_later(transport::PeerId peer) {
+  Connection& connection = *connections[peer];
   connection.job->ready.push(connection);
   turns_.shares.wake(*connection.job);
   return true;
 }
 
-std::byte* TcpReader::acquire(transport::PeerId peer, std::uint32_t immediate,
-                              std::uint32_t bytes) {
-  Connection& connection = *connections_[peer];
+std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
+  Connection& connection = *connections[peer];
   if (wire::slot_of(immediate) == wire::kHyperSlot) {
     if (bytes != sizeof(Hyper)) return nullptr;
     return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
@@ -78,8 +74,8 @@ std::byte* TcpReader::acquire(transport::PeerId peer, std::uint32_t immediate,
   return connection.job->staging->take_for_push();
 }
 
-void TcpReader::release(transport::PeerId peer, std::byte* data) {
-  Connection& connection = *connections_[peer];
+void TcpLane::release(transport::PeerId peer, std::byte* data) {
+  Connection& connection = *connections[peer];
   if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
       data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
     connection.job->staging->give(data);

@@ -1,0 +1,62 @@
+#include "server/core/window_lanes.h"
+
+#include "common/protocol/wire.h"
+
+namespace phub::server {
+
+std::byte* WindowLane::acquire(transport::PeerId peer, std::uint32_t immediate,
+                               std::uint32_t bytes) {
+  const Connection& connection = *connections[peer];
+  const WindowLayout& layout = *connection.window_layout;
+  const std::uint32_t slot = wire::slot_of(immediate);
+  if (slot == wire::kHyperSlot) {
+    return bytes == sizeof(Hyper) ? connection.window + WindowLayout::kHyper : nullptr;
+  }
+  if (slot == wire::kVoteSlot) {
+    return bytes == sizeof(Vote) ? connection.window + WindowLayout::kVote : nullptr;
+  }
+  // A device says how much was written, not where: what a worker puts beside its place is in its
+  // own window, and harms its own gradients only. A notice says where, and the endpoint compares.
+  // The shard looks at the length.
+  if (slot >= layout.slots.size()) return nullptr;
+  return connection.window + layout.slots[slot];
+}
+
+Result<std::unique_ptr<ShmLane>> ShmLane::create(std::uint32_t max_connections) {
+  std::unique_ptr<ShmLane> lane(new ShmLane(max_connections));
+  PHUB_ASSIGN_OR_RETURN(lane->shm_, transport::ShmEndpoint::create(max_connections, lane.get()));
+  lane->endpoint_ = lane->shm_.get();
+  return lane;
+}
+
+Result<std::unique_ptr<VerbsLane>> VerbsLane::create(
+    std::uint32_t max_connections, std::shared_ptr<const transport::verbs::OpenDevice> device) {
+  std::unique_ptr<VerbsLane> lane(new VerbsLane(max_connections));
+  PHUB_ASSIGN_OR_RETURN(lane->verbs_, transport::VerbsEndpoint::create(
+                                          std::move(device), max_connections, *lane, *lane));
+  lane->endpoint_ = lane->verbs_.get();
+  return lane;
+}
+
+// Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
+// not.
+std::uint64_t VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
+  return connections[peer]->job->shard.reply_offset(wire::reply_slot_of(immediate));
+}
+
+void VerbsLane::destroy_ended(CoreThread& thread) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + 2 * transport::verbs::Departures::kLongest;
+  std::size_t leaving = 1;
+  while (leaving > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::vector<transport::VerbsConnection> ended;
+    ended.reserve(connections.size());
+    thread.call([&] {
+      leaving = verbs_->leaving();
+      verbs_->take_ended(ended);
+    });
+    if (leaving > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace phub::server

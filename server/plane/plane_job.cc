@@ -1,0 +1,139 @@
+#include "server/plane/plane_job.h"
+
+#include <algorithm>
+
+#include "common/transport/tcp/sealed_stream.h"
+
+namespace phub::server {
+namespace {
+
+void add_counters(const JobOnCore& on_core, JobCounters& counters) {
+  counters.chunks += on_core.shard.chunks();
+  counters.chunks_completed += on_core.shard.chunks_completed.value();
+  counters.staging_bytes += on_core.staging->touched_bytes();
+  // Each core counts the rounds that are skipped on all of them.
+  counters.rounds_skipped = std::max(counters.rounds_skipped, on_core.shard.skipped.rounds.value());
+  counters.updates_skipped += on_core.shard.skipped.updates.value();
+  counters.queued_pushes += on_core.arrivals.length();
+  counters.push_to_reply.add(on_core.times.push_to_reply.counts());
+  counters.wait_for_slowest.add(on_core.times.wait_for_slowest.counts());
+  counters.workers.resize(on_core.kind.workers);
+  for (std::uint32_t i = 0; i < on_core.kind.workers; ++i) {
+    const WorkerCounters& worker = on_core.worker_counters[i];
+    counters.workers[i].pushes += worker.pushes.value();
+    counters.workers[i].bytes_received += worker.bytes_received.value();
+    counters.workers[i].bytes_sent += worker.bytes_sent.value();
+    counters.bytes_received += worker.bytes_received.value();
+    counters.bytes_sent += worker.bytes_sent.value();
+  }
+}
+
+}  // namespace
+
+PlaneJob::PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor& pool)
+    : setups(pool),
+      shm(layout),
+      cores_(cores),
+      layout_(layout),
+      bookkeeping_bytes_(bytes_of_bookkeeping(layout)),
+      connected_(layout.workers * cores.cores().size()) {}
+
+Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, const CoreSet& cores,
+                                                   const Executor& pool) {
+  std::shared_ptr<PlaneJob> job(new PlaneJob(layout, cores, pool));
+  const Pages pages = cores.ports().empty() ? Pages::kTransparent : Pages::kReserved;
+  PHUB_ASSIGN_OR_RETURN(job->memory_, JobMemory::create(layout, pages));
+  for (std::uint32_t core = 0; core < cores.cores().size(); ++core) {
+    PHUB_ASSIGN_OR_RETURN(auto on_core, JobOnCore::create(layout, core, job->memory_));
+    job->on_cores_.push_back(std::move(on_core));
+  }
+  job->layout_.initial = nullptr;  // the shards have it
+  return job;
+}
+
+Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
+  if (core >= on_cores_.size() || worker >= layout_.workers) {
+    return {Code::kInvalidArgument, "no such core or worker"};
+  }
+  const std::lock_guard lock(mutex_);
+  const std::size_t place = worker * on_cores_.size() + core;
+  if (connected_[place]) return {Code::kAlreadyExists, "connected already"};
+  connected_[place] = true;
+  return {};
+}
+
+void PlaneJob::give_place(std::uint32_t worker, std::uint32_t core) {
+  const std::lock_guard lock(mutex_);
+  connected_[worker * on_cores_.size() + core] = false;
+}
+
+Result<std::shared_ptr<VerbsMemory>> PlaneJob::memory_for(std::uint32_t core) {
+  const std::vector<OpenPort>& ports = cores_.ports();
+  const auto& device = ports[core].device;
+  if (const auto found = verbs_.find(device.get()); found != verbs_.end()) return found->second;
+  std::vector<std::uint32_t> served;
+  for (std::uint32_t i = 0; i < ports.size(); ++i) {
+    if (ports[i].device == device) served.push_back(i);
+  }
+  PHUB_ASSIGN_OR_RETURN(auto memory, VerbsMemory::create(device, memory_, layout_, served));
+  const std::lock_guard lock(mutex_);  // whoever counts looks at the table
+  verbs_[device.get()] = memory;
+  return memory;
+}
+
+void PlaneJob::detach() {
+  const std::lock_guard lock(setup);  // nobody is being connected
+  is_detached = true;
+  for (std::size_t core = 0; core < on_cores_.size(); ++core) {
+    cores_.cores()[core]->detach(on_cores_[core].get());
+  }
+}
+
+std::uint64_t PlaneJob::touched_bytes() const {
+  std::uint64_t elements = 0;
+  for (const auto& on_core : on_cores_) elements += on_core->shard.elements_touched.value();
+  return elements * memory_->element_bytes() + bookkeeping_bytes_;
+}
+
+std::uint64_t PlaneJob::staging_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& on_core : on_cores_) bytes += on_core->staging->touched_bytes();
+  return bytes;
+}
+
+std::uint64_t PlaneJob::staged_beyond(const Offered& offered) const {
+  const std::uint64_t bytes = staging_bytes();
+  std::uint64_t counted = offered.staging ? bytes_of_staging(layout_) : 0;
+  if (defers_updates(layout_)) counted += elements_here(layout_) * sizeof(float);  // held sums
+  return bytes - std::min(bytes, counted);
+}
+
+void PlaneJob::add_to(Room& room, const Offered& offered) const {
+  const std::uint64_t pinned = bytes_pinned(layout_, offered);
+  const std::uint64_t beyond = staged_beyond(offered);
+  std::uint64_t touched = touched_bytes() + staging_bytes() - beyond;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [device, memory] : verbs_) touched += memory->window_bytes();
+  if (offered.sealing) {
+    const auto connected = std::count(connected_.begin(), connected_.end(), true);
+    touched += static_cast<std::uint64_t>(connected) * transport::SealedStream::buffer_bytes();
+  }
+  room.admitted_bytes += pinned + beyond;
+  room.untouched_bytes += pinned - std::min(pinned, touched);
+}
+
+JobCounters PlaneJob::counters() const {
+  JobCounters counters;
+  counters.rounds_before = layout_.rounds_before;
+  for (const auto& on_core : on_cores_) add_counters(*on_core, counters);
+  counters.reserved_page_bytes = memory_->reserved_page_bytes();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [device, memory] : verbs_) {
+    counters.staging_bytes += memory->window_bytes();
+    counters.reserved_page_bytes += memory->reserved_page_bytes();
+  }
+  counters.memory_bytes = counters.staging_bytes + touched_bytes();
+  return counters;
+}
+
+}  // namespace phub::server

@@ -1,0 +1,73 @@
+// One job on a data plane: its memory, what each core has of it, and which of its workers are
+// connected.
+//
+// Made and used by control threads. `setup` is held while a worker's memory is mapped or pinned;
+// the counts may be asked for at any time.
+#pragma once
+
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "server/job/footprint.h"
+#include "server/plane/core_set.h"
+#include "server/plane/shm_memory.h"
+#include "server/plane/verbs_memory.h"
+#include "server/process/host_memory.h"
+
+namespace phub::server {
+
+using OnCores = std::vector<std::unique_ptr<JobOnCore>>;  // by core
+
+class PlaneJob {
+ public:
+  using Executor = boost::asio::thread_pool::executor_type;
+  static Result<std::shared_ptr<PlaneJob>> create(const JobLayout& layout, const CoreSet& cores,
+                                                  const Executor& pool);
+
+  // A worker has one connection to each core. Errors: kInvalidArgument, kAlreadyExists.
+  Status take_place(std::uint32_t worker, std::uint32_t core);
+  void give_place(std::uint32_t worker, std::uint32_t core);
+
+  // Its memory as the core's device sees it, made at the first call. REQUIRES: setup.
+  Result<std::shared_ptr<VerbsMemory>> memory_for(std::uint32_t core);
+  // Disconnects all workers; nobody comes to it any more.
+  void detach();
+
+  JobCounters counters() const;
+  // Its pushes in memory beyond what it was admitted with.
+  std::uint64_t staged_beyond(const Offered& offered) const;
+  // Counts what it may take, and what of that it has taken.
+  void add_to(Room& room, const Offered& offered) const;
+
+  const JobLayout& layout() const { return layout_; }
+  const JobMemory& memory() const { return *memory_; }
+  const OnCores& on_cores() const { return on_cores_; }
+
+  // Where its workers are connected, one after another: their memory may be pinned for seconds.
+  boost::asio::strand<Executor> setups;
+  // Held by that, and while the job is detached.
+  std::mutex setup;
+  bool is_detached = false;  // under setup
+  ShmMemory shm;             // under setup
+
+ private:
+  PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor& pool);
+  // Of parameters and state: what has come into memory with the first rounds; and tables.
+  std::uint64_t touched_bytes() const;
+  std::uint64_t staging_bytes() const;  // tcp's
+
+  const CoreSet& cores_;
+  JobLayout layout_;
+  const std::uint64_t bookkeeping_bytes_;
+  std::shared_ptr<JobMemory> memory_;
+  OnCores on_cores_;
+  mutable std::mutex mutex_;     // of the two below; taken last
+  std::vector<bool> connected_;  // [worker * cores + core]
+  std::map<const transport::verbs::OpenDevice*, std::shared_ptr<VerbsMemory>> verbs_;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,116 @@
+#include "server/plane/worker_admission.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/post.hpp>
+
+#include "common/transport/tcp/sealed_stream.h"
+
+namespace phub::server {
+namespace {
+
+std::string_view name_of(transport::Kind kind) {
+  if (kind == transport::Kind::kShm) return "shm";
+  return kind == transport::Kind::kVerbs ? "verbs" : "tcp";
+}
+
+}  // namespace
+
+void WorkerAdmission::admit(Candidate candidate, Done done) {
+  const transport::Hello& hello = candidate.hello;
+  const PlaneJobs::Pointer job = jobs_.find(hello.job_id);
+  if (!job || job->layout().epoch != hello.epoch) {
+    return done(Status(Code::kNotFound, "no such job"));
+  }
+  if (Status taken = job->take_place(hello.worker, hello.core); !taken.ok()) return done(taken);
+  const auto shared = std::make_shared<Candidate>(std::move(candidate));  // a handler is copied
+  boost::asio::post(job->setups,
+                    [this, job, shared, done = std::move(done)] { done(admit(*job, *shared)); });
+}
+
+Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
+  const transport::Hello hello = candidate.hello;
+  Result<Admitted> admitted = Status(Code::kNotFound, "no such job");
+  {
+    const std::lock_guard setup(job.setup);
+    if (job.is_detached) return admitted;
+    admitted = connect(job, candidate);
+  }
+  if (!admitted) {  // the job cannot go on without it; its members learn why
+    job.give_place(hello.worker, hello.core);
+    membership_.on_lost(hello.job_id, hello.worker,
+                        "its connection was refused: " + admitted.error().message());
+    return admitted;
+  }
+  membership_.on_connected(hello.job_id, hello.worker, hello.core, name_of(hello.kind));
+  return admitted;
+}
+
+Result<Admitted> WorkerAdmission::connect(PlaneJob& job, Candidate& candidate) {
+  switch (candidate.hello.kind) {
+    case transport::Kind::kShm:
+      return connect_shm(job, candidate);
+    case transport::Kind::kTcp:
+      return connect_tcp(job, candidate);
+    case transport::Kind::kVerbs:
+      return connect_verbs(job, candidate);
+  }
+  return Status(Code::kInvalidArgument, "no such transport");
+}
+
+Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  if (candidate.descriptors.size() != 2) {
+    return Status(Code::kInvalidArgument, "a shm connection brings a channel and its memory");
+  }
+  PHUB_ASSIGN_OR_RETURN(auto connection,
+                        job.shm.connect({.worker = hello.worker,
+                                         .core = hello.core,
+                                         .channel_capacity = hello.channel_capacity,
+                                         .memory_bytes = hello.memory_bytes,
+                                         .channel_fd = candidate.descriptors[0].get(),
+                                         .memory_fd = candidate.descriptors[1].get()},
+                                        job.memory()));
+  connection.socket = std::move(candidate.socket);
+  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_shm(
+      job.on_cores()[hello.core].get(), hello.worker, std::move(connection),
+      job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.core)));
+  Admitted admitted;
+  admitted.memory_bytes = job.memory().published->size();
+  admitted.memory_fd = UniqueFd(::fcntl(job.memory().published_fd.get(), F_DUPFD_CLOEXEC, 0));
+  return admitted;
+}
+
+Result<Admitted> WorkerAdmission::connect_tcp(const PlaneJob& job, Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  transport::TcpStream stream(std::move(candidate.socket));
+  if (candidate.keys) {
+    PHUB_ASSIGN_OR_RETURN(
+        stream.sealed, transport::SealedStream::create(*candidate.keys, transport::Role::kServer));
+  }
+  PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_tcp(job.on_cores()[hello.core].get(),
+                                                               hello.worker, std::move(stream)));
+  return Admitted();
+}
+
+// The queue pair can receive before the worker hears of it, and the core knows it before that.
+Result<Admitted> WorkerAdmission::connect_verbs(PlaneJob& job, Candidate& candidate) {
+  const transport::Hello& hello = candidate.hello;
+  if (cores_.ports().empty()) return Status(Code::kFailedPrecondition, "no RDMA here");
+  Core& core = *cores_.cores()[hello.core];
+  PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(hello.core));
+  JobOnCore* on_core = job.on_cores()[hello.core].get();
+  PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
+  // Each chunk, a Hyper and a vote, at most, are on their way at a time.
+  PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, on_core->shard.chunks() + 2));
+  connection.peer = candidate.introduction;
+  connection.socket = std::move(candidate.socket);
+  PHUB_RETURN_IF_ERROR(core.verbs()->connect(connection));
+  Admitted admitted;
+  admitted.introduction = connection.own;
+  PHUB_RETURN_IF_ERROR(core.connect_verbs(on_core, hello.worker, std::move(connection),
+                                          parts.window.data(), memory->window_layout(hello.core)));
+  return admitted;
+}
+
+}  // namespace phub::server
