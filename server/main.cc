@@ -126,9 +126,9 @@ Status secure(const Overrides& overrides, ServerConfig& config) {
   if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
   if (!overrides.credentials) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
-  config.mutable_security()->set_ca(files.ca);
-  config.mutable_security()->set_certificate(files.certificate);
-  config.mutable_security()->set_key(files.key);
+  config.mutable_security()->set_ca(files.tls.ca);
+  config.mutable_security()->set_certificate(files.tls.certificate);
+  config.mutable_security()->set_key(files.tls.key);
   return {};
 }
 

@@ -15,9 +15,9 @@ namespace phub {
 Result<CredentialFiles> find_credentials(const std::string& folder) {
   CredentialFiles found;
   const std::array<std::pair<const char*, std::string*>, 5> names = {
-      {{"ca.pem", &found.ca},
-       {"cert.pem", &found.certificate},
-       {"key.pem", &found.key},
+      {{"ca.pem", &found.tls.ca},
+       {"cert.pem", &found.tls.certificate},
+       {"key.pem", &found.tls.key},
        {"token", &found.token},
        {"nonce", &found.nonce}}};
   bool has_any = false;

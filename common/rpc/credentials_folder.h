@@ -9,14 +9,13 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/rpc/tls_files.h"
 
 namespace phub {
 
 // Paths; empty: there is none.
 struct CredentialFiles {
-  std::string ca = {};           // who signs the other end's certificate
-  std::string certificate = {};  // our own, and its key
-  std::string key = {};
+  TlsFiles tls = {};
   std::string token = {};
   std::string nonce = {};
 };

@@ -73,7 +73,7 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
   if (options.credentials != nullptr) {
     PHUB_ASSIGN_OR_RETURN(const phub::CredentialFiles files,
                           phub::find_credentials(options.credentials));
-    result.security.tls = {.ca = files.ca, .certificate = files.certificate, .key = files.key};
+    result.security.tls = files.tls;
     result.security.token_file = files.token;
     if (files.token.empty()) result.security.nonce_file = files.nonce;
   }

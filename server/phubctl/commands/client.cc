@@ -26,11 +26,8 @@ Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& addr
     PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> lines, secret_lines(credentials.token));
     token = lines.front();
   }
-  PHUB_RETURN_IF_ERROR(check_secrecy(!token.empty(), credentials.ca.empty(), parsed->host));
-  PHUB_ASSIGN_OR_RETURN(
-      const auto channel_security,
-      channel_credentials(
-          {.ca = credentials.ca, .certificate = credentials.certificate, .key = credentials.key}));
+  PHUB_RETURN_IF_ERROR(check_secrecy(!token.empty(), credentials.tls.ca.empty(), parsed->host));
+  PHUB_ASSIGN_OR_RETURN(const auto channel_security, channel_credentials(credentials.tls));
   std::unique_ptr<AdminClient> client(
       new AdminClient(to_string(*parsed), timeout, std::move(token)));
   grpc::ChannelArguments arguments;

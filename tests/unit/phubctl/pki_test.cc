@@ -32,8 +32,7 @@ TEST_CASE("one command makes credentials for every role, keys for the owner only
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
     const CredentialFiles files = find_credentials(own).value();
     CHECK(files.token.empty());
-    CHECK(
-        channel_credentials({.ca = files.ca, .certificate = files.certificate, .key = files.key}));
+    CHECK(channel_credentials(files.tls));
   }
   const std::string key = folder.read("pki/ca/key.pem");
   const Status again = phubctl::pki_init(options);
@@ -90,7 +89,7 @@ TEST_CASE("a folder of credentials may lack some, not all; secrets stay on this 
   const TemporaryDirectory folder;
   CHECK_THAT(find_credentials(folder.path).error().message(), Contains("pki init"));
   folder.write("token", "\n  phub-1-x \n");
-  CHECK(find_credentials(folder.path)->ca.empty());
+  CHECK(find_credentials(folder.path)->tls.ca.empty());
   CHECK(secret_lines(folder.path / "token").value() == std::vector<std::string>{"phub-1-x"});
   folder.write("token", " \n");
   CHECK_FALSE(secret_lines(folder.path / "token"));

@@ -33,9 +33,9 @@ Status apply_security(const RunArguments& o, WorkerConfig& config) {
   if (o.credentials.empty() || o.local) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(o.credentials));
   ClientSecurityConfig& security = *config.mutable_security();
-  security.set_ca(files.ca);
-  security.set_certificate(files.certificate);
-  security.set_key(files.key);
+  security.set_ca(files.tls.ca);
+  security.set_certificate(files.tls.certificate);
+  security.set_key(files.tls.key);
   security.set_token_file(files.token);
   security.set_nonce_file(files.token.empty() ? files.nonce : "");
   return {};
