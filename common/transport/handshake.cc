@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t kLabelSize = 11;
 
-std::string_view label_of(Role role) {
+std::string_view label_of(HandshakeRole role) {
   switch (role) {
-    case Role::kWorker:
+    case HandshakeRole::kWorker:
       return "phub worker";
-    case Role::kServer:
+    case HandshakeRole::kServer:
       return "phub server";
-    case Role::kCaller:
+    case HandshakeRole::kCaller:
       break;
   }
   return "phub caller";
@@ -36,7 +36,7 @@ Nonce random_nonce() {
   return nonce;
 }
 
-Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
+Digest proof_of(HandshakeRole role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
                 const Challenge& challenge) {
   const std::string_view label = label_of(role);
   std::array<std::uint8_t, kLabelSize + sizeof(Hello) + sizeof(Challenge)> message = {};
@@ -52,7 +52,7 @@ Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello
 }
 
 Mark mark_of(std::span<const std::uint8_t, 32> secret, const Hello& hello) {
-  return {proof_of(Role::kCaller, secret, hello, Challenge{})};
+  return {proof_of(HandshakeRole::kCaller, secret, hello, Challenge{})};
 }
 
 bool equal_constant_time(const Digest& a, const Digest& b) {

@@ -78,10 +78,10 @@ struct Verdict {
 };
 static_assert(sizeof(Verdict) == 48, "Verdict is a wire format");
 
-enum class Role { kWorker, kServer, kCaller };
+enum class HandshakeRole { kWorker, kServer, kCaller };
 
 Nonce random_nonce();
-Digest proof_of(Role role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
+Digest proof_of(HandshakeRole role, std::span<const std::uint8_t, 32> secret, const Hello& hello,
                 const Challenge& challenge);
 Mark mark_of(std::span<const std::uint8_t, 32> secret, const Hello& hello);
 bool equal_constant_time(const Digest& a, const Digest& b);

@@ -84,8 +84,8 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
 Status PinnedDataPlane::connect_tcp(Core& core, Shard* shard, Candidate& candidate) {
   transport::TcpStream stream(std::move(candidate.socket));
   if (candidate.keys) {
-    PHUB_ASSIGN_OR_RETURN(
-        stream.sealed, transport::SealedStream::create(*candidate.keys, transport::Role::kServer));
+    PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(
+                                             *candidate.keys, transport::HandshakeRole::kServer));
   }
   return core.connect_tcp(shard, candidate.hello.worker, std::move(stream));
 }

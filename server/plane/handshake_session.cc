@@ -19,11 +19,11 @@ namespace {
 
 namespace asio = boost::asio;
 using transport::Challenge;
+using transport::HandshakeRole;
 using transport::Hello;
 using transport::Kind;
 using transport::Mark;
 using transport::Proof;
-using transport::Role;
 using transport::Verdict;
 using transport::VerdictCode;
 using transport::verbs::Introduction;
@@ -42,7 +42,7 @@ struct Proven {
   void tell(const Result<Admitted>& admitted) const {
     const bool is_shm = hello.kind == Kind::kShm;
     Verdict verdict{.code = admitted ? VerdictCode::kWelcome : VerdictCode::kFull};
-    verdict.digest = transport::proof_of(Role::kServer, secret, hello, challenge);
+    verdict.digest = transport::proof_of(HandshakeRole::kServer, secret, hello, challenge);
     // The counters are written by the io_context's thread alone.
     if (!admitted) asio::post(io, [&d = drops] { d.count(Drop::kRefusedConnection); });
     std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
@@ -156,9 +156,9 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     const auto issued = context_.admission.secret_of(hello_);
     // A stranger and a member with a wrong secret get the same reply. Who proved an expired one is
     // refused with our proof: it learns that it was this secret's server that refused it.
-    if (!issued ||
-        !transport::equal_constant_time(
-            proof.digest, transport::proof_of(Role::kWorker, issued->secret, hello_, challenge_))) {
+    if (!issued || !transport::equal_constant_time(
+                       proof.digest, transport::proof_of(HandshakeRole::kWorker, issued->secret,
+                                                         hello_, challenge_))) {
       refuse(VerdictCode::kRefused, false);
       return give_up(Drop::kWrongSecret);
     }
@@ -213,7 +213,8 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
   // `proves`: it is said to a member, which learns that it was this secret's server that refused.
   void refuse(VerdictCode code, bool proves) {
     Verdict verdict{.code = code};
-    if (proves) verdict.digest = transport::proof_of(Role::kServer, secret_, hello_, challenge_);
+    if (proves)
+      verdict.digest = transport::proof_of(HandshakeRole::kServer, secret_, hello_, challenge_);
     send(&verdict, sizeof(verdict));
   }
 

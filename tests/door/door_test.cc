@@ -136,7 +136,8 @@ std::optional<VerdictCode> knock(const UniqueFd& socket, Kind kind,
   if (!send(socket, hello).ok() || !send(socket, mark_of(hello)).ok()) return std::nullopt;
   const auto challenge = receive<Challenge>(socket);
   if (!challenge) return std::nullopt;
-  const Proof proof{transport::proof_of(transport::Role::kWorker, kSecret, hello, *challenge)};
+  const Proof proof{
+      transport::proof_of(transport::HandshakeRole::kWorker, kSecret, hello, *challenge)};
   if (!send(socket, proof, descriptors).ok()) return std::nullopt;
   const auto verdict = receive<Verdict>(socket);
   return verdict ? std::optional(verdict->code) : std::nullopt;

@@ -99,7 +99,8 @@ struct Fixture {
     stranger.send(hello);
     stranger.send(transport::mark_of(secret, hello));
     const auto challenge = stranger.receive<Challenge>().value();
-    stranger.send(Proof{transport::proof_of(transport::Role::kWorker, secret, hello, challenge)});
+    stranger.send(
+        Proof{transport::proof_of(transport::HandshakeRole::kWorker, secret, hello, challenge)});
     return stranger.receive<Verdict>().value().code;
   }
   static Hello hello_of(const Identity& who) {
@@ -120,7 +121,8 @@ TEST_CASE("a handshake that was recorded is worth nothing when it is sent again"
     first.send(hello);
     first.send(transport::mark_of(member.secret, hello));
     const auto challenge = first.receive<Challenge>().value();
-    proof.digest = transport::proof_of(transport::Role::kWorker, member.secret, hello, challenge);
+    proof.digest =
+        transport::proof_of(transport::HandshakeRole::kWorker, member.secret, hello, challenge);
     // The connection is lost on the way: the proof was never used.
   }
   for (int i = 0; i < 3; ++i) {

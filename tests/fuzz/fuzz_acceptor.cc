@@ -82,8 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                              static_cast<ssize_t>(sizeof(challenge));
   if (is_challenged && (data[0] & 4U) != 0) {
     lists.is_proven = true;
-    const transport::Proof proof{
-        transport::proof_of(transport::Role::kWorker, lists.issued.secret, hello, challenge)};
+    const transport::Proof proof{transport::proof_of(transport::HandshakeRole::kWorker,
+                                                     lists.issued.secret, hello, challenge)};
     ::send(peer.get(), &proof, sizeof(proof), MSG_NOSIGNAL);
   }
   ::send(peer.get(), data + 1 + sizeof(hello), size - 1 - sizeof(hello), MSG_NOSIGNAL);

@@ -26,18 +26,12 @@ struct Recorded {
 };
 
 Recorded record() {
-  const auto worker = sealed_stream(Role::kWorker);
+  const auto worker = sealed_stream(HandshakeRole::kWorker);
   Recorded recorded;
   for (std::uint32_t i = 0; i < kFrames; ++i) {
     const auto payload = payload_of(i);
-    const std::uint32_t bytes = bytes_of(i);
-    const FrameHeader header = {kFrameMagic, i, bytes, frame_check(i, bytes)};
-    for (std::size_t done = 0; done < sizeof(header) + bytes;) {
-      done = worker->seal(header, payload.data(), done);
-      const auto out = worker->unsent();
-      recorded.bytes.insert(recorded.bytes.end(), out.begin(), out.end());
-      worker->sent(out.size());
-    }
+    append_sent(*worker, {.data = payload.data(), .bytes = bytes_of(i), .immediate = i},
+                recorded.bytes);
     recorded.ends.push_back(recorded.bytes.size());
   }
   return recorded;
@@ -56,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto endpoint = std::move(*TcpEndpoint::create(
       {.max_peers = 1, .max_write_bytes = RoomBuffers::kRoomBytes}, receive_buffers));
   auto [ours, theirs] = stream_pair();
-  const PeerId peer = *endpoint->add({std::move(ours), sealed_stream(Role::kServer)});
+  const PeerId peer = *endpoint->add({std::move(ours), sealed_stream(HandshakeRole::kServer)});
   std::vector<Completion> batch(4);
   std::uint32_t arrived = 0;
   bool lost = false;

@@ -11,8 +11,8 @@ std::unique_ptr<EndpointPair> plain_pair(int family) {
 
 std::unique_ptr<EndpointPair> encrypted_pair(int family) {
   auto [near, far] = loopback(family);
-  return tcp_pair({std::move(near), sealed_stream(Role::kServer)},
-                  {std::move(far), sealed_stream(Role::kWorker)});
+  return tcp_pair({std::move(near), sealed_stream(HandshakeRole::kServer)},
+                  {std::move(far), sealed_stream(HandshakeRole::kWorker)});
 }
 
 }  // namespace

@@ -20,16 +20,11 @@ FrameHeader header_of(std::uint32_t immediate, std::uint32_t bytes) {
 
 // What a worker sends for `frames` pushes of the same bytes, to rooms 0, 1, ...
 std::vector<std::byte> recorded(std::uint32_t frames, std::uint32_t bytes = kBytes) {
-  const auto worker = sealed_stream(Role::kWorker);
+  const auto worker = sealed_stream(HandshakeRole::kWorker);
   const std::vector<std::byte> payload(bytes, std::byte{7});
   std::vector<std::byte> all;
   for (std::uint32_t i = 0; i < frames; ++i) {
-    for (std::size_t done = 0; done < sizeof(FrameHeader) + bytes;) {
-      done = worker->seal(header_of(i, bytes), payload.data(), done);
-      const auto out = worker->unsent();
-      all.insert(all.end(), out.begin(), out.end());
-      worker->sent(out.size());
-    }
+    append_sent(*worker, {.data = payload.data(), .bytes = bytes, .immediate = i}, all);
   }
   return all;
 }
@@ -43,7 +38,7 @@ struct Listener {
 
   Listener() {
     auto [ours, theirs] = stream_pair();
-    auto sealed = std::move(*SealedStream::create(test_keys(), Role::kServer));
+    auto sealed = std::move(*SealedStream::create(test_keys(), HandshakeRole::kServer));
     REQUIRE(endpoint->add({std::move(ours), std::move(sealed)}));
     peer = std::move(theirs);
   }
@@ -122,10 +117,11 @@ TEST_CASE("a stream that comes byte by byte arrives as it was sent") {
 
 TEST_CASE("what our own side sent is not taken for the peer's") {
   Listener listener;
-  const auto server = sealed_stream(Role::kServer);
+  const auto server = sealed_stream(HandshakeRole::kServer);
   const std::vector<std::byte> payload(kBytes);
-  server->seal(header_of(0, kBytes), payload.data(), 0);
-  listener.send(server->unsent());
+  std::vector<std::byte> sent;
+  append_sent(*server, {.data = payload.data(), .bytes = kBytes, .immediate = 0}, sent);
+  listener.send(sent);
   CHECK(listener.outcome() == Outcome{0, Loss::kBadTag});
 }
 

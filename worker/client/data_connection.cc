@@ -19,10 +19,10 @@
 namespace phub::client {
 
 using transport::Challenge;
+using transport::HandshakeRole;
 using transport::Hello;
 using transport::Kind;
 using transport::Proof;
-using transport::Role;
 using transport::Verdict;
 using transport::VerdictCode;
 using transport::verbs::Introduction;
@@ -80,7 +80,7 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&mark, 1)), {}));
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
   const Challenge& challenge = welcome.challenge;
-  const Proof proof{transport::proof_of(Role::kWorker, secret, hello, challenge)};
+  const Proof proof{transport::proof_of(HandshakeRole::kWorker, secret, hello, challenge)};
   PHUB_RETURN_IF_ERROR(
       transport::send_with_descriptors(socket, std::as_bytes(std::span(&proof, 1)), descriptors));
   if (introduction != nullptr) {
@@ -89,7 +89,8 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
   }
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
   const bool is_proven = transport::equal_constant_time(
-      welcome.verdict.digest, transport::proof_of(Role::kServer, secret, hello, challenge));
+      welcome.verdict.digest,
+      transport::proof_of(HandshakeRole::kServer, secret, hello, challenge));
   if (welcome.verdict.code == VerdictCode::kRefused) {
     return Status(Code::kPermissionDenied,
                   is_proven ? "this worker's secret has expired: it connected too long after its "
@@ -212,7 +213,8 @@ Result<transport::TcpStream> open_tcp(const DataTarget& target) {
   if (hello.encrypted != 0) {
     const auto keys =
         transport::stream_keys(target.joined->secret, shaken.hello, shaken.welcome.challenge);
-    PHUB_ASSIGN_OR_RETURN(stream.sealed, transport::SealedStream::create(keys, Role::kWorker));
+    PHUB_ASSIGN_OR_RETURN(stream.sealed,
+                          transport::SealedStream::create(keys, HandshakeRole::kWorker));
   }
   return stream;
 }

@@ -18,7 +18,14 @@ namespace {
 constexpr std::uint64_t kLeastAwaited = std::uint64_t{64} << 10;
 constexpr std::uint64_t kMostAwaited = std::uint64_t{512} << 10;
 
-constexpr std::uint32_t kReading = EPOLLIN | EPOLLRDHUP | EPOLLET;
+// EPOLL_CTL_ADD, or EPOLL_CTL_MOD.
+bool watch(int epoll, int operation, int socket, PeerId id, bool wants_write) {
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP | EPOLLET | (wants_write ? EPOLLOUT : 0U);
+  event.data.u32 = id;
+  return ::epoll_ctl(epoll, operation, socket, &event) == 0;
+}
+
 }  // namespace
 
 TcpEndpoint::TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll)
@@ -59,10 +66,7 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
   }
   const PeerId id = free_.back();
-  epoll_event event = {};
-  event.events = kReading;
-  event.data.u32 = id;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
+  if (!watch(epoll_.get(), EPOLL_CTL_ADD, socket.get(), id, false)) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);
   }
   free_.pop_back();
@@ -75,7 +79,7 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
 void TcpEndpoint::remove(PeerId id) {
   Peer& peer = peers_[id];
   if (!peer.socket) return;
-  if (peer.payload != nullptr) receive_buffers_.release(id, peer.payload);
+  if (peer.payload.data != nullptr) receive_buffers_.release(id, peer.payload.data);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
   std::erase(ready_, id);
   std::erase(lost_, id);
@@ -83,11 +87,10 @@ void TcpEndpoint::remove(PeerId id) {
   free_.push_back(id);
 }
 
-void TcpEndpoint::lose(Peer& peer, Loss loss) {
-  if (peer.lost) return;
-  peer.lost = true;
+void TcpEndpoint::lose(PeerId id, Loss loss) {
+  Peer& peer = peers_[id];
+  if (peer.is_lost()) return;
   peer.loss = loss;
-  const auto id = static_cast<PeerId>(&peer - peers_.data());
   // The descriptor stays open, but says nothing any more until the owner removes the peer.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.socket.get(), nullptr);
   peer.readable = false;
@@ -97,21 +100,18 @@ void TcpEndpoint::lose(Peer& peer, Loss loss) {
 
 std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
   Peer& peer = peers_[id];
-  if (peer.lost) return writes.size();  // nobody will read them; kPeerLost is on its way
+  if (peer.is_lost()) return writes.size();  // nobody will read them; kPeerLost is on its way
   std::size_t accepted = 0;
   for (; accepted < writes.size(); ++accepted) {
     const Write& write = writes[accepted];
-    // Fewer are accepted only when the socket is full, whose end wakes the owner.
-    if (room(id) == 0 && !peer.wants_write) send(id, peer);
-    if (room(id) == 0) break;
+    if (peer.frames.size() == FrameQueue::kDepth) {
+      // Fewer are accepted only when the socket is full, whose end wakes the owner.
+      if (!peer.wants_write) send(id, peer);
+      if (peer.is_lost()) return writes.size();
+      if (peer.frames.size() == FrameQueue::kDepth) break;
+    }
     PHUB_DCHECK(write.bytes > 0 && write.bytes <= options_.max_write_bytes, "size of a write");
-    peer.frames[peer.queued % kSendDepth] = {
-        .header = {.magic = kFrameMagic,
-                   .immediate = write.immediate,
-                   .bytes = write.bytes,
-                   .check = frame_check(write.immediate, write.bytes)},
-        .data = write.data};
-    ++peer.queued;
+    peer.frames.push(write);
   }
   if (!peer.wants_write) send(id, peer);
   return accepted;
@@ -119,82 +119,44 @@ std::size_t TcpEndpoint::post(PeerId id, std::span<const Write> writes) {
 
 std::size_t TcpEndpoint::room(PeerId id) const {
   const Peer& peer = peers_[id];
-  return peer.lost ? kSendDepth : kSendDepth - (peer.queued - peer.sent);
-}
-
-std::size_t TcpEndpoint::gather(const Peer& peer, std::span<iovec> vectors) const {
-  std::size_t count = 0;
-  std::size_t skip = peer.offset;
-  for (std::uint32_t i = peer.sent; i != peer.queued; ++i) {
-    const Frame& frame = peer.frames[i % kSendDepth];
-    const std::array<std::pair<const void*, std::size_t>, 2> parts = {
-        {{&frame.header, sizeof(FrameHeader)}, {frame.data, frame.header.bytes}}};
-    for (const auto& [data, bytes] : parts) {
-      const std::size_t gone = std::min(skip, bytes);
-      skip -= gone;
-      if (gone == bytes) continue;
-      // iovec is not const-correct; writev only reads.
-      auto* start = static_cast<std::byte*>(const_cast<void*>(data));  // NOLINT
-      vectors[count++] = {start + gone, bytes - gone};
-    }
-  }
-  return count;
+  return FrameQueue::kDepth - (peer.is_lost() ? 0 : peer.frames.size());
 }
 
 void TcpEndpoint::send(PeerId id, Peer& peer) {
-  while (!peer.lost && !is_all_sent(peer)) {
-    std::array<iovec, 2 * kSendDepth> vectors;  // NOLINT(*-member-init): gather fills it
-    const std::size_t count = peer.sealed ? gather_sealed(peer, vectors) : gather(peer, vectors);
-    msghdr message = {};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    const ssize_t bytes = ::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (bytes < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        if (!std::exchange(peer.wants_write, true)) watch(id, peer);
-        return;
-      }
-      // The reason to tell comes from reading: a peer that closed after an error said so before.
-      lose(peer, errno == EPIPE || errno == ECONNRESET ? Loss::kClosed : Loss::kError);
-      return;
-    }
-    if (peer.sealed) {
-      peer.sealed->sent(static_cast<std::size_t>(bytes));
-    } else {
-      sent_bytes(peer, static_cast<std::size_t>(bytes));
-    }
-  }
-  if (!peer.lost && std::exchange(peer.wants_write, false)) watch(id, peer);
+  peer.sealed ? send(id, peer, *peer.sealed) : send(id, peer, peer.plain);
 }
 
-void TcpEndpoint::sent_bytes(Peer& peer, std::size_t bytes) {
-  bytes += peer.offset;
-  while (peer.sent != peer.queued) {
-    const Frame& frame = peer.frames[peer.sent % kSendDepth];
-    const std::size_t whole = sizeof(FrameHeader) + frame.header.bytes;
-    if (bytes < whole) break;
-    bytes -= whole;
-    ++peer.sent;
+template <typename Stream>
+void TcpEndpoint::send(PeerId id, Peer& peer, Stream& stream) {
+  while (!peer.is_lost() && !stream.is_all_sent(peer.frames)) {
+    std::array<iovec, FrameQueue::kMostParts> parts;  // NOLINT(*-member-init): gather fills it
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = stream.gather(peer.frames, parts);
+    const ssize_t bytes = ::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (bytes >= 0) {
+      stream.sent(peer.frames, static_cast<std::size_t>(bytes));
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!std::exchange(peer.wants_write, true)) {
+        watch(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), id, true);
+      }
+      return;
+    }
+    // The reason to tell comes from reading: a peer that closed after an error said so before.
+    lose(id, errno == EPIPE || errno == ECONNRESET ? Loss::kClosed : Loss::kError);
   }
-  peer.offset = bytes;
+  if (!peer.is_lost() && std::exchange(peer.wants_write, false)) {
+    watch(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), id, false);
+  }
 }
 
 void TcpEndpoint::pause(PeerId id, bool paused) {
   Peer& peer = peers_[id];
-  if (peer.lost || std::exchange(peer.paused, paused) == paused || !peer.readable) return;
+  if (peer.is_lost() || std::exchange(peer.paused, paused) == paused || !peer.readable) return;
   paused ? static_cast<void>(std::erase(ready_, id)) : announce(id);
-}
-
-void TcpEndpoint::watch(PeerId id, const Peer& peer) {
-  epoll_event event = {};
-  event.events = kReading | (peer.wants_write ? EPOLLOUT : 0U);
-  event.data.u32 = id;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.socket.get(), &event);
-}
-
-void TcpEndpoint::became_readable(PeerId id, Peer& peer) {
-  if (!std::exchange(peer.readable, true) && !peer.paused) announce(id);
 }
 
 void TcpEndpoint::announce(PeerId id) {
@@ -214,10 +176,10 @@ bool TcpEndpoint::arm() {
   if (!ready_.empty() || !lost_.empty()) return false;
   if (!expects_) return true;
   for (Peer& peer : peers_) {
-    if (!peer.socket || peer.lost || peer.sealed) continue;
-    const std::uint64_t begun = peer.payload == nullptr ? 0 : peer.header.bytes;
+    if (!peer.socket || peer.is_lost() || peer.sealed) continue;
+    const std::uint64_t begun = peer.payload.bytes;
     if (peer.expected < begun + kLeastAwaited) continue;
-    await(peer, static_cast<int>(std::min(peer.expected - begun, kMostAwaited)));
+    peer.await(static_cast<int>(std::min(peer.expected - begun, kMostAwaited)));
   }
   return true;
 }
@@ -227,16 +189,16 @@ bool TcpEndpoint::arm() {
 void TcpEndpoint::disarm() {
   if (!expects_) return;
   for (Peer& peer : peers_) {
-    if (peer.socket) await(peer, 1);
+    if (peer.socket) peer.await(1);
   }
 }
 
-void TcpEndpoint::await(Peer& peer, int bytes) {
-  if (peer.awaited == bytes) return;
+void TcpEndpoint::Peer::await(int bytes) {
+  if (awaited == bytes) return;
   // A socket that refuses goes on waking for each byte. The kernel takes less where its buffer is
   // smaller, and wakes in any case when the other end has closed.
-  ::setsockopt(peer.socket.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
-  peer.awaited = bytes;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof(bytes));
+  awaited = bytes;
 }
 
 std::size_t TcpEndpoint::poll(std::span<Completion> completions) {
@@ -255,11 +217,12 @@ void TcpEndpoint::look() {
     const PeerId id = event.data.u32;
     Peer& peer = peers_[id];
     if ((event.events & EPOLLOUT) != 0U && peer.wants_write) send(id, peer);
-    if (peer.lost) continue;
+    if (peer.is_lost()) continue;
     if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0U) peer.ended = true;
     // A connection that is broken is not worth holding back.
     if ((event.events & (EPOLLHUP | EPOLLERR)) != 0U) pause(id, false);
-    if (peer.ended || (event.events & EPOLLIN) != 0U) became_readable(id, peer);
+    if (!peer.ended && (event.events & EPOLLIN) == 0U) continue;
+    if (!std::exchange(peer.readable, true) && !peer.paused) announce(id);
   }
 }
 
@@ -278,8 +241,8 @@ std::size_t TcpEndpoint::read_ready(std::span<Completion> completions) {
 
 TcpEndpoint::Taken TcpEndpoint::read(PeerId id, std::span<Completion> completions) {
   Peer& peer = peers_[id];
-  const std::size_t count =
-      peer.sealed ? receive_sealed(id, peer, completions) : receive(id, peer, completions);
+  const std::size_t count = peer.sealed ? receive(id, peer, *peer.sealed, completions)
+                                        : receive(id, peer, peer.plain, completions);
   return {.writes = count, .more = peer.readable};
 }
 
@@ -293,83 +256,61 @@ std::size_t TcpEndpoint::drain_reports(std::span<Completion> completions) {
   return count;
 }
 
-bool TcpEndpoint::open_frame(PeerId id, Peer& peer) {
+void TcpEndpoint::open_frame(PeerId id, Peer& peer) {
   const FrameHeader& header = peer.header;
   if (header.magic != kFrameMagic || header.check != frame_check(header.immediate, header.bytes)) {
-    lose(peer, Loss::kBadFrame);
-    return false;
+    return lose(id, Loss::kBadFrame);
   }
   if (header.bytes == 0 || header.bytes > options_.max_write_bytes) {
-    lose(peer, Loss::kBadLength);
-    return false;
+    return lose(id, Loss::kBadLength);
   }
-  peer.payload = receive_buffers_.acquire(id, header.immediate, header.bytes);
-  peer.payload_bytes = 0;
-  if (peer.payload == nullptr) lose(peer, Loss::kRefused);
-  return peer.payload != nullptr;
+  std::byte* const place = receive_buffers_.acquire(id, header.immediate, header.bytes);
+  if (place == nullptr) return lose(id, Loss::kRefused);
+  peer.payload = {place, header.bytes};
 }
 
-std::size_t TcpEndpoint::read_some(Peer& peer, std::span<const iovec> vectors) {
+std::size_t TcpEndpoint::read_some(PeerId id, Peer& peer, const std::array<iovec, 2>& parts) {
+  const int count = parts[1].iov_len == 0 ? 1 : 2;
   ssize_t bytes = 0;
   do {
-    bytes = ::readv(peer.socket.get(), vectors.data(), static_cast<int>(vectors.size()));
+    bytes = ::readv(peer.socket.get(), parts.data(), count);
   } while (bytes < 0 && errno == EINTR);
   if (bytes > 0) {
-    std::size_t wanted = 0;
-    for (const iovec& vector : vectors) wanted += vector.iov_len;
+    const std::size_t wanted = parts[0].iov_len + parts[1].iov_len;
     // The socket is empty now, and says when it no longer is, unless its end comes next.
     if (static_cast<std::size_t>(bytes) < wanted && !peer.ended) peer.readable = false;
     return static_cast<std::size_t>(bytes);
   }
   peer.readable = false;
   if (bytes == 0) {
-    lose(peer, Loss::kClosed);
+    lose(id, Loss::kClosed);
   } else if (errno != EAGAIN && errno != EWOULDBLOCK) {
-    lose(peer, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
+    lose(id, errno == ECONNRESET ? Loss::kClosed : Loss::kError);
   }
   return 0;
 }
 
-Completion TcpEndpoint::arrived(PeerId id, const Peer& peer) {
-  return {.kind = CompletionKind::kArrived,
-          .peer = id,
-          .immediate = peer.header.immediate,
-          .bytes = peer.header.bytes,
-          .data = peer.payload};
-}
-
-std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, std::span<Completion> completions) {
+template <typename Stream>
+std::size_t TcpEndpoint::receive(PeerId id, Peer& peer, Stream& stream,
+                                 std::span<Completion> completions) {
   std::size_t count = 0;
   while (peer.readable && count < completions.size()) {
-    FrameHeader next = {};
-    std::array<iovec, 2> vectors = {};
-    std::size_t parts = 1;
-    if (peer.payload == nullptr) {
-      vectors[0] = {reinterpret_cast<std::byte*>(&peer.header) + peer.header_bytes,
-                    sizeof(FrameHeader) - peer.header_bytes};
-    } else {
-      const std::size_t rest = peer.header.bytes - peer.payload_bytes;
-      vectors[0] = {peer.payload + peer.payload_bytes, rest};
-      vectors[1] = {&next, sizeof(next)};
-      parts = 2;
-    }
-    const std::size_t bytes = read_some(peer, {vectors.data(), parts});
+    const std::size_t bytes = read_some(id, peer, stream.room(peer.payload));
     if (bytes == 0) break;
-    if (peer.payload == nullptr) {
-      peer.header_bytes += static_cast<std::uint32_t>(bytes);
-    } else {
-      const std::size_t taken = std::min<std::size_t>(bytes, vectors[0].iov_len);
-      peer.payload_bytes += static_cast<std::uint32_t>(taken);
-      if (peer.payload_bytes == peer.header.bytes) {
-        completions[count++] = arrived(id, peer);
-        peer.payload = nullptr;
-        peer.header = next;
-        peer.header_bytes = static_cast<std::uint32_t>(bytes - taken);
-      }
+    StreamEvent event = stream.arrived(bytes, peer.payload);
+    if (event == StreamEvent::kPayload) {
+      completions[count++] = {.kind = CompletionKind::kArrived,
+                              .peer = id,
+                              .immediate = peer.header.immediate,
+                              .bytes = peer.header.bytes,
+                              .data = peer.payload.data};
+      peer.payload = {};
+      event = stream.arrived(0, {});
     }
-    if (peer.payload == nullptr && peer.header_bytes == sizeof(FrameHeader)) {
-      peer.header_bytes = 0;
-      if (!open_frame(id, peer)) break;
+    if (event == StreamEvent::kForged) lose(id, Loss::kBadTag);
+    if (event == StreamEvent::kHeader) {
+      peer.header = stream.header();
+      open_frame(id, peer);
     }
   }
   return count;

@@ -1,16 +1,14 @@
 // The tcp backend: one stream per (worker, core), IPv4 or IPv6, epoll; plain or encrypted.
 //
 // A frame's payload is read straight to where ReceiveBuffers wants it, together with the next
-// frame's header in one call; frames are written in batches with one writev. An encrypted stream is
-// read to the same places and decrypted there, and written from a buffer of its own
-// (sealed_stream.h). A stream that breaks the protocol is lost, nothing else.
+// frame's header in one call; frames are written in batches with one sendmsg. How frames lie in the
+// stream is the stream's to know (frame_stream.h). One that breaks the protocol is lost, nothing
+// else.
 //
 // epoll is edge-triggered: it says once that a socket has something, and a list keeps it until the
 // socket has been read to its end. So a look costs what has changed, not what is waiting, and none
 // of the waiting is forgotten however many they are.
 #pragma once
-
-#include <sys/socket.h>
 
 #include <memory>
 #include <span>
@@ -19,7 +17,8 @@
 
 #include "common/base/status.h"
 #include "common/base/unique_fd.h"
-#include "common/transport/tcp/frame.h"
+#include "common/transport/tcp/frame_stream.h"
+#include "common/transport/tcp/plain_stream.h"
 #include "common/transport/tcp/sealed_stream.h"
 #include "common/transport/transport.h"
 
@@ -74,31 +73,16 @@ class TcpEndpoint final : public Endpoint {
   void remove(PeerId peer) override;
 
  private:
-  static constexpr std::size_t kSendDepth = 16;     // frames queued per peer: little, so that a
-                                                    // more urgent chunk does not wait for long
   static constexpr std::size_t kReadsPerPoll = 16;  // frames of one peer before the next's turn
-
-  struct Frame {
-    FrameHeader header;
-    const std::byte* data;
-  };
 
   struct Peer {
     UniqueFd socket;
+    PlainStream plain;
     std::unique_ptr<SealedStream> sealed;  // null: plain
-    bool lost = false;
     Loss loss = Loss::kNone;
-    // Receiving: `header_bytes` of the header are there; when all are, `payload` is the place.
-    FrameHeader header = {};
-    std::uint32_t header_bytes = 0;
-    std::uint32_t payload_bytes = 0;
-    std::byte* payload = nullptr;
-    // Sending: frames [sent, queued) of a ring; `offset` bytes of the first are on their way, or
-    // sealed. Sealed frames are the stream's to send.
-    Frame frames[kSendDepth] = {};
-    std::uint32_t sent = 0;
-    std::uint32_t queued = 0;
-    std::size_t offset = 0;
+    FrameHeader header = {};   // of the frame that is being received,
+    Payload payload = {};      // and where its payload goes
+    FrameQueue frames;         // to be sent
     bool wants_write = false;  // the socket was full, and will say when it is not
     bool paused = false;
     bool readable = false;  // there may be something in the socket
@@ -106,31 +90,26 @@ class TcpEndpoint final : public Endpoint {
     // Sleeping: payload that is worth a wake-up, and the bytes that the socket now waits for.
     std::uint64_t expected = 0;
     int awaited = 1;
+
+    bool is_lost() const { return loss != Loss::kNone; }
+    void await(int bytes);
   };
 
   TcpEndpoint(const TcpOptions& options, ReceiveBuffers& receive_buffers, UniqueFd epoll);
 
   void send(PeerId id, Peer& peer);
-  static bool is_all_sent(const Peer& peer) {
-    return peer.sent == peer.queued && (!peer.sealed || peer.sealed->is_all_sent());
-  }
-  std::size_t gather(const Peer& peer, std::span<struct iovec> vectors) const;
-  static std::size_t gather_sealed(Peer& peer, std::span<struct iovec> vectors);
-  static void sent_bytes(Peer& peer, std::size_t bytes);
-  void watch(PeerId id, const Peer& peer);
+  template <typename Stream>
+  void send(PeerId id, Peer& peer, Stream& stream);
   void look();
-  void became_readable(PeerId id, Peer& peer);
   void announce(PeerId id);
   std::size_t read_ready(std::span<Completion> completions);
-  static void await(Peer& peer, int bytes);
   // Reads frames of one peer into `completions`; how many were completed.
-  std::size_t receive(PeerId id, Peer& peer, std::span<Completion> completions);
-  std::size_t receive_sealed(PeerId id, Peer& peer, std::span<Completion> completions);
+  template <typename Stream>
+  std::size_t receive(PeerId id, Peer& peer, Stream& stream, std::span<Completion> completions);
   // 0: there is nothing now, or the peer is lost.
-  std::size_t read_some(Peer& peer, std::span<const struct iovec> vectors);
-  static Completion arrived(PeerId id, const Peer& peer);
-  bool open_frame(PeerId id, Peer& peer);
-  void lose(Peer& peer, Loss loss);
+  std::size_t read_some(PeerId id, Peer& peer, const std::array<iovec, 2>& parts);
+  void open_frame(PeerId id, Peer& peer);
+  void lose(PeerId id, Loss loss);
   std::size_t drain_reports(std::span<Completion> completions);
 
   TcpOptions options_;

@@ -98,8 +98,20 @@ inline std::pair<UniqueFd, UniqueFd> loopback(int family) {
 inline StreamKeys test_keys() {
   return stream_keys(std::array<std::uint8_t, 32>{1}, Hello{.encrypted = 1}, Challenge{});
 }
-inline std::unique_ptr<SealedStream> sealed_stream(Role own) {
+inline std::unique_ptr<SealedStream> sealed_stream(HandshakeRole own) {
   return std::move(*SealedStream::create(test_keys(), own));
+}
+// What the stream sends for one write.
+inline void append_sent(SealedStream& stream, const Write& write, std::vector<std::byte>& to) {
+  FrameQueue frames;
+  frames.push(write);
+  while (!stream.is_all_sent(frames)) {
+    std::array<iovec, FrameQueue::kMostParts> parts = {};
+    stream.gather(frames, parts);
+    const auto* const begin = static_cast<const std::byte*>(parts[0].iov_base);
+    to.insert(to.end(), begin, begin + parts[0].iov_len);
+    stream.sent(frames, parts[0].iov_len);
+  }
 }
 
 inline std::unique_ptr<EndpointPair> tcp_pair(TcpStream stream_a, TcpStream stream_b) {

@@ -28,7 +28,7 @@ struct Case {
     std::iota(hello.nonce.begin(), hello.nonce.end(), std::uint8_t{0x40});
     std::iota(challenge.nonce.begin(), challenge.nonce.end(), std::uint8_t{0x60});
   }
-  Digest proof(Role role) const { return proof_of(role, secret, hello, challenge); }
+  Digest proof(HandshakeRole role) const { return proof_of(role, secret, hello, challenge); }
 };
 
 std::string hex(const Digest& digest) {
@@ -57,11 +57,11 @@ void with_each_byte_changed(Object& object, const Check& check) {
 // By Python's hmac and struct.
 TEST_CASE("a proof is the HMAC-SHA256 of role, Hello and Challenge, a mark of no challenge") {
   const Case c;
-  CHECK(hex(c.proof(Role::kWorker)) ==
+  CHECK(hex(c.proof(HandshakeRole::kWorker)) ==
         "20df2f784aea1004c30636b4dd32031a8b3ed450eba378bca71db2e0b6c34159");
   CHECK(hex(mark_of(c.secret, c.hello).digest) ==
         "a9f197b83d45948c76a2c521431220a4b144d02727f8806803387c1b2da6da02");
-  CHECK(hex(c.proof(Role::kServer)) ==
+  CHECK(hex(c.proof(HandshakeRole::kServer)) ==
         "f8f8c2629185a58002e07932ac6014527165d56691aebc5f357cec562a4f598a");
 }
 
@@ -69,17 +69,17 @@ TEST_CASE("no byte of secret, Hello or Challenge can change without changing bot
   Case c;
   const Case original;
   const auto differs = [&] {
-    CHECK(c.proof(Role::kWorker) != original.proof(Role::kWorker));
-    CHECK(c.proof(Role::kServer) != original.proof(Role::kServer));
+    CHECK(c.proof(HandshakeRole::kWorker) != original.proof(HandshakeRole::kWorker));
+    CHECK(c.proof(HandshakeRole::kServer) != original.proof(HandshakeRole::kServer));
   };
   with_each_byte_changed(c.secret, differs);
   with_each_byte_changed(c.hello, differs);
   with_each_byte_changed(c.challenge, differs);
-  CHECK(c.proof(Role::kWorker) == original.proof(Role::kWorker));
+  CHECK(c.proof(HandshakeRole::kWorker) == original.proof(HandshakeRole::kWorker));
 }
 
 TEST_CASE("proofs are equal when all of their bytes are") {
-  const Digest right = Case().proof(Role::kWorker);
+  const Digest right = Case().proof(HandshakeRole::kWorker);
   Digest shown = right;
   CHECK(equal_constant_time(right, shown));
   with_each_byte_changed(shown, [&] { CHECK_FALSE(equal_constant_time(right, shown)); });
