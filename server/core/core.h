@@ -60,11 +60,11 @@ class Core final {
   // (common/protocol/window_layout.h).
   Status connect_shm(Shard* shard, std::uint32_t worker, transport::ShmConnection connection,
                      std::byte* line, std::shared_ptr<const WindowLayout> landing);
-  // `connection` was prepared and connected on verbs(). `window` is the worker's.
+  // `connection` was prepared and connected by connector(). `window` is the worker's.
   Status connect_verbs(Shard* shard, std::uint32_t worker, transport::VerbsConnection connection,
                        std::byte* window, std::shared_ptr<const WindowLayout> landing);
-  // For the set-up of a connection only; null: no RDMA.
-  transport::VerbsEndpoint* verbs() { return verbs_.get(); }
+  // REQUIRES: RDMA.
+  transport::verbs::Connector& connector() { return verbs_->connector(); }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.
   void call(std::function<void()> function);
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer

@@ -208,7 +208,7 @@ void add_port(const PortStatus& status, Families& families) {
                          {"port", std::to_string(status.identity.port)}};
   families.add("phub_rdma_port_up", "1 when the port is active", kGauge, labels,
                status.state == "active" ? 1 : 0);
-  for (const transport::verbs::Counter& counter : status.counters) {
+  for (const transport::verbs::PortCounter& counter : status.counters) {
     families.add("phub_rdma_port_counter_total",
                  "What the device counts, as the kernel shows it (port_*_data in 4-byte words)",
                  kCounter, with(labels, {{"counter", counter.name}}), number(counter.value));

@@ -68,7 +68,7 @@ struct PortStatus {
   std::string state = {};  // "active", "down", ...
   std::uint32_t mtu_bytes = 0;
   std::vector<std::uint32_t> cores = {};
-  std::vector<transport::verbs::Counter> counters = {};  // since it came up
+  std::vector<transport::verbs::PortCounter> counters = {};  // since it came up
 };
 
 enum class OfferVerbs { kNo, kIfPossible, kYes };

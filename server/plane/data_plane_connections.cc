@@ -69,12 +69,12 @@ Result<transport::verbs::Introduction> PinnedDataPlane::connect_verbs(Job& job,
   Core& core = *cores_[hello.core];
   PHUB_ASSIGN_OR_RETURN(const auto memory, verbs_memory_of(job, hello.core));
   Shard* shard = job.shards[hello.core].get();
-  PHUB_ASSIGN_OR_RETURN(const transport::VerbsMemory parts, memory->of(hello.worker, hello.core));
+  PHUB_ASSIGN_OR_RETURN(const transport::VerbsRegions parts, memory->of(hello.worker, hello.core));
   // Each chunk, a Hyper and a vote, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, core.verbs()->prepare(parts, shard->chunks() + 2));
+  PHUB_ASSIGN_OR_RETURN(auto connection, core.connector().prepare(parts, shard->chunks() + 2));
   connection.peer = candidate.introduction;
   connection.socket = std::move(candidate.socket);
-  PHUB_RETURN_IF_ERROR(core.verbs()->connect(connection));
+  PHUB_RETURN_IF_ERROR(core.connector().connect(connection));
   const transport::verbs::Introduction own = connection.own;
   PHUB_RETURN_IF_ERROR(core.connect_verbs(shard, hello.worker, std::move(connection),
                                           parts.window.data(), memory->landing(hello.core)));

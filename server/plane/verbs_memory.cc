@@ -2,7 +2,7 @@
 
 namespace phub::server {
 
-using transport::verbs::Access;
+using transport::verbs::RegionAccess;
 
 Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     std::shared_ptr<const transport::verbs::OpenDevice> device,
@@ -29,16 +29,16 @@ Status VerbsMemory::open(Worker& worker) const {
   PHUB_ASSIGN_OR_RETURN(worker.domain, transport::verbs::make_domain(*device_));
   PHUB_ASSIGN_OR_RETURN(
       worker.parameters,
-      register_memory(*worker.domain, {published.data(), published.size()}, Access::kSource));
+      register_memory(*worker.domain, {published.data(), published.size()}, RegionAccess::kSource));
   PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_, Pages::kReserved));
   PHUB_ASSIGN_OR_RETURN(
       worker.window,
       register_memory(*worker.domain, {worker.windows->data(), worker.windows->size()},
-                      Access::kWindow));
+                      RegionAccess::kWindow));
   return {};
 }
 
-Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_t core) {
+Result<transport::VerbsRegions> VerbsMemory::of(std::uint32_t index, std::uint32_t core) {
   Worker& worker = workers_[index];
   if (!worker.window) {
     Worker fresh;
@@ -50,7 +50,7 @@ Result<transport::VerbsMemory> VerbsMemory::of(std::uint32_t index, std::uint32_
     }
   }
   const Section& section = sections_[core];
-  return transport::VerbsMemory{
+  return transport::VerbsRegions{
       .owner = shared_from_this(),
       .domain = worker.domain.get(),
       .source_key = worker.parameters->lkey,

@@ -28,7 +28,7 @@ class VerbsMemory : public std::enable_shared_from_this<VerbsMemory> {
 
   // What a connection of this worker to this core, one of `cores`, is made of. A worker's memory is
   // registered, all at once, at its first connection. Control threads only, one at a time.
-  Result<transport::VerbsMemory> of(std::uint32_t worker, std::uint32_t core);
+  Result<transport::VerbsRegions> of(std::uint32_t worker, std::uint32_t core);
   // Of all windows; registered memory is always resident. These two: any thread.
   std::uint64_t window_bytes() const { return open_bytes_.load(std::memory_order_relaxed); }
   // Of them, in huge pages of the machine's pool.

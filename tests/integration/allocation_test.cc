@@ -91,9 +91,9 @@ struct Worker {
         *ports->memory_on(device, {memory->data(), memory->size()}, std::span(parameters));
     transport::VerbsEndpoint* endpoint = *exchange->verbs_on(device);
     const auto chunks = static_cast<std::uint32_t>(plan.core_chunks[0][target.core].size());
-    auto connection = std::move(*endpoint->prepare(parts, chunks + 2));
+    auto connection = std::move(*endpoint->connector().prepare(parts, chunks + 2));
     REQUIRE(client::open_verbs(target, connection).ok());
-    REQUIRE(endpoint->connect(connection).ok());
+    REQUIRE(endpoint->connector().connect(connection).ok());
     REQUIRE(exchange->connect_verbs(0, target.core, 1, endpoint, std::move(connection)).ok());
   }
 };

@@ -94,7 +94,7 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
     for (std::uint32_t index = 0; index < 8; ++index) {
       workers.emplace_back([&, index] {
         const client::JoinInfo joined = join(*plane, kSlowJob, index);
-        auto connection = endpoint->prepare(parts, 16);
+        auto connection = endpoint->connector().prepare(parts, 16);
         if (connection && client::open_verbs(target_of(joined), *connection).ok()) ++welcomed;
       });
     }

@@ -21,7 +21,7 @@ struct Stranger {
   std::vector<std::byte> memory = std::vector<std::byte>(kWriteBytes, std::byte{0xAB});
   verbs::Domain domain = std::move(*verbs::make_domain(*device));
   verbs::Registration source =
-      std::move(*verbs::register_memory(*domain, std::span(memory), verbs::Access::kWindow));
+      std::move(*verbs::register_memory(*domain, std::span(memory), verbs::RegionAccess::kWindow));
   verbs::CompletionQueue completions{ibv_create_cq(device->context.get(), 16, nullptr, nullptr, 0)};
   verbs::QueuePair pair =
       std::move(*verbs::create_queue_pair(*domain, *completions, {.send = 4, .receive = 4}));
@@ -90,12 +90,12 @@ struct Target final : ReceiveBuffers, Layout {
   std::uint64_t offset(PeerId, std::uint32_t) const override { return 0; }
 
   PeerId let_in(Stranger& stranger, std::uint32_t worker) {
-    auto connection = std::move(*endpoint->prepare(*memory->of(worker, 0), 4));
+    auto connection = std::move(*endpoint->connector().prepare(*memory->of(worker, 0), 4));
     std::tie(connection.socket, stranger.socket) = stream_pair();
     connection.peer = stranger.introduction();
     stranger.target = connection.own;
     const std::byte* window = memory->of(worker, 0)->window.data();
-    REQUIRE(endpoint->connect(connection).ok());
+    REQUIRE(endpoint->connector().connect(connection).ok());
     REQUIRE(verbs::to_init(*stranger.pair, stranger.device->address).ok());
     REQUIRE(verbs::connect(*stranger.pair, stranger.device->address, 0, connection.own).ok());
     const PeerId peer = *endpoint->add(std::move(connection));

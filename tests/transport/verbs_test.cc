@@ -47,7 +47,7 @@ struct Station {
         std::move(*VerbsEndpoint::create(registered->device, 4, side.receive_buffers, kLayout));
   }
   VerbsConnection prepare() {
-    return std::move(*endpoint->prepare(verbs::memory_of(registered), 64));
+    return std::move(*endpoint->connector().prepare(verbs::regions_of(registered), 64));
   }
 };
 
@@ -60,8 +60,8 @@ PeerId join(Station& from, Station& to, Forge forge) {
   a.peer = b.own;
   b.peer = a.own;
   forge(a.peer);
-  REQUIRE(from.endpoint->connect(a).ok());
-  REQUIRE(to.endpoint->connect(b).ok());
+  REQUIRE(from.endpoint->connector().connect(a).ok());
+  REQUIRE(to.endpoint->connector().connect(b).ok());
   const auto added = to.endpoint->add(std::move(b));
   REQUIRE(added);
   return *from.endpoint->add(std::move(a));
@@ -190,27 +190,28 @@ TEST_CASE("what the device refuses is named, with the limit and the cure") {
   std::vector<std::byte> bytes(4096);
 
   fake_verbs::behaviour().registrations = 0;
-  const auto refused = verbs::register_memory(*domain, std::span(bytes), verbs::Access::kWindow);
+  const auto refused =
+      verbs::register_memory(*domain, std::span(bytes), verbs::RegionAccess::kWindow);
   REQUIRE(!refused);
   CHECK_THAT(refused.error().message(), Catch::Contains("memlock") && Catch::Contains("4 KiB"));
   fake_verbs::behaviour().registrations = -1;
 
   RoomBuffers receive_buffers;
   const auto region =
-      std::move(*verbs::register_memory(*domain, std::span(bytes), verbs::Access::kWindow));
+      std::move(*verbs::register_memory(*domain, std::span(bytes), verbs::RegionAccess::kWindow));
   const auto endpoint = std::move(*VerbsEndpoint::create(opened, 4, receive_buffers, kLayout));
-  const VerbsMemory memory{.owner = nullptr,
-                           .domain = domain.get(),
-                           .source_key = region->lkey,
-                           .window_key = region->rkey,
-                           .window = bytes};
+  const VerbsRegions memory{.owner = nullptr,
+                            .domain = domain.get(),
+                            .source_key = region->lkey,
+                            .window_key = region->rkey,
+                            .window = bytes};
   fake_verbs::behaviour().max_qp_wr = 100;
-  const auto deep = endpoint->prepare(memory, 101);
+  const auto deep = endpoint->connector().prepare(memory, 101);
   REQUIRE(!deep);
   CHECK_THAT(deep.error().message(), Catch::Contains("max_qp_wr") && Catch::Contains("chunks"));
   fake_verbs::behaviour().max_qp_wr = 16384;
   fake_verbs::behaviour().max_cqe = 1000;
-  const auto wide = endpoint->prepare(memory, 2000);
+  const auto wide = endpoint->connector().prepare(memory, 2000);
   REQUIRE(!wide);
   CHECK_THAT(wide.error().message(), Catch::Contains("max_cqe"));
 
@@ -229,7 +230,8 @@ TEST_CASE("connections that are prepared and given up leave their room to others
   Station station;
   for (int i = 0; i < 100; ++i) {
     INFO("connection " << i);
-    const auto connection = station.endpoint->prepare(verbs::memory_of(station.registered), 300);
+    const auto connection =
+        station.endpoint->connector().prepare(verbs::regions_of(station.registered), 300);
     REQUIRE(connection);
   }
 }
@@ -358,8 +360,8 @@ TEST_CASE("while a stuck peer is removed another's writes all arrive, in order")
     std::tie(a.socket, b.socket) = stream_pair();
     a.peer = b.own;
     b.peer = a.own;
-    REQUIRE(target.endpoint->connect(a).ok());
-    REQUIRE(stuck.endpoint->connect(b).ok());
+    REQUIRE(target.endpoint->connector().connect(a).ok());
+    REQUIRE(stuck.endpoint->connector().connect(b).ok());
     REQUIRE(stuck.endpoint->add(std::move(b)));
     return *target.endpoint->add(std::move(a));
   }();
@@ -392,8 +394,8 @@ TEST_CASE("what cannot leave is given up when its time is over, and not before")
   VerbsConnection b = to.prepare();
   a.peer = b.own;
   b.peer = a.own;
-  REQUIRE(from.endpoint->connect(a).ok());
-  REQUIRE(to.endpoint->connect(b).ok());
+  REQUIRE(from.endpoint->connector().connect(a).ok());
+  REQUIRE(to.endpoint->connector().connect(b).ok());
   fake_verbs::behaviour().hold = true;
   Departures departures(4);
   const auto now = Departures::Clock::now();

@@ -128,15 +128,15 @@ Status JobClient::connect_verbs(std::uint32_t server, const DataTarget& target) 
   PHUB_ASSIGN_OR_RETURN(const auto device,
                         verbs_ports_->towards(target.joined->rdma[target.core], target.core));
   PHUB_ASSIGN_OR_RETURN(
-      const transport::VerbsMemory memory,
+      const transport::VerbsRegions regions,
       verbs_ports_->memory_on(device, {memory_->data(), memory_->size()},
                               {local_parameters_->data(), local_parameters_->size()}));
   PHUB_ASSIGN_OR_RETURN(transport::VerbsEndpoint * endpoint, exchange_->verbs_on(device));
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server][target.core].size());
   // Each chunk, a Hyper and a Vote, at most, are on their way at a time.
-  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->prepare(memory, chunks + 2));
+  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->connector().prepare(regions, chunks + 2));
   PHUB_RETURN_IF_ERROR(open_verbs(target, connection));
-  PHUB_RETURN_IF_ERROR(endpoint->connect(connection));
+  PHUB_RETURN_IF_ERROR(endpoint->connector().connect(connection));
   return exchange_->connect_verbs(server, target.core, target.joined->epoch, endpoint,
                                   std::move(connection));
 }

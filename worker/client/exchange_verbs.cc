@@ -18,7 +18,7 @@ std::uint64_t Exchange::VerbsLane::offset(transport::PeerId peer, std::uint32_t 
 Result<transport::VerbsEndpoint*> Exchange::verbs_on(
     const std::shared_ptr<const transport::verbs::OpenDevice>& device) {
   for (const auto& lane : lanes_) {
-    if (&lane->endpoint->device() == device.get()) return lane->endpoint.get();
+    if (&lane->endpoint->connector().device() == device.get()) return lane->endpoint.get();
   }
   auto lane = std::make_unique<VerbsLane>(*this);
   const auto connections = static_cast<std::uint32_t>(by_tcp_peer_.size());
@@ -49,7 +49,7 @@ void Exchange::use_verbs_source(
     std::span<const std::byte> bytes,
     const std::function<std::uint32_t(const transport::verbs::OpenDevice&)>& key_on) {
   for (const auto& lane : lanes_) {
-    const std::uint32_t key = key_on(lane->endpoint->device());
+    const std::uint32_t key = key_on(lane->endpoint->connector().device());
     for (const Connection& connection : connections_) {
       if (connection.endpoint != lane->endpoint.get()) continue;
       lane->endpoint->use_second_source(connection.peer, {bytes, key});

@@ -33,14 +33,14 @@ Result<std::shared_ptr<const verbs::OpenDevice>> VerbsPorts::towards(const RdmaP
   return opened;
 }
 
-Result<transport::VerbsMemory> VerbsPorts::memory_on(
+Result<transport::VerbsRegions> VerbsPorts::memory_on(
     const std::shared_ptr<const verbs::OpenDevice>& device, std::span<std::byte> source,
     std::span<std::byte> window) {
   std::shared_ptr<verbs::Registered>& registered = registered_[device.get()];
   if (!registered) {
     PHUB_ASSIGN_OR_RETURN(registered, verbs::register_both(device, source, window));
   }
-  return verbs::memory_of(registered);
+  return verbs::regions_of(registered);
 }
 
 Result<std::string> VerbsPorts::add_source(const ExportedMemoryPointer& gpu) {

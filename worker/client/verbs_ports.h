@@ -28,7 +28,7 @@ class VerbsPorts {
                                                                       std::uint32_t core);
 
   // `source`: what pushes come from; `window`: where replies go. Registered once for each device.
-  Result<transport::VerbsMemory> memory_on(
+  Result<transport::VerbsRegions> memory_on(
       const std::shared_ptr<const transport::verbs::OpenDevice>& device,
       std::span<std::byte> source, std::span<std::byte> window);
 

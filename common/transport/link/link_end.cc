@@ -56,11 +56,11 @@ Status LinkEnd::open_verbs(UniqueFd socket) {
                         verbs::register_both(options_.device, {source_->data(), source_->size()},
                                              {window_->data(), window_->size()}));
   PHUB_ASSIGN_OR_RETURN(auto endpoint, VerbsEndpoint::create(options_.device, 1, *this, *this));
-  PHUB_ASSIGN_OR_RETURN(auto connection,
-                        endpoint->prepare(verbs::memory_of(registered), options_.depth));
+  PHUB_ASSIGN_OR_RETURN(auto connection, endpoint->connector().prepare(
+                                             verbs::regions_of(registered), options_.depth));
   PHUB_RETURN_IF_ERROR(swap(socket.get(), connection.own, connection.peer));
   PHUB_RETURN_IF_ERROR(check(connection.peer));
-  PHUB_RETURN_IF_ERROR(endpoint->connect(connection));
+  PHUB_RETURN_IF_ERROR(endpoint->connector().connect(connection));
   connection.socket = std::move(socket);
   PHUB_ASSIGN_OR_RETURN(peer_, endpoint->add(std::move(connection)));
   endpoint_ = std::move(endpoint);

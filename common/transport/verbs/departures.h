@@ -19,6 +19,8 @@ class Departures {
   using Clock = std::chrono::steady_clock;
   // What still waits in a queue pair is given up after this: a peer that takes nothing is stuck.
   static constexpr std::chrono::milliseconds kLongest{10};
+  // Of a queue pair's sends, beside those for writes: the fence.
+  static constexpr std::uint32_t kSpareSends = 1;
 
   explicit Departures(std::size_t max_peers);
 

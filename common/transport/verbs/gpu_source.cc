@@ -8,7 +8,7 @@ namespace {
 Result<Registration> by_dmabuf(ibv_pd& domain, const ExportedMemory& memory) {
   if (!memory.dmabuf) return Status(Code::kFailedPrecondition, memory.no_dmabuf);
   return register_memory(domain, {memory.bytes, memory.dmabuf.get(), memory.dmabuf_offset},
-                         Access::kSource);
+                         RegionAccess::kSource);
 }
 
 }  // namespace
@@ -20,7 +20,7 @@ Result<GpuSource> register_gpu(ibv_pd& domain, const ExportedMemory& memory) {
     source.refused = "no dma-buf: " + registration.error().message();
     source.path = GpuPath::kPeerMemory;
     // The kernel pins the address as the host's, fails, and then asks the modules for peer memory.
-    registration = register_memory(domain, memory.bytes, Access::kSource);
+    registration = register_memory(domain, memory.bytes, RegionAccess::kSource);
   }
   if (!registration) {
     return Status(Code::kFailedPrecondition,

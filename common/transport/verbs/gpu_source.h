@@ -22,7 +22,7 @@ struct GpuSource {
   std::string refused;  // what the ways before this one said; empty: it is the first
 };
 
-// Registers all of `memory` as a source of writes (Access::kSource): dma-buf first, then peer
+// Registers all of `memory` as a source of writes (RegionAccess::kSource): dma-buf first, then peer
 // memory. Work requests use the device's addresses. Error: kFailedPrecondition with what each way
 // was refused by, and the cure; then gradients go through the host's memory.
 Result<GpuSource> register_gpu(ibv_pd& domain, const ExportedMemory& memory);

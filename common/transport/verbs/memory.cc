@@ -8,9 +8,9 @@
 namespace phub::transport::verbs {
 namespace {
 
-int flags_of(Access access) {
+int flags_of(RegionAccess access) {
   // A remote write needs the local one (InfiniBand specification, 10.6.3.1).
-  return access == Access::kWindow ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  return access == RegionAccess::kWindow ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
 }
 
 std::string memlock_text() {
@@ -49,17 +49,18 @@ Status refused(const ibv_pd& domain, std::size_t bytes) {
 
 }  // namespace
 
-Result<Registration> register_memory(ibv_pd& domain, const Arena& arena, Access access) {
-  const auto bytes = arena.bytes;
-  if (arena.dmabuf_fd < 0) {
+Result<Registration> register_memory(ibv_pd& domain, const MemoryRegion& region,
+                                     RegionAccess access) {
+  const auto bytes = region.bytes;
+  if (region.dmabuf_fd < 0) {
     Registration registration(
         ibv_reg_mr(&domain, bytes.data(), bytes.size(), static_cast<unsigned>(flags_of(access))));
     if (!registration) return refused(domain, bytes.size());
     return registration;
   }
-  Registration registration(ibv_reg_dmabuf_mr(&domain, arena.dmabuf_offset, bytes.size(),
+  Registration registration(ibv_reg_dmabuf_mr(&domain, region.dmabuf_offset, bytes.size(),
                                               reinterpret_cast<std::uint64_t>(bytes.data()),
-                                              arena.dmabuf_fd, flags_of(access)));
+                                              region.dmabuf_fd, flags_of(access)));
   if (!registration) return refused_dmabuf(domain, bytes.size());
   return registration;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "common/base/status.h"
@@ -20,6 +21,8 @@ struct PortAddress {
   std::uint16_t lid = 0;
   std::array<std::uint8_t, 16> gid = {};
 };
+
+constexpr std::size_t kChain = 64;  // work requests to a doorbell, at most
 
 // How deep a queue pair's queues are.
 struct Depths {

@@ -3,19 +3,20 @@
 namespace phub::transport::verbs {
 
 Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
-                                                  const Arena& source, const Arena& window) {
+                                                  const MemoryRegion& source,
+                                                  const MemoryRegion& window) {
   auto registered = std::make_shared<Registered>();
   PHUB_ASSIGN_OR_RETURN(registered->domain, make_domain(*device));
   PHUB_ASSIGN_OR_RETURN(registered->source,
-                        register_memory(*registered->domain, source, Access::kSource));
+                        register_memory(*registered->domain, source, RegionAccess::kSource));
   PHUB_ASSIGN_OR_RETURN(registered->window,
-                        register_memory(*registered->domain, window, Access::kWindow));
+                        register_memory(*registered->domain, window, RegionAccess::kWindow));
   registered->window_bytes = window.bytes;
   registered->device = std::move(device);
   return registered;
 }
 
-VerbsMemory memory_of(const std::shared_ptr<Registered>& registered) {
+VerbsRegions regions_of(const std::shared_ptr<Registered>& registered) {
   return {.owner = registered,
           .domain = registered->domain.get(),
           .source_key = registered->source->lkey,

@@ -7,7 +7,8 @@
 
 #include "common/memory/exported_memory.h"
 #include "common/transport/verbs/memory.h"
-#include "common/transport/verbs/verbs_endpoint.h"
+#include "common/transport/verbs/open_device.h"
+#include "common/transport/verbs/verbs_connection.h"
 
 namespace phub::transport::verbs {
 
@@ -25,9 +26,10 @@ struct Registered {
 // `source`: what our writes come from; `window`: where the peers' go. Both outlive the result.
 // Errors: register_memory's.
 Result<std::shared_ptr<Registered>> register_both(std::shared_ptr<const OpenDevice> device,
-                                                  const Arena& source, const Arena& window);
+                                                  const MemoryRegion& source,
+                                                  const MemoryRegion& window);
 
-// For VerbsEndpoint::prepare.
-VerbsMemory memory_of(const std::shared_ptr<Registered>& registered);
+// For Connector::prepare.
+VerbsRegions regions_of(const std::shared_ptr<Registered>& registered);
 
 }  // namespace phub::transport::verbs

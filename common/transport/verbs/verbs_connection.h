@@ -19,6 +19,18 @@ struct VerbsSource {
   std::uint32_t key = 0;             // lkey, of the connection's domain
 };
 
+// What a connection is made of; the registrations are on the endpoint's device.
+struct VerbsRegions {
+  std::shared_ptr<void> owner;
+  ibv_pd* domain = nullptr;
+  std::uint32_t source_key = 0;  // lkey of what our writes come from
+  std::uint32_t window_key = 0;  // rkey of what the window is a part of
+  // Not null: the peer's window has the layout of our memory from here on, so that a write goes
+  // where it comes from, and the Layout is not asked.
+  const std::byte* mirrored = nullptr;
+  std::span<std::byte> window;  // the peer's writes go here
+};
+
 // A connection that is being made. What it holds outlives its queue pair.
 struct VerbsConnection {
   UniqueFd socket;               // the stream of the set-up: liveness
@@ -32,7 +44,7 @@ struct VerbsConnection {
   verbs::Introduction own;
   std::uint32_t source_key = 0;         // of the registration that our writes come from
   VerbsSource second;                   // those from here are another's; may be empty
-  const std::byte* mirrored = nullptr;  // VerbsMemory's
+  const std::byte* mirrored = nullptr;  // VerbsRegions's
   verbs::Introduction peer;             // filled in when the peer has told it
 };
 

@@ -1,12 +1,14 @@
 #include "common/transport/verbs/verbs_endpoint.h"
 
 #include <arpa/inet.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 namespace phub::transport {
@@ -15,6 +17,10 @@ namespace {
 // Streams are looked at once in this many polls; a sleeping endpoint looks at once.
 constexpr std::uint32_t kPollsPerStreamCheck = 1024;
 constexpr std::size_t kCompletionsPerTake = 64;
+constexpr std::uint64_t kChannelEvent = ~0ULL;  // of epoll: not a peer's number
+// A send is signaled, a completion asked for, once in a quarter of the queue's length: three
+// quarters are always usable.
+constexpr std::uint32_t kSignalsPerQueue = 4;
 
 // Of a completion that failed, or of one that no write with immediate makes.
 Loss loss_of(const ibv_wc& done, bool is_receive) {
@@ -43,6 +49,114 @@ std::uint32_t key_of(const VerbsConnection& connection, const std::byte* data) {
 }
 }  // namespace
 
+VerbsEndpoint::VerbsEndpoint(std::unique_ptr<verbs::Connector> connector, std::uint32_t max_peers,
+                             ReceiveBuffers& receive_buffers, const Layout& layout)
+    : connector_(std::move(connector)),
+      queue_(connector_->queue()),
+      receive_buffers_(receive_buffers),
+      layout_(layout),
+      peers_(max_peers),
+      departures_(max_peers),
+      sends_(verbs::kChain),
+      sources_(verbs::kChain),
+      receives_(verbs::kChain) {
+  for (PeerId id = max_peers; id-- > 0;) free_.push_back(id);
+  for (std::size_t i = 0; i < verbs::kChain; ++i) {
+    sends_[i].sg_list = &sources_[i];
+    sends_[i].num_sge = 1;
+    sends_[i].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    if (i + 1 == verbs::kChain) break;
+    sends_[i].next = &sends_[i + 1];
+    receives_[i].next = &receives_[i + 1];
+  }
+}
+
+Result<std::unique_ptr<VerbsEndpoint>> VerbsEndpoint::create(
+    std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
+    ReceiveBuffers& receive_buffers, const Layout& layout) {
+  if (max_peers > verbs::kMostPeers) {
+    return Status(Code::kInvalidArgument, "an RDMA endpoint has at most " +
+                                              std::to_string(verbs::kMostPeers) +
+                                              " connections, not " + std::to_string(max_peers) +
+                                              " (lower connections_per_core)");
+  }
+  PHUB_ASSIGN_OR_RETURN(auto connector, verbs::Connector::create(std::move(device)));
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return errno_status("epoll_create1", Code::kResourceExhausted);
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kChannelEvent;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, connector->channel().fd, &event) != 0) {
+    return errno_status("epoll_ctl", Code::kResourceExhausted);
+  }
+  std::unique_ptr<VerbsEndpoint> endpoint(
+      new VerbsEndpoint(std::move(connector), max_peers, receive_buffers, layout));
+  endpoint->epoll_ = std::move(epoll);
+  return endpoint;
+}
+
+VerbsEndpoint::~VerbsEndpoint() {
+  for (PeerId id = 0; id < peers_.size(); ++id) {
+    if (peers_[id].connection.pair) remove(id);
+  }
+  while (leaving() > 0) ::sched_yield();
+}
+
+Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
+  if (free_.empty()) {
+    return Status(Code::kResourceExhausted,
+                  "all " + std::to_string(peers_.size()) +
+                      " connections of this core are taken (raise connections_per_core)");
+  }
+  const PeerId id = free_.back();
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) {
+    return errno_status("epoll_ctl", Code::kResourceExhausted);
+  }
+  reports_.reserve(2 * std::size_t{connector_->reserved()} + peers_.size());
+  Peer& peer = peers_[id];
+  peer = Peer{};
+  peer.tag = verbs::make_tag(id, connections_++);
+  peer.depth = connection.depths.send - verbs::Departures::kSpareSends;
+  peer.signal_interval = std::max(1U, connection.depths.send / kSignalsPerQueue);
+  peer.deferred.reserve(connection.depths.receive);
+  peer.connection = std::move(connection);
+  peer.owed = peer.connection.depths.receive;
+  if (const int error = post_receives(peer); error != 0) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
+    peer = Peer{};
+    errno = error;
+    return errno_status("ibv_post_recv", Code::kResourceExhausted);
+  }
+  free_.pop_back();
+  return id;
+}
+
+void VerbsEndpoint::remove(PeerId id) {
+  Peer& peer = peers_[id];
+  if (!peer.connection.pair) return;
+  if (peer.closed && !peer.lost) --closing_;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
+  reports_.erase(id);
+  if (peer.lost || peer.closed) {
+    departures_.end(std::move(peer.connection));
+  } else {
+    departures_.begin(std::move(peer.connection), {peer.tag, peer.posted, peer.retired},
+                      std::chrono::steady_clock::now());
+  }
+  peer = Peer{};
+  free_.push_back(id);
+}
+
+std::size_t VerbsEndpoint::leaving() {
+  if (departures_.leaving() == 0) return 0;
+  if (reports_.empty()) take_aside();
+  departures_.look(std::chrono::steady_clock::now());
+  return departures_.leaving();
+}
+
 std::size_t VerbsEndpoint::room(PeerId id) const {
   const Peer& peer = peers_[id];
   return peer.lost ? peer.depth : peer.depth - (peer.posted - peer.retired);
@@ -52,7 +166,7 @@ std::size_t VerbsEndpoint::post(PeerId id, std::span<const Write> writes) {
   Peer& peer = peers_[id];
   std::size_t accepted = 0;
   while (accepted < writes.size() && !peer.lost) {
-    const std::size_t count = std::min({writes.size() - accepted, room(id), kChain});
+    const std::size_t count = std::min({writes.size() - accepted, room(id), verbs::kChain});
     if (count == 0) return accepted;
     post_chain(id, peer, writes.subspan(accepted, count));
     accepted += count;
@@ -101,7 +215,10 @@ std::size_t VerbsEndpoint::poll(std::span<Completion> completions) {
   if (departures_.leaving() > 0) departures_.look(std::chrono::steady_clock::now());
   if (!reports_.empty()) return reports_.take(completions);
   const Taken taken = take(completions);
-  if (taken.from_queue == 0 && closing_ > 0) report_closed();
+  // The queue is empty: what the closed peers had written has been taken.
+  for (PeerId id = 0; taken.from_queue == 0 && closing_ > 0 && id < peers_.size(); ++id) {
+    if (peers_[id].closed && !peers_[id].lost) lose(id, Loss::kClosed);
+  }
   return taken.arrived + reports_.take(completions.subspan(taken.arrived));
 }
 
@@ -113,7 +230,8 @@ std::size_t VerbsEndpoint::poll(std::span<Completion> completions) {
     peer.deferred.push_back(arrival);
     return false;
   }
-  if (peer.owed >= peer.connection.refill) give_back(peer);
+  // It fails only on a broken queue pair, which a completion tells.
+  if (peer.owed >= peer.connection.refill) post_receives(peer);
   completion = {.kind = CompletionKind::kArrived,
                 .peer = id,
                 .immediate = arrival.immediate,
@@ -130,7 +248,7 @@ VerbsEndpoint::Taken VerbsEndpoint::take(std::span<Completion> completions) {
   PHUB_DCHECK(reports_.empty(), "reports go first");
   std::array<ibv_wc, kCompletionsPerTake> done;  // NOLINT(*-member-init): ibv_poll_cq fills it
   const std::size_t most = std::min(completions.size(), done.size());
-  const int polled = ibv_poll_cq(queue_.get(), static_cast<int>(most), done.data());
+  const int polled = ibv_poll_cq(&queue_, static_cast<int>(most), done.data());
   const auto count = static_cast<std::size_t>(std::max(0, polled));
   Completion* arrived = completions.data();
   for (const ibv_wc& wc : std::span(done).first(count)) {
@@ -162,27 +280,19 @@ std::size_t VerbsEndpoint::take_aside() {
   return taken.from_queue;
 }
 
-void VerbsEndpoint::give_back(Peer& peer) {
-  // It fails only on a broken queue pair, which a completion tells.
-  if (post_receives(peer, peer.owed).ok()) peer.owed = 0;
-}
-
-Status VerbsEndpoint::post_receives(Peer& peer, std::uint32_t count) {
+int VerbsEndpoint::post_receives(Peer& peer) {
   const std::uint64_t id = verbs::request_id(peer.tag | verbs::kReceiveTag, 0);
-  while (count > 0) {
-    const std::size_t part = std::min<std::size_t>(count, kChain);
+  while (peer.owed > 0) {
+    const std::size_t part = std::min<std::size_t>(peer.owed, verbs::kChain);
     for (ibv_recv_wr& request : std::span(receives_).first(part)) request.wr_id = id;
     ibv_recv_wr* const next = std::exchange(receives_[part - 1].next, nullptr);
     ibv_recv_wr* bad = nullptr;
     const int error = ibv_post_recv(peer.connection.pair.get(), receives_.data(), &bad);
     receives_[part - 1].next = next;
-    if (error != 0) {
-      errno = error;
-      return errno_status("ibv_post_recv", Code::kResourceExhausted);
-    }
-    count -= static_cast<std::uint32_t>(part);
+    if (error != 0) return error;
+    peer.owed -= static_cast<std::uint32_t>(part);
   }
-  return {};
+  return 0;
 }
 
 void VerbsEndpoint::pause(PeerId id, bool paused) {
@@ -210,7 +320,7 @@ void VerbsEndpoint::lose(PeerId id, Loss loss) {
 
 bool VerbsEndpoint::arm() {
   if (!reports_.empty() || closing_ > 0) return false;
-  if (ibv_req_notify_cq(queue_.get(), 0) != 0) return false;
+  if (ibv_req_notify_cq(&queue_, 0) != 0) return false;
   // What came before the request raises no event.
   return take_aside() == 0;
 }
@@ -226,7 +336,8 @@ void VerbsEndpoint::look_at_streams() {
     if (what == kChannelEvent) {
       ibv_cq* queue = nullptr;
       void* context = nullptr;
-      while (ibv_get_cq_event(channel_.get(), &queue, &context) == 0) ibv_ack_cq_events(queue, 1);
+      while (ibv_get_cq_event(&connector_->channel(), &queue, &context) == 0)
+        ibv_ack_cq_events(queue, 1);
       continue;
     }
     Peer& peer = peers_[what];
@@ -236,13 +347,6 @@ void VerbsEndpoint::look_at_streams() {
       ++closing_;
       ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.connection.socket.get(), nullptr);
     }
-  }
-}
-
-// The queue is empty: what the closed peers had written has been taken.
-void VerbsEndpoint::report_closed() {
-  for (PeerId id = 0; id < peers_.size() && closing_ > 0; ++id) {
-    if (peers_[id].closed && !peers_[id].lost) lose(id, Loss::kClosed);
   }
 }
 

@@ -7,15 +7,13 @@
 // is gone. A peer can write to its own window and nowhere else.
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "common/base/unique_fd.h"
 #include "common/transport/transport.h"
+#include "common/transport/verbs/connector.h"
 #include "common/transport/verbs/departures.h"
-#include "common/transport/verbs/open_device.h"
 #include "common/transport/verbs/report_ring.h"
 #include "common/transport/verbs/request_tag.h"
 #include "common/transport/verbs/verbs_connection.h"
@@ -30,18 +28,6 @@ class Layout {
   virtual std::uint64_t offset(PeerId peer, std::uint32_t immediate) const = 0;
 };
 
-// What a connection is made of; the registrations are on the endpoint's device.
-struct VerbsMemory {
-  std::shared_ptr<void> owner;
-  ibv_pd* domain = nullptr;
-  std::uint32_t source_key = 0;  // lkey of what our writes come from
-  std::uint32_t window_key = 0;  // rkey of what the window is a part of
-  // Not null: the peer's window has the layout of our memory from here on, so that a write goes
-  // where it comes from, and the Layout is not asked.
-  const std::byte* mirrored = nullptr;
-  std::span<std::byte> window;  // the peer's writes go here
-};
-
 class VerbsEndpoint final : public Endpoint {
  public:
   static Result<std::unique_ptr<VerbsEndpoint>> create(
@@ -51,14 +37,9 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint(const VerbsEndpoint&) = delete;
   VerbsEndpoint& operator=(const VerbsEndpoint&) = delete;
 
-  // ---- set-up, any thread ----
-  // A queue pair for up to `outstanding` writes in each direction, of which a window is on its way
-  // at a time; `own` is for the peer. Errors name the device's limit.
-  Result<VerbsConnection> prepare(const VerbsMemory& memory, std::uint32_t outstanding);
-  // Connects it to `connection.peer`.
-  Status connect(VerbsConnection& connection) const;
+  // Makes the connections that are added here; any thread. All else is the owner's thread's.
+  verbs::Connector& connector() { return *connector_; }
 
-  // ---- the owner's thread ----
   // Posts the receives: before the peer's first write can arrive. Error: kResourceExhausted at
   // max_peers.
   Result<PeerId> add(VerbsConnection connection);
@@ -86,12 +67,7 @@ class VerbsEndpoint final : public Endpoint {
   // is empty and has room for max_peers.
   void take_ended(std::vector<VerbsConnection>& into) { departures_.take_ended(into); }
 
-  const verbs::OpenDevice& device() const { return *device_; }
-
  private:
-  static constexpr std::size_t kChain = 64;              // work requests to a doorbell
-  static constexpr std::uint64_t kChannelEvent = ~0ULL;  // of epoll: not a device's number
-
   struct Arrival {
     std::uint32_t immediate;
     std::uint32_t bytes;
@@ -114,30 +90,22 @@ class VerbsEndpoint final : public Endpoint {
     std::size_t arrived = 0;
   };
 
-  VerbsEndpoint(std::shared_ptr<const verbs::OpenDevice> device, std::uint32_t max_peers,
+  VerbsEndpoint(std::unique_ptr<verbs::Connector> connector, std::uint32_t max_peers,
                 ReceiveBuffers& receive_buffers, const Layout& layout);
-  Status open();
-  Result<std::shared_ptr<void>> reserve(std::uint32_t entries);
-  Status post_receives(Peer& peer, std::uint32_t count);
   Taken take(std::span<Completion> completions);
   std::size_t take_aside();
-  void give_back(Peer& peer);
+  // Those that are owed. The device's error, 0: none.
+  int post_receives(Peer& peer);
   bool on_arrived(PeerId id, Peer& peer, Arrival arrival, Completion& completion);
   void post_chain(PeerId id, Peer& peer, std::span<const Write> writes);
   void lose(PeerId id, Loss loss);
   void look_at_streams();
-  void report_closed();
 
-  std::shared_ptr<const verbs::OpenDevice> device_;
+  std::unique_ptr<verbs::Connector> connector_;
+  ibv_cq& queue_;  // the connector's
   ReceiveBuffers& receive_buffers_;
   const Layout& layout_;
   UniqueFd epoll_;
-  verbs::CompletionChannel channel_;
-  std::mutex setup_;  // of the queue's size
-  verbs::CompletionQueue queue_;
-  // Entries of the queue that connections may need at once.
-  std::shared_ptr<std::atomic<std::uint32_t>> reserved_ =
-      std::make_shared<std::atomic<std::uint32_t>>(0);
   std::vector<Peer> peers_;  // fixed size
   std::vector<PeerId> free_;
   verbs::ReportRing reports_;

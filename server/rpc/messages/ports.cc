@@ -40,7 +40,7 @@ void fill(const PortStatus& status, control::PortInfo& message) {
   if (traffic.bytes_sent) message.set_bytes_sent(*traffic.bytes_sent);
   if (traffic.packets_received) message.set_packets_received(*traffic.packets_received);
   if (traffic.packets_sent) message.set_packets_sent(*traffic.packets_sent);
-  for (const verbs::Counter& counter : status.counters) {
+  for (const verbs::PortCounter& counter : status.counters) {
     control::PortCounter& entry = *message.add_counters();
     entry.set_name(counter.name);
     entry.set_value(counter.value);

@@ -204,12 +204,14 @@ class CoreRig {
     worker.landing = memory_->landing(0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     const auto parts = *memory_->of(index, 0);
-    auto own = std::move(*endpoint->prepare(verbs::memory_of(worker.registered), kChunks + 2));
-    auto cores = std::move(*core_->verbs()->prepare(parts, kChunks + 2));
+    auto own = std::move(
+        *endpoint->connector().prepare(verbs::regions_of(worker.registered), kChunks + 2));
+    auto cores = std::move(*core_->connector().prepare(parts, kChunks + 2));
     std::tie(own.socket, cores.socket) = stream_pair();
     own.peer = cores.own;
     cores.peer = own.own;
-    PHUB_CHECK(endpoint->connect(own).ok() && core_->verbs()->connect(cores).ok(), "connect");
+    PHUB_CHECK(endpoint->connector().connect(own).ok() && core_->connector().connect(cores).ok(),
+               "connect");
     worker.peer = *endpoint->add(std::move(own));
     worker.endpoint = std::move(endpoint);
     PHUB_CHECK(core_

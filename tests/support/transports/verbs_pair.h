@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "common/transport/verbs/registered.h"
+#include "common/transport/verbs/verbs_endpoint.h"
 #include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::transport {
@@ -33,7 +34,7 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
     auto registered = register_side(side, device);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 4, side.receive_buffers, kLayout));
     VerbsConnection connection =
-        std::move(*endpoint->prepare(verbs::memory_of(registered), outstanding));
+        std::move(*endpoint->connector().prepare(verbs::regions_of(registered), outstanding));
     connection.socket = std::move(socket);
     side.kept = registered;
     side.endpoint = std::move(endpoint);
@@ -45,7 +46,7 @@ inline std::unique_ptr<EndpointPair> verbs_pair(
   b.peer = a.own;
   const auto connect = [](Side& side, VerbsConnection connection) {
     auto& endpoint = static_cast<VerbsEndpoint&>(*side.endpoint);
-    const Status status = endpoint.connect(connection);
+    const Status status = endpoint.connector().connect(connection);
     PHUB_CHECK(status.ok(), status.message());
     side.peer = *endpoint.add(std::move(connection));
   };

@@ -15,7 +15,7 @@ struct Sysfs : TemporaryDirectory {
     std::filesystem::create_directories((path / file).parent_path());
     write(file, text + "\n");
   }
-  std::vector<Counter> counters() const { return read_counters(path.string(), "mlx5_0", 1); }
+  std::vector<PortCounter> counters() const { return read_counters(path.string(), "mlx5_0", 1); }
 };
 
 }  // namespace
@@ -25,7 +25,7 @@ TEST_CASE("counters are the numbers of both folders, as they are there") {
   sysfs.count("hw_counters/out_of_sequence", "18446744073709551615");
   sysfs.count("counters/symbol_error", "3");
   sysfs.count("counters/port_xmit_data", "1000");
-  const std::vector<Counter> counters = sysfs.counters();
+  const std::vector<PortCounter> counters = sysfs.counters();
   REQUIRE(counters.size() == 3);
   CHECK(counters[0].name == "port_xmit_data");
   CHECK(counters[0].value == 1000);

@@ -58,15 +58,15 @@ bool is_congestion(std::string_view name) {
 }
 
 // A name under which drivers count a quantity, and how many units of it one count is.
-struct Source {
+struct CounterName {
   std::string_view name;
   std::uint64_t unit = 1;
 };
 
-std::optional<std::uint64_t> first_of(const std::vector<Counter>& counters,
-                                      std::initializer_list<Source> sources) {
-  for (const Source& source : sources) {
-    for (const Counter& counter : counters) {
+std::optional<std::uint64_t> first_of(const std::vector<PortCounter>& counters,
+                                      std::initializer_list<CounterName> sources) {
+  for (const CounterName& source : sources) {
+    for (const PortCounter& counter : counters) {
       if (counter.name == source.name) return counter.value * source.unit;
     }
   }
@@ -75,14 +75,14 @@ std::optional<std::uint64_t> first_of(const std::vector<Counter>& counters,
 
 }  // namespace
 
-std::vector<Counter> read_counters(const std::string& sysfs_root, const std::string& device,
-                                   std::uint32_t port) {
-  std::vector<Counter> counters;
+std::vector<PortCounter> read_counters(const std::string& sysfs_root, const std::string& device,
+                                       std::uint32_t port) {
+  std::vector<PortCounter> counters;
   const std::string ports = sysfs_root + "/class/infiniband/" + device + "/ports/";
   for (const char* folder : {"/counters/", "/hw_counters/"}) {
     const std::string path = ports + std::to_string(port) + folder;
     for (const std::string& name : names_in(path)) {
-      Counter counter{.name = name};
+      PortCounter counter{.name = name};
       const bool is_setting = name == "lifespan";  // of the kernel's copy of the others
       if (!is_setting && parse(first_line(path + name), counter.value)) {
         counters.push_back(std::move(counter));
@@ -94,7 +94,7 @@ std::vector<Counter> read_counters(const std::string& sysfs_root, const std::str
 
 // The architecture's names first, then those of drivers that count bytes themselves (EFA, bnxt_re),
 // then Soft-RoCE's.
-Traffic traffic_of(const std::vector<Counter>& counters) {
+Traffic traffic_of(const std::vector<PortCounter>& counters) {
   return {
       .bytes_sent = first_of(counters, {{"port_xmit_data", kWordBytes}, {"tx_bytes"}}),
       .bytes_received = first_of(counters, {{"port_rcv_data", kWordBytes}, {"rx_bytes"}}),

@@ -15,15 +15,15 @@ namespace phub::transport::verbs {
 
 // As the kernel shows it: port_xmit_data and port_rcv_data are words of 4 bytes (InfiniBand
 // architecture, PortCounters), see traffic_of.
-struct Counter {
+struct PortCounter {
   std::string name;
   std::uint64_t value = 0;
 };
 
 // Every number in the two folders, by folder and name. One that is missing or cannot be read is
 // left out, as is `lifespan`, which is a setting; none: the port does not exist or counts nothing.
-std::vector<Counter> read_counters(const std::string& sysfs_root, const std::string& device,
-                                   std::uint32_t port);
+std::vector<PortCounter> read_counters(const std::string& sysfs_root, const std::string& device,
+                                       std::uint32_t port);
 
 // Since the port came up. Empty: the device does not count it (Soft-RoCE counts packets only).
 struct Traffic {
@@ -32,7 +32,7 @@ struct Traffic {
   std::optional<std::uint64_t> packets_sent;
   std::optional<std::uint64_t> packets_received;
 };
-Traffic traffic_of(const std::vector<Counter>& counters);
+Traffic traffic_of(const std::vector<PortCounter>& counters);
 
 // What a counter that is not zero is a sign of. Names of the InfiniBand architecture, of mlx5, and
 // of Soft-RoCE.

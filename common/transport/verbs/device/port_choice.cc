@@ -10,24 +10,24 @@ const char* const kWithoutDevices =
 
 namespace {
 
-struct Candidate {
+struct PortCandidate {
   const DeviceInfo* device = nullptr;
   const Port* port = nullptr;  // null: of a device that could not be asked
 };
 
-std::string name_of(const Candidate& candidate) {
+std::string name_of(const PortCandidate& candidate) {
   return candidate.device->name +
          (candidate.port == nullptr ? "" : " port " + std::to_string(candidate.port->number));
 }
 
-bool is_meant(const std::string& name, const Candidate& candidate) {
+bool is_meant(const std::string& name, const PortCandidate& candidate) {
   if (name == candidate.device->name) return true;
   return candidate.port != nullptr &&
          name == candidate.device->name + ":" + std::to_string(candidate.port->number);
 }
 
-std::vector<Candidate> candidates_of(const std::vector<DeviceInfo>& devices) {
-  std::vector<Candidate> all;
+std::vector<PortCandidate> candidates_of(const std::vector<DeviceInfo>& devices) {
+  std::vector<PortCandidate> all;
   for (const DeviceInfo& device : devices) {
     for (const Port& port : device.ports) all.push_back({&device, &port});
     if (device.ports.empty()) all.push_back({&device, nullptr});
@@ -36,7 +36,7 @@ std::vector<Candidate> candidates_of(const std::vector<DeviceInfo>& devices) {
 }
 
 // Empty: it can be used.
-std::string obstacle(const Candidate& candidate) {
+std::string obstacle(const PortCandidate& candidate) {
   if (!candidate.device->unusable.empty()) return candidate.device->unusable;
   if (candidate.port == nullptr) return "it has no port";
   if (!candidate.port->active) return candidate.port->state;
@@ -45,12 +45,12 @@ std::string obstacle(const Candidate& candidate) {
 }
 
 // Moves those that `names` mean to the front, in the order of the names, and says how many.
-std::size_t put_meant_first(const std::vector<std::string>& names, std::vector<Candidate>& all,
+std::size_t put_meant_first(const std::vector<std::string>& names, std::vector<PortCandidate>& all,
                             std::vector<std::string>& rejected) {
   if (names.empty()) return all.size();
   auto end = all.begin();
   for (const std::string& name : names) {
-    const auto means = [&](const Candidate& candidate) { return is_meant(name, candidate); };
+    const auto means = [&](const PortCandidate& candidate) { return is_meant(name, candidate); };
     if (std::none_of(all.begin(), all.end(), means)) {
       rejected.push_back(name + " (verbs_devices): there is no such device or port");
     }
@@ -64,9 +64,9 @@ std::size_t put_meant_first(const std::vector<std::string>& names, std::vector<C
 Result<PortChoice> choose_port(const std::vector<DeviceInfo>& devices,
                                const std::vector<std::string>& names) {
   PortChoice choice;
-  std::vector<Candidate> all = candidates_of(devices);
+  std::vector<PortCandidate> all = candidates_of(devices);
   const std::size_t meant = put_meant_first(names, all, choice.rejected);
-  const Candidate* chosen = nullptr;
+  const PortCandidate* chosen = nullptr;
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::string reason = i < meant ? obstacle(all[i]) : "not in verbs_devices";
     if (reason.empty() && chosen != nullptr) reason = "could be used too, but is not the first";

@@ -32,7 +32,7 @@ struct HugePages {
   std::string reserved;   // a number of pages, of the 2 MiB size
 };
 
-using transport::verbs::Counter;
+using Counter = transport::verbs::PortCounter;
 
 struct PortCounters {
   std::string device;
