@@ -89,7 +89,7 @@ TEST_CASE("a folder of credentials may lack some, not all; secrets stay on this 
   const TemporaryDirectory folder;
   CHECK_THAT(find_credentials(folder.path).error().message(), Contains("pki init"));
   folder.write("token", "\n  phub-1-x \n");
-  CHECK(find_credentials(folder.path)->ca.empty());
+  CHECK(find_credentials(folder.path)->tls.ca.empty());
   CHECK(secret_lines(folder.path / "token").value() == std::vector<std::string>{"phub-1-x"});
   folder.write("token", " \n");
   CHECK_FALSE(secret_lines(folder.path / "token"));
