@@ -19,11 +19,11 @@ test_packages=(
 rdma_packages=(
   busybox-static ibverbs-providers ibverbs-utils iproute2 kmod perftest qemu-system-x86 xz-utils
 )
-# tests/integration/page_test.py: the web page in a browser. Without them it is skipped.
+# tests/integration/watching/page_test.py: the web page in a browser. Without them it is skipped.
 browser_packages=(chromium chromium-driver python3-selenium)
-# tests/integration/torchvision_test.py: checkpoints in PyTorch. Without them it is skipped.
+# tests/integration/training/torchvision_test.py: checkpoints in PyTorch. Without them it is skipped.
 torch_packages=(python3-torch python3-torchvision)
-# tests/integration/prometheus_test.py. Only the programs are used: the service need not run.
+# tests/integration/watching/prometheus_test.py. Only the programs are used: the service need not run.
 monitoring_packages=(prometheus)
 
 # install_missing PACKAGE...: asks apt only for what is not there.

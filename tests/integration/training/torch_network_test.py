@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "bench" / "gpu"))
 
 import torch
 from torch_network import Network

@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "bench/gpu/run"
 sys.path[:0] = [str(PROGRAM.parent), str(ROOT / "tests/support")]
 import stages  # noqa: E402

@@ -8,7 +8,7 @@ import socket
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 import strangers  # noqa: E402
 from processes import DEADLINE, JobTest, Server, until, worker  # noqa: E402

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-ROOT = pathlib.Path(__file__).parents[2]
+ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import processes  # noqa: E402
 from processes import until  # noqa: E402
