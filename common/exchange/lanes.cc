@@ -46,7 +46,7 @@ Result<ShmEndpoint*> Lanes::shm() {
 Result<VerbsEndpoint*> Lanes::verbs_on(
     const std::shared_ptr<const transport::verbs::OpenDevice>& device) {
   return find_or_create<VerbsEndpoint>(
-      [&](const VerbsEndpoint& endpoint) { return &endpoint.connector().device() == device.get(); },
+      [&](VerbsEndpoint& endpoint) { return &endpoint.connector().device() == device.get(); },
       [&](EndpointLane& lane) { return VerbsEndpoint::create(device, connections_, lane, lane); });
 }
 
