@@ -7,10 +7,10 @@ from steps import Step
 
 HERE = pathlib.Path(__file__).resolve().parent
 TORCH_MODES = ("eager", "graph", "compile", "reduce-overhead")
-KERNELS, NETWORK, PROGRAM = "cuda_kernels_test", "cuda_network_test", "cuda_device_program_test"
+KERNELS, NETWORK, EXECUTOR = "cuda_kernels_test", "cuda_network_test", "cuda_device_executor_test"
 ENGINES = "cuda_engines_test"
 NETWORKS = {"lenet": "LeNet", "blocks": "blocks of every kind", "resnet20": "ResNet-20"}
-PROGRAMS = {"steps": "Steps on a GPU*", "learns": "A GPU that keeps*", "overflow": "Gradients that overflow*",
+EXECUTORS = {"steps": "Steps on a GPU*", "learns": "A GPU that keeps*", "overflow": "Gradients that overflow*",
             "exported": "Memory for adapters*", "stays": "Gradients that stay*"}
 
 
@@ -55,11 +55,11 @@ def sanity(place):
 
 
 def correctness(place):
-    """Is it right: every step of networks, whole programs, the sanitizer."""
+    """Is it right: every step of networks, whole executors, the sanitizer."""
     for name, section in NETWORKS.items():
         yield Step(f"network-{name}", (place.test(NETWORK), "-r", "compact", "-c", section), 120)
-    for name, test in PROGRAMS.items():
-        yield Step(f"program-{name}", (place.test(PROGRAM), "-r", "compact", test), 120)
+    for name, test in EXECUTORS.items():
+        yield Step(f"executor-{name}", (place.test(EXECUTOR), "-r", "compact", test), 120)
     for tool in ("memcheck", "racecheck"):
         yield Step(f"sanitizer-{tool}", ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9",
                                          place.test(KERNELS)), 180)

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/host_array.h"
-#include "tests/cuda/program_rig.h"
+#include "tests/cuda/executor_rig.h"
 #include "worker/data/loader.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"
@@ -58,21 +58,21 @@ struct Loaded {
     auto lowered = require(lower(graph, {.batch = kBatch}));
     auto host = std::make_unique<HostRunner>(*made, std::move(lowered));
     runner = host.get();
-    program =
-        require(CudaProgram::create(graph, std::move(made), std::move(host), {.batch = kBatch}));
-    hooks = std::make_unique<testing::Descent>(program->parameters(), 1);
-    require(program->bind(hooks->bindings()));
+    executor =
+        require(CudaExecutor::create(graph, std::move(made), std::move(host), {.batch = kBatch}));
+    hooks = std::make_unique<testing::Descent>(executor->parameters(), 1);
+    require(executor->bind(hooks->bindings()));
   }
 
   // What the network reads, without the padding.
   std::vector<float> input(std::uint32_t channels) {
-    require(program->forward(Mode::kInference, *hooks));
+    require(executor->forward(Mode::kInference, *hooks));
     require(runtime->synchronise(Stream::kCompute));
     return read(channels);
   }
   // The same when the device comes to it. `to` stays until kCompute is done.
   void queue_input(std::uint32_t channels, std::vector<float>& to) {
-    require(program->forward(Mode::kInference, *hooks));
+    require(executor->forward(Mode::kInference, *hooks));
     require(runtime->queue(Stream::kCompute, [this, channels, &to] { to = read(channels); }));
   }
   std::vector<float> read(std::uint32_t channels) const {
@@ -92,7 +92,7 @@ struct Loaded {
   HostRuntime* runtime = nullptr;
   HostRunner* runner = nullptr;
   std::unique_ptr<testing::Descent> hooks;
-  std::unique_ptr<CudaProgram> program;
+  std::unique_ptr<CudaExecutor> executor;
 };
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -117,7 +117,7 @@ TEST_CASE("A device's training images are the loader's, moved by the same random
     INFO("step " << step);
     data::Batch expected;
     on_host->load(epoch, in_epoch, expected);
-    require(loading.load(*on_device, epoch, in_epoch, *loaded.program));
+    require(loading.load(*on_device, epoch, in_epoch, *loaded.executor));
     CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
                      loading.labels().end()));
     CHECK(same_bits(loaded.input(channels), expected.images));
@@ -138,7 +138,7 @@ TEST_CASE("A device's test images are the loader's, also in a last batch that is
     data::Batch expected;
     expected.labels.resize(kBatch);
     data::load_in_order(images, first, expected);
-    require(loading.load_in_order(images, first, *loaded.program));
+    require(loading.load_in_order(images, first, *loaded.executor));
     CHECK(loading.labels().size() == std::min<std::size_t>(kBatch, images.images() - first));
     CHECK(same_bits(loaded.input(3), expected.images));
   }
@@ -157,7 +157,7 @@ TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten"
   const auto check_training = [&](std::uint64_t step) {
     data::Batch expected;
     on_host->load(0, step, expected);
-    require(loading.load(*on_device, 0, step, *loaded.program));
+    require(loading.load(*on_device, 0, step, *loaded.executor));
     CHECK(std::equal(expected.labels.begin(), expected.labels.end(), loading.labels().begin(),
                      loading.labels().end()));
     return expected.images;
@@ -167,13 +167,13 @@ TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten"
     const std::vector<float> expected = check_training(random() % steps);
     // Begun before the device has read the batch of now, which stays what it is.
     if (random() % 4 > 0) {
-      require(loading.begin_ahead(*on_device, 0, random() % steps, *loaded.program));
+      require(loading.begin_ahead(*on_device, 0, random() % steps, *loaded.executor));
     }
     const bool is_sent_early = random() % 2 == 0;
-    if (is_sent_early) require(loading.send_ahead(*loaded.program));
+    if (is_sent_early) require(loading.send_ahead(*loaded.executor));
     CHECK(same_bits(loaded.input(3), expected));
     for (auto again = random() % 3; again > 0; --again) {
-      require(loading.send_ahead(*loaded.program));
+      require(loading.send_ahead(*loaded.executor));
     }
     if (random() % 4 > 0) continue;
     // An evaluation in between, by others.
@@ -182,7 +182,7 @@ TEST_CASE("Batches made ahead are the loader's, sent or not, taken or forgotten"
     data::Batch in_order;
     in_order.labels.resize(kBatch);
     data::load_in_order(images, 3, in_order);
-    require(other.load_in_order(images, 3, *loaded.program));
+    require(other.load_in_order(images, 3, *loaded.executor));
     CHECK(same_bits(loaded.input(3), in_order.images));
   }
 }
@@ -202,7 +202,7 @@ TEST_CASE("Batches follow each other while the device is busy with those before"
     data::Batch batch;
     on_host->load(0, step, batch);
     expected[i] = batch.images;
-    require(loading.load(*on_device, 0, step, *loaded.program));
+    require(loading.load(*on_device, 0, step, *loaded.executor));
     loaded.queue_input(3, found[i]);  // nobody waits for it
   }
   require(loaded.runtime->synchronise(Stream::kCompute));
@@ -223,20 +223,20 @@ struct Told : train::Observer {
 
 constexpr std::size_t kStopAfter = 5;  // of four steps an epoch, or of two
 
-Told train_on(Program& program, const data::Dataset& images, std::uint32_t accumulate) {
+Told train_on(Executor& executor, const data::Dataset& images, std::uint32_t accumulate) {
   std::vector<KeySpec> keys;
-  for (const ParameterSpec& spec : program.parameters()) {
+  for (const ParameterSpec& spec : executor.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
   }
   const auto exchange = train::make_local_exchange(keys, RuleKind::kMomentum);
   for (KeyId key = 0; key < keys.size(); ++key) {
-    train::fill_initial(program.parameters()[key], 1, key, exchange->gradient(key));
+    train::fill_initial(executor.parameters()[key], 1, key, exchange->gradient(key));
   }
   require(exchange->initialise());
-  require(train::bind(program, *exchange));
+  require(train::bind(executor, *exchange));
   const auto loader = require(
       data::Loader::create(images, {.batch = kBatch, .seed = 5, .shift_pixels = 2, .flip = true}));
-  train::Trainer trainer({program, *exchange, *loader, images},
+  train::Trainer trainer({executor, *exchange, *loader, images},
                          {.epochs = 4,
                           .schedule = {.learning_rate = 0.02F},
                           .momentum = 0.9F,
@@ -254,11 +254,13 @@ TEST_CASE("A training whose batches are made ahead is one on a CPU") {
   const std::uint32_t accumulate = GENERATE(1U, 2U);
   const unsigned seed = GENERATE(range(1U, 7U));
   const data::Dataset images = dataset(3);
-  const auto train_alike = [&](Program& program) { return train_on(program, images, accumulate); };
+  const auto train_alike = [&](Executor& executor) {
+    return train_on(executor, images, accumulate);
+  };
   testing::Rig rig(reader(3), {.runtime = {.seed = seed}, .batch = kBatch});
   const auto network =
       require(Network::create(reader(3), require(make_onednn_backend({})), {.batch = kBatch}));
-  const Told own = train_alike(*rig.program), oracle = train_alike(*network);
+  const Told own = train_alike(*rig.executor), oracle = train_alike(*network);
   REQUIRE(own.losses.size() == 16 / accumulate);
   REQUIRE(oracle.losses.size() == own.losses.size());
   for (std::size_t step = 0; step < own.losses.size(); ++step) {
@@ -276,13 +278,13 @@ TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
   const unsigned seed = GENERATE(range(1U, 9U));
   const auto ahead = require(data::Loader::create(images, options));
   testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .record = seed % 2 == 0});
-  require(rig.program->bind(rig.own->bindings()));
+  require(rig.executor->bind(rig.own->bindings()));
   train::BatchLoading own, oracle;
   for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {
-    require(own.load(*loader, 0, step, *rig.program));
+    require(own.load(*loader, 0, step, *rig.executor));
     if (seed % 4 < 2 && step + 1 < loader->steps_per_epoch()) {
-      require(own.begin_ahead(*ahead, 0, step + 1, *rig.program));
-      require(own.send_ahead(*rig.program));
+      require(own.begin_ahead(*ahead, 0, step + 1, *rig.executor));
+      require(own.send_ahead(*rig.executor));
     }
     require(oracle.load(*loader, 0, step, *rig.network));
     rig.step();

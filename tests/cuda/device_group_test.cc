@@ -28,23 +28,23 @@ std::unique_ptr<GpuGroup> make_group(const Graph& graph, bool record) {
     auto runner = require(PlannedRunner::create(
         *runtime, graph, {.lowering = {.batch = kBatch, .compute_type = DataType::kFloat16}}));
     gpus.push_back(
-        {device, require(CudaProgram::create(graph, std::move(runtime), std::move(runner),
-                                             {.batch = kBatch, .record = record}))});
+        {device, require(CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+                                              {.batch = kBatch, .record = record}))});
   }
   auto collectives = require(make_collectives(devices, {}));
   return require(GpuGroup::create(std::move(gpus), std::move(collectives), {}));
 }
 
-void step(Program& program, Descent& hooks, unsigned seed) {
+void step(Executor& executor, Descent& hooks, unsigned seed) {
   std::mt19937 random(seed);
-  std::vector<float> images(program.input_elements());
+  std::vector<float> images(executor.input_elements());
   for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
-  std::vector<Label> labels(program.batch());
+  std::vector<Label> labels(executor.batch());
   for (Label& label : labels) label = static_cast<Label>(random() % 5);
-  require(program.load(images, labels));
-  require(program.forward(Mode::kTraining, hooks));
-  require(program.start_loss({.gradient_scale = 16.0}));
-  require(program.backward(hooks));
+  require(executor.load(images, labels));
+  require(executor.forward(Mode::kTraining, hooks));
+  require(executor.start_loss({.gradient_scale = 16.0}));
+  require(executor.backward(hooks));
 }
 
 TEST_CASE("Steps on two GPUs are those of oneDNN with the whole batch, recorded and not") {

@@ -1,5 +1,5 @@
-// Gradients that stay in the GPU's memory until a network adapter reads them: when a program tells
-// of them, and how program and exchange agree on it. On the host's runtime, where a CPU that
+// Gradients that stay in the GPU's memory until a network adapter reads them: when an executor
+// tells of them, and how executor and exchange agree on it. On the host's runtime, where a CPU that
 // touches that memory faults.
 #include "worker/train/exchange/gpu_direct.h"
 
@@ -7,8 +7,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "tests/cuda/executor_rig.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/program_rig.h"
 #include "tests/support/walled_memory.h"
 
 namespace phub::nn::cuda {
@@ -93,11 +93,11 @@ class Pushing final : public Hooks {
   train::GradientExchange& exchange_;
 };
 
-// A rig whose own program trains through an exchange.
+// A rig whose own executor trains through an exchange.
 struct Bench {
   explicit Bench(const testing::RigOptions& options) : rig(phub::nn::testing::blocks(), options) {
     std::vector<KeySpec> keys;
-    for (const ParameterSpec& spec : rig.program->parameters()) {
+    for (const ParameterSpec& spec : rig.executor->parameters()) {
       keys.push_back({.name = spec.name, .elements = spec.elements()});
     }
     exchange = std::make_unique<Adapter>(keys);
@@ -109,13 +109,13 @@ struct Bench {
     testing::require(
         exchange->set_hyper({.learning_rate = rig.own->learning_rate, .gradient_scale = 1.0F}));
   }
-  ~Bench() { rig.program.reset(); }  // before the arrays that it copies to and from
+  ~Bench() { rig.executor.reset(); }  // before the arrays that it copies to and from
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
   Status bind(GpuDirect wanted, bool sums = false) {
     return train::bind_direct(
-        *rig.program, *exchange,
+        *rig.executor, *exchange,
         {.wanted = wanted, .sums = sums, .note = [this](std::string_view note) {
            notes.emplace_back(note);
          }});
@@ -125,15 +125,15 @@ struct Bench {
   void step(unsigned seed) {
     rig.new_batch(seed);
     Pushing hooks(*exchange);
-    testing::require(rig.program->forward(Mode::kTraining, hooks));
-    testing::require(rig.program->start_loss({}));
-    testing::require(rig.program->backward(hooks));
+    testing::require(rig.executor->forward(Mode::kTraining, hooks));
+    testing::require(rig.executor->start_loss({}));
+    testing::require(rig.executor->backward(hooks));
     rig.oracle->needed.clear();
     testing::require(rig.network->forward(Mode::kTraining, *rig.oracle));
     testing::require(rig.network->start_loss({}));
     testing::require(rig.network->backward(*rig.oracle));
     for (KeyId key = 0; key < rig.oracle->parameters.size(); ++key) {
-      INFO(rig.program->parameters()[key].name);
+      INFO(rig.executor->parameters()[key].name);
       CHECK(distance(exchange->gradient(key), rig.oracle->gradients[key]) < kTolerance);
       CHECK(distance(exchange->parameter(key), rig.oracle->parameters[key]) < kTolerance);
     }
@@ -209,9 +209,9 @@ TEST_CASE("Gradients that are added up on the host go through it, and nobody ask
   CHECK_THAT(bench.notes[0], Catch::Contains("train.accumulate"));
 }
 
-TEST_CASE("A program on CPUs and an exchange within the process have nothing to agree on") {
+TEST_CASE("An executor on CPUs and an exchange within the process have nothing to agree on") {
   Bench bench({});
-  SECTION("a program on CPUs") {
+  SECTION("an executor on CPUs") {
     std::vector<std::string> notes;
     const auto network = testing::require(Network::create(
         phub::nn::testing::blocks(), testing::require(make_onednn_backend({})), {.batch = 3}));

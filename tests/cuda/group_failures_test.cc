@@ -102,9 +102,9 @@ TEST_CASE("GPUs whose steps are not the same are no group") {
     runtimes.push_back(runtime.get());
     auto lowered = require(lower(graph, {.batch = 2, .fuse = fuse}));
     auto runner = std::make_unique<testing::HostRunner>(*runtime, std::move(lowered));
-    gpus.push_back(
-        {testing::device_of(gpus.size()),
-         require(CudaProgram::create(graph, std::move(runtime), std::move(runner), {.batch = 2}))});
+    gpus.push_back({testing::device_of(gpus.size()),
+                    require(CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+                                                 {.batch = 2}))});
   }
   auto collectives = std::make_unique<testing::HostCollectives>(
       runtimes, machine, testing::HostCollectives::Options{});
@@ -137,7 +137,7 @@ TEST_CASE("A loss of a group that is refused ends backward before a gradient is 
 
 TEST_CASE("Devices that make no sense are refused with the field and the cure") {
   const auto refusal = [](std::vector<std::uint32_t> devices, std::uint32_t batch) {
-    DeviceProgramOptions options;
+    DeviceExecutorOptions options;
     options.devices = std::move(devices);
     options.batch = batch;
     return check_devices(options);

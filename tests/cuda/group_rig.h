@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/program_rig.h"
+#include "tests/cuda/executor_rig.h"
 #include "tests/cuda/support/host_collectives.h"
 #include "worker/cuda/group/gpu_group.h"
 
@@ -59,11 +59,11 @@ class GroupRig {
       auto lowered = require(lower(graph, {.batch = options.batch, .fuse = options.fuse}));
       auto runner = std::make_unique<HostRunner>(*made, std::move(lowered));
       gpus.push_back(
-          {device_of(rank), require(CudaProgram::create(graph, std::move(made), std::move(runner),
-                                                        {.batch = options.batch,
-                                                         .record = options.record,
-                                                         .segments = options.segments,
-                                                         .note = note()}))});
+          {device_of(rank), require(CudaExecutor::create(graph, std::move(made), std::move(runner),
+                                                         {.batch = options.batch,
+                                                          .record = options.record,
+                                                          .segments = options.segments,
+                                                          .note = note()}))});
     }
     auto made = std::make_unique<HostCollectives>(runtimes, machine, options.collectives);
     collectives = made.get();

@@ -115,7 +115,7 @@ class RoundedStep {
 
 }  // namespace
 
-// What tests of whole programs on a GPU allow must be more than rounding does.
+// What tests of whole executors on a GPU allow must be more than rounding does.
 TEST_CASE("A whole network's gradients in 16 bits are like those in fp32, though not near them") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   RoundedStep step(nn::testing::blocks(), type);

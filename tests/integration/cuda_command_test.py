@@ -1,5 +1,5 @@
 """phub-worker's backend `cuda` as a user meets it: without a GPU, with a wrong plug-in, and with one
-that runs its program on the host.
+that runs its executor on the host.
 
 Usage: cuda_command_test.py WORKER SERVER STAND_IN FOREIGN_PLUGIN, all of them paths
 """
@@ -138,7 +138,7 @@ class CudaCommand(unittest.TestCase):
         self.assertNotIn("forward_seconds", result)
 
     def losses(self, *arguments, servers=False):
-        """Of each epoch, with the program of a GPU or with oneDNN."""
+        """Of each epoch, with the executor of a GPU or with oneDNN."""
         with tempfile.TemporaryDirectory() as folder:
             metrics = os.path.join(folder, "metrics.jsonl")
             done = self.train("--metrics", metrics, *arguments, local=not servers,

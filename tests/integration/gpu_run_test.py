@@ -122,11 +122,11 @@ class Stages(InFolder):
 
     def test_the_tests_and_sections_that_are_named_are_there(self):
         network = (ROOT / "tests/cuda/network_test.cc").read_text()
-        program = (ROOT / "tests/cuda/device_program_test.cc").read_text()
+        executor = (ROOT / "tests/cuda/device_executor_test.cc").read_text()
         for section in stages.NETWORKS.values():
             self.assertIn(f'SECTION("{section}")', network)
-        cases = re.findall(r'TEST_CASE\("([^"]*)"', program)
-        named = [test.rstrip("*") for test in stages.PROGRAMS.values()]
+        cases = re.findall(r'TEST_CASE\("([^"]*)"', executor)
+        named = [test.rstrip("*") for test in stages.EXECUTORS.values()]
         for case in cases:
             self.assertEqual(sum(case.startswith(name) for name in named), 1, case)
         self.assertIn('TEST_CASE("The device\'s own description"', network)

@@ -22,7 +22,7 @@ struct Outcome {
 std::vector<Outcome> train_together(const TestServer& server, const std::string& transport,
                                     RuleKind rule, const std::filesystem::path& folder) {
   const SessionOptions base{
-      .program = {.batch = 4},
+      .executor = {.batch = 4},
       .data = {.format = DataFormat::kSynthetic, .synthetic_images = 200},
       .update = {.plain_bias = rule == RuleKind::kLars,
                  .loss_scale = {.kind = LossScaling::kVoted,

@@ -11,7 +11,7 @@ namespace phub::testing {
 
 inline train::SessionOptions small_session() {
   return {
-      .program = {.batch = 8},
+      .executor = {.batch = 8},
       .data = {.format = train::DataFormat::kSynthetic, .synthetic_images = 64, .shift_pixels = 1},
       .update = {.momentum = 0.9F,
                  .schedule = {.kind = train::ScheduleKind::kConstant, .learning_rate = 0.01F}},

@@ -68,12 +68,12 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
             "safetensors file to evaluate"};
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
-  if (options.program.backend == train::BackendKind::kCuda) {
-    options.program.cuda = cuda_of(config, arguments.run.cuda);
+  if (options.executor.backend == train::BackendKind::kCuda) {
+    options.executor.cuda = cuda_of(config, arguments.run.cuda);
   }
   KernelArguments kernels = arguments.run.kernels;
   if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
-  options.program.kernels = kernel_options(kernels, nullptr);
+  options.executor.kernels = kernel_options(kernels, nullptr);
   std::vector<float> all;
   const auto result = train::evaluate_checkpoint(
       options, checkpoint, [&](std::span<const float> logits, double done) {

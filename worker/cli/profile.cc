@@ -82,20 +82,20 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
             std::string(config.servers_size() > 0 ? "--server" : "--trace") +
                 ": a GPU's steps are timed one by one, in this process; leave it out"};
   }
-  train::StepBenchOptions options{.backend = session.program.backend,
-                                  .compute_type = session.program.compute_type,
+  train::StepBenchOptions options{.backend = session.executor.backend,
+                                  .compute_type = session.executor.compute_type,
                                   .cuda = cuda_of(config, arguments.run.cuda),
-                                  .batch = session.program.batch,
+                                  .batch = session.executor.batch,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
                                   .seed = session.seed};
-  if (session.program.compute_type == DataType::kFloat16)
+  if (session.executor.compute_type == DataType::kFloat16)
     options.loss_scale = train::kHalfLossScale;
-  options.cuda.program.record = false;
+  options.cuda.executor.record = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
-                            .compute_type = std::string(name_of(session.program.compute_type)),
-                            .batch = session.program.batch,
+                            .compute_type = std::string(name_of(session.executor.compute_type)),
+                            .batch = session.executor.batch,
                             .passes = arguments.steps,
                             .peak_flops = 1e9 * arguments.peak_gflops};
   if (arguments.json) {
@@ -111,25 +111,25 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
   const train::SessionOptions session = session_of(config, std::move(*network), false);
-  if (session.program.backend == train::BackendKind::kCuda) {
+  if (session.executor.backend == train::BackendKind::kCuda) {
     return run_device(arguments, config, graph, session);
   }
   ProfileSubject subject{.model = session.model,
                          .backend = config.train().backend(),
-                         .compute_type = std::string(name_of(session.program.compute_type)),
+                         .compute_type = std::string(name_of(session.executor.compute_type)),
                          .transport = {},
-                         .batch = session.program.batch,
-                         .threads = session.program.threads,
+                         .batch = session.executor.batch,
+                         .threads = session.executor.threads,
                          .workers = config.workers(),
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
   std::vector<nn::KernelChoice> kernels;
   const auto profile = train::profile(
       graph,
-      {.backend = session.program.backend,
-       .compute_type = session.program.compute_type,
-       .batch = session.program.batch,
-       .threads = session.program.threads,
+      {.backend = session.executor.backend,
+       .compute_type = session.executor.compute_type,
+       .batch = session.executor.batch,
+       .threads = session.executor.threads,
        .warm_up = arguments.warm_up,
        .steps = arguments.steps,
        .seed = session.seed,

@@ -59,10 +59,10 @@ Ending train_command(const TrainArguments& arguments) {
   const auto stop = StopSignal::create();
   if (!stop) return fail(stop.error(), kExitFailed);
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
-  if (options.program.backend == train::BackendKind::kCuda) {
-    options.program.cuda = cuda_of(*config, arguments.run.cuda);
+  if (options.executor.backend == train::BackendKind::kCuda) {
+    options.executor.cuda = cuda_of(*config, arguments.run.cuda);
   }
-  options.program.kernels = kernel_options(arguments.run.kernels, nullptr);
+  options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
       [&] { return (*stop)->requested(); });

@@ -30,27 +30,27 @@ in the median and faster in three quarters of the rounds.
 What is in the cache is not measured again: remove the file to do so.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
-Result<std::unique_ptr<nn::Program>> make(const TuneArguments& arguments,
-                                          train::ProgramOptions options) {
+Result<std::unique_ptr<nn::Executor>> make(const TuneArguments& arguments,
+                                           train::ExecutorOptions options) {
   const auto network = find_network(arguments.choice);
   if (!network) return network.error();
   options.batch = arguments.batch;
-  return train::make_program(network->graph, options);
+  return train::make_executor(network->graph, options);
 }
 
 Ending tune_gpu(const TuneArguments& arguments) {
   train::CudaOptions cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
-  cuda.program.tune = true;
-  if (cuda.program.engine_cache.empty()) {
+  cuda.executor.tune = true;
+  if (cuda.executor.engine_cache.empty()) {
     return fail({Code::kInvalidArgument,
                  "--engine-cache: there is no home folder to keep the engines in; give a file"});
   }
   const std::string type = arguments.compute_type.empty() ? "fp16" : arguments.compute_type;
-  const auto program = make(
+  const auto executor = make(
       arguments,
       {.backend = train::BackendKind::kCuda, .compute_type = *parse_data_type(type), .cuda = cuda});
-  if (!program) return fail(program.error());
-  fmt::print("the fastest engines are in {}\n", cuda.program.engine_cache.string());
+  if (!executor) return fail(executor.error());
+  fmt::print("the fastest engines are in {}\n", cuda.executor.engine_cache.string());
   return {};
 }
 
@@ -62,10 +62,10 @@ Ending tune_cpu(const TuneArguments& arguments) {
                  "--kernel-cache: there is no home folder to keep the kernels in; give a file"});
   }
   const std::string type = arguments.compute_type.empty() ? "fp32" : arguments.compute_type;
-  const auto program = make(
+  const auto executor = make(
       arguments,
       {.compute_type = *parse_data_type(type), .threads = arguments.threads, .kernels = kernels});
-  if (!program) return fail(program.error());
+  if (!executor) return fail(executor.error());
   if (arguments.json) {
     fmt::print("{}\n", nlohmann::ordered_json{{"tune", "onednn"},
                                               {"compute_type", type},

@@ -5,17 +5,17 @@
 #include <utility>
 #include <vector>
 
+#include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/group/gpu_group.h"
 #include "worker/cuda/group/group_collectives.h"
 #include "worker/cuda/planned/runner.h"
-#include "worker/cuda/program/cuda_program.h"
 #include "worker/cuda/runtime/cuda_runtime.h"
 
 namespace phub::nn::cuda {
 namespace {
 
 std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
-                        const DeviceProgramOptions& options) {
+                        const DeviceExecutorOptions& options) {
   return runtime.device_name() + ", cuDNN " + std::to_string(runner.library().version()) +
          " from " + runner.library().path() + ", " + std::string(name_of(options.compute_type)) +
          ", " + std::to_string(runner.network().graphs()) + " different graphs, " +
@@ -26,13 +26,13 @@ std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
 }
 
 struct OneGpu {
-  CudaRuntime* runtime = nullptr;  // the program's
-  std::unique_ptr<CudaProgram> program{};
+  CudaRuntime* runtime = nullptr;  // the executor's
+  std::unique_ptr<CudaExecutor> executor{};
 };
 
 // A part of options.batch on one of the devices; lowered as `like` is, unless that is null.
-Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
-                        std::uint32_t device, std::uint32_t batch, const CudaProgram* like) {
+Result<OneGpu> make_one(const Graph& graph, const DeviceExecutorOptions& options,
+                        std::uint32_t device, std::uint32_t batch, const CudaExecutor* like) {
   PHUB_ASSIGN_OR_RETURN(
       auto runtime,
       CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
@@ -51,42 +51,42 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceProgramOptions& options,
   options.note(like != nullptr ? runtime->device_name() + ", the same"
                                : description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
-  PHUB_ASSIGN_OR_RETURN(gpu.program,
-                        CudaProgram::create(graph, std::move(runtime), std::move(runner),
-                                            {.batch = batch,
-                                             .record = options.record,
-                                             .timeout = options.timeout,
-                                             .note = options.note}));
+  PHUB_ASSIGN_OR_RETURN(gpu.executor,
+                        CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+                                             {.batch = batch,
+                                              .record = options.record,
+                                              .timeout = options.timeout,
+                                              .note = options.note}));
   return gpu;
 }
 
-Result<std::unique_ptr<Program>> make_several(const Graph& graph,
-                                              const DeviceProgramOptions& options) {
+Result<std::unique_ptr<Executor>> make_several(const Graph& graph,
+                                               const DeviceExecutorOptions& options) {
   PHUB_RETURN_IF_ERROR(check_collectives(options));
   std::vector<GpuRank> gpus;
   std::vector<GroupDevice> ranks;
   const auto parts = static_cast<std::uint32_t>(options.devices.size());
   for (const std::uint32_t device : options.devices) {
     // What is fused is chosen once: the group runs all by one schedule.
-    const CudaProgram* const like = gpus.empty() ? nullptr : gpus.front().program.get();
+    const CudaExecutor* const like = gpus.empty() ? nullptr : gpus.front().executor.get();
     auto made = make_one(graph, options, device, options.batch / parts, like);
     if (!made) return made.error();
     ranks.push_back({.device = device, .runtime = made->runtime});
-    gpus.push_back({.device = device, .program = std::move(made->program)});
+    gpus.push_back({.device = device, .executor = std::move(made->executor)});
   }
   PHUB_ASSIGN_OR_RETURN(auto collectives, make_collectives(ranks, options));
   PHUB_ASSIGN_OR_RETURN(auto group,
                         GpuGroup::create(std::move(gpus), std::move(collectives),
                                          {.timeout = options.timeout, .note = options.note}));
-  return std::unique_ptr<Program>(std::move(group));
+  return std::unique_ptr<Executor>(std::move(group));
 }
 
-Result<std::unique_ptr<Program>> make_program(const Graph& graph,
-                                              const DeviceProgramOptions& options) {
+Result<std::unique_ptr<Executor>> make_executor(const Graph& graph,
+                                                const DeviceExecutorOptions& options) {
   if (options.devices.size() > 1) return make_several(graph, options);
   const std::uint32_t device = options.devices.empty() ? options.device : options.devices.front();
   PHUB_ASSIGN_OR_RETURN(OneGpu gpu, make_one(graph, options, device, options.batch, nullptr));
-  return std::unique_ptr<Program>(std::move(gpu.program));
+  return std::unique_ptr<Executor>(std::move(gpu.executor));
 }
 
 }  // namespace
@@ -94,6 +94,6 @@ Result<std::unique_ptr<Program>> make_program(const Graph& graph,
 
 extern "C" __attribute__((visibility("default"))) const phub::nn::Plugin* phub_plugin() {
   static const std::string abi = phub::nn::plugin_abi();
-  static const phub::nn::Plugin plugin{abi.c_str(), &phub::nn::cuda::make_program};
+  static const phub::nn::Plugin plugin{abi.c_str(), &phub::nn::cuda::make_executor};
   return &plugin;
 }

@@ -1,4 +1,4 @@
-// A graph made runnable on a backend (ops.h) for one batch size: the program of CPUs.
+// A graph made runnable on a backend (ops.h) for one batch size: the executor of CPUs.
 //
 // Owns its activations; parameters and gradients are bound from outside. Used by one thread, the
 // backend's. Hooks are called when their layer's turn comes: nothing is queued.
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/nn/ops.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn {
 
@@ -22,7 +22,7 @@ struct NetworkOptions {
   bool input_gradient = false;  // also computes the gradient by the network's input (for tests)
 };
 
-class Network : public Program {
+class Network : public Executor {
  public:
   // The backend outlives it.
   static Result<std::unique_ptr<Network>> create(const Graph& graph, Backend& backend,

@@ -38,7 +38,7 @@ Result<const Plugin*> open(const std::filesystem::path& file) {
 
 }  // namespace
 
-Status check_devices(const DeviceProgramOptions& options) {
+Status check_devices(const DeviceExecutorOptions& options) {
   const std::vector<std::uint32_t>& devices = options.devices;
   if (devices.empty()) return {};
   for (std::size_t i = 0; i < devices.size(); ++i) {

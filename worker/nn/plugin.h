@@ -19,8 +19,8 @@
 #include "common/base/dtype.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn {
 
@@ -31,7 +31,7 @@ enum class Fusion : std::uint8_t {
   kUnfused,  // a kernel for each layer
 };
 
-struct DeviceProgramOptions {
+struct DeviceExecutorOptions {
   std::uint32_t batch = 1;  // of all devices together
   std::uint32_t device = 0;
   std::vector<std::uint32_t> devices{};  // instead: several, which compute a part of the batch each
@@ -51,12 +51,12 @@ struct DeviceProgramOptions {
 };
 
 // Errors: kInvalidArgument names train.devices or train.batch.
-Status check_devices(const DeviceProgramOptions& options);
+Status check_devices(const DeviceExecutorOptions& options);
 
 struct Plugin {
   const char* abi = nullptr;
-  Result<std::unique_ptr<Program>> (*make_program)(const Graph& graph,
-                                                   const DeviceProgramOptions& options) = nullptr;
+  Result<std::unique_ptr<Executor>> (*make_executor)(
+      const Graph& graph, const DeviceExecutorOptions& options) = nullptr;
 };
 using PluginEntry = const Plugin*();
 inline constexpr char kPluginEntry[] = "phub_plugin";
@@ -68,7 +68,7 @@ inline std::string plugin_abi() {
   return std::string("phub ") + kVersion + ", interface " + std::to_string(kInterface) +
          ", compiler " + __VERSION__ + ", sizes " + std::to_string(sizeof(Graph)) + ' ' +
          std::to_string(sizeof(Layer)) + ' ' + std::to_string(sizeof(ParameterSpec)) + ' ' +
-         std::to_string(sizeof(DeviceProgramOptions)) + ' ' + std::to_string(sizeof(OwnRule)) +
+         std::to_string(sizeof(DeviceExecutorOptions)) + ' ' + std::to_string(sizeof(OwnRule)) +
          ' ' + std::to_string(sizeof(Status));
 }
 

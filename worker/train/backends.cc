@@ -20,15 +20,15 @@ std::optional<BackendKind> parse_backend_kind(std::string_view word) {
 namespace {
 
 // Where memory runs out there is one thing to do, whoever noticed.
-Status no_memory(const ProgramOptions& options) {
+Status no_memory(const ExecutorOptions& options) {
   return {Code::kResourceExhausted,
           "train.batch is " + std::to_string(options.batch) +
               ": there is no memory for the activations of so many images; lower it "
               "(`phub-worker model --batch` counts them)"};
 }
 
-Result<std::unique_ptr<nn::Program>> make_network(const nn::Graph& graph,
-                                                  const ProgramOptions& options) {
+Result<std::unique_ptr<nn::Executor>> make_network(const nn::Graph& graph,
+                                                   const ExecutorOptions& options) {
   const nn::BackendOptions backend_options{
       .compute_type = options.compute_type, .threads = options.threads, .kernels = options.kernels};
   PHUB_ASSIGN_OR_RETURN(auto backend, options.backend == BackendKind::kReference
@@ -36,20 +36,20 @@ Result<std::unique_ptr<nn::Program>> make_network(const nn::Graph& graph,
                                           : nn::make_onednn_backend(backend_options));
   PHUB_ASSIGN_OR_RETURN(auto network,
                         nn::Network::create(graph, std::move(backend), {.batch = options.batch}));
-  return std::unique_ptr<nn::Program>(std::move(network));
+  return std::unique_ptr<nn::Executor>(std::move(network));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
-                                                  const ProgramOptions& options) {
+Result<std::unique_ptr<nn::Executor>> make_executor(const nn::Graph& graph,
+                                                    const ExecutorOptions& options) {
   if (options.backend == BackendKind::kCuda) {
     PHUB_ASSIGN_OR_RETURN(const nn::Plugin* plugin, nn::load_plugin(options.cuda.plugin));
-    nn::DeviceProgramOptions program = options.cuda.program;
-    program.batch = options.batch;
-    program.compute_type = options.compute_type;
-    PHUB_RETURN_IF_ERROR(nn::check_devices(program));
-    return plugin->make_program(graph, program);
+    nn::DeviceExecutorOptions executor = options.cuda.executor;
+    executor.batch = options.batch;
+    executor.compute_type = options.compute_type;
+    PHUB_RETURN_IF_ERROR(nn::check_devices(executor));
+    return plugin->make_executor(graph, executor);
   }
   try {
     auto network = make_network(graph, options);

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "common/base/status.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/plugin.h"
-#include "worker/nn/program.h"
 
 namespace phub::train {
 
@@ -16,13 +16,13 @@ enum class BackendKind { kOnednn, kReference, kCuda };
 // "onednn", "reference", "cuda"; nothing for any other word.
 std::optional<BackendKind> parse_backend_kind(std::string_view word);
 
-// Of kCuda. The batch and the compute type in it are those of ProgramOptions.
+// Of kCuda. The batch and the compute type in it are those of ExecutorOptions.
 struct CudaOptions {
   nn::PluginPlaces plugin{};
-  nn::DeviceProgramOptions program{};
+  nn::DeviceExecutorOptions executor{};
 };
 
-struct ProgramOptions {
+struct ExecutorOptions {
   BackendKind backend = BackendKind::kOnednn;
   DataType compute_type = DataType::kFloat32;
   std::uint32_t batch = 1;
@@ -31,8 +31,8 @@ struct ProgramOptions {
   nn::KernelOptions kernels{};  // of kOnednn
 };
 
-// The graph, runnable. The calling thread becomes the program's. Errors name the option.
-Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
-                                                  const ProgramOptions& options);
+// The graph, runnable. The calling thread becomes the executor's. Errors name the option.
+Result<std::unique_ptr<nn::Executor>> make_executor(const nn::Graph& graph,
+                                                    const ExecutorOptions& options);
 
 }  // namespace phub::train

@@ -21,37 +21,37 @@ nn::ByteImages images_of(const data::Dataset& dataset, const data::ByteBatch& ba
 }  // namespace
 
 Status BatchLoading::load(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
-                          nn::Program& program) {
+                          nn::Executor& executor) {
   if (ahead_.dataset != nullptr && ahead_.epoch == epoch && ahead_.step == step) {
-    return take_ahead(program);
+    return take_ahead(executor);
   }
   forget_ahead();
-  if (program.loads_bytes()) {
-    own_pixels(loader.dataset(), program.batch());
+  if (executor.loads_bytes()) {
+    own_pixels(loader.dataset(), executor.batch());
     loader.load(epoch, step, bytes_.batch);
     labels_ = bytes_.batch.labels;
-    return send(loader.dataset(), program);
+    return send(loader.dataset(), executor);
   }
   loader.load(epoch, step, reals_);
   labels_ = reals_.labels;
-  return program.load(reals_.images, labels_);
+  return executor.load(reals_.images, labels_);
 }
 
 Status BatchLoading::load_in_order(const data::Dataset& dataset, std::size_t first,
-                                   nn::Program& program) {
+                                   nn::Executor& executor) {
   forget_ahead();
-  const std::size_t images = std::min<std::size_t>(program.batch(), dataset.images() - first);
-  if (program.loads_bytes()) {
-    own_pixels(dataset, program.batch());
-    bytes_.batch.labels.resize(program.batch());
+  const std::size_t images = std::min<std::size_t>(executor.batch(), dataset.images() - first);
+  if (executor.loads_bytes()) {
+    own_pixels(dataset, executor.batch());
+    bytes_.batch.labels.resize(executor.batch());
     data::load_in_order(dataset, first, bytes_.batch);
     labels_ = std::span<const nn::Label>(bytes_.batch.labels).first(images);
-    return send(dataset, program);
+    return send(dataset, executor);
   }
-  reals_.labels.resize(program.batch());
+  reals_.labels.resize(executor.batch());
   data::load_in_order(dataset, first, reals_);
   labels_ = std::span<const nn::Label>(reals_.labels).first(images);
-  return program.load(reals_.images, labels_);
+  return executor.load(reals_.images, labels_);
 }
 
 void BatchLoading::own_pixels(const data::Dataset& dataset, std::uint32_t batch) {
@@ -59,14 +59,14 @@ void BatchLoading::own_pixels(const data::Dataset& dataset, std::uint32_t batch)
   bytes_.batch.pixels = pixels_;
 }
 
-Status BatchLoading::send(const data::Dataset& dataset, nn::Program& program) {
-  return program.load_bytes(images_of(dataset, bytes_.batch, bytes_.moves), labels_);
+Status BatchLoading::send(const data::Dataset& dataset, nn::Executor& executor) {
+  return executor.load_bytes(images_of(dataset, bytes_.batch, bytes_.moves), labels_);
 }
 
 Status BatchLoading::begin_ahead(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
-                                 nn::Program& program) {
+                                 nn::Executor& executor) {
   forget_ahead();
-  PHUB_ASSIGN_OR_RETURN(const auto pixels, program.pixels_ahead());
+  PHUB_ASSIGN_OR_RETURN(const auto pixels, executor.pixels_ahead());
   if (pixels.empty()) return {};
   ahead_.bytes.batch.pixels = pixels;
   ahead_.dataset = &loader.dataset();
@@ -81,21 +81,21 @@ Status BatchLoading::begin_ahead(data::Loader& loader, std::uint64_t epoch, std:
   return {};
 }
 
-Status BatchLoading::send_ahead(nn::Program& program) {
+Status BatchLoading::send_ahead(nn::Executor& executor) {
   if (ahead_.dataset == nullptr || ahead_.is_sent) return {};
   if (ahead_.made.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
   ahead_.is_sent = true;
-  return program.send_ahead(images_of(*ahead_.dataset, ahead_.bytes.batch, ahead_.bytes.moves),
-                            ahead_.bytes.batch.labels);
+  return executor.send_ahead(images_of(*ahead_.dataset, ahead_.bytes.batch, ahead_.bytes.moves),
+                             ahead_.bytes.batch.labels);
 }
 
-Status BatchLoading::take_ahead(nn::Program& program) {
+Status BatchLoading::take_ahead(nn::Executor& executor) {
   ahead_.made.wait();
-  PHUB_RETURN_IF_ERROR(send_ahead(program));
+  PHUB_RETURN_IF_ERROR(send_ahead(executor));
   ahead_.dataset = nullptr;
   std::swap(bytes_, ahead_.bytes);
   labels_ = bytes_.batch.labels;
-  return program.load_ahead();
+  return executor.load_ahead();
 }
 
 void BatchLoading::forget_ahead() {

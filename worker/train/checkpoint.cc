@@ -51,7 +51,7 @@ Status restore(const TensorFile& file, const std::string& name,
 }
 
 // Every tensor of the file is one of the model's, or PyTorch's counter of a normalisation layer.
-Status check_known(const TensorFile& file, const nn::Program& network,
+Status check_known(const TensorFile& file, const nn::Executor& network,
                    const std::vector<nn::Buffer>& buffers) {
   std::set<std::string> known;
   for (const nn::ParameterSpec& spec : network.parameters()) known.insert(spec.name);
@@ -91,7 +91,7 @@ std::optional<std::uint64_t> step_of(const std::filesystem::path& path) {
   return step ? std::optional(*step) : std::nullopt;
 }
 
-Result<TensorFile> model_file(nn::Program& network, const GradientExchange& exchange) {
+Result<TensorFile> model_file(nn::Executor& network, const GradientExchange& exchange) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
@@ -106,7 +106,7 @@ Result<TensorFile> model_file(nn::Program& network, const GradientExchange& exch
   return file;
 }
 
-TensorFile optimizer_file(const nn::Program& network, GradientExchange& exchange) {
+TensorFile optimizer_file(const nn::Executor& network, GradientExchange& exchange) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
@@ -117,7 +117,7 @@ TensorFile optimizer_file(const nn::Program& network, GradientExchange& exchange
   return file;
 }
 
-Status load_tensors(const TensorFile& file, nn::Program& network, GradientExchange& exchange) {
+Status load_tensors(const TensorFile& file, nn::Executor& network, GradientExchange& exchange) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
     PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchange.gradient(key)));
@@ -152,7 +152,7 @@ Result<RunPosition> position_of(const TensorFile& file) {
 
 // FNV-1a over the parameters' bits, a parameter at a time: what says that a momentum is theirs.
 template <typename Values>
-std::uint64_t digest_of(const nn::Program& network, Values values) {
+std::uint64_t digest_of(const nn::Executor& network, Values values) {
   std::uint64_t digest = 0xCBF29CE484222325U;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     for (const float value : values(key)) {
@@ -173,7 +173,7 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
                                std::to_string(next_step) + checkpoint.extension().string());
 }
 
-Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                        GradientExchange& exchange, const RunPosition& position) {
   Metadata metadata = {{"format", "pt"},
                        {kModel, position.model},
@@ -203,13 +203,13 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
   return {};
 }
 
-Status load_model(const std::filesystem::path& path, nn::Program& network,
+Status load_model(const std::filesystem::path& path, nn::Executor& network,
                   GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   return load_tensors(file, network, exchange).with_context(context_of(path));
 }
 
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                                     GradientExchange& exchange) {
   PHUB_ASSIGN_OR_RETURN(const TensorFile file, read_safetensors(path));
   PHUB_RETURN_IF_ERROR(load_tensors(file, network, exchange).with_context(context_of(path)));
@@ -218,7 +218,7 @@ Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Progr
   return position;
 }
 
-Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Executor& network,
                       GradientExchange& exchange, std::uint64_t next_step) {
   const std::filesystem::path path = optimizer_path(checkpoint, next_step);
   constexpr const char* kCure =

@@ -14,7 +14,7 @@
 
 #include "common/base/status.h"
 #include "common/tensors/safetensors.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
@@ -33,23 +33,23 @@ std::filesystem::path optimizer_path(const std::filesystem::path& checkpoint,
                                      std::uint64_t next_step);
 
 // Takes the place of an earlier checkpoint of that name. REQUIRES: no key is under way.
-Status save_checkpoint(const std::filesystem::path& path, nn::Program& network,
+Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                        GradientExchange& exchange, const RunPosition& position);
 
 // Puts the parameters into the exchange's gradient arrays, for initialise, and the statistics into
 // the network; nothing else of the file is asked for, so that it may be PyTorch's. Errors name the
 // file and the tensor that is missing, unknown or of another shape.
-Status load_model(const std::filesystem::path& path, nn::Program& network,
+Status load_model(const std::filesystem::path& path, nn::Executor& network,
                   GradientExchange& exchange);
 
 // The same, and where the run was.
-Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Program& network,
+Result<RunPosition> load_checkpoint(const std::filesystem::path& path, nn::Executor& network,
                                     GradientExchange& exchange);
 
 // The optimizer's state beside the checkpoint of step `next_step`. REQUIRES: it lives in this
 // process, and load_checkpoint came before. Errors name the file, and what is wrong with it: one
 // that is of other parameters than the checkpoint's is refused.
-Status load_optimizer(const std::filesystem::path& checkpoint, nn::Program& network,
+Status load_optimizer(const std::filesystem::path& checkpoint, nn::Executor& network,
                       GradientExchange& exchange, std::uint64_t next_step);
 
 }  // namespace phub::train

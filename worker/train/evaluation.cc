@@ -23,7 +23,7 @@ class NothingToWaitFor : public nn::Hooks {
 
 }  // namespace
 
-Result<Evaluation> evaluate(nn::Program& network, const data::Dataset& dataset, nn::Hooks& hooks,
+Result<Evaluation> evaluate(nn::Executor& network, const data::Dataset& dataset, nn::Hooks& hooks,
                             const OnEvaluated& on_evaluated) {
   constexpr std::size_t kTop = 5;
   const auto start = std::chrono::steady_clock::now();
@@ -65,7 +65,7 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
                         options.graph ? *options.graph : nn::make_model(options.model));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
-  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, options.program));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, options.executor));
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : made->parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
@@ -73,7 +73,7 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
   // Sgd has no state: what is held is the parameters, and once more as they come from the file.
   const auto exchange = make_local_exchange(keys, RuleKind::kSgd);
   // A device may be reading the exchange's arrays until it goes: before the exchange does.
-  const std::unique_ptr<nn::Program> network = std::move(made);
+  const std::unique_ptr<nn::Executor> network = std::move(made);
   PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchange));
   PHUB_RETURN_IF_ERROR(exchange->initialise());
   PHUB_RETURN_IF_ERROR(bind(*network, *exchange));

@@ -11,7 +11,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/dataset.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/session.h"
 
 namespace phub::train {
@@ -28,7 +28,7 @@ struct Evaluation {
 using OnEvaluated = std::function<void(std::span<const float> logits, double done)>;
 
 // All images in order, as they are but normalised, in inference mode. REQUIRES: bound.
-Result<Evaluation> evaluate(nn::Program& network, const data::Dataset& dataset, nn::Hooks& hooks,
+Result<Evaluation> evaluate(nn::Executor& network, const data::Dataset& dataset, nn::Hooks& hooks,
                             const OnEvaluated& on_evaluated = {});
 
 // The test images of `options` on the parameters and statistics in a checkpoint, ours or PyTorch's;

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "worker/nn/executor.h"
 #include "worker/nn/models/models.h"
-#include "worker/nn/program.h"
 #include "worker/train/checkpoint.h"
 #include "worker/train/exchange/gpu_direct.h"
 #include "worker/train/exchange/initialise.h"
@@ -28,16 +28,16 @@ Result<nn::Graph> make_graph(const SessionOptions& options) {
 }
 
 Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
-  const std::uint64_t batch = std::uint64_t{options.program.batch} * options.workers;
+  const std::uint64_t batch = std::uint64_t{options.executor.batch} * options.workers;
   if (dataset.images() / batch >= options.update.accumulate) return {};
   return {Code::kInvalidArgument,
           "train.accumulate: " + std::to_string(options.update.accumulate) + " batches of " +
-              std::to_string(options.program.batch) + " images on " +
+              std::to_string(options.executor.batch) + " images on " +
               std::to_string(options.workers) +
               " workers are more than the data set has: lower one of the two"};
 }
 
-std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Program& network) {
+std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Executor& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     const bool decays = spec.decays() || options.update.decay_bias;
@@ -60,7 +60,7 @@ LossScalerOptions loss_scale_from(const SessionOptions& options, const RunPositi
 }
 
 // A resumed run's momentum comes from beside the checkpoint, or is in the restored job already.
-Status resume_momentum(const SessionOptions& options, nn::Program& network,
+Status resume_momentum(const SessionOptions& options, nn::Executor& network,
                        GradientExchange& exchange, const RunPosition& start) {
   if (options.checkpoint.restart_momentum) {
     const bool has_none_to_leave =
@@ -90,7 +90,7 @@ Status resume_momentum(const SessionOptions& options, nn::Program& network,
 
 // A snapshot and a checkpoint of the same step have the same parameters, as they travel. REQUIRES:
 // the gradient arrays have the checkpoint's.
-Status check_one_run(const SessionOptions& options, const nn::Program& network,
+Status check_one_run(const SessionOptions& options, const nn::Executor& network,
                      GradientExchange& exchange) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const auto restored = exchange.parameter(key);
@@ -107,7 +107,7 @@ Status check_one_run(const SessionOptions& options, const nn::Program& network,
 // Fills the gradient arrays with initial parameters, agrees on them, and returns the first step. A
 // job that was restored from a snapshot has parameters; what the network itself keeps (statistics
 // of batches) comes from a checkpoint of the same step, if there is one.
-Result<RunPosition> initialise(const SessionOptions& options, nn::Program& network,
+Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& network,
                                GradientExchange& exchange) {
   RunPosition start;
   if (options.checkpoint.resume.empty()) {
@@ -184,7 +184,7 @@ Schedule make_schedule(const SessionOptions& options, std::uint64_t steps_per_ep
 }
 
 struct Run {
-  nn::Program& network;
+  nn::Executor& network;
   GradientExchange& exchange;
   data::Loader& loader;
   const data::Dataset& test;
@@ -198,7 +198,7 @@ RunDescription describe(const SessionOptions& options, const GradientExchange& e
           .transport = std::string(exchange.transport()),
           .worker_index = exchange.worker_index(),
           .workers = exchange.workers(),
-          .batch = options.program.batch,
+          .batch = options.executor.batch,
           .seed = options.seed,
           .first_step = first_step};
 }
@@ -273,7 +273,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step = std::uint64_t{options.program.batch} *
+                     .images_per_step = std::uint64_t{options.executor.batch} *
                                         options.update.accumulate * run.exchange.workers(),
                      .quiet = !prints,
                      .bar = options.report.bar},
@@ -306,7 +306,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   PHUB_ASSIGN_OR_RETURN(const nn::Graph graph, make_graph(options));
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.train));
-  PHUB_ASSIGN_OR_RETURN(auto network, make_program(graph, options.program));
+  PHUB_ASSIGN_OR_RETURN(auto network, make_executor(graph, options.executor));
   // Everything that can be wrong with this worker alone comes before the others wait for it.
   std::unique_ptr<Metrics> metrics;
   if (!options.report.metrics.empty()) {
@@ -315,7 +315,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   if (!options.report.tensorboard.empty())
     PHUB_RETURN_IF_ERROR(EventFile::check(options.report.tensorboard));
-  data::LoaderOptions loader_options{.batch = options.program.batch,
+  data::LoaderOptions loader_options{.batch = options.executor.batch,
                                      .workers = options.workers,
                                      .worker_index = 0,
                                      .seed = options.seed,
@@ -334,19 +334,19 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   }
   PHUB_ASSIGN_OR_RETURN(const auto loader, data::Loader::create(datasets.train, loader_options));
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
-  const std::unique_ptr<nn::Program> program = std::move(network);
-  const bool on_gpu = options.program.backend == BackendKind::kCuda;
-  PHUB_RETURN_IF_ERROR(bind_direct(*program, *exchange,
+  const std::unique_ptr<nn::Executor> executor = std::move(network);
+  const bool on_gpu = options.executor.backend == BackendKind::kCuda;
+  PHUB_RETURN_IF_ERROR(bind_direct(*executor, *exchange,
                                    {.wanted = on_gpu ? options.gpu_direct : GpuDirect::kOff,
                                     .sums = options.update.accumulate > 1,
-                                    .note = options.program.cuda.program.note}));
+                                    .note = options.executor.cuda.executor.note}));
   std::unique_ptr<EventFile> events;
   if (!options.report.tensorboard.empty()) {
     PHUB_ASSIGN_OR_RETURN(events,
                           EventFile::open(options.report.tensorboard /
                                           ("worker-" + std::to_string(exchange->worker_index()))));
   }
-  return train(options, {*program, *exchange, *loader, datasets.test, metrics.get(), events.get()},
+  return train(options, {*executor, *exchange, *loader, datasets.test, metrics.get(), events.get()},
                stopped);
 }
 

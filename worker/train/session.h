@@ -66,7 +66,7 @@ struct ReportOptions {
 struct SessionOptions {
   std::string model = "lenet";              // what checkpoints and metrics call it
   std::optional<nn::Graph> graph{};         // nothing: the built-in model of that name
-  ProgramOptions program{.batch = 64};      // the batch is each worker's
+  ExecutorOptions executor{.batch = 64};    // the batch is each worker's
   GpuDirect gpu_direct = GpuDirect::kAuto;  // of backend cuda
   DataOptions data{};
   UpdateOptions update{};

@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::vector<KeySpec> sum_keys(const nn::Program& network, std::uint32_t accumulate) {
+std::vector<KeySpec> sum_keys(const nn::Executor& network, std::uint32_t accumulate) {
   std::vector<KeySpec> keys;
   if (accumulate == 1) return keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {

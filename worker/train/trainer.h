@@ -1,7 +1,7 @@
 // The training loop: push each layer's gradients as soon as its backward is done, wait for a key
 // only when the next forward needs it.
 //
-// Owned and called by one thread, the backend's. Program, exchange, loader and data outlive it.
+// Owned and called by one thread, the backend's. Executor, exchange, loader and data outlive it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 #include "worker/data/loader.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/arena.h"
 #include "worker/train/exchange/gradient_exchange.h"
@@ -35,7 +35,7 @@ struct TrainerOptions {
 };
 
 struct TrainerParts {
-  nn::Program& network;
+  nn::Executor& network;
   GradientExchange& exchange;
   data::Loader& loader;
   const data::Dataset& test;

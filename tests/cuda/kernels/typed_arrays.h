@@ -1,4 +1,4 @@
-// Parameters and gradients in the type that travels, for programs that are bound to such arrays.
+// Parameters and gradients in the type that travels, for executors that are bound to such arrays.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 #include "common/base/dtype.h"
 #include "kernels/cuda/host_array.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda::testing {
 

@@ -172,7 +172,7 @@ Status HostRuntime::copy(void* to, const void* from, std::size_t bytes, Stream s
   return queue(stream, [=] { std::memcpy(to, from, bytes); });
 }
 
-Status HostRuntime::launch(const nn::cuda::ProgramKernel& kernel, Stream stream) {
+Status HostRuntime::launch(const nn::cuda::ExecutorKernel& kernel, Stream stream) {
   return queue(stream, [kernel] {
     std::visit([](const auto& arguments) { kernels::cuda::reference::run(arguments); }, kernel);
   });

@@ -118,7 +118,7 @@ class HostRuntime : public nn::cuda::Runtime {
                                                 const std::string& what) override;
   Result<nn::cuda::EventPointer> make_event() override;
   Status copy(void* to, const void* from, std::size_t bytes, Stream stream) override;
-  Status launch(const nn::cuda::ProgramKernel& kernel, Stream stream) override;
+  Status launch(const nn::cuda::ExecutorKernel& kernel, Stream stream) override;
   Status record(nn::cuda::Event& event, Stream stream) override;
   Status wait(Stream stream, const nn::cuda::Event& event) override;
   Status synchronise(const nn::cuda::Event& event) override;

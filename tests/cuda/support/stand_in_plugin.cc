@@ -1,4 +1,4 @@
-// A plug-in for tests: libphub_cuda.so's program, with the host in the place of a GPU
+// A plug-in for tests: libphub_cuda.so's executor, with the host in the place of a GPU
 // (tests/cuda/support/host_runtime.h).
 #include <string>
 #include <utility>
@@ -6,9 +6,9 @@
 
 #include "tests/cuda/support/host_collectives.h"
 #include "tests/cuda/support/host_runtime.h"
+#include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/group/gpu_group.h"
 #include "worker/cuda/lowering/lowering.h"
-#include "worker/cuda/program/cuda_program.h"
 #include "worker/nn/plugin.h"
 
 namespace phub::testing {
@@ -17,11 +17,11 @@ namespace {
 constexpr std::uint32_t kDevices = 4;
 
 struct OneDevice {
-  HostRuntime* runtime = nullptr;  // the program's
-  std::unique_ptr<nn::cuda::CudaProgram> program{};
+  HostRuntime* runtime = nullptr;  // the executor's
+  std::unique_ptr<nn::cuda::CudaExecutor> executor{};
 };
 
-Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceProgramOptions& options,
+Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceExecutorOptions& options,
                            std::shared_ptr<HostMachine> machine, std::uint32_t batch) {
   auto runtime = std::make_unique<HostRuntime>(HostRuntime::Options{}, std::move(machine));
   PHUB_ASSIGN_OR_RETURN(auto lowered,
@@ -30,15 +30,15 @@ Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceProgramOption
                                                 .fuse = options.fusion != nn::Fusion::kUnfused}));
   auto runner = std::make_unique<HostRunner>(*runtime, std::move(lowered));
   OneDevice device{.runtime = runtime.get()};
-  PHUB_ASSIGN_OR_RETURN(device.program,
-                        nn::cuda::CudaProgram::create(
+  PHUB_ASSIGN_OR_RETURN(device.executor,
+                        nn::cuda::CudaExecutor::create(
                             graph, std::move(runtime), std::move(runner),
                             {.batch = batch, .record = options.record, .note = options.note}));
   return device;
 }
 
-Result<std::unique_ptr<nn::Program>> make_several(const nn::Graph& graph,
-                                                  const nn::DeviceProgramOptions& options) {
+Result<std::unique_ptr<nn::Executor>> make_several(const nn::Graph& graph,
+                                                   const nn::DeviceExecutorOptions& options) {
   options.note("several of them: " + std::to_string(options.devices.size()));
   const auto machine = std::make_shared<HostMachine>(1);
   std::vector<nn::cuda::GpuRank> gpus;
@@ -53,18 +53,18 @@ Result<std::unique_ptr<nn::Program>> make_several(const nn::Graph& graph,
     auto made = make_one(graph, options, machine, options.batch / parts);
     if (!made) return made.error();
     runtimes.push_back(made->runtime);
-    gpus.push_back({.device = number, .program = std::move(made->program)});
+    gpus.push_back({.device = number, .executor = std::move(made->executor)});
   }
   auto collectives =
       std::make_unique<HostCollectives>(runtimes, machine, HostCollectives::Options{});
   PHUB_ASSIGN_OR_RETURN(
       auto group, nn::cuda::GpuGroup::create(std::move(gpus), std::move(collectives),
                                              {.timeout = options.timeout, .note = options.note}));
-  return std::unique_ptr<nn::Program>(std::move(group));
+  return std::unique_ptr<nn::Executor>(std::move(group));
 }
 
-Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
-                                                  const nn::DeviceProgramOptions& options) {
+Result<std::unique_ptr<nn::Executor>> make_executor(const nn::Graph& graph,
+                                                    const nn::DeviceExecutorOptions& options) {
   if (options.device != 0) return Status(Code::kInvalidArgument, "train.device: there is only 0");
   const bool fuses = options.fusion != nn::Fusion::kUnfused;
   options.note("a stand-in for a GPU, " + std::string(name_of(options.compute_type)) +
@@ -72,7 +72,7 @@ Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
   if (options.devices.size() > 1) return make_several(graph, options);
   PHUB_ASSIGN_OR_RETURN(auto device,
                         make_one(graph, options, std::make_shared<HostMachine>(1), options.batch));
-  return std::unique_ptr<nn::Program>(std::move(device.program));
+  return std::unique_ptr<nn::Executor>(std::move(device.executor));
 }
 
 }  // namespace
@@ -80,6 +80,6 @@ Result<std::unique_ptr<nn::Program>> make_program(const nn::Graph& graph,
 
 extern "C" __attribute__((visibility("default"))) const phub::nn::Plugin* phub_plugin() {
   static const std::string abi = phub::nn::plugin_abi();
-  static const phub::nn::Plugin plugin{abi.c_str(), &phub::testing::make_program};
+  static const phub::nn::Plugin plugin{abi.c_str(), &phub::testing::make_executor};
   return &plugin;
 }

@@ -62,16 +62,16 @@ TEST_CASE("A plug-in of another build, and what is none, are refused") {
 
 TEST_CASE("The backend cuda is what its plug-in makes, with the options that were given") {
   std::string notes;
-  train::ProgramOptions options{
+  train::ExecutorOptions options{
       .backend = train::BackendKind::kCuda, .compute_type = DataType::kBfloat16, .batch = 3};
   options.cuda.plugin = named(kStandIn);
-  options.cuda.program.note = [&](std::string_view note) { notes += note; };
-  const auto program = train::make_program(*make_model("lenet"), options);
-  REQUIRE(program);
-  CHECK((*program)->batch() == 3);
+  options.cuda.executor.note = [&](std::string_view note) { notes += note; };
+  const auto executor = train::make_executor(*make_model("lenet"), options);
+  REQUIRE(executor);
+  CHECK((*executor)->batch() == 3);
   CHECK_THAT(notes, Contains("stand-in") && Contains("bf16"));
-  options.cuda.program.device = 1;
-  CHECK_THAT(train::make_program(*make_model("lenet"), options).error().message(),
+  options.cuda.executor.device = 1;
+  CHECK_THAT(train::make_executor(*make_model("lenet"), options).error().message(),
              Contains("train.device"));
 }
 

@@ -47,7 +47,7 @@ TEST_CASE("Images that fill no whole batch count once each") {
     INFO("batch " << batch);
     nn::Graph graph({.channels = 1, .height = 1, .width = 1});
     graph.add("fc", nn::InnerProduct{.outputs = 2}, {0});
-    const auto network = make_program(graph, {.backend = backend, .batch = batch});
+    const auto network = make_executor(graph, {.backend = backend, .batch = batch});
     REQUIRE(network);
     const std::vector<float> weights = {-1.0F, 1.0F}, biases = {0.0F, 0.0F};
     std::vector<float> gradients(2), bias_gradients(2);

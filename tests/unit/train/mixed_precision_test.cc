@@ -121,7 +121,7 @@ TEST_CASE("Two accumulated half batches train as one whole batch does") {
   options.checkpoint.path = directory.path / "whole";
   const auto whole = run(options);
   REQUIRE(whole);
-  options.program.batch = 4;
+  options.executor.batch = 4;
   options.update.accumulate = 2;
   options.checkpoint.path = directory.path / "halves";
   const auto halves = run(options);

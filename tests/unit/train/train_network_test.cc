@@ -21,7 +21,7 @@ nn::Graph with_dropout(float ratio) {
 SessionOptions session(BackendKind backend, float ratio = 0.3F) {
   return {.model = "dropped",
           .graph = with_dropout(ratio),
-          .program = {.backend = backend, .batch = 10},
+          .executor = {.backend = backend, .batch = 10},
           .data = {.format = DataFormat::kSynthetic, .synthetic_images = 120},
           .update = {.momentum = 0.0F,
                      .schedule = {.kind = ScheduleKind::kConstant, .learning_rate = 0.01F}},
@@ -74,7 +74,7 @@ TEST_CASE("A described network learns on either backend") {
 
 TEST_CASE("What cannot be trained is refused before anybody is joined") {
   SessionOptions options = session(BackendKind::kReference);
-  options.program.threads = 2;
+  options.executor.threads = 2;
   const auto threads = run_network(options);
   REQUIRE_FALSE(threads);
   REQUIRE(threads.error().message().find("train.threads") != std::string::npos);

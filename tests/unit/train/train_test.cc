@@ -229,7 +229,7 @@ TEST_CASE("A session that cannot work is refused before it joins, with the cure"
     expected = "data.path";
   }
   SECTION("a batch that is larger than the data set") {
-    options.program.batch = 65;
+    options.executor.batch = 65;
     expected = "choose a batch";
   }
   SECTION("a directory that does not exist") {

@@ -76,18 +76,18 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.plugin.file = choice.plugin;
   std::error_code ignored;
   options.plugin.folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  options.program.device = device;
-  options.program.devices = choice.devices;
-  options.program.record = !choice.unrecorded;
-  options.program.fusion = fusion_of(choice.fusion);
-  options.program.tune = choice.tune;
-  options.program.plan_threads = choice.plan_threads;
-  options.program.engine_cache = choice.engine_cache.empty()
-                                     ? cache_file("engines.jsonl")
-                                     : std::filesystem::path(choice.engine_cache);
-  if (!choice.libraries.empty()) options.program.libraries = {choice.libraries};
-  options.program.note = print_note;
-  options.program.progress = print_progress;
+  options.executor.device = device;
+  options.executor.devices = choice.devices;
+  options.executor.record = !choice.unrecorded;
+  options.executor.fusion = fusion_of(choice.fusion);
+  options.executor.tune = choice.tune;
+  options.executor.plan_threads = choice.plan_threads;
+  options.executor.engine_cache = choice.engine_cache.empty()
+                                      ? cache_file("engines.jsonl")
+                                      : std::filesystem::path(choice.engine_cache);
+  if (!choice.libraries.empty()) options.executor.libraries = {choice.libraries};
+  options.executor.note = print_note;
+  options.executor.progress = print_progress;
   return options;
 }
 

@@ -129,10 +129,10 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
                                  bool verbose) {
   return {.model = std::move(network.name),
           .graph = std::move(network.graph),
-          .program = {.backend = train::parse_backend_kind(config.train().backend()).value(),
-                      .compute_type = compute_type_of(config.train()),
-                      .batch = config.train().batch(),
-                      .threads = config.train().threads()},
+          .executor = {.backend = train::parse_backend_kind(config.train().backend()).value(),
+                       .compute_type = compute_type_of(config.train()),
+                       .batch = config.train().batch(),
+                       .threads = config.train().threads()},
           .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
           .data = data_of(config.data()),
           .update = update_of(config),
@@ -155,8 +155,8 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
 
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice) {
   train::CudaOptions options = cuda_options(choice, config.train().device());
-  options.program.devices = {config.train().devices().begin(), config.train().devices().end()};
-  options.program.timeout = std::chrono::milliseconds(config.timeout_ms());
+  options.executor.devices = {config.train().devices().begin(), config.train().devices().end()};
+  options.executor.timeout = std::chrono::milliseconds(config.timeout_ms());
   return options;
 }
 

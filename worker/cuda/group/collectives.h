@@ -2,7 +2,7 @@
 //
 // NcclCollectives (nccl_collectives.h) is NCCL's; tests have one for the host's runtimes. A call
 // queues the work of all ranks at once, since one thread drives them: work that is queued for one
-// rank alone would wait for the others'. Used by the program's thread.
+// rank alone would wait for the others'. Used by the executor's thread.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,8 @@ bool equal(const std::vector<Segment>& a, const std::vector<Segment>& b) {
   });
 }
 
-// Whether what is told of one program's steps and layers holds for the other.
-bool have_one_schedule(const CudaProgram& a, const CudaProgram& b) {
+// Whether what is told of one executor's steps and layers holds for the other.
+bool have_one_schedule(const CudaExecutor& a, const CudaExecutor& b) {
   return equal(a.segments(Pass::kForward), b.segments(Pass::kForward)) &&
          equal(a.segments(Pass::kInference), b.segments(Pass::kInference)) &&
          a.runner().lowered().backward.size() == b.runner().lowered().backward.size() &&
@@ -38,7 +38,7 @@ Result<std::unique_ptr<GpuGroup>> GpuGroup::create(std::vector<GpuRank> gpus,
                                                    const GpuGroupOptions& options) {
   PHUB_CHECK(!gpus.empty() && collectives->ranks() == gpus.size(), "a rank for each GPU");
   for (const GpuRank& gpu : gpus) {
-    if (have_one_schedule(*gpus.front().program, *gpu.program)) continue;
+    if (have_one_schedule(*gpus.front().executor, *gpu.executor)) continue;
     return Status(Code::kFailedPrecondition,
                   "train.devices: GPU " + std::to_string(gpu.device) +
                       " would run other steps than GPU " + std::to_string(gpus.front().device) +
@@ -50,10 +50,10 @@ Result<std::unique_ptr<GpuGroup>> GpuGroup::create(std::vector<GpuRank> gpus,
 }
 
 Status GpuGroup::make_events() {
-  return on_each(gpus_, [&](std::size_t, CudaProgram& program) -> Status {
+  return on_each(gpus_, [&](std::size_t, CudaExecutor& executor) -> Status {
     Events events;
     for (EventPointer* event : {&events.upload, &events.part, &events.downloads}) {
-      PHUB_ASSIGN_OR_RETURN(*event, program.runtime().make_event());
+      PHUB_ASSIGN_OR_RETURN(*event, executor.runtime().make_event());
     }
     events_.push_back(std::move(events));
     return {};
@@ -75,12 +75,12 @@ GpuGroup::~GpuGroup() {
         static_cast<void>(event->release());
       }
     }
-    for (GpuRank& gpu : gpus_) static_cast<void>(gpu.program.release());
+    for (GpuRank& gpu : gpus_) static_cast<void>(gpu.executor.release());
     return;
   }
   for (GpuRank& gpu : gpus_) {
     for (const Stream stream : {Stream::kCompute, Stream::kUpload, Stream::kDownload}) {
-      static_cast<void>(gpu.program->runtime().synchronise(stream));
+      static_cast<void>(gpu.executor->runtime().synchronise(stream));
     }
   }
   collectives_.reset();
@@ -89,8 +89,8 @@ GpuGroup::~GpuGroup() {
   own_.clear();
   events_.clear();
   for (GpuRank& gpu : gpus_) {
-    static_cast<void>(gpu.program->runtime().make_current());
-    gpu.program.reset();
+    static_cast<void>(gpu.executor->runtime().make_current());
+    gpu.executor.reset();
   }
 }
 
@@ -110,7 +110,7 @@ void GpuGroup::cut(bool exchanges) {
   parts_ = exchanges
                ? backward_parts(first().marks(), first().layers(), elements, steps, options_.parts)
                : std::vector<Segment>{{.first = 0, .last = steps}};
-  for (GpuRank& gpu : gpus_) gpu.program->cut_backward(parts_.size());
+  for (GpuRank& gpu : gpus_) gpu.executor->cut_backward(parts_.size());
   const std::vector<Segment>& segments = first().segments(Pass::kForward);
   group_of_.resize(first().layers().size());
   for (std::size_t group = 0; group < segments.size(); ++group) {
@@ -144,7 +144,7 @@ Status GpuGroup::bind_typed(DataType type, std::span<const TypedBinding> binding
 
 void GpuGroup::set_noise(std::uint64_t noise) {
   for (std::size_t rank = 0; rank < n(); ++rank) {
-    gpus_[rank].program->set_noise(noise_of(noise, rank));
+    gpus_[rank].executor->set_noise(noise_of(noise, rank));
   }
 }
 
@@ -157,29 +157,29 @@ std::span<const Label> GpuGroup::labels_of(std::size_t rank, std::span<const Lab
 
 Status GpuGroup::load(std::span<const float> images, std::span<const Label> labels) {
   PHUB_CHECK(images.size() == input_elements(), "images of a whole batch");
-  return each([&](std::size_t rank, CudaProgram& program) {
-    const std::size_t part = program.input_elements();
-    return program.load(images.subspan(rank * part, part), labels_of(rank, labels));
+  return each([&](std::size_t rank, CudaExecutor& executor) {
+    const std::size_t part = executor.input_elements();
+    return executor.load(images.subspan(rank * part, part), labels_of(rank, labels));
   });
 }
 
 Status GpuGroup::load_bytes(const ByteImages& images, std::span<const Label> labels) {
   PHUB_CHECK(images.pixels.size() == input_elements() && images.moves.size() == batch(),
              "images of a whole batch");
-  return each([&](std::size_t rank, CudaProgram& program) {
-    const std::size_t part = program.input_elements();
+  return each([&](std::size_t rank, CudaExecutor& executor) {
+    const std::size_t part = executor.input_elements();
     ByteImages own = images;
     own.pixels = images.pixels.subspan(rank * part, part);
-    own.moves = images.moves.subspan(rank * program.batch(), program.batch());
-    return program.load_bytes(own, labels_of(rank, labels));
+    own.moves = images.moves.subspan(rank * executor.batch(), executor.batch());
+    return executor.load_bytes(own, labels_of(rank, labels));
   });
 }
 
 Result<std::vector<nn::Buffer>> GpuGroup::read_buffers() {
   PHUB_RETURN_IF_ERROR(settle());
-  const auto read = [&](std::size_t rank, CudaProgram& program) -> Status {
+  const auto read = [&](std::size_t rank, CudaExecutor& executor) -> Status {
     if (rank > 0) return {};
-    PHUB_ASSIGN_OR_RETURN(statistics_, program.read_buffers());
+    PHUB_ASSIGN_OR_RETURN(statistics_, executor.read_buffers());
     return {};
   };
   PHUB_RETURN_IF_ERROR(each(read));
@@ -191,9 +191,9 @@ Status GpuGroup::share_statistics() {
   if (statistics_.empty()) {
     PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto read, read_buffers());
   }
-  const auto copy = [&](std::size_t rank, CudaProgram& program) -> Status {
+  const auto copy = [&](std::size_t rank, CudaExecutor& executor) -> Status {
     if (rank == 0) return {};
-    PHUB_ASSIGN_OR_RETURN(const auto buffers, program.read_buffers());
+    PHUB_ASSIGN_OR_RETURN(const auto buffers, executor.read_buffers());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       std::copy(statistics_[i].values.begin(), statistics_[i].values.end(),
                 buffers[i].values.begin());
@@ -209,29 +209,29 @@ Status GpuGroup::share_statistics() {
 Status GpuGroup::read_output(std::span<float> host) {
   PHUB_CHECK(host.size() == output_elements(), "the output of the whole batch");
   PHUB_RETURN_IF_ERROR(settle());
-  return each([&](std::size_t rank, CudaProgram& program) {
-    const std::size_t part = program.output_elements();
-    return program.read_output(host.subspan(rank * part, part));
+  return each([&](std::size_t rank, CudaExecutor& executor) {
+    const std::size_t part = executor.output_elements();
+    return executor.read_output(host.subspan(rank * part, part));
   });
 }
 
 Status GpuGroup::start_loss(const LossOptions& options) {
   LossOptions share = options;
   share.gradient_scale /= static_cast<double>(n());  // each divides by its own images
-  return each([&](std::size_t, CudaProgram& program) { return program.start_loss(share); });
+  return each([&](std::size_t, CudaExecutor& executor) { return executor.start_loss(share); });
 }
 
 Status GpuGroup::keep_parameters(std::span<const std::vector<float>> initial) {
   PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: recorded passes have addresses");
   cut(false);
   own_type_ = first().runner().type_of(first().runner().lowered().output);
-  return each([&](std::size_t, CudaProgram& program) -> Status {
-    PHUB_ASSIGN_OR_RETURN(auto own, OwnOptimizer::create(program.runtime(), program.runner(),
+  return each([&](std::size_t, CudaExecutor& executor) -> Status {
+    PHUB_ASSIGN_OR_RETURN(auto own, OwnOptimizer::create(executor.runtime(), executor.runner(),
                                                          parameters(), initial, own_type_));
     const FiniteCheck::Array gradients{own->gradients().address,
                                        own->gradients().bytes / size_of(own_type_)};
     PHUB_ASSIGN_OR_RETURN(auto check,
-                          FiniteCheck::create(program.runtime(), {&gradients, 1}, own_type_));
+                          FiniteCheck::create(executor.runtime(), {&gradients, 1}, own_type_));
     own_.push_back(std::move(own));
     own_checks_.push_back(std::move(check));
     return {};
@@ -239,12 +239,12 @@ Status GpuGroup::keep_parameters(std::span<const std::vector<float>> initial) {
 }
 
 Status GpuGroup::update(const OwnRule& rule) {
-  if (own_.empty()) return Program::update(rule);
-  const auto flag = [](CudaProgram& program) {
-    return program.status().not_finite(CudaProgram::kLossSlot);
+  if (own_.empty()) return Executor::update(rule);
+  const auto flag = [](CudaExecutor& executor) {
+    return executor.status().not_finite(CudaExecutor::kLossSlot);
   };
-  const auto publish = [&](std::size_t rank, CudaProgram& program) {
-    return own_[rank]->publish(flag(program));
+  const auto publish = [&](std::size_t rank, CudaExecutor& executor) {
+    return own_[rank]->publish(flag(executor));
   };
   PHUB_RETURN_IF_ERROR(each(publish));
   std::vector<void*> gradients;
@@ -252,10 +252,10 @@ Status GpuGroup::update(const OwnRule& rule) {
   const std::size_t elements = own_.front()->gradients().bytes / size_of(own_type_);
   PHUB_RETURN_IF_ERROR(
       ended_by(collectives_->all_reduce(gradients, elements, own_type_, Stream::kCompute)));
-  return each([&](std::size_t rank, CudaProgram& program) -> Status {
+  return each([&](std::size_t rank, CudaExecutor& executor) -> Status {
     PHUB_RETURN_IF_ERROR(
-        program.runtime().launch(own_checks_[rank]->of(0, flag(program)), Stream::kCompute));
-    return own_[rank]->apply(rule, flag(program));
+        executor.runtime().launch(own_checks_[rank]->of(0, flag(executor)), Stream::kCompute));
+    return own_[rank]->apply(rule, flag(executor));
   });
 }
 

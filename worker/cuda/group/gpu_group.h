@@ -1,5 +1,5 @@
-// Several GPUs of a host as one Program: each computes a part of the batch, and whoever trains sees
-// one network with one set of parameters, one loss, one gradient.
+// Several GPUs of a host as one Executor: each computes a part of the batch, and whoever trains
+// sees one network with one set of parameters, one loss, one gradient.
 //
 // GPU r has images [r * batch / n, (r + 1) * batch / n). Parameters come in slices, one for each
 // GPU, which gather them (ncclAllGather); gradients are summed and scattered (ncclReduceScatter) as
@@ -14,7 +14,7 @@
 // collectives have the same bits each time.
 // Dropout draws for each GPU its own masks.
 //
-// Passes are recorded as in CudaProgram; collectives are queued between recordings, never in one.
+// Passes are recorded as in CudaExecutor; collectives are queued between recordings, never in one.
 // All waits end at the timeout. After an error of a GPU the group is done for: what is queued is
 // aborted, and every further call returns that error. Used by the thread that made it.
 #pragma once
@@ -29,13 +29,13 @@
 #include <utility>
 #include <vector>
 
+#include "worker/cuda/executor/cuda_executor.h"
+#include "worker/cuda/executor/finite_check.h"
+#include "worker/cuda/executor/own_optimizer.h"
 #include "worker/cuda/group/collectives.h"
 #include "worker/cuda/group/gpu_ranks.h"
 #include "worker/cuda/group/sharded_exchange.h"
-#include "worker/cuda/program/cuda_program.h"
-#include "worker/cuda/program/finite_check.h"
-#include "worker/cuda/program/own_optimizer.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 
@@ -45,12 +45,13 @@ struct GpuGroupOptions {
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
 
-// What dropout of GPU `rank` draws from, of Program::set_noise's. The first one's is that itself.
+// What dropout of GPU `rank` draws from, of Executor::set_noise's. The first one's is that itself.
 std::uint64_t noise_of(std::uint64_t noise, std::size_t rank);
 
-class GpuGroup : public Program {
+class GpuGroup : public Executor {
  public:
-  // The programs are of the same graph and batch. REQUIRES: as many ranks as programs, at least 1.
+  // The executors are of the same graph and batch. REQUIRES: as many ranks as executors, at
+  // least 1.
   static Result<std::unique_ptr<GpuGroup>> create(std::vector<GpuRank> gpus,
                                                   std::unique_ptr<Collectives> collectives,
                                                   const GpuGroupOptions& options);
@@ -90,10 +91,10 @@ class GpuGroup : public Program {
       : options_(options), gpus_(std::move(gpus)), collectives_(std::move(collectives)) {}
 
   std::size_t n() const { return gpus_.size(); }
-  CudaProgram& first() const { return *gpus_.front().program; }
+  CudaExecutor& first() const { return *gpus_.front().executor; }
   // Those of one GPU's images.
   std::span<const Label> labels_of(std::size_t rank, std::span<const Label> labels) const;
-  static std::size_t slot_of(std::size_t part) { return CudaProgram::kLossSlot + 1 + part; }
+  static std::size_t slot_of(std::size_t part) { return CudaExecutor::kLossSlot + 1 + part; }
 
   Status make_events();
   void cut(bool exchanges);
@@ -117,7 +118,7 @@ class GpuGroup : public Program {
   Status settle();
   // After a failure: whether they all come to rest before the timeout.
   bool come_to_rest();
-  TimePoint now() { return gpus_.front().program->runtime().now(); }
+  TimePoint now() { return gpus_.front().executor->runtime().now(); }
   // By rank, at once. Errors end the group: of a GPU, of a collective, or as it takes too long.
   Result<std::vector<bool>> find_busy(TimePoint start);
 

@@ -16,13 +16,13 @@ Status GpuGroup::forward(Mode mode, Hooks& hooks) {
   }
   const Pass pass = trains ? Pass::kForward : Pass::kInference;
   PHUB_RETURN_IF_ERROR(
-      each([&](std::size_t, CudaProgram& program) { return program.begin_forward(pass); }));
+      each([&](std::size_t, CudaExecutor& executor) { return executor.begin_forward(pass); }));
   brought_.assign(brought_.size(), false);
   for (std::size_t i = 0; i < first().segments(pass).size(); ++i) {
     PHUB_RETURN_IF_ERROR(run_segment(pass, i, hooks));
   }
   if (exchange_ != nullptr) parameters_changed_ = false;
-  for (GpuRank& gpu : gpus_) gpu.program->end_forward(pass);
+  for (GpuRank& gpu : gpus_) gpu.executor->end_forward(pass);
   statistics_differ_ = statistics_differ_ || (trains && n() > 1);
   return {};
 }
@@ -36,13 +36,13 @@ Status GpuGroup::run_segment(Pass pass, std::size_t segment, Hooks& hooks) {
       brought_[group] = true;
     }
   }
-  return each([&](std::size_t rank, CudaProgram& program) -> Status {
+  return each([&](std::size_t rank, CudaExecutor& executor) -> Status {
     if (exchange_ != nullptr && parameters_changed_) {
       Event& uploaded = *events_[rank].upload;
-      PHUB_RETURN_IF_ERROR(program.runtime().record(uploaded, Stream::kUpload));
-      PHUB_RETURN_IF_ERROR(program.runtime().wait(Stream::kCompute, uploaded));
+      PHUB_RETURN_IF_ERROR(executor.runtime().record(uploaded, Stream::kUpload));
+      PHUB_RETURN_IF_ERROR(executor.runtime().wait(Stream::kCompute, uploaded));
     }
-    return program.run_segment(pass, segment);
+    return executor.run_segment(pass, segment);
   });
 }
 
@@ -57,17 +57,17 @@ Status GpuGroup::backward(Hooks& hooks) {
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     PHUB_RETURN_IF_ERROR(queue_part(part));
   }
-  const auto end = [&](std::size_t rank, CudaProgram& program) -> Status {
+  const auto end = [&](std::size_t rank, CudaExecutor& executor) -> Status {
     Event& downloaded = *events_[rank].downloads;
-    PHUB_RETURN_IF_ERROR(program.runtime().record(downloaded, Stream::kDownload));
-    PHUB_RETURN_IF_ERROR(program.runtime().wait(Stream::kCompute, downloaded));
-    return program.end_backward();
+    PHUB_RETURN_IF_ERROR(executor.runtime().record(downloaded, Stream::kDownload));
+    PHUB_RETURN_IF_ERROR(executor.runtime().wait(Stream::kCompute, downloaded));
+    return executor.end_backward();
   };
   PHUB_RETURN_IF_ERROR(each(end));
-  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool finite, wait_told(CudaProgram::kLossSlot));
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool finite, wait_told(CudaExecutor::kLossSlot));
   Loss sum;
-  const auto take_loss = [&](std::size_t, CudaProgram& program) -> Status {
-    PHUB_ASSIGN_OR_RETURN(const Loss loss, program.read_loss());
+  const auto take_loss = [&](std::size_t, CudaExecutor& executor) -> Status {
+    PHUB_ASSIGN_OR_RETURN(const Loss loss, executor.read_loss());
     sum.sum += loss.sum;
     sum.correct += loss.correct;
     return {};
@@ -80,13 +80,13 @@ Status GpuGroup::backward(Hooks& hooks) {
 // The part on kCompute of every GPU; behind it, on kDownload, the gradients that it has completed.
 Status GpuGroup::queue_part(std::size_t part) {
   const Segment& steps = parts_[part];
-  const auto compute = [&](std::size_t rank, CudaProgram& program) -> Status {
+  const auto compute = [&](std::size_t rank, CudaExecutor& executor) -> Status {
     if (steps.first < steps.last) {
-      PHUB_RETURN_IF_ERROR(program.run_backward(part, steps.first, steps.last));
+      PHUB_RETURN_IF_ERROR(executor.run_backward(part, steps.first, steps.last));
     }
     Event& computed = *events_[rank].part;
-    PHUB_RETURN_IF_ERROR(program.runtime().record(computed, Stream::kCompute));
-    return program.runtime().wait(Stream::kDownload, computed);
+    PHUB_RETURN_IF_ERROR(executor.runtime().record(computed, Stream::kCompute));
+    return executor.runtime().wait(Stream::kDownload, computed);
   };
   PHUB_RETURN_IF_ERROR(each(compute));
   if (exchange_ == nullptr || steps.layers.empty()) return {};
@@ -112,7 +112,7 @@ Result<bool> GpuGroup::wait_told(std::size_t slot) {
   const auto start = now();
   bool all_finite = true;
   for (std::size_t rank = 0; rank < n(); ++rank) {
-    const StepStatus& status = gpus_[rank].program->status();
+    const StepStatus& status = gpus_[rank].executor->status();
     for (std::uint32_t spin = 1;; ++spin) {
       if (!failed_.ok()) return failed_;
       if (const auto finite = status.look(slot)) {
@@ -143,7 +143,7 @@ Status GpuGroup::settle() {
 bool GpuGroup::come_to_rest() {
   const auto start = now();
   const auto is_busy = [](GpuRank& gpu) {
-    Runtime& runtime = gpu.program->runtime();
+    Runtime& runtime = gpu.executor->runtime();
     static_cast<void>(runtime.make_current());
     const auto idle = runtime.idle();
     return idle && !*idle;  // one that failed does nothing more
@@ -158,8 +158,8 @@ bool GpuGroup::come_to_rest() {
 Result<std::vector<bool>> GpuGroup::find_busy(TimePoint start) {
   std::vector<bool> busy(n());
   std::string names;
-  const auto look = [&](std::size_t rank, CudaProgram& program) -> Status {
-    PHUB_ASSIGN_OR_RETURN(const bool idle, program.runtime().idle());
+  const auto look = [&](std::size_t rank, CudaExecutor& executor) -> Status {
+    PHUB_ASSIGN_OR_RETURN(const bool idle, executor.runtime().idle());
     busy[rank] = !idle;
     const std::string name = "GPU " + std::to_string(gpus_[rank].device);
     if (!idle) names += (names.empty() ? "" : ", ") + name;

@@ -1,4 +1,4 @@
-// The GPUs of a worker, each with a program of its own, in the order of train.devices.
+// The GPUs of a worker, each with an executor of its own, in the order of train.devices.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/cuda/program/cuda_program.h"
+#include "worker/cuda/executor/cuda_executor.h"
 
 namespace phub::nn::cuda {
 
 struct GpuRank {
   std::uint32_t device = 0;
-  std::unique_ptr<CudaProgram> program{};
+  std::unique_ptr<CudaExecutor> executor{};
 };
 
 // Errors name the GPU.
@@ -22,13 +22,13 @@ inline Status of_gpu(const GpuRank& gpu, const Status& status) {
   return status.ok() ? status : status.with_context("GPU " + std::to_string(gpu.device));
 }
 
-// Calls work(rank, program) for each in turn, whose device is then the thread's, until one fails.
+// Calls work(rank, executor) for each in turn, whose device is then the thread's, until one fails.
 template <typename Work>
 Status on_each(const std::vector<GpuRank>& gpus, const Work& work) {
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) {
-    CudaProgram& program = *gpus[rank].program;
-    Status status = program.runtime().make_current();
-    if (status.ok()) status = work(rank, program);
+    CudaExecutor& executor = *gpus[rank].executor;
+    Status status = executor.runtime().make_current();
+    if (status.ok()) status = work(rank, executor);
     if (!status.ok()) return of_gpu(gpus[rank], status);
   }
   return {};

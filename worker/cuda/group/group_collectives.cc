@@ -7,13 +7,13 @@
 
 namespace phub::nn::cuda {
 
-Status check_collectives(const DeviceProgramOptions& options) {
+Status check_collectives(const DeviceExecutorOptions& options) {
   const auto library = NcclLibrary::open(options.libraries);
   return library ? Status() : library.error();
 }
 
 Result<std::unique_ptr<Collectives>> make_collectives(const std::vector<GroupDevice>& devices,
-                                                      const DeviceProgramOptions& options) {
+                                                      const DeviceExecutorOptions& options) {
   PHUB_ASSIGN_OR_RETURN(auto library, NcclLibrary::open(options.libraries));
   options.note("NCCL " + std::to_string(library->version()) + " from " + library->path() + ", " +
                std::to_string(devices.size()) + " GPUs");

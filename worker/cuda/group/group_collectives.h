@@ -18,11 +18,11 @@ struct GroupDevice {
 
 // Whether NCCL's library is there: for before the GPUs are prepared, which can take minutes. Errors
 // as below, but NCCL's.
-Status check_collectives(const DeviceProgramOptions& options);
+Status check_collectives(const DeviceExecutorOptions& options);
 
 // Opens NCCL's library and connects the GPUs. Errors: kNotFound, kFailedPrecondition
 // (nccl_library.h); kFailedPrecondition from a plug-in without NCCL, with the cure; NCCL's.
 Result<std::unique_ptr<Collectives>> make_collectives(const std::vector<GroupDevice>& devices,
-                                                      const DeviceProgramOptions& options);
+                                                      const DeviceExecutorOptions& options);
 
 }  // namespace phub::nn::cuda

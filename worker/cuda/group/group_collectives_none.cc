@@ -3,14 +3,14 @@
 
 namespace phub::nn::cuda {
 
-Status check_collectives(const DeviceProgramOptions& /*options*/) {
+Status check_collectives(const DeviceExecutorOptions& /*options*/) {
   return {Code::kFailedPrecondition,
           "train.devices: this libphub_cuda.so was built without NCCL: build it where nccl.h is "
           "(NVIDIA's package libnccl-dev), or train on one GPU"};
 }
 
 Result<std::unique_ptr<Collectives>> make_collectives(const std::vector<GroupDevice>& /*devices*/,
-                                                      const DeviceProgramOptions& options) {
+                                                      const DeviceExecutorOptions& options) {
   return check_collectives(options);
 }
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "worker/cuda/program/pass_schedule.h"
-#include "worker/nn/program.h"
+#include "worker/cuda/executor/pass_schedule.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 

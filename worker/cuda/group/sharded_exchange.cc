@@ -29,7 +29,7 @@ void for_keys(const ShardLayout& layout, std::size_t group, const std::vector<Ke
 Result<std::unique_ptr<ShardedExchange>> ShardedExchange::create(
     const std::vector<GpuRank>& gpus, Collectives& collectives,
     std::span<const TypedBinding> bindings, const ShardedExchangeOptions& options) {
-  const CudaProgram& first = *gpus.front().program;
+  const CudaExecutor& first = *gpus.front().executor;
   std::vector<std::size_t> elements;
   for (const ParameterSpec& spec : first.parameters()) elements.push_back(spec.elements());
   std::unique_ptr<ShardedExchange> exchange(new ShardedExchange(
@@ -59,18 +59,19 @@ Status ShardedExchange::prepare(std::span<const TypedBinding> bindings,
     arrays.push_back({binding.gradient, false});
   }
   // Registered once, which is for all GPUs.
-  Runtime& runtime = gpus_.front().program->runtime();
+  Runtime& runtime = gpus_.front().executor->runtime();
   PHUB_RETURN_IF_ERROR(of_gpu(gpus_.front(), runtime.make_current()));
   PHUB_ASSIGN_OR_RETURN(host_, HostArrays::create(runtime, std::move(arrays), note));
-  return on_each(
-      gpus_, [&](std::size_t rank, CudaProgram& program) { return prepare_rank(rank, program); });
+  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) {
+    return prepare_rank(rank, executor);
+  });
 }
 
-Status ShardedExchange::prepare_rank(std::size_t rank, CudaProgram& program) {
-  const std::size_t keys = program.parameters().size();
+Status ShardedExchange::prepare_rank(std::size_t rank, CudaExecutor& executor) {
+  const std::size_t keys = executor.parameters().size();
   PHUB_ASSIGN_OR_RETURN(
       auto plain,
-      PlainParameters::create(program.runtime(), program.runner(), {type_, type_},
+      PlainParameters::create(executor.runtime(), executor.runner(), {type_, type_},
                               {.parameters = places_of(parameters_, keys, type_),
                                .gradients = places_of(gradients_, keys, type_),
                                .parameter_bytes = parameters_.elements() * size_of(type_),
@@ -80,7 +81,7 @@ Status ShardedExchange::prepare_rank(std::size_t rank, CudaProgram& program) {
     const std::size_t first = (region.first + rank * region.slice) * size_of(type_);
     slices.push_back({plain->gradient_array().as<std::byte>(first), region.slice});
   }
-  PHUB_ASSIGN_OR_RETURN(auto check, FiniteCheck::create(program.runtime(), slices, type_));
+  PHUB_ASSIGN_OR_RETURN(auto check, FiniteCheck::create(executor.runtime(), slices, type_));
   plain_.push_back(std::move(plain));
   checks_.push_back(std::move(check));
   return {};
@@ -107,25 +108,25 @@ void* ShardedExchange::device_piece(const Block& array, const ShardPiece& piece)
 
 Status ShardedExchange::upload(std::size_t group) {
   const ShardRegion& region = parameters_.regions()[group];
-  const std::vector<KeyRange>& layers = gpus_.front().program->layers();
+  const std::vector<KeyRange>& layers = gpus_.front().executor->layers();
   for_keys(parameters_, group, layers,
            [&](std::size_t key) { host_->to_device_side(parameter_of(key)); });
-  const auto bring = [&](std::size_t rank, CudaProgram& program) -> Status {
+  const auto bring = [&](std::size_t rank, CudaExecutor& executor) -> Status {
     for (const ShardPiece& piece : parameters_.pieces(group, rank)) {
       PHUB_RETURN_IF_ERROR(
-          program.runtime().copy(device_piece(plain_[rank]->parameter_array(), piece),
-                                 host_piece(parameter_of(piece.key), piece),
-                                 piece.count * size_of(type_), Stream::kUpload));
+          executor.runtime().copy(device_piece(plain_[rank]->parameter_array(), piece),
+                                  host_piece(parameter_of(piece.key), piece),
+                                  piece.count * size_of(type_), Stream::kUpload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, bring));
   PHUB_RETURN_IF_ERROR(collectives_.all_gather(regions(parameters_, group, false),
                                                region.slice * size_of(type_), Stream::kUpload));
-  return on_each(gpus_, [&](std::size_t rank, CudaProgram& program) -> Status {
+  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) -> Status {
     for (const std::size_t layer : region.layers) {
       PHUB_RETURN_IF_ERROR(
-          program.runtime().launch(plain_[rank]->load(layers[layer]), Stream::kUpload));
+          executor.runtime().launch(plain_[rank]->load(layers[layer]), Stream::kUpload));
     }
     return {};
   });
@@ -133,32 +134,32 @@ Status ShardedExchange::upload(std::size_t group) {
 
 Status ShardedExchange::download(std::size_t group, std::size_t slot) {
   const ShardRegion& region = gradients_.regions()[group];
-  const auto publish = [&](std::size_t rank, CudaProgram& program) -> Status {
-    int* not_finite = program.status().not_finite(slot);
+  const auto publish = [&](std::size_t rank, CudaExecutor& executor) -> Status {
+    int* not_finite = executor.status().not_finite(slot);
     for (const std::size_t layer : region.layers) {
-      PHUB_RETURN_IF_ERROR(program.runtime().launch(
-          plain_[rank]->publish(program.layers()[layer], not_finite), Stream::kDownload));
+      PHUB_RETURN_IF_ERROR(executor.runtime().launch(
+          plain_[rank]->publish(executor.layers()[layer], not_finite), Stream::kDownload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, publish));
   PHUB_RETURN_IF_ERROR(collectives_.reduce_scatter(regions(gradients_, group, true), region.slice,
                                                    type_, Stream::kDownload));
-  return on_each(gpus_, [&](std::size_t rank, CudaProgram& program) -> Status {
-    Runtime& runtime = program.runtime();
-    PHUB_RETURN_IF_ERROR(runtime.launch(checks_[rank]->of(group, program.status().not_finite(slot)),
-                                        Stream::kDownload));
+  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) -> Status {
+    Runtime& runtime = executor.runtime();
+    PHUB_RETURN_IF_ERROR(runtime.launch(
+        checks_[rank]->of(group, executor.status().not_finite(slot)), Stream::kDownload));
     for (const ShardPiece& piece : gradients_.pieces(group, rank)) {
       PHUB_RETURN_IF_ERROR(runtime.copy(host_piece(gradient_of(piece.key), piece),
                                         device_piece(plain_[rank]->gradient_array(), piece),
                                         piece.count * size_of(type_), Stream::kDownload));
     }
-    return program.status().tell(slot, Stream::kDownload);
+    return executor.status().tell(slot, Stream::kDownload);
   });
 }
 
 void ShardedExchange::arrived(std::size_t group) {
-  for_keys(gradients_, group, gpus_.front().program->layers(),
+  for_keys(gradients_, group, gpus_.front().executor->layers(),
            [&](std::size_t key) { host_->from_device_side(gradient_of(key)); });
 }
 

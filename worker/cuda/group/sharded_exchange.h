@@ -1,7 +1,7 @@
 // Between the exchange's arrays and several GPUs: each brings and takes a slice of them, and the
 // GPUs gather and add up among themselves.
 //
-// Owned by the group of GPUs; its thread. The exchange's arrays and the GPUs' programs outlive it.
+// Owned by the group of GPUs; its thread. The exchange's arrays and the GPUs' executors outlive it.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 #include "common/base/dtype.h"
 #include "common/base/status.h"
+#include "worker/cuda/executor/finite_check.h"
+#include "worker/cuda/executor/host_arrays.h"
+#include "worker/cuda/executor/plain_parameters.h"
 #include "worker/cuda/group/collectives.h"
 #include "worker/cuda/group/gpu_ranks.h"
 #include "worker/cuda/group/shard_layout.h"
-#include "worker/cuda/program/finite_check.h"
-#include "worker/cuda/program/host_arrays.h"
-#include "worker/cuda/program/plain_parameters.h"
 #include "worker/nn/ops.h"
 
 namespace phub::nn::cuda {
@@ -65,7 +65,7 @@ class ShardedExchange {
 
   Status prepare(std::span<const TypedBinding> bindings,
                  const std::function<void(std::string_view)>& note);
-  Status prepare_rank(std::size_t rank, CudaProgram& program);
+  Status prepare_rank(std::size_t rank, CudaExecutor& executor);
   std::vector<void*> regions(const ShardLayout& layout, std::size_t group, bool gradients) const;
   std::byte* host_piece(std::size_t array, const ShardPiece& piece) const;
   void* device_piece(const Block& array, const ShardPiece& piece) const;

@@ -1,5 +1,5 @@
 // A lowered network with memory, whose steps can be queued: PlannedNetwork on a GPU, an interpreter
-// in tests. Used by the program's thread.
+// in tests. Used by the executor's thread.
 #pragma once
 
 #include <cstddef>

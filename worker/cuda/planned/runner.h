@@ -1,6 +1,6 @@
 // A network that is lowered and planned for a GPU, as a runner of its passes.
 //
-// Owns cuDNN and the plans; the runtime outlives it. The program's thread.
+// Owns cuDNN and the plans; the runtime outlives it. The executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PlannedRunnerOptions {
   LoweringOptions lowering;  // but for what is fused
   Fusion fusion = Fusion::kTuned;
   bool tune = false;
-  std::uint32_t plan_threads = 0;        // as DeviceProgramOptions
+  std::uint32_t plan_threads = 0;        // as DeviceExecutorOptions
   const Lowered* chosen = nullptr;       // instead: as another GPU with the same work has it
   std::filesystem::path engine_cache{};  // empty: nothing is remembered
   std::vector<std::filesystem::path> libraries{};  // folders to look for cuDNN in

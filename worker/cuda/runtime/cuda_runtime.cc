@@ -154,7 +154,7 @@ Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Stream s
   return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream(stream)), "a copy");
 }
 
-Status CudaRuntime::launch(const ProgramKernel& kernel, Stream stream) {
+Status CudaRuntime::launch(const ExecutorKernel& kernel, Stream stream) {
   return std::visit(
       [&](const auto& arguments) {
         return taken(kernels::cuda::run(arguments, cuda_stream(stream)), "a kernel");

@@ -36,7 +36,7 @@ class CudaRuntime : public Runtime {
                                                 const std::string& what) override;
   Result<EventPointer> make_event() override;
   Status copy(void* to, const void* from, std::size_t bytes, Stream stream) override;
-  Status launch(const ProgramKernel& kernel, Stream stream) override;
+  Status launch(const ExecutorKernel& kernel, Stream stream) override;
   Status record(Event& event, Stream stream) override;
   Status wait(Stream stream, const Event& event) override;
   Status synchronise(const Event& event) override;

@@ -1,8 +1,8 @@
-// What a program asks of the device: memory, three streams of queued work, and recordings of it.
+// What an executor asks of the device: memory, three streams of queued work, and recordings of it.
 //
 // CudaRuntime (cuda_runtime.h) is CUDA's; tests have one that runs on the host and picks what is
 // next at random among all that the order of streams and events allows. No header of CUDA is needed
-// here. Used by the program's thread. Blocks and events are given back before the runtime goes.
+// here. Used by the executor's thread. Blocks and events are given back before the runtime goes.
 #pragma once
 
 #include <chrono>
@@ -59,9 +59,9 @@ struct Recording {
 };
 using RecordingPointer = std::unique_ptr<Recording>;
 
-using ProgramKernel = std::variant<kernels::cuda::LoadParameters, kernels::cuda::PublishGradients,
-                                   kernels::cuda::SoftmaxLoss, kernels::cuda::OptimizerStep,
-                                   kernels::cuda::PrepareImages>;
+using ExecutorKernel = std::variant<kernels::cuda::LoadParameters, kernels::cuda::PublishGradients,
+                                    kernels::cuda::SoftmaxLoss, kernels::cuda::OptimizerStep,
+                                    kernels::cuda::PrepareImages>;
 
 class Runtime {
  public:
@@ -86,7 +86,7 @@ class Runtime {
 
   // Queued; host memory is pinned and stays as it is until the copy is done.
   virtual Status copy(void* to, const void* from, std::size_t bytes, Stream stream) = 0;
-  virtual Status launch(const ProgramKernel& kernel, Stream stream) = 0;
+  virtual Status launch(const ExecutorKernel& kernel, Stream stream) = 0;
   virtual Status record(Event& event, Stream stream) = 0;
   // What is queued on the stream from now on comes after the event's last record; there is none: at
   // once.

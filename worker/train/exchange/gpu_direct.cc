@@ -16,7 +16,7 @@ struct Direct {
 };
 
 // Both sides agree, or nothing has changed.
-Result<Direct> agree(nn::Program& network, GradientExchange& exchange, bool sums) {
+Result<Direct> agree(nn::Executor& network, GradientExchange& exchange, bool sums) {
   if (sums) {
     return Status(Code::kFailedPrecondition,
                   "train.accumulate adds gradients up on the host before they are pushed");
@@ -33,7 +33,7 @@ Result<Direct> agree(nn::Program& network, GradientExchange& exchange, bool sums
   return direct;
 }
 
-Status bind_to(nn::Program& network, GradientExchange& exchange, const Direct& direct) {
+Status bind_to(nn::Executor& network, GradientExchange& exchange, const Direct& direct) {
   std::vector<nn::TypedBinding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const auto on_host = exchange.wire_gradient(key);
@@ -52,7 +52,8 @@ std::optional<GpuDirect> parse_gpu_direct(std::string_view word) {
   return {};
 }
 
-Status bind_direct(nn::Program& network, GradientExchange& exchange, const DirectOptions& options) {
+Status bind_direct(nn::Executor& network, GradientExchange& exchange,
+                   const DirectOptions& options) {
   if (options.wanted == GpuDirect::kOff) return bind(network, exchange, options.sums);
   const auto direct = agree(network, exchange, options.sums);
   if (direct) {

@@ -1,5 +1,5 @@
 // Whether gradients go from a GPU's memory to the network without a copy on the host, and how that
-// is agreed between the program, which has the memory, and the exchange, whose adapters read it.
+// is agreed between the executor, which has the memory, and the exchange, whose adapters read it.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
@@ -29,9 +29,9 @@ struct DirectOptions {
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
 
-// bind (initialise.h) with gradients in exported memory of the program where that is wanted and can
-// be had; else as bind does it. Error: kFailedPrecondition when it is required, with what refused
-// it and the cure.
-Status bind_direct(nn::Program& network, GradientExchange& exchange, const DirectOptions& options);
+// bind (initialise.h) with gradients in exported memory of the executor where that is wanted and
+// can be had; else as bind does it. Error: kFailedPrecondition when it is required, with what
+// refused it and the cure.
+Status bind_direct(nn::Executor& network, GradientExchange& exchange, const DirectOptions& options);
 
 }  // namespace phub::train

@@ -38,8 +38,8 @@ class GradientExchange {
   virtual std::span<float> gradient(KeyId key) = 0;
   virtual std::span<const float> parameter(KeyId key) const = 0;
 
-  // The same as they travel, for programs that read and write that themselves. use_wire_arrays says
-  // so, before the first push of gradients: then what is pushed is wire_gradient(key), and
+  // The same as they travel, for executors that read and write that themselves. use_wire_arrays
+  // says so, before the first push of gradients: then what is pushed is wire_gradient(key), and
   // gradient(key) is for initial parameters only.
   virtual DataType wire_type() const { return DataType::kFloat32; }
   virtual std::span<std::byte> wire_gradient(KeyId key) {

@@ -32,7 +32,7 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   for (float& value : values) value = deviation * normal(random);
 }
 
-Status bind(nn::Program& network, GradientExchange& exchange, bool sums) {
+Status bind(nn::Executor& network, GradientExchange& exchange, bool sums) {
   if (!sums && network.binds(exchange.wire_type())) {
     std::vector<nn::TypedBinding> typed;
     for (KeyId key = 0; key < network.parameters().size(); ++key) {

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/base/status.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/exchange/gradient_exchange.h"
 
 namespace phub::train {
@@ -16,8 +16,8 @@ namespace phub::train {
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
 
-// Binds the program's parameters and their gradients to the exchange's arrays: where the program
+// Binds the executor's parameters and their gradients to the exchange's arrays: where the executor
 // can, to those that travel. Not so with `sums`, where somebody adds gradients up in between.
-Status bind(nn::Program& network, GradientExchange& exchange, bool sums = false);
+Status bind(nn::Executor& network, GradientExchange& exchange, bool sums = false);
 
 }  // namespace phub::train

@@ -93,7 +93,7 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
   Clock::time_point begun_;
 };
 
-std::vector<KeySpec> keys_of(const nn::Program& network) {
+std::vector<KeySpec> keys_of(const nn::Executor& network) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
     keys.push_back({.name = spec.name, .elements = spec.elements()});
@@ -103,7 +103,7 @@ std::vector<KeySpec> keys_of(const nn::Program& network) {
 
 // One batch of noise with any labels, over and over.
 struct NoiseBatch {
-  NoiseBatch(const nn::Program& network, std::uint64_t seed)
+  NoiseBatch(const nn::Executor& network, std::uint64_t seed)
       : images(network.input_elements()), labels(network.batch()) {
     data::CounterRandom random(seed, data::Purpose::kSynthetic, 0, 0);
     for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
@@ -116,7 +116,7 @@ struct NoiseBatch {
   std::vector<nn::Label> labels;
 };
 
-Status prepare(nn::Program& network, GradientExchange& exchange, std::uint64_t seed) {
+Status prepare(nn::Executor& network, GradientExchange& exchange, std::uint64_t seed) {
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     fill_initial(network.parameters()[key], seed, key, exchange.gradient(key));
   }
@@ -126,7 +126,7 @@ Status prepare(nn::Program& network, GradientExchange& exchange, std::uint64_t s
 }
 
 // One step; its pushes are waited for by the next one's forward.
-Status step(nn::Program& network, GradientExchange& exchange, const NoiseBatch& batch,
+Status step(nn::Executor& network, GradientExchange& exchange, const NoiseBatch& batch,
             Recorder& recorder, std::uint32_t index) {
   network.set_noise(index);
   PHUB_RETURN_IF_ERROR(network.load(batch.images, batch.labels));
@@ -147,10 +147,10 @@ Result<double> measure_peak(const ProfileOptions& options) {
   nn::Graph graph({.channels = side});
   graph.add("product", nn::InnerProduct{.outputs = side, .bias = false}, {0});
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = side,
-                                             .threads = options.threads}));
+                        make_executor(graph, {.backend = options.backend,
+                                              .compute_type = options.compute_type,
+                                              .batch = side,
+                                              .threads = options.threads}));
   const auto exchange = make_local_exchange(keys_of(*network), RuleKind::kSgd);
   PHUB_RETURN_IF_ERROR(prepare(*network, *exchange, options.seed));
   const NoiseBatch batch(*network, options.seed);
@@ -212,7 +212,7 @@ void add_times(const std::vector<std::size_t>& starts, Profile& profile) {
 }
 
 // `made_bytes`: what malloc handed out when the network was made.
-MemoryProfile memory_of(nn::Program& network, GradientExchange& exchange,
+MemoryProfile memory_of(nn::Executor& network, GradientExchange& exchange,
                         std::uint64_t made_bytes) {
   MemoryProfile memory;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
@@ -257,11 +257,11 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   }
   const std::uint64_t before = allocated_bytes();
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = options.batch,
-                                             .threads = options.threads,
-                                             .kernels = options.kernels}));
+                        make_executor(graph, {.backend = options.backend,
+                                              .compute_type = options.compute_type,
+                                              .batch = options.batch,
+                                              .threads = options.threads,
+                                              .kernels = options.kernels}));
   const std::uint64_t after = allocated_bytes();
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument, "the model has no parameters: there is nothing to train");
@@ -270,7 +270,7 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   PHUB_RETURN_IF_ERROR(prepare(*network, *exchange, options.seed));
   const NoiseBatch batch(*network, options.seed);
   Recorder recorder(graph, *exchange);
-  PHUB_CHECK(network->observe(&recorder), "a CPU's program has layers");
+  PHUB_CHECK(network->observe(&recorder), "a CPU's executor has layers");
   std::vector<std::size_t> starts;
   std::vector<double> step_seconds;
   for (std::uint32_t index = 1; index <= options.warm_up + options.steps; ++index) {

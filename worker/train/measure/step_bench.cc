@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "worker/data/random.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 #include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
 
@@ -62,8 +62,8 @@ class UpdateHooks : public nn::Hooks {
 
 class StepBench {
  public:
-  // No exchange: the program keeps its parameters.
-  StepBench(nn::Program& network, GradientExchange* exchange, const StepBenchOptions& options)
+  // No exchange: the executor keeps its parameters.
+  StepBench(nn::Executor& network, GradientExchange* exchange, const StepBenchOptions& options)
       : network_(network),
         exchange_(exchange),
         options_(options),
@@ -147,7 +147,7 @@ class StepBench {
     return network_.keep_parameters(initial);
   }
 
-  nn::Program& network_;
+  nn::Executor& network_;
   GradientExchange* exchange_;
   const StepBenchOptions& options_;
   std::vector<float> images_;
@@ -155,7 +155,7 @@ class StepBench {
   Clock::time_point end_;  // of the last step
 };
 
-Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Program& network,
+Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Executor& network,
                                                         const StepBenchOptions& options) {
   std::vector<KeySpec> keys;
   for (const nn::ParameterSpec& spec : network.parameters()) {
@@ -171,18 +171,18 @@ Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Program& netwo
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(auto made, make_program(graph, {.backend = options.backend,
-                                                        .compute_type = options.compute_type,
-                                                        .batch = options.batch,
-                                                        .threads = options.threads,
-                                                        .cuda = options.cuda,
-                                                        .kernels = options.kernels}));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, {.backend = options.backend,
+                                                         .compute_type = options.compute_type,
+                                                         .batch = options.batch,
+                                                         .threads = options.threads,
+                                                         .cuda = options.cuda,
+                                                         .kernels = options.kernels}));
   std::unique_ptr<GradientExchange> exchange;
   if (options.backend != BackendKind::kCuda || options.exchange) {
     PHUB_ASSIGN_OR_RETURN(exchange, make_exchange(*made, options));
   }
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
-  const std::unique_ptr<nn::Program> network = std::move(made);
+  const std::unique_ptr<nn::Executor> network = std::move(made);
   StepBench bench(*network, exchange.get(), options);
   PHUB_RETURN_IF_ERROR(bench.prepare());
   std::vector<StepTimes> times;
@@ -198,12 +198,12 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
 Result<nn::DeviceProfile> bench_device_steps(const nn::Graph& graph,
                                              const StepBenchOptions& options) {
   PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_program(graph, {.backend = options.backend,
-                                             .compute_type = options.compute_type,
-                                             .batch = options.batch,
-                                             .threads = options.threads,
-                                             .cuda = options.cuda,
-                                             .kernels = options.kernels}));
+                        make_executor(graph, {.backend = options.backend,
+                                              .compute_type = options.compute_type,
+                                              .batch = options.batch,
+                                              .threads = options.threads,
+                                              .cuda = options.cuda,
+                                              .kernels = options.kernels}));
   StepBench bench(*network, nullptr, options);
   PHUB_RETURN_IF_ERROR(bench.prepare());
   for (std::uint32_t index = 1; index <= options.warm_up + 1; ++index) {

@@ -22,7 +22,7 @@ struct StepBenchOptions {
   DataType compute_type = DataType::kFloat32;
   CudaOptions cuda{};
   nn::KernelOptions kernels{};
-  // Nothing: in this process. On a GPU that is the program's own.
+  // Nothing: in this process. On a GPU that is the executor's own.
   ExchangeFactory exchange{};
   RuleKind rule = RuleKind::kNesterov;
   float loss_scale = 1.0F;  // the exchange divides by it

@@ -1,4 +1,4 @@
-#include "worker/cuda/program/plain_parameters.h"
+#include "worker/cuda/executor/plain_parameters.h"
 
 #include <cstring>
 #include <utility>

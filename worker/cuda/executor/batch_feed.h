@@ -1,7 +1,7 @@
 // What each step needs from the host: images, labels, and what dropout draws from. Two of each in
 // turn: the host fills one and sends it while the device reads the other.
 //
-// Owned by the program; its thread.
+// Owned by the executor; its thread.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 #include "common/base/status.h"
 #include "worker/cuda/lowered/runner.h"
 #include "worker/cuda/runtime/runtime.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
 #include "worker/nn/loss.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn::cuda {
 
@@ -32,7 +32,7 @@ class BatchFeed {
   Status load(std::span<const float> images, std::span<const Label> labels);
   // The device moves, normalises and converts them.
   Status load_bytes(const ByteImages& images, std::span<const Label> labels);
-  // Program::pixels_ahead and what follows it.
+  // Executor::pixels_ahead and what follows it.
   Result<std::span<std::uint8_t>> pixels_ahead();
   Status send_ahead(const ByteImages& images, std::span<const Label> labels);
   Status load_ahead();

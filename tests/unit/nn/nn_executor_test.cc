@@ -1,4 +1,4 @@
-// What training relies on from a program (worker/nn/program.h), with the CPU's.
+// What training relies on from an executor (worker/nn/executor.h), with the CPU's.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <memory>
@@ -52,7 +52,7 @@ struct ZeroModel {
     REQUIRE(network->bind(bindings).ok());
   }
 
-  Program& program() { return *network; }
+  Executor& executor() { return *network; }
 
   std::unique_ptr<Network> network;
   std::vector<std::vector<float>> parameters, gradients;
@@ -60,17 +60,17 @@ struct ZeroModel {
 
 TEST_CASE("A step tells its loss in backward, before the first gradient") {
   ZeroModel model(2);
-  Program& program = model.program();
-  const std::vector<float> images(program.input_elements(), 1.0F);
+  Executor& executor = model.executor();
+  const std::vector<float> images(executor.input_elements(), 1.0F);
   const std::vector<Label> labels = {0, 3};
   Told told;
-  REQUIRE(program.load(images, labels).ok());
-  REQUIRE(program.forward(Mode::kTraining, told).ok());
-  REQUIRE(program.start_loss({}).ok());
+  REQUIRE(executor.load(images, labels).ok());
+  REQUIRE(executor.forward(Mode::kTraining, told).ok());
+  REQUIRE(executor.start_loss({}).ok());
   CHECK(told.events.back().front() == 'w');
-  REQUIRE(program.backward(told).ok());
+  REQUIRE(executor.backward(told).ok());
   std::vector<std::string> expected;
-  const std::size_t keys = program.parameters().size();
+  const std::size_t keys = executor.parameters().size();
   for (std::size_t key = 0; key < keys; key += 2) expected.push_back('w' + std::to_string(key));
   expected.emplace_back("loss");
   for (std::size_t key = keys; key > 0; key -= 2) expected.push_back('g' + std::to_string(key - 2));
@@ -81,13 +81,13 @@ TEST_CASE("A step tells its loss in backward, before the first gradient") {
 
 TEST_CASE("A loss that is refused ends backward before a gradient is told") {
   ZeroModel model(1);
-  Program& program = model.program();
+  Executor& executor = model.executor();
   Told told;
   told.status = Status(Code::kAborted, "no");
-  REQUIRE(program.load(std::vector<float>(program.input_elements()), std::vector<Label>{1}).ok());
-  REQUIRE(program.forward(Mode::kTraining, told).ok());
-  REQUIRE(program.start_loss({}).ok());
-  CHECK(program.backward(told).code() == Code::kAborted);
+  REQUIRE(executor.load(std::vector<float>(executor.input_elements()), std::vector<Label>{1}).ok());
+  REQUIRE(executor.forward(Mode::kTraining, told).ok());
+  REQUIRE(executor.start_loss({}).ok());
+  CHECK(executor.backward(told).code() == Code::kAborted);
   CHECK(told.events.back() == "loss");
 }
 

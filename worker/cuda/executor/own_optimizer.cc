@@ -1,4 +1,4 @@
-#include "worker/cuda/program/own_optimizer.h"
+#include "worker/cuda/executor/own_optimizer.h"
 
 #include <optional>
 #include <string>

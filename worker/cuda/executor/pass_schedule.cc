@@ -1,4 +1,4 @@
-#include "worker/cuda/program/pass_schedule.h"
+#include "worker/cuda/executor/pass_schedule.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Running statistics on the host when somebody asks for them: checkpoints do.
 //
-// Owned by the program; its thread.
+// Owned by the executor; its thread.
 #pragma once
 
 #include <cstddef>

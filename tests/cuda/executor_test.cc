@@ -1,4 +1,4 @@
-// A CUDA program on the host's runtime, step for step against oneDNN: whatever order streams and
+// A CUDA executor on the host's runtime, step for step against oneDNN: whatever order streams and
 // events leave open, recorded and not, with and without registered memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/reference.h"
+#include "tests/cuda/executor_rig.h"
 #include "tests/cuda/kernels/typed_arrays.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/program_rig.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -25,14 +25,14 @@ void check_equal(Rig& rig) {
   CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(1e-4));
   CHECK(rig.own->loss.correct == rig.oracle->loss.correct);
   for (std::size_t key = 0; key < rig.own->gradients.size(); ++key) {
-    INFO(rig.program->parameters()[key].name);
+    INFO(rig.executor->parameters()[key].name);
     CHECK(distance(rig.own->gradients[key], rig.oracle->gradients[key]) < kTolerance);
     CHECK(distance(rig.own->parameters[key], rig.oracle->parameters[key]) < kTolerance);
   }
 }
 
 void check_buffers(Rig& rig) {
-  const auto own = testing::require(rig.program->read_buffers());
+  const auto own = testing::require(rig.executor->read_buffers());
   const auto oracle = testing::require(rig.network->read_buffers());
   REQUIRE(own.size() == oracle.size());
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -41,12 +41,12 @@ void check_buffers(Rig& rig) {
   }
 }
 
-TEST_CASE("Steps of a program on a device are those of oneDNN, in whatever order work is done") {
+TEST_CASE("Steps of an executor on a device are those of oneDNN, in whatever order work is done") {
   const unsigned seed = GENERATE(range(1U, 13U));
   const bool record = seed % 2 == 0;
   Rig rig(phub::nn::testing::blocks(),
           {.runtime = {.seed = seed}, .record = record, .fuse = seed % 3 != 0});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step({.label_smoothing = 0.1F, .gradient_scale = step == 2 ? 4.0 : 1.0});
@@ -61,18 +61,18 @@ TEST_CASE("A device that hangs is given up at the deadline, and what it may writ
   for (const bool record : {false, true}) {
     Rig rig(phub::nn::testing::blocks(),
             {.record = record, .timeout = std::chrono::milliseconds(50)});
-    testing::require(rig.program->bind(rig.own->bindings()));
+    testing::require(rig.executor->bind(rig.own->bindings()));
     for (unsigned step = 1; step <= 2; ++step) {
       rig.new_batch(step);
       rig.step();
     }
     rig.runtime->hang();
-    testing::require(rig.program->forward(Mode::kTraining, *rig.own));
-    testing::require(rig.program->start_loss({}));
-    const Status status = rig.program->backward(*rig.own);
+    testing::require(rig.executor->forward(Mode::kTraining, *rig.own));
+    testing::require(rig.executor->start_loss({}));
+    const Status status = rig.executor->backward(*rig.own);
     CHECK(status.code() == Code::kDeadlineExceeded);
     CHECK_THAT(status.message(), Catch::Contains("50 ms") && Catch::Contains("timeout_ms"));
-    rig.program.reset();
+    rig.executor.reset();
     REQUIRE(rig.notes.size() == 1);
     CHECK_THAT(rig.notes.front(), Catch::Contains("left to the end of the process"));
   }
@@ -80,11 +80,11 @@ TEST_CASE("A device that hangs is given up at the deadline, and what it may writ
 
 TEST_CASE("Each step of both passes is timed, with what it costs, and changes no number") {
   Rig rig(phub::nn::testing::blocks(), {});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   rig.new_batch(1);
   rig.step();
-  const DeviceProfile profile = testing::require(rig.program->time_steps(2));
-  const Lowered& lowered = rig.program->runner().lowered();
+  const DeviceProfile profile = testing::require(rig.executor->time_steps(2));
+  const Lowered& lowered = rig.executor->runner().lowered();
   REQUIRE(profile.steps.size() == lowered.forward.size() + lowered.backward.size());
   CHECK(profile.bytes_per_second > 0.0);
   std::uint64_t forward = 0, backward = 0;
@@ -105,12 +105,12 @@ TEST_CASE("Each step of both passes is timed, with what it costs, and changes no
   rig.new_batch(2);
   rig.step();
   check_equal(rig);
-  CHECK(rig.program->time_steps(0).error().code() == Code::kInvalidArgument);
+  CHECK(rig.executor->time_steps(0).error().code() == Code::kInvalidArgument);
 }
 
 TEST_CASE("Every layer is awaited once before forward and told once in backward") {
   Rig rig(phub::nn::testing::blocks(), {});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step();
@@ -126,7 +126,7 @@ TEST_CASE("Every layer is awaited once before forward and told once in backward"
 TEST_CASE("Memory that cannot be registered is copied through pinned memory, which is told") {
   const bool all = GENERATE(false, true);
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = 3, .registers = !all}});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   CHECK(rig.notes.empty() == !all);
   if (all) CHECK_THAT(rig.notes.front(), Catch::Contains("cannot be pinned"));
   for (unsigned step = 1; step <= 3; ++step) {
@@ -138,7 +138,7 @@ TEST_CASE("Memory that cannot be registered is copied through pinned memory, whi
 
 TEST_CASE("A device that records no passes runs them kernel by kernel, and says so once") {
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.records = false}});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step();
@@ -151,7 +151,7 @@ TEST_CASE("A device that records no passes runs them kernel by kernel, and says 
 TEST_CASE("Evaluation between steps uses the running statistics and leaves the steps alone") {
   const unsigned seed = GENERATE(range(1U, 5U));
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
     rig.step();
@@ -159,10 +159,10 @@ TEST_CASE("Evaluation between steps uses the running statistics and leaves the s
     for (const unsigned batch : {100 + step, 200 + step}) {
       rig.new_batch(batch);
       for (std::size_t i = 0; i < 2; ++i) {
-        Program& program = *rig.both()[i];
-        testing::require(program.forward(Mode::kInference, i == 0 ? *rig.own : *rig.oracle));
-        outputs[i].resize(program.output_elements());
-        testing::require(program.read_output(outputs[i]));
+        Executor& executor = *rig.both()[i];
+        testing::require(executor.forward(Mode::kInference, i == 0 ? *rig.own : *rig.oracle));
+        outputs[i].resize(executor.output_elements());
+        testing::require(executor.read_output(outputs[i]));
       }
       CHECK(distance(outputs[0], outputs[1]) < kTolerance);
     }
@@ -173,10 +173,10 @@ TEST_CASE("Evaluation between steps uses the running statistics and leaves the s
 
 TEST_CASE("What is written to the buffers counts from the next forward on") {
   Rig rig(phub::nn::testing::blocks(), {});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   rig.new_batch(1);
   rig.step();
-  for (Program* each : rig.both()) {
+  for (Executor* each : rig.both()) {
     for (nn::Buffer buffer : testing::require(each->read_buffers())) {
       for (float& value : buffer.values) value = 0.5F;
     }
@@ -189,10 +189,10 @@ TEST_CASE("What is written to the buffers counts from the next forward on") {
 TEST_CASE("Arrays of the type that travels are read and written as such") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = 7}});
-  REQUIRE(rig.program->binds(type));
+  REQUIRE(rig.executor->binds(type));
   // The oracle computes with the same, rounded numbers.
   testing::TypedArrays arrays(type, rig.oracle->parameters);
-  testing::require(rig.program->bind_typed(type, arrays.bindings()));
+  testing::require(rig.executor->bind_typed(type, arrays.bindings()));
   rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
   rig.new_batch(1);
   rig.step();
@@ -213,19 +213,19 @@ TEST_CASE("Arrays of the type that travels are read and written as such") {
 
 TEST_CASE("A loss that is refused ends backward before a gradient is told") {
   Rig rig(phub::nn::testing::blocks(), {});
-  testing::require(rig.program->bind(rig.own->bindings()));
+  testing::require(rig.executor->bind(rig.own->bindings()));
   rig.new_batch(1);
   rig.own->status = Status(Code::kAborted, "no");
-  testing::require(rig.program->forward(Mode::kTraining, *rig.own));
-  testing::require(rig.program->start_loss({}));
-  CHECK(rig.program->backward(*rig.own).code() == Code::kAborted);
+  testing::require(rig.executor->forward(Mode::kTraining, *rig.own));
+  testing::require(rig.executor->start_loss({}));
+  CHECK(rig.executor->backward(*rig.own).code() == Code::kAborted);
   CHECK(rig.own->told.empty());
 }
 
-TEST_CASE("A program that keeps its parameters updates them as a server would") {
+TEST_CASE("An executor that keeps its parameters updates them as a server would") {
   const unsigned seed = GENERATE(range(1U, 7U));
   Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}, .record = seed % 2 == 0});
-  testing::require(rig.program->keep_parameters(rig.own->parameters));
+  testing::require(rig.executor->keep_parameters(rig.own->parameters));
   rig.oracle->learning_rate = 0.0F;
   std::vector<std::vector<float>> velocities;
   for (const auto& parameter : rig.oracle->parameters) velocities.emplace_back(parameter.size());
@@ -238,11 +238,11 @@ TEST_CASE("A program that keeps its parameters updates them as a server would") 
   for (unsigned step = 1; step <= 4; ++step) {
     rig.new_batch(step);
     rig.step({.gradient_scale = 4.0});
-    testing::require(rig.program->update(rule));
+    testing::require(rig.executor->update(rule));
     CHECK(rig.own->loss.sum == Approx(rig.oracle->loss.sum).epsilon(2e-3));
     CHECK(rig.own->told.empty());
     for (std::size_t key = 0; key < velocities.size(); ++key) {
-      const bool decays = rig.program->parameters()[key].decays();
+      const bool decays = rig.executor->parameters()[key].decays();
       const std::vector<float>& gradient = rig.oracle->gradients[key];
       const kernels::Source source{reinterpret_cast<const std::byte*>(gradient.data()),
                                    DataType::kFloat32};
@@ -257,24 +257,24 @@ TEST_CASE("A program that keeps its parameters updates them as a server would") 
   }
 }
 
-TEST_CASE("Gradients that overflow make no step of a program that keeps its parameters") {
+TEST_CASE("Gradients that overflow make no step of an executor that keeps its parameters") {
   Rig rig(phub::nn::testing::blocks(), {});
-  testing::require(rig.program->keep_parameters(rig.own->parameters));
+  testing::require(rig.executor->keep_parameters(rig.own->parameters));
   const OwnRule rule{.learning_rate = 0.05F};
   double losses[2] = {};
   for (double& loss : losses) {
     rig.new_batch(1);
     rig.step({.gradient_scale = INFINITY});
-    testing::require(rig.program->update(rule));
+    testing::require(rig.executor->update(rule));
     loss = rig.own->loss.sum;
   }
   CHECK(std::isfinite(losses[0]));
   CHECK(losses[0] == losses[1]);
-  const Status refused = rig.program->update({.kind = RuleKind::kMean});
+  const Status refused = rig.executor->update({.kind = RuleKind::kMean});
   CHECK(refused.code() == Code::kInvalidArgument);
 }
 
-TEST_CASE("What a program on a GPU cannot do is refused with the cure") {
+TEST_CASE("What an executor on a GPU cannot do is refused with the cure") {
   Graph pixels({.channels = 3, .height = 4, .width = 4});
   pixels.add("conv", Convolution{.channels = 8}, {0});
   Graph channels({.channels = 5, .height = 4, .width = 4});
@@ -284,7 +284,7 @@ TEST_CASE("What a program on a GPU cannot do is refused with the cure") {
         std::make_unique<phub::testing::HostRuntime>(phub::testing::HostRuntime::Options{});
     auto runner = std::make_unique<phub::testing::HostRunner>(
         *runtime, testing::require(lower(graph, {.batch = 1})));
-    return CudaProgram::create(graph, std::move(runtime), std::move(runner), {.batch = 1}).error();
+    return CudaExecutor::create(graph, std::move(runtime), std::move(runner), {.batch = 1}).error();
   };
   CHECK_THAT(refusal(pixels).message(), Catch::Contains("global_average_pool"));
   CHECK_THAT(refusal(channels).message(), Catch::Contains("at most 4"));

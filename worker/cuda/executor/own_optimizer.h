@@ -1,6 +1,6 @@
 // Updates on the device: fp32 parameters and velocities that never leave it.
 //
-// Owned by the program; its thread.
+// Owned by the executor; its thread.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "worker/cuda/program/plain_parameters.h"
+#include "worker/cuda/executor/plain_parameters.h"
 #include "worker/cuda/runtime/runtime.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn::cuda {
 

@@ -1,6 +1,6 @@
-#include "worker/cuda/program/finite_check.h"
+#include "worker/cuda/executor/finite_check.h"
 
-#include "worker/cuda/program/plain_parameters.h"
+#include "worker/cuda/executor/plain_parameters.h"
 
 namespace phub::nn::cuda {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "worker/cuda/lowered/runner.h"
+#include "worker/nn/executor.h"
 #include "worker/nn/graph/graph.h"
-#include "worker/nn/program.h"
 
 namespace phub::nn::cuda {
 

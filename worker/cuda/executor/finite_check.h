@@ -1,6 +1,6 @@
 // Asks on the device whether numbers are finite: arrays are published onto themselves.
 //
-// Owned by the program; its thread. The arrays outlive it.
+// Owned by the executor; its thread. The arrays outlive it.
 #pragma once
 
 #include <cstddef>

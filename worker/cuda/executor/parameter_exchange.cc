@@ -1,4 +1,4 @@
-#include "worker/cuda/program/parameter_exchange.h"
+#include "worker/cuda/executor/parameter_exchange.h"
 
 #include <cstddef>
 #include <string>

@@ -1,4 +1,4 @@
-// A CUDA program on the host's runtime beside the same network on oneDNN, with the same numbers.
+// A CUDA executor on the host's runtime beside the same network on oneDNN, with the same numbers.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/cuda/support/host_runtime.h"
+#include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/lowering/lowering.h"
-#include "worker/cuda/program/cuda_program.h"
 #include "worker/nn/network.h"
 #include "worker/nn/onednn/backend.h"
 
@@ -107,28 +107,28 @@ class Rig {
     runtime = made.get();
     auto lowered = require(lower(graph, {.batch = options.batch, .fuse = options.fuse}));
     auto runner = std::make_unique<HostRunner>(*made, std::move(lowered));
-    program = require(
-        CudaProgram::create(graph, std::move(made), std::move(runner),
-                            {.batch = options.batch,
-                             .record = options.record,
-                             .timeout = options.timeout,
-                             .segments = options.segments,
-                             .note = [this](std::string_view note) { notes.emplace_back(note); }}));
+    executor = require(CudaExecutor::create(
+        graph, std::move(made), std::move(runner),
+        {.batch = options.batch,
+         .record = options.record,
+         .timeout = options.timeout,
+         .segments = options.segments,
+         .note = [this](std::string_view note) { notes.emplace_back(note); }}));
     network =
         require(Network::create(graph, require(make_onednn_backend({})), {.batch = options.batch}));
-    own = std::make_unique<Descent>(program->parameters(), 5);
-    oracle = std::make_unique<Descent>(program->parameters(), 5);
+    own = std::make_unique<Descent>(executor->parameters(), 5);
+    oracle = std::make_unique<Descent>(executor->parameters(), 5);
     require(network->bind(oracle->bindings()));
   }
 
   void new_batch(unsigned seed) {
     std::mt19937 random(seed);
-    std::vector<float> images(program->input_elements());
+    std::vector<float> images(executor->input_elements());
     for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
-    const std::size_t classes = program->output_elements() / batch_;
+    const std::size_t classes = executor->output_elements() / batch_;
     std::vector<Label> labels(batch_);
     for (Label& label : labels) label = static_cast<Label>(random() % classes);
-    for (Program* each : both()) {
+    for (Executor* each : both()) {
       require(each->load(images, labels));
       each->set_noise(seed);
     }
@@ -138,8 +138,8 @@ class Rig {
   }
 
   void step(const LossOptions& options = {}) {
-    for (Program* each : both()) {
-      Descent& hooks = each == program.get() ? *own : *oracle;
+    for (Executor* each : both()) {
+      Descent& hooks = each == executor.get() ? *own : *oracle;
       hooks.needed.clear();
       hooks.told.clear();
       require(each->forward(Mode::kTraining, hooks));
@@ -148,12 +148,12 @@ class Rig {
     }
   }
 
-  std::vector<Program*> both() { return {program.get(), network.get()}; }
+  std::vector<Executor*> both() { return {executor.get(), network.get()}; }
 
   std::vector<std::string> notes;
   HostRuntime* runtime = nullptr;
   std::unique_ptr<Descent> own, oracle;  // their arrays outlive who is bound to them
-  std::unique_ptr<CudaProgram> program;
+  std::unique_ptr<CudaExecutor> executor;
   std::unique_ptr<Network> network;
 
  private:

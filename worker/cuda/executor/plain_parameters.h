@@ -1,7 +1,7 @@
 // Parameters and gradients on the device as the exchange has them, key by key, and the kernels'
 // arguments that bring them to and from what cuDNN reads.
 //
-// Owned by the program; immutable after create but for what the arrays hold.
+// Owned by the executor; immutable after create but for what the arrays hold.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include "kernels/cuda/training_arguments.h"
 #include "worker/cuda/lowered/runner.h"
 #include "worker/cuda/runtime/runtime.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 

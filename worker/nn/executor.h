@@ -22,7 +22,7 @@
 
 namespace phub::nn {
 
-// A layer's keys: positions in Program::parameters().
+// A layer's keys: positions in Executor::parameters().
 struct KeyRange {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
@@ -42,11 +42,11 @@ class Hooks {
   // In backward order: the layer's gradients are in their arrays; its parameters are not read again
   // before the next weights_needed.
   virtual Status grad_ready(const KeyRange& keys) = 0;
-  // Instead, from programs that looked at the gradients while writing them.
+  // Instead, from executors that looked at the gradients while writing them.
   virtual Status grad_checked(const KeyRange& keys, Finite /*finite*/) { return grad_ready(keys); }
 };
 
-// How a program that keeps its parameters updates them (common/base/rule.h).
+// How an executor that keeps its parameters updates them (common/base/rule.h).
 struct OwnRule {
   RuleKind kind = RuleKind::kMomentum;
   float learning_rate = 0.0F;
@@ -89,12 +89,12 @@ struct ByteImages {
   std::span<const float> mean, deviation;  // [channel]
 };
 
-class Program {
+class Executor {
  public:
-  Program() = default;
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-  virtual ~Program() = default;
+  Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  virtual ~Executor() = default;
 
   // In forward order: these are the keys of the exchange.
   virtual const std::vector<ParameterSpec>& parameters() const = 0;
@@ -104,14 +104,14 @@ class Program {
 
   // One binding for each parameter. Errors: kInvalidArgument names the parameter.
   virtual Status bind(std::span<const Binding> bindings) = 0;
-  // The same with arrays of the type that travels, where the program reads and writes that itself.
+  // The same with arrays of the type that travels, where the executor reads and writes that itself.
   virtual bool binds(DataType /*type*/) const { return false; }
   virtual Status bind_typed(DataType /*type*/, std::span<const TypedBinding> /*bindings*/) {
     return {Code::kInvalidArgument, "this backend's parameters and gradients are fp32"};
   }
-  // The same with gradients in `exported`, memory of the program's device that network adapters may
-  // read (each binding's gradient is a part of it), so that none is copied to the host. Then a hook
-  // says of gradients that they are written there.
+  // The same with gradients in `exported`, memory of the executor's device that network adapters
+  // may read (each binding's gradient is a part of it), so that none is copied to the host. Then a
+  // hook says of gradients that they are written there.
   virtual Result<ExportedMemoryPointer> export_gradients(std::size_t /*bytes*/) {
     return Status(Code::kFailedPrecondition,
                   "this backend's gradients are not in a GPU's memory that could be exported");
@@ -122,24 +122,24 @@ class Program {
       ExportedMemoryPointer /*exported*/) {
     return {Code::kInvalidArgument, "this backend exports no gradients"};
   }
-  // Instead: parameters, gradients and the optimizer's state are the program's own. Then hooks are
+  // Instead: parameters, gradients and the optimizer's state are the executor's own. Then hooks are
   // told the loss only, and update(), after backward, makes the step; gradients that are not finite
   // make none. For training alone, where the parameters never leave the device.
   virtual Status keep_parameters(std::span<const std::vector<float>> /*initial*/) {
     return {Code::kInvalidArgument, "this backend updates parameters through an exchange only"};
   }
   virtual Status update(const OwnRule& /*rule*/) {
-    return {Code::kFailedPrecondition, "update: the parameters are not the program's own"};
+    return {Code::kFailedPrecondition, "update: the parameters are not the executor's own"};
   }
 
-  // Of the passes that follow; null: nobody looks, which costs nothing. False: this program's
+  // Of the passes that follow; null: nobody looks, which costs nothing. False: this executor's
   // layers cannot be told apart.
   virtual bool observe(LayerObserver* /*observer*/) { return false; }
   virtual FeatureMaps feature_maps() const { return {}; }
 
   // The steps of a pass in training, each by itself on a device that does nothing else, as medians
   // of `passes`. REQUIRES: a whole step of training behind it. Error: kInvalidArgument: this
-  // program has no such steps.
+  // executor has no such steps.
   virtual Result<DeviceProfile> time_steps(std::uint32_t /*passes*/) {
     return Status(Code::kInvalidArgument, "this backend runs no list of steps");
   }
@@ -153,12 +153,12 @@ class Program {
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
   // the labels of its first images (of all, for start_loss). Both may go when it returns.
   virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
-  // The same with pixels that the program itself moves, normalises and converts, where it does.
+  // The same with pixels that the executor itself moves, normalises and converts, where it does.
   virtual bool loads_bytes() const { return false; }
   virtual Status load_bytes(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
     return {Code::kInvalidArgument, "this backend takes images in fp32"};
   }
-  // A batch ahead, in three calls, where the program takes one: pixels_ahead is where its pixels
+  // A batch ahead, in three calls, where the executor takes one: pixels_ahead is where its pixels
   // go, input_elements() bytes which any thread may fill (empty: none is taken). send_ahead sends
   // them, also from within backward's hooks; `images.pixels` is that memory. load_ahead, between
   // steps, makes it the batch of the forwards that follow. Another load in between forgets it.

@@ -2,7 +2,7 @@
 // behind it.
 //
 // A word carries the step's number, so an old one is never taken for a new one, also where the
-// copies are parts of a recording; events cannot say that. Used by the program's thread.
+// copies are parts of a recording; events cannot say that. Used by the executor's thread.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A CUDA program on a GPU, with its streams, graphs and registered memory, beside oneDNN in fp32.
+// A CUDA executor on a GPU, with its streams, graphs and registered memory, beside oneDNN in fp32.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/memory/memory.h"
+#include "tests/cuda/executor_rig.h"
 #include "tests/cuda/networks.h"
-#include "tests/cuda/program_rig.h"
 #include "tests/cuda/support/device_environment.h"
 #include "tests/cuda/support/likeness.h"
 #include "worker/cuda/planned/runner.h"
@@ -31,8 +31,8 @@ struct DeviceOptions {
   bool tune = false;
 };
 
-std::unique_ptr<CudaProgram> make_program(const Graph& graph, const DeviceOptions& options,
-                                          std::vector<std::string>& notes) {
+std::unique_ptr<CudaExecutor> make_executor(const Graph& graph, const DeviceOptions& options,
+                                            std::vector<std::string>& notes) {
   auto runtime = require(CudaRuntime::create(0));
   auto runner = require(PlannedRunner::create(
       *runtime, graph,
@@ -41,7 +41,7 @@ std::unique_ptr<CudaProgram> make_program(const Graph& graph, const DeviceOption
        .tune = options.tune,
        .engine_cache = options.tune ? testing::engine_cache() : std::filesystem::path(),
        .libraries = testing::libraries()}));
-  return require(CudaProgram::create(
+  return require(CudaExecutor::create(
       graph, std::move(runtime), std::move(runner),
       {.batch = kBatch, .record = options.record, .note = [&notes](std::string_view note) {
          notes.emplace_back(note);
@@ -49,23 +49,24 @@ std::unique_ptr<CudaProgram> make_program(const Graph& graph, const DeviceOption
 }
 
 struct Batch {
-  Batch(const Program& program, unsigned seed) : images(program.input_elements()), labels(kBatch) {
+  Batch(const Executor& executor, unsigned seed)
+      : images(executor.input_elements()), labels(kBatch) {
     std::mt19937 random(seed);
     for (float& pixel : images) pixel = 2.0F * static_cast<float>(random() >> 8U) * 0x1p-24F - 1.0F;
-    const std::size_t classes = program.output_elements() / kBatch;
+    const std::size_t classes = executor.output_elements() / kBatch;
     for (Label& label : labels) label = static_cast<Label>(random() % classes);
   }
   std::vector<float> images;
   std::vector<Label> labels;
 };
 
-void step(Program& program, Descent& hooks, unsigned seed) {
-  const Batch batch(program, seed);
-  require(program.load(batch.images, batch.labels));
-  program.set_noise(seed);
-  require(program.forward(Mode::kTraining, hooks));
-  require(program.start_loss({.gradient_scale = 16.0}));
-  require(program.backward(hooks));
+void step(Executor& executor, Descent& hooks, unsigned seed) {
+  const Batch batch(executor, seed);
+  require(executor.load(batch.images, batch.labels));
+  executor.set_noise(seed);
+  require(executor.forward(Mode::kTraining, hooks));
+  require(executor.start_loss({.gradient_scale = 16.0}));
+  require(executor.backward(hooks));
 }
 
 TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not") {
@@ -80,8 +81,8 @@ TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not")
   Descent own(network->parameters(), 5), oracle(network->parameters(), 5);
   own.learning_rate = oracle.learning_rate = 0.002F;
   std::vector<std::string> notes;
-  const auto program = make_program(graph, options, notes);
-  require(program->bind(own.bindings()));
+  const auto executor = make_executor(graph, options, notes);
+  require(executor->bind(own.bindings()));
   require(network->bind(oracle.bindings()));
   for (unsigned number = 1; number <= 5; ++number) {
     // Both begin where the oracle is: one step's gradients are compared, not five steps' paths.
@@ -89,14 +90,14 @@ TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not")
       std::copy(oracle.parameters[key].begin(), oracle.parameters[key].end(),
                 own.parameters[key].begin());
     }
-    step(*program, own, number);
+    step(*executor, own, number);
     step(*network, oracle, number);
     INFO("step " << number);
     CHECK(own.loss.sum == Approx(oracle.loss.sum).epsilon(0.05));
     for (std::size_t key = 0; key < own.gradients.size(); ++key) {
       const testing::Likeness found = testing::likeness(own.gradients[key], oracle.gradients[key]);
-      INFO(program->parameters()[key].name << ": cosine " << found.cosine << ", length "
-                                           << found.ratio);
+      INFO(executor->parameters()[key].name << ": cosine " << found.cosine << ", length "
+                                            << found.ratio);
       CHECK(testing::is_alike(found, options.type));
     }
     CHECK(own.not_finite == 0);
@@ -107,13 +108,13 @@ TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not")
 TEST_CASE("A GPU that keeps its parameters learns a batch by heart") {
   const Graph graph = phub::nn::testing::blocks();
   std::vector<std::string> notes;
-  const auto program = make_program(graph, {}, notes);
-  Descent hooks(program->parameters(), 5);
-  require(program->keep_parameters(hooks.parameters));
+  const auto executor = make_executor(graph, {}, notes);
+  Descent hooks(executor->parameters(), 5);
+  require(executor->keep_parameters(hooks.parameters));
   double first = 0.0;
   for (unsigned number = 0; number < 60; ++number) {
-    step(*program, hooks, 1);
-    require(program->update(
+    step(*executor, hooks, 1);
+    require(executor->update(
         {.learning_rate = 0.02F, .momentum = 0.9F, .gradient_scale = 1.0F / 16.0F}));
     if (number == 0) first = hooks.loss.sum;
   }
@@ -123,17 +124,17 @@ TEST_CASE("A GPU that keeps its parameters learns a batch by heart") {
 TEST_CASE("Gradients that overflow are told by the layer") {
   const Graph graph = phub::nn::testing::blocks();
   std::vector<std::string> notes;
-  const auto program = make_program(graph, {}, notes);
-  Descent hooks(program->parameters(), 5);
+  const auto executor = make_executor(graph, {}, notes);
+  Descent hooks(executor->parameters(), 5);
   hooks.learning_rate = 0.0F;
-  require(program->bind(hooks.bindings()));
-  const Batch batch(*program, 1);
+  require(executor->bind(hooks.bindings()));
+  const Batch batch(*executor, 1);
   for (const double scale : {1e30, 1.0}) {
-    require(program->load(batch.images, batch.labels));
-    require(program->forward(Mode::kTraining, hooks));
-    require(program->start_loss({.gradient_scale = scale}));
+    require(executor->load(batch.images, batch.labels));
+    require(executor->forward(Mode::kTraining, hooks));
+    require(executor->start_loss({.gradient_scale = scale}));
     hooks.not_finite = 0;
-    require(program->backward(hooks));
+    require(executor->backward(hooks));
     CHECK((hooks.not_finite > 0) == (scale > 1.0));
   }
 }
@@ -156,8 +157,8 @@ TEST_CASE("Memory for adapters is cleared whole pages, and says whether it is a 
 TEST_CASE("Gradients that stay on the GPU for an adapter are those that are copied to the host") {
   const Graph graph = phub::nn::testing::blocks();
   std::vector<std::string> notes;
-  const auto copied = make_program(graph, {}, notes);
-  const auto exported = make_program(graph, {}, notes);
+  const auto copied = make_executor(graph, {}, notes);
+  const auto exported = make_executor(graph, {}, notes);
   Descent on_host(copied->parameters(), 5), on_gpu(copied->parameters(), 5);
   on_host.learning_rate = on_gpu.learning_rate = 0.0F;
   std::size_t bytes = 0;

@@ -1,7 +1,7 @@
 // Between the exchange's arrays and the device: parameters on their way in, gradients on their way
 // out, layer by layer.
 //
-// Owned by the program; its thread. The exchange's arrays outlive it.
+// Owned by the executor; its thread. The exchange's arrays outlive it.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 #include "common/base/dtype.h"
 #include "common/base/status.h"
-#include "worker/cuda/program/host_arrays.h"
-#include "worker/cuda/program/plain_parameters.h"
+#include "worker/cuda/executor/host_arrays.h"
+#include "worker/cuda/executor/plain_parameters.h"
 #include "worker/cuda/runtime/runtime.h"
 #include "worker/nn/ops.h"
 

@@ -1,4 +1,4 @@
-#include "worker/cuda/program/cuda_program.h"
+#include "worker/cuda/executor/cuda_executor.h"
 
 #include <chrono>
 #include <string>
@@ -24,7 +24,7 @@ Result<std::vector<EventPointer>> make_events(Runtime& runtime, std::size_t coun
 
 }  // namespace
 
-CudaProgram::CudaProgram(const Graph& graph, const CudaProgramOptions& options)
+CudaExecutor::CudaExecutor(const Graph& graph, const CudaExecutorOptions& options)
     : options_(options),
       input_(graph.input_shape()),
       classes_(graph.output_shape().elements()),
@@ -34,7 +34,7 @@ CudaProgram::CudaProgram(const Graph& graph, const CudaProgramOptions& options)
   }
 }
 
-CudaProgram::~CudaProgram() {
+CudaExecutor::~CudaExecutor() {
   // Nothing may still write to memory that goes now. What went wrong was told before.
   if (!comes_to_rest()) {
     release();
@@ -45,7 +45,7 @@ CudaProgram::~CudaProgram() {
   }
 }
 
-bool CudaProgram::comes_to_rest() {
+bool CudaExecutor::comes_to_rest() {
   const auto end = runtime_->now() + options_.timeout;
   for (auto idle = runtime_->idle(); idle && !*idle; idle = runtime_->idle()) {
     if (runtime_->now() >= end) return false;
@@ -55,7 +55,7 @@ bool CudaProgram::comes_to_rest() {
 }
 
 // A wait would have no end. The process keeps what the device may still write to.
-void CudaProgram::release() {
+void CudaExecutor::release() {
   options_.note("the GPU still works on what failed: its memory is left to the end of the process");
   static_cast<void>(exchange_.release());
   static_cast<void>(own_.release());
@@ -79,19 +79,19 @@ void CudaProgram::release() {
   static_cast<void>(runtime_.release());
 }
 
-Result<std::unique_ptr<CudaProgram>> CudaProgram::create(const Graph& graph,
-                                                         std::unique_ptr<Runtime> runtime,
-                                                         std::unique_ptr<LoweredRunner> runner,
-                                                         const CudaProgramOptions& options) {
-  // First of all, so that on errors too they go in the order in which a program lets them go.
-  std::unique_ptr<CudaProgram> program(new CudaProgram(graph, options));
-  program->runtime_ = std::move(runtime);
-  program->runner_ = std::move(runner);
-  PHUB_RETURN_IF_ERROR(program->prepare(graph));
-  return program;
+Result<std::unique_ptr<CudaExecutor>> CudaExecutor::create(const Graph& graph,
+                                                           std::unique_ptr<Runtime> runtime,
+                                                           std::unique_ptr<LoweredRunner> runner,
+                                                           const CudaExecutorOptions& options) {
+  // First of all, so that on errors too they go in the order in which an executor lets them go.
+  std::unique_ptr<CudaExecutor> executor(new CudaExecutor(graph, options));
+  executor->runtime_ = std::move(runtime);
+  executor->runner_ = std::move(runner);
+  PHUB_RETURN_IF_ERROR(executor->prepare(graph));
+  return executor;
 }
 
-Status CudaProgram::prepare(const Graph& graph) {
+Status CudaExecutor::prepare(const Graph& graph) {
   const Shape& output = graph.output_shape();
   if (output.height != 1 || output.width != 1) {
     return Status(Code::kInvalidArgument,
@@ -122,7 +122,7 @@ Status CudaProgram::prepare(const Graph& graph) {
   return {};
 }
 
-Status CudaProgram::bind(std::span<const Binding> bindings) {
+Status CudaExecutor::bind(std::span<const Binding> bindings) {
   std::vector<TypedBinding> typed;
   for (const Binding& binding : bindings) {
     typed.push_back({std::as_bytes(binding.parameter), std::as_writable_bytes(binding.gradient)});
@@ -130,16 +130,16 @@ Status CudaProgram::bind(std::span<const Binding> bindings) {
   return bind_typed(DataType::kFloat32, typed);
 }
 
-Status CudaProgram::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
+Status CudaExecutor::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
   return bind_exported(type, bindings, nullptr);
 }
 
-Result<ExportedMemoryPointer> CudaProgram::export_gradients(std::size_t bytes) {
+Result<ExportedMemoryPointer> CudaExecutor::export_gradients(std::size_t bytes) {
   return runtime_->exported_memory(bytes, "gradients");
 }
 
-Status CudaProgram::bind_exported(DataType type, std::span<const TypedBinding> bindings,
-                                  ExportedMemoryPointer exported) {
+Status CudaExecutor::bind_exported(DataType type, std::span<const TypedBinding> bindings,
+                                   ExportedMemoryPointer exported) {
   PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
   PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: recorded passes have addresses");
   const auto where = exported != nullptr ? GradientsAt::kDevice : GradientsAt::kHost;
@@ -150,7 +150,7 @@ Status CudaProgram::bind_exported(DataType type, std::span<const TypedBinding> b
   return {};
 }
 
-Status CudaProgram::keep_parameters(std::span<const std::vector<float>> initial) {
+Status CudaExecutor::keep_parameters(std::span<const std::vector<float>> initial) {
   const DataType gradient_type = runner_->type_of(runner_->lowered().output);
   PHUB_ASSIGN_OR_RETURN(
       own_, OwnOptimizer::create(*runtime_, *runner_, parameters_, initial, gradient_type));
@@ -158,24 +158,24 @@ Status CudaProgram::keep_parameters(std::span<const std::vector<float>> initial)
   return {};
 }
 
-Status CudaProgram::update(const OwnRule& rule) {
-  if (own_ == nullptr) return Program::update(rule);
+Status CudaExecutor::update(const OwnRule& rule) {
+  if (own_ == nullptr) return Executor::update(rule);
   return own_->update(rule, status_->not_finite(kLossSlot));
 }
 
-Status CudaProgram::load(std::span<const float> images, std::span<const Label> labels) {
+Status CudaExecutor::load(std::span<const float> images, std::span<const Label> labels) {
   return feed_->load(images, labels);
 }
 
-Status CudaProgram::load_bytes(const ByteImages& images, std::span<const Label> labels) {
+Status CudaExecutor::load_bytes(const ByteImages& images, std::span<const Label> labels) {
   return feed_->load_bytes(images, labels);
 }
 
-Status CudaProgram::send_ahead(const ByteImages& images, std::span<const Label> labels) {
+Status CudaExecutor::send_ahead(const ByteImages& images, std::span<const Label> labels) {
   return feed_->send_ahead(images, labels);
 }
 
-Status CudaProgram::forward(Mode mode, Hooks& hooks) {
+Status CudaExecutor::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;
   PHUB_RETURN_IF_ERROR(begin_forward(pass));
@@ -189,7 +189,7 @@ Status CudaProgram::forward(Mode mode, Hooks& hooks) {
   return {};
 }
 
-Status CudaProgram::begin_forward(Pass pass) {
+Status CudaExecutor::begin_forward(Pass pass) {
   PHUB_RETURN_IF_ERROR(states_->write_back());
   PHUB_RETURN_IF_ERROR(feed_->prepare());
   if (pass == Pass::kForward) PHUB_RETURN_IF_ERROR(feed_->send_noise(noise_));
@@ -197,23 +197,23 @@ Status CudaProgram::begin_forward(Pass pass) {
   return runtime_->wait(Stream::kUpload, *backward_event_);
 }
 
-Status CudaProgram::run_segment(Pass pass, std::size_t i) {
+Status CudaExecutor::run_segment(Pass pass, std::size_t i) {
   const Segment& segment = segments_[index(pass)][i];
   return repeat(recordings_[index(pass)][i], runs_[index(pass)] == 0,
                 [&] { return runner_->run(pass, segment.first, segment.last); });
 }
 
-void CudaProgram::end_forward(Pass pass) {
+void CudaExecutor::end_forward(Pass pass) {
   ++runs_[index(pass)];
   last_forward_ = pass;
 }
 
-const std::vector<Segment>& CudaProgram::segments(Pass pass) const {
+const std::vector<Segment>& CudaExecutor::segments(Pass pass) const {
   return segments_[index(pass)];
 }
 
 // What a segment needs is on its way when the segment is queued.
-Status CudaProgram::bring(const Segment& segment, Event& event, Hooks& hooks) {
+Status CudaExecutor::bring(const Segment& segment, Event& event, Hooks& hooks) {
   for (const std::size_t layer : segment.layers) {
     PHUB_RETURN_IF_ERROR(hooks.weights_needed(layers_[layer]));
     if (parameters_changed_) PHUB_RETURN_IF_ERROR(exchange_->upload(layers_[layer]));
@@ -223,7 +223,7 @@ Status CudaProgram::bring(const Segment& segment, Event& event, Hooks& hooks) {
   return runtime_->wait(Stream::kCompute, event);
 }
 
-Status CudaProgram::start_loss(const LossOptions& options) {
+Status CudaExecutor::start_loss(const LossOptions& options) {
   PHUB_CHECK(feed_->labels() == options_.batch, "a label for each image");
   PHUB_CHECK(last_forward_ == Pass::kForward, "a forward in training");
   const Lowered& lowered = runner_->lowered();
@@ -252,7 +252,7 @@ Status CudaProgram::start_loss(const LossOptions& options) {
   return status_->tell(kLossSlot, Stream::kDownload);
 }
 
-Result<Loss> CudaProgram::read_loss() {
+Result<Loss> CudaExecutor::read_loss() {
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool finite, status_->wait(kLossSlot));
   const auto* losses = host_losses_->as<float>();
   const auto* correct = host_losses_->as<std::int32_t>(options_.batch * sizeof(float));
@@ -264,7 +264,7 @@ Result<Loss> CudaProgram::read_loss() {
   return loss;
 }
 
-Status CudaProgram::read_output(std::span<float> host) {
+Status CudaExecutor::read_output(std::span<float> host) {
   PHUB_CHECK(host.size() == output_elements(), "the output of the whole batch");
   const Lowered& lowered = runner_->lowered();
   const BufferId output =
@@ -286,7 +286,7 @@ Status CudaProgram::read_output(std::span<float> host) {
   return {};
 }
 
-Status CudaProgram::backward(Hooks& hooks) {
+Status CudaExecutor::backward(Hooks& hooks) {
   PHUB_RETURN_IF_ERROR(repeat(recordings_[index(Pass::kBackward)].front(),
                               runs_[index(Pass::kBackward)] == 0,
                               [&] { return queue_backward(); }));
@@ -296,24 +296,24 @@ Status CudaProgram::backward(Hooks& hooks) {
   return exchange_ != nullptr ? tell_gradients(hooks) : Status();
 }
 
-void CudaProgram::cut_backward(std::size_t parts) {
+void CudaExecutor::cut_backward(std::size_t parts) {
   recordings_[index(Pass::kBackward)].clear();
   recordings_[index(Pass::kBackward)].resize(parts);
 }
 
-Status CudaProgram::run_backward(std::size_t part, std::size_t first, std::size_t last) {
+Status CudaExecutor::run_backward(std::size_t part, std::size_t first, std::size_t last) {
   return repeat(recordings_[index(Pass::kBackward)][part], runs_[index(Pass::kBackward)] == 0,
                 [&] { return runner_->run(Pass::kBackward, first, last); });
 }
 
-Status CudaProgram::end_backward() {
+Status CudaExecutor::end_backward() {
   ++runs_[index(Pass::kBackward)];
   return runtime_->record(*backward_event_, Stream::kCompute);
 }
 
 // The pass on kCompute; behind each layer's gradients their way to the host on kDownload, which
 // ends before kCompute goes on.
-Status CudaProgram::queue_backward() {
+Status CudaExecutor::queue_backward() {
   std::size_t done = 0;
   for (std::size_t i = 0; exchange_ != nullptr && i < marks_.size(); ++i) {
     const GradientMark& mark = marks_[i];
@@ -331,7 +331,7 @@ Status CudaProgram::queue_backward() {
   return runtime_->wait(Stream::kCompute, *downloads_event_);
 }
 
-Status CudaProgram::tell_gradients(Hooks& hooks) {
+Status CudaExecutor::tell_gradients(Hooks& hooks) {
   parameters_changed_ = true;
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     const KeyRange& keys = layers_[marks_[i].layer];
@@ -342,7 +342,7 @@ Status CudaProgram::tell_gradients(Hooks& hooks) {
   return {};
 }
 
-Result<RecordingPointer> CudaProgram::record(const std::function<Status()>& work) {
+Result<RecordingPointer> CudaExecutor::record(const std::function<Status()>& work) {
   PHUB_RETURN_IF_ERROR(runtime_->begin_recording());
   const Status queued = work();
   auto recording = runtime_->end_recording();  // also when something failed: it ends the recording
@@ -350,8 +350,8 @@ Result<RecordingPointer> CudaProgram::record(const std::function<Status()>& work
   return recording;
 }
 
-Status CudaProgram::repeat(RecordingPointer& recording, bool is_first,
-                           const std::function<Status()>& work) {
+Status CudaExecutor::repeat(RecordingPointer& recording, bool is_first,
+                            const std::function<Status()>& work) {
   // Libraries load and set up kernels when they are first run, which cannot be recorded.
   if (!options_.record || is_first) return work();
   if (recording == nullptr) {

@@ -1,4 +1,4 @@
-#include "worker/cuda/program/host_arrays.h"
+#include "worker/cuda/executor/host_arrays.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "worker/cuda/program/batch_feed.h"
+#include "worker/cuda/executor/batch_feed.h"
 
 #include <algorithm>
 #include <cstring>

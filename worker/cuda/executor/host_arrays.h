@@ -1,7 +1,7 @@
 // The exchange's arrays, as a device can copy from and to them: registered with CUDA where that
 // works, else through pinned memory of the same size.
 //
-// Made once the exchange's arrays are there, which outlive it. Used by the program's thread.
+// Made once the exchange's arrays are there, which outlive it. Used by the executor's thread.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A lowered network as a Program: parameters come layer by layer while forward runs, gradients
+// A lowered network as an Executor: parameters come layer by layer while forward runs, gradients
 // leave layer by layer while backward runs.
 //
 // Passes are queued as wholes, from their second run on as recordings (CUDA graphs). backward()
@@ -16,19 +16,19 @@
 #include <string_view>
 #include <vector>
 
+#include "worker/cuda/executor/batch_feed.h"
+#include "worker/cuda/executor/own_optimizer.h"
+#include "worker/cuda/executor/parameter_exchange.h"
+#include "worker/cuda/executor/pass_schedule.h"
+#include "worker/cuda/executor/state_mirror.h"
+#include "worker/cuda/executor/step_status.h"
 #include "worker/cuda/lowered/runner.h"
-#include "worker/cuda/program/batch_feed.h"
-#include "worker/cuda/program/own_optimizer.h"
-#include "worker/cuda/program/parameter_exchange.h"
-#include "worker/cuda/program/pass_schedule.h"
-#include "worker/cuda/program/state_mirror.h"
-#include "worker/cuda/program/step_status.h"
 #include "worker/cuda/runtime/runtime.h"
-#include "worker/nn/program.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 
-struct CudaProgramOptions {
+struct CudaExecutorOptions {
   std::uint32_t batch = 1;                    // as lowered
   bool record = true;                         // passes as recordings
   std::chrono::milliseconds timeout{30'000};  // of a wait for the device
@@ -36,15 +36,15 @@ struct CudaProgramOptions {
   std::function<void(std::string_view)> note = [](std::string_view) {};
 };
 
-class CudaProgram : public Program {
+class CudaExecutor : public Executor {
  public:
   // The runner's memory and steps are on the runtime's device. Errors: kInvalidArgument for a
   // network that ends with more than one pixel.
-  static Result<std::unique_ptr<CudaProgram>> create(const Graph& graph,
-                                                     std::unique_ptr<Runtime> runtime,
-                                                     std::unique_ptr<LoweredRunner> runner,
-                                                     const CudaProgramOptions& options);
-  ~CudaProgram() override;  // waits for the device, until the timeout
+  static Result<std::unique_ptr<CudaExecutor>> create(const Graph& graph,
+                                                      std::unique_ptr<Runtime> runtime,
+                                                      std::unique_ptr<LoweredRunner> runner,
+                                                      const CudaExecutorOptions& options);
+  ~CudaExecutor() override;  // waits for the device, until the timeout
 
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
   Result<std::vector<nn::Buffer>> read_buffers() override { return states_->read(); }
@@ -95,7 +95,7 @@ class CudaProgram : public Program {
   Result<Loss> read_loss();  // waits for it
 
  private:
-  CudaProgram(const Graph& graph, const CudaProgramOptions& options);
+  CudaExecutor(const Graph& graph, const CudaExecutorOptions& options);
 
   Status prepare(const Graph& graph);
   bool comes_to_rest();
@@ -107,7 +107,7 @@ class CudaProgram : public Program {
   Status repeat(RecordingPointer& recording, bool is_first, const std::function<Status()>& work);
   Result<RecordingPointer> record(const std::function<Status()>& work);
 
-  CudaProgramOptions options_;
+  CudaExecutorOptions options_;
   Shape input_;
   std::size_t classes_;
   std::vector<ParameterSpec> parameters_;

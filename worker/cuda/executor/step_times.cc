@@ -1,9 +1,9 @@
-// How long each step of a program takes on its device.
+// How long each step of an executor takes on its device.
 #include <algorithm>
 #include <chrono>
 
+#include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/lowered/step_cost.h"
-#include "worker/cuda/program/cuda_program.h"
 
 namespace phub::nn::cuda {
 namespace {
@@ -38,7 +38,7 @@ Result<double> copied_bytes_per_second(Runtime& runtime) {
 
 }  // namespace
 
-Result<DeviceProfile> CudaProgram::time_steps(std::uint32_t passes) {
+Result<DeviceProfile> CudaExecutor::time_steps(std::uint32_t passes) {
   if (passes == 0) return Status(Code::kInvalidArgument, "--steps: is 0; give at least 1");
   DeviceProfile profile;
   PHUB_ASSIGN_OR_RETURN(profile.bytes_per_second, copied_bytes_per_second(*runtime_));
