@@ -277,7 +277,7 @@ TEST_CASE("A step from bytes is oneDNN's from the same images in fp32") {
   const auto loader = require(data::Loader::create(images, options));
   const unsigned seed = GENERATE(range(1U, 9U));
   const auto ahead = require(data::Loader::create(images, options));
-  testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .record = seed % 2 == 0});
+  testing::Rig rig(graph, {.runtime = {.seed = seed}, .batch = kBatch, .capture = seed % 2 == 0});
   require(rig.executor->bind(rig.own->bindings()));
   train::BatchLoading own, oracle;
   for (std::uint64_t step = 0; step < loader->steps_per_epoch(); ++step) {

@@ -27,7 +27,7 @@ constexpr std::uint32_t kBatch = 16;
 
 struct DeviceOptions {
   DataType type = DataType::kFloat16;
-  bool record = true;
+  bool capture = true;
   bool tune = false;
 };
 
@@ -43,7 +43,7 @@ std::unique_ptr<CudaExecutor> make_executor(const Graph& graph, const DeviceOpti
        .libraries = testing::libraries()}));
   return require(CudaExecutor::create(
       graph, std::move(runtime), std::move(runner),
-      {.batch = kBatch, .record = options.record, .note = [&notes](std::string_view note) {
+      {.batch = kBatch, .capture = options.capture, .note = [&notes](std::string_view note) {
          notes.emplace_back(note);
        }}));
 }
@@ -69,12 +69,12 @@ void step(Executor& executor, Descent& hooks, unsigned seed) {
   require(executor.backward(hooks));
 }
 
-TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not") {
+TEST_CASE("Steps on a GPU are those of oneDNN, captured and not, tuned and not") {
   const Graph graph = phub::nn::testing::blocks();
   const DeviceOptions options{.type = GENERATE(DataType::kFloat16, DataType::kBfloat16),
-                              .record = GENERATE(false, true),
+                              .capture = GENERATE(false, true),
                               .tune = GENERATE(false, true)};
-  INFO(name_of(options.type) << (options.record ? ", recorded" : "")
+  INFO(name_of(options.type) << (options.capture ? ", captured" : "")
                              << (options.tune ? ", tuned" : ""));
   const auto network =
       require(Network::create(graph, require(make_onednn_backend({})), {.batch = kBatch}));
@@ -102,7 +102,7 @@ TEST_CASE("Steps on a GPU are those of oneDNN, recorded and not, tuned and not")
     }
     CHECK(own.not_finite == 0);
   }
-  for (const std::string& note : notes) FAIL_CHECK(note);  // recorded and registered, or it is told
+  for (const std::string& note : notes) FAIL_CHECK(note);  // captured and registered, or it is told
 }
 
 TEST_CASE("A GPU that keeps its parameters learns a batch by heart") {

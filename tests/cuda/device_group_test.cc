@@ -19,7 +19,7 @@ using testing::require;
 
 constexpr std::uint32_t kGpus = 2, kBatch = 8;  // of each
 
-std::unique_ptr<GpuGroup> make_group(const Graph& graph, bool record) {
+std::unique_ptr<GpuGroup> make_group(const Graph& graph, bool capture) {
   std::vector<GpuRank> gpus;
   std::vector<GroupDevice> devices;
   for (std::uint32_t device = 0; device < kGpus; ++device) {
@@ -29,7 +29,7 @@ std::unique_ptr<GpuGroup> make_group(const Graph& graph, bool record) {
         *runtime, graph, {.lowering = {.batch = kBatch, .compute_type = DataType::kFloat16}}));
     gpus.push_back(
         {device, require(CudaExecutor::create(graph, std::move(runtime), std::move(runner),
-                                              {.batch = kBatch, .record = record}))});
+                                              {.batch = kBatch, .capture = capture}))});
   }
   auto collectives = require(make_collectives(devices, {}));
   return require(GpuGroup::create(std::move(gpus), std::move(collectives), {}));
@@ -47,7 +47,7 @@ void step(Executor& executor, Descent& hooks, unsigned seed) {
   require(executor.backward(hooks));
 }
 
-TEST_CASE("Steps on two GPUs are those of oneDNN with the whole batch, recorded and not") {
+TEST_CASE("Steps on two GPUs are those of oneDNN with the whole batch, captured and not") {
   const Graph graph = testing::image_by_image();
   const auto group = make_group(graph, GENERATE(false, true));
   const auto network =

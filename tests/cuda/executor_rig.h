@@ -94,7 +94,7 @@ class Descent : public Hooks {
 struct RigOptions {
   HostRuntime::Options runtime = {};
   std::uint32_t batch = 3;
-  bool record = true;
+  bool capture = true;
   bool fuse = true;
   std::size_t segments = 4;
   std::chrono::milliseconds timeout{30'000};
@@ -110,7 +110,7 @@ class Rig {
     executor = require(CudaExecutor::create(
         graph, std::move(made), std::move(runner),
         {.batch = options.batch,
-         .record = options.record,
+         .capture = options.capture,
          .timeout = options.timeout,
          .segments = options.segments,
          .note = [this](std::string_view note) { notes.emplace_back(note); }}));

@@ -1,5 +1,5 @@
 // A CUDA executor on the host's runtime, step for step against oneDNN: whatever order streams and
-// events leave open, recorded and not, with and without registered memory.
+// events leave open, captured and not, with and without registered memory.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -43,9 +43,9 @@ void check_buffers(Rig& rig) {
 
 TEST_CASE("Steps of an executor on a device are those of oneDNN, in whatever order work is done") {
   const unsigned seed = GENERATE(range(1U, 13U));
-  const bool record = seed % 2 == 0;
+  const bool capture = seed % 2 == 0;
   Rig rig(phub::nn::testing::blocks(),
-          {.runtime = {.seed = seed}, .record = record, .fuse = seed % 3 != 0});
+          {.runtime = {.seed = seed}, .capture = capture, .fuse = seed % 3 != 0});
   testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
@@ -53,14 +53,14 @@ TEST_CASE("Steps of an executor on a device are those of oneDNN, in whatever ord
     check_equal(rig);
   }
   check_buffers(rig);
-  CHECK((rig.runtime->launches() > 0) == record);
+  CHECK((rig.runtime->launches() > 0) == capture);
   CHECK(rig.notes.empty());
 }
 
 TEST_CASE("A device that hangs is given up at the deadline, and what it may write to stays") {
-  for (const bool record : {false, true}) {
+  for (const bool capture : {false, true}) {
     Rig rig(phub::nn::testing::blocks(),
-            {.record = record, .timeout = std::chrono::milliseconds(50)});
+            {.capture = capture, .timeout = std::chrono::milliseconds(50)});
     testing::require(rig.executor->bind(rig.own->bindings()));
     for (unsigned step = 1; step <= 2; ++step) {
       rig.new_batch(step);
@@ -136,8 +136,8 @@ TEST_CASE("Memory that cannot be registered is copied through pinned memory, whi
   check_equal(rig);
 }
 
-TEST_CASE("A device that records no passes runs them kernel by kernel, and says so once") {
-  Rig rig(phub::nn::testing::blocks(), {.runtime = {.records = false}});
+TEST_CASE("A device that captures no passes runs them kernel by kernel, and says so once") {
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.captures = false}});
   testing::require(rig.executor->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
@@ -145,7 +145,7 @@ TEST_CASE("A device that records no passes runs them kernel by kernel, and says 
   }
   check_equal(rig);
   REQUIRE(rig.notes.size() == 1);
-  CHECK_THAT(rig.notes.front(), Catch::Contains("cannot be recorded"));
+  CHECK_THAT(rig.notes.front(), Catch::Contains("cannot be captured"));
 }
 
 TEST_CASE("Evaluation between steps uses the running statistics and leaves the steps alone") {
@@ -224,7 +224,7 @@ TEST_CASE("A loss that is refused ends backward before a gradient is told") {
 
 TEST_CASE("An executor that keeps its parameters updates them as a server would") {
   const unsigned seed = GENERATE(range(1U, 7U));
-  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}, .record = seed % 2 == 0});
+  Rig rig(phub::nn::testing::blocks(), {.runtime = {.seed = seed}, .capture = seed % 2 == 0});
   testing::require(rig.executor->keep_parameters(rig.own->parameters));
   rig.oracle->learning_rate = 0.0F;
   std::vector<std::vector<float>> velocities;

@@ -146,7 +146,7 @@ struct Bench {
 
 TEST_CASE("No gradient is pushed before the GPU has written it, in whatever order work is done") {
   const unsigned seed = GENERATE(range(1U, 21U));
-  Bench bench({.runtime = {.seed = seed}, .record = seed % 2 == 0, .fuse = seed % 3 != 0});
+  Bench bench({.runtime = {.seed = seed}, .capture = seed % 2 == 0, .fuse = seed % 3 != 0});
   testing::require(bench.bind(GpuDirect::kAuto));
   REQUIRE(bench.exchange->memory != nullptr);
   for (unsigned step = 1; step <= 3; ++step) {

@@ -31,7 +31,7 @@ struct GroupOptions {
   bool whole = false;       // the oracle is one network
   HostRuntime::Options runtime = {};
   HostCollectives::Options collectives = {};
-  bool record = true;
+  bool capture = true;
   bool fuse = true;
   std::size_t segments = 4, parts = 4;
   std::chrono::milliseconds timeout{60'000};
@@ -61,7 +61,7 @@ class GroupRig {
       gpus.push_back(
           {device_of(rank), require(CudaExecutor::create(graph, std::move(made), std::move(runner),
                                                          {.batch = options.batch,
-                                                          .record = options.record,
+                                                          .capture = options.capture,
                                                           .segments = options.segments,
                                                           .note = note()}))});
     }

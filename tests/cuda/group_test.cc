@@ -22,10 +22,10 @@ using testing::require;
 TEST_CASE("A step of several GPUs is the mean of what each computes, in whatever order") {
   const unsigned seed = GENERATE(range(1U, 9U));
   const std::size_t gpus = 1 + seed % 4;
-  const bool record = seed % 3 != 0;
+  const bool capture = seed % 3 != 0;
   GroupRig rig(phub::nn::testing::blocks(), {.gpus = gpus,
                                              .runtime = {.seed = seed},
-                                             .record = record,
+                                             .capture = capture,
                                              .fuse = seed % 2 == 0,
                                              .parts = 1 + seed % 5});
   require(rig.group->bind(rig.own->bindings()));
@@ -35,7 +35,7 @@ TEST_CASE("A step of several GPUs is the mean of what each computes, in whatever
     rig.check_equal();
   }
   rig.check_buffers();
-  for (const auto* runtime : rig.runtimes) CHECK((runtime->launches() > 0) == record);
+  for (const auto* runtime : rig.runtimes) CHECK((runtime->launches() > 0) == capture);
   CHECK(rig.notes.empty());
   CHECK(rig.own->not_finite == 0);
 }
@@ -76,9 +76,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("Memory that cannot be registered, and passes that cannot be recorded, change nothing") {
+TEST_CASE("Memory that cannot be registered, and passes that cannot be captured, change nothing") {
   GroupRig rig(testing::image_by_image(),
-               {.gpus = 3, .runtime = {.seed = 3, .registers = false, .records = false}});
+               {.gpus = 3, .runtime = {.seed = 3, .registers = false, .captures = false}});
   require(rig.group->bind(rig.own->bindings()));
   for (unsigned step = 1; step <= 3; ++step) {
     rig.new_batch(step);
@@ -253,7 +253,7 @@ TEST_CASE("Gradients are summed in the type that travels, and what overflows is 
 TEST_CASE("Several GPUs that keep their parameters update them as a server would") {
   const unsigned seed = GENERATE(range(1U, 5U));
   GroupRig rig(phub::nn::testing::blocks(),
-               {.gpus = seed, .runtime = {.seed = seed}, .record = seed % 2 == 0});
+               {.gpus = seed, .runtime = {.seed = seed}, .capture = seed % 2 == 0});
   require(rig.group->keep_parameters(rig.own->parameters));
   std::vector<std::vector<float>> velocities;
   for (const auto& parameter : rig.oracle->parameters) velocities.emplace_back(parameter.size());

@@ -91,7 +91,7 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
                                   .seed = session.seed};
   if (session.executor.compute_type == DataType::kFloat16)
     options.loss_scale = train::kHalfLossScale;
-  options.cuda.executor.record = false;
+  options.cuda.executor.capture = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
                             .compute_type = std::string(name_of(session.executor.compute_type)),

@@ -54,7 +54,7 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceExecutorOptions& options
   PHUB_ASSIGN_OR_RETURN(gpu.executor,
                         CudaExecutor::create(graph, std::move(runtime), std::move(runner),
                                              {.batch = batch,
-                                              .record = options.record,
+                                              .capture = options.capture,
                                               .timeout = options.timeout,
                                               .note = options.note}));
   return gpu;

@@ -37,7 +37,7 @@ struct DeviceExecutorOptions {
   std::vector<std::uint32_t> devices{};  // instead: several, which compute a part of the batch each
   std::chrono::milliseconds timeout{30'000};  // of a wait for the devices
   DataType compute_type = DataType::kFloat16;
-  bool record = true;  // passes as CUDA graphs
+  bool capture = true;  // passes as CUDA graphs
   Fusion fusion = Fusion::kTuned;
   bool tune = false;  // measures engines, and blocks where kTuned, that the cache does not know
   // Threads that plan what `tune` measures; 0: one for each CPU, at most as many as it plans at

@@ -28,13 +28,13 @@ __global__ void run_each(Work work) {
   for (Index i = device::first_index(); i < size; i += device::index_stride()) work(i);
 }
 
-constexpr int kLanes = 32;  // sums of a block, neighbours
-constexpr int kWarps = 32;  // which share the terms of each
+constexpr int kStreams = 32;  // sums of a block, neighbours
+constexpr int kWarps = 32;    // which share the terms of each
 
 template <typename Work>
-__global__ void __launch_bounds__(kLanes* kWarps) run_sums(Work work) {
-  __shared__ double firsts[kWarps][kLanes + 1], seconds[kWarps][kLanes + 1];
-  const Index sum = Index{blockIdx.x} * kLanes + threadIdx.x;
+__global__ void __launch_bounds__(kStreams* kWarps) run_sums(Work work) {
+  __shared__ double firsts[kWarps][kStreams + 1], seconds[kWarps][kStreams + 1];
+  const Index sum = Index{blockIdx.x} * kStreams + threadIdx.x;
   const Index terms = work.terms();
   double first = 0.0, second = 0.0;
   if (sum < work.sums()) {
@@ -100,8 +100,8 @@ class Device {
   }
   template <typename Work>
   void sum(const Work& work) {
-    const auto blocks = static_cast<unsigned>((work.sums() + kLanes - 1) / kLanes);
-    run_sums<<<blocks, dim3(kLanes, kWarps)>>>(work);
+    const auto blocks = static_cast<unsigned>((work.sums() + kStreams - 1) / kStreams);
+    run_sums<<<blocks, dim3(kStreams, kWarps)>>>(work);
     require(cudaDeviceSynchronize(), "naive sums");
   }
   std::array<double*, 2> numbers() { return {numbers_, numbers_ + kPartialSums}; }

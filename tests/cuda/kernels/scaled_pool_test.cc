@@ -301,13 +301,14 @@ class WatchedMemory {
 
 // All threads of the kernels one after the other.
 void run_threads(PoolRig& rig, const WatchedMemory& memory) {
-  constexpr std::int32_t kLanes = 2;
+  constexpr std::int32_t kStreams = 2;
   constexpr std::int64_t kRows = 4;
   const PoolShape& s = rig.shape;
   const std::int32_t groups = s.channels / kEight;
-  for (std::int32_t lane = 0; lane < kLanes; ++lane) {
+  for (std::int32_t lane = 0; lane < kStreams; ++lane) {
     for (std::int32_t i = 0; i < s.pooled_height * s.pooled_width * groups; ++i) {
-      pool_eight(rig.forward(), pool_place(i, s.pooled_width, s.channels), {lane, kLanes}, memory);
+      pool_eight(rig.forward(), pool_place(i, s.pooled_width, s.channels), {lane, kStreams},
+                 memory);
     }
   }
   const ScaledPoolSums a = rig.sums();
@@ -328,9 +329,9 @@ void run_threads(PoolRig& rig, const WatchedMemory& memory) {
     }
     finish_sums(a, c, gradients, products);
   }
-  for (std::int32_t lane = 0; lane < kLanes; ++lane) {
+  for (std::int32_t lane = 0; lane < kStreams; ++lane) {
     for (std::int32_t i = 0; i < s.height * s.width * groups; ++i) {
-      spread_eight(rig.backward(), pool_place(i, s.width, s.channels), {lane, kLanes}, memory);
+      spread_eight(rig.backward(), pool_place(i, s.width, s.channels), {lane, kStreams}, memory);
     }
   }
 }

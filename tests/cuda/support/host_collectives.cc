@@ -35,7 +35,7 @@ Status HostCollectives::queue(std::span<void* const> regions, std::size_t bytes,
   std::vector<HostMachine::NodeId> needs;
   for (std::size_t rank = 0; rank < own.size(); ++rank) {
     const HostRuntime& runtime = *runtimes_[rank];
-    if (runtime.is_recording()) return {Code::kInternal, "a collective in a recording"};
+    if (runtime.is_capturing()) return {Code::kInternal, "a collective in a graph"};
     if (!runtime.reaches(own[rank], bytes)) {
       return {Code::kInternal, "a collective of memory that is not the device's"};
     }

@@ -13,17 +13,17 @@ namespace phub::testing {
 
 using nn::cuda::Block;
 using nn::cuda::BlockPointer;
+using nn::cuda::CapturedGraph;
+using nn::cuda::CapturedGraphPointer;
 using nn::cuda::Event;
 using nn::cuda::EventPointer;
-using nn::cuda::Recording;
-using nn::cuda::RecordingPointer;
 
 struct HostRuntime::HostEvent : Event {
   Front front;
-  std::uint64_t recording = 0;  // in which it was recorded last; 0: in none
+  std::uint64_t graph = 0;  // in which it was recorded last; 0: in none
 };
 
-struct HostRuntime::HostRecording : Recording {
+struct HostRuntime::HostGraph : CapturedGraph {
   std::vector<Node> nodes;
   Front front;  // of kCompute, at the end
 };
@@ -155,12 +155,12 @@ Result<EventPointer> HostRuntime::make_event() {
 
 Status HostRuntime::queue(Stream stream, std::function<void()> work) {
   PHUB_RETURN_IF_ERROR(count_call());
-  if (is_recording(stream)) {
-    recorded_.push_back({std::move(work), recorded_fronts_[index(stream)]});
-    recorded_fronts_[index(stream)] = {recorded_.size() - 1};
+  if (is_capturing(stream)) {
+    captured_.push_back({std::move(work), captured_fronts_[index(stream)]});
+    captured_fronts_[index(stream)] = {captured_.size() - 1};
     return {};
   }
-  if (recording_) return misuse("work on a stream that has not joined the recording");
+  if (capturing_) return misuse("work on a stream that has not joined the graph");
   fronts_[index(stream)] = {machine_->add({std::move(work), fronts_[index(stream)], hangs_})};
   return {};
 }
@@ -180,22 +180,22 @@ Status HostRuntime::launch(const nn::cuda::ExecutorKernel& kernel, Stream stream
 
 Status HostRuntime::record(Event& event, Stream stream) {
   auto& own = static_cast<HostEvent&>(event);
-  const bool inside = is_recording(stream);
-  own.front = inside ? recorded_fronts_[index(stream)] : fronts_[index(stream)];
-  own.recording = inside ? recording_number_ : 0;
+  const bool inside = is_capturing(stream);
+  own.front = inside ? captured_fronts_[index(stream)] : fronts_[index(stream)];
+  own.graph = inside ? capture_number_ : 0;
   return {};
 }
 
 Status HostRuntime::wait(Stream stream, const Event& event) {
   const auto& own = static_cast<const HostEvent&>(event);
-  if (own.recording != 0 && own.recording != recording_number_) {
-    return misuse("a wait for an event that was recorded in an ended recording");
+  if (own.graph != 0 && own.graph != capture_number_) {
+    return misuse("a wait for an event that was recorded in an ended capture");
   }
-  const bool joins = recording_ && own.recording == recording_number_;
-  if (is_recording(stream) && !joins) return misuse("a recording waits for an event outside of it");
-  if (own.recording != 0 && !joins) return misuse("a wait for an event of a recording");
+  const bool joins = capturing_ && own.graph == capture_number_;
+  if (is_capturing(stream) && !joins) return misuse("a graph waits for an event outside of it");
+  if (own.graph != 0 && !joins) return misuse("a wait for an event of a graph");
   if (joins) joined_[index(stream)] = true;
-  Front& front = joins ? recorded_fronts_[index(stream)] : fronts_[index(stream)];
+  Front& front = joins ? captured_fronts_[index(stream)] : fronts_[index(stream)];
   for (const NodeId node : own.front) {
     if (std::find(front.begin(), front.end(), node) == front.end()) front.push_back(node);
   }
@@ -211,54 +211,54 @@ Status HostRuntime::finish(const Front& front) {
 
 Status HostRuntime::synchronise(const Event& event) {
   const auto& own = static_cast<const HostEvent&>(event);
-  if (recording_) return misuse("a wait of the host in a recording");
-  if (own.recording != 0) return misuse("the host waits for an event of a recording");
+  if (capturing_) return misuse("a wait of the host in a graph");
+  if (own.graph != 0) return misuse("the host waits for an event of a graph");
   return finish(own.front);
 }
 
 Status HostRuntime::synchronise(Stream stream) {
-  if (recording_) return misuse("a wait of the host in a recording");
+  if (capturing_) return misuse("a wait of the host in a graph");
   return finish(fronts_[index(stream)]);
 }
 
 Result<bool> HostRuntime::idle() {
-  if (recording_) return misuse("a question of the host in a recording");
+  if (capturing_) return misuse("a question of the host in a graph");
   PHUB_RETURN_IF_ERROR(count_call());
   machine_->do_some();
   return std::all_of(fronts_.begin(), fronts_.end(),
                      [&](const Front& front) { return machine_->is_done(front); });
 }
 
-Status HostRuntime::begin_recording() {
-  if (!options_.records) return {Code::kInternal, "operation not permitted"};
-  if (recording_) return misuse("a recording in a recording");
-  recording_ = true;
-  ++recording_number_;
-  recorded_.clear();
+Status HostRuntime::begin_capture() {
+  if (!options_.captures) return {Code::kInternal, "operation not permitted"};
+  if (capturing_) return misuse("a graph in a graph");
+  capturing_ = true;
+  ++capture_number_;
+  captured_.clear();
   joined_ = {};
   joined_[index(Stream::kCompute)] = true;
-  recorded_fronts_ = {};
+  captured_fronts_ = {};
   return {};
 }
 
-Result<RecordingPointer> HostRuntime::end_recording() {
-  if (!recording_) return misuse("no recording was begun");
-  recording_ = false;
-  auto made = std::make_unique<HostRecording>();
-  made->nodes = recorded_;
-  made->front = recorded_fronts_[index(Stream::kCompute)];
+Result<CapturedGraphPointer> HostRuntime::end_capture() {
+  if (!capturing_) return misuse("no graph was begun");
+  capturing_ = false;
+  auto made = std::make_unique<HostGraph>();
+  made->nodes = captured_;
+  made->front = captured_fronts_[index(Stream::kCompute)];
   std::set<NodeId> joined(made->front.begin(), made->front.end());
-  for (NodeId node = recorded_.size(); node-- > 0;) {
-    if (joined.count(node) == 0) return misuse("work of a recording that kCompute does not join");
-    joined.insert(recorded_[node].needs.begin(), recorded_[node].needs.end());
+  for (NodeId node = captured_.size(); node-- > 0;) {
+    if (joined.count(node) == 0) return misuse("work of a graph that kCompute does not join");
+    joined.insert(captured_[node].needs.begin(), captured_[node].needs.end());
   }
-  ++recordings_;
-  return RecordingPointer(std::move(made));
+  ++graphs_;
+  return CapturedGraphPointer(std::move(made));
 }
 
-Status HostRuntime::launch(const Recording& recording) {
-  const auto& own = static_cast<const HostRecording&>(recording);
-  if (recording_) return misuse("a recording is launched in a recording");
+Status HostRuntime::launch(const CapturedGraph& graph) {
+  const auto& own = static_cast<const HostGraph&>(graph);
+  if (capturing_) return misuse("a graph is launched in a graph");
   ++launches_;
   PHUB_RETURN_IF_ERROR(count_call());
   const Front before = fronts_[index(Stream::kCompute)];

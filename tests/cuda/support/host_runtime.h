@@ -1,9 +1,9 @@
-// A device that is the host: the streams, events and recordings of worker/cuda/runtime/runtime.h,
+// A device that is the host: the streams, events and graphs of worker/cuda/runtime/runtime.h,
 // with kernels by their specification.
 //
 // Work waits until somebody asks for it, and then what is next is picked at random among all that
 // streams and events allow: what relies on luck instead of an event shows with some seed. Copies
-// fail that touch memory which a GPU could not reach, and uses of recordings that CUDA refuses.
+// fail that touch memory which a GPU could not reach, and uses of graphs that CUDA refuses.
 //
 // Several of them can share a machine: then all that is queued on any of them is one order's
 // choice, each has memory that the others do not reach, and pinned memory is everyone's.
@@ -102,7 +102,7 @@ class HostRuntime : public nn::cuda::Runtime {
     unsigned seed = 1;
     bool registers = true;            // host memory can be registered
     bool registers_read_only = true;  // also such that is mapped so
-    bool records = true;              // recordings can be made
+    bool captures = true;             // graphs can be made
     bool exports = true;              // exported memory is a "dma-buf"
   };
   explicit HostRuntime(const Options& options)
@@ -125,9 +125,9 @@ class HostRuntime : public nn::cuda::Runtime {
   Status synchronise(Stream stream) override;
   Result<bool> idle() override;
   std::chrono::steady_clock::time_point now() override { return machine_->now(); }
-  Status begin_recording() override;
-  Result<nn::cuda::RecordingPointer> end_recording() override;
-  Status launch(const nn::cuda::Recording& recording) override;
+  Status begin_capture() override;
+  Result<nn::cuda::CapturedGraphPointer> end_capture() override;
+  Status launch(const nn::cuda::CapturedGraph& graph) override;
 
   // What devices do together (host_collectives.h): what comes next on the stream comes after
   // `nodes`.
@@ -135,7 +135,7 @@ class HostRuntime : public nn::cuda::Runtime {
   void set_front(Stream stream, std::vector<std::size_t> nodes) {
     fronts_[index(stream)] = std::move(nodes);
   }
-  bool is_recording() const { return recording_; }
+  bool is_capturing() const { return capturing_; }
   bool reaches(const void* address, std::size_t bytes) const;
 
   // What a runner does, and its memory.
@@ -149,8 +149,8 @@ class HostRuntime : public nn::cuda::Runtime {
   // Nothing that is queued from now on is ever done.
   void hang() { hangs_ = true; }
 
-  std::size_t recordings() const { return recordings_; }  // made
-  std::size_t launches() const { return launches_; }      // of recordings
+  std::size_t graphs() const { return graphs_; }      // made
+  std::size_t launches() const { return launches_; }  // of graphs
   std::size_t registered() const { return registered_; }
 
  private:
@@ -159,9 +159,9 @@ class HostRuntime : public nn::cuda::Runtime {
   // What comes next on a stream comes after these.
   using Front = std::vector<NodeId>;
   struct HostEvent;
-  struct HostRecording;
+  struct HostGraph;
 
-  bool is_recording(Stream stream) const { return recording_ && joined_[index(stream)]; }
+  bool is_capturing(Stream stream) const { return capturing_ && joined_[index(stream)]; }
   static std::size_t index(Stream stream) { return static_cast<std::size_t>(stream); }
   Status finish(const Front& front);
   Status count_call();
@@ -173,14 +173,14 @@ class HostRuntime : public nn::cuda::Runtime {
   std::optional<std::size_t> calls_left_;
   bool hangs_ = false;
 
-  std::array<Front, nn::cuda::kLanes> fronts_;
+  std::array<Front, nn::cuda::kStreams> fronts_;
 
-  bool recording_ = false;
-  std::uint64_t recording_number_ = 0;
-  std::vector<Node> recorded_;  // ids are positions
-  std::array<bool, nn::cuda::kLanes> joined_ = {};
-  std::array<Front, nn::cuda::kLanes> recorded_fronts_;
-  std::size_t recordings_ = 0, launches_ = 0, registered_ = 0;
+  bool capturing_ = false;
+  std::uint64_t capture_number_ = 0;
+  std::vector<Node> captured_;  // ids are positions
+  std::array<bool, nn::cuda::kStreams> joined_ = {};
+  std::array<Front, nn::cuda::kStreams> captured_fronts_;
+  std::size_t graphs_ = 0, launches_ = 0, registered_ = 0;
 };
 
 // The interpreter as a runner on it: all buffers are fp32.

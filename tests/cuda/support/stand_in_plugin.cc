@@ -33,7 +33,7 @@ Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceExecutorOptio
   PHUB_ASSIGN_OR_RETURN(device.executor,
                         nn::cuda::CudaExecutor::create(
                             graph, std::move(runtime), std::move(runner),
-                            {.batch = batch, .record = options.record, .note = options.note}));
+                            {.batch = batch, .capture = options.capture, .note = options.note}));
   return device;
 }
 

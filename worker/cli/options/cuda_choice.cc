@@ -78,7 +78,7 @@ train::CudaOptions cuda_options(const CudaChoice& choice, std::uint32_t device) 
   options.plugin.folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   options.executor.device = device;
   options.executor.devices = choice.devices;
-  options.executor.record = !choice.unrecorded;
+  options.executor.capture = !choice.unrecorded;
   options.executor.fusion = fusion_of(choice.fusion);
   options.executor.tune = choice.tune;
   options.executor.plan_threads = choice.plan_threads;

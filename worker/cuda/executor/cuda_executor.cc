@@ -71,8 +71,8 @@ void CudaExecutor::release() {
   for (EventPointer* event : {&loss_event_, &downloads_event_, &backward_event_}) {
     static_cast<void>(event->release());
   }
-  for (auto& recordings : recordings_) {
-    for (RecordingPointer& recording : recordings) static_cast<void>(recording.release());
+  for (auto& graphs : graphs_) {
+    for (CapturedGraphPointer& graph : graphs) static_cast<void>(graph.release());
   }
   static_cast<void>(new ExportedMemoryPointer(std::move(exported_)));
   static_cast<void>(runner_.release());
@@ -103,9 +103,9 @@ Status CudaExecutor::prepare(const Graph& graph) {
   PHUB_CHECK(lowered.parameters.size() == parameters_.size(), "the graph that was lowered");
   for (const Pass pass : {Pass::kForward, Pass::kInference}) {
     segments_[index(pass)] = forward_segments(lowered, pass, layers_, options_.segments);
-    recordings_[index(pass)].resize(segments_[index(pass)].size());
+    graphs_[index(pass)].resize(segments_[index(pass)].size());
   }
-  recordings_[index(Pass::kBackward)].resize(1);
+  graphs_[index(Pass::kBackward)].resize(1);
   marks_ = gradient_marks(lowered, layers_);
   PHUB_ASSIGN_OR_RETURN(status_,
                         StepStatus::create(*runtime_, 1 + marks_.size(), options_.timeout));
@@ -141,7 +141,7 @@ Result<ExportedMemoryPointer> CudaExecutor::export_gradients(std::size_t bytes) 
 Status CudaExecutor::bind_exported(DataType type, std::span<const TypedBinding> bindings,
                                    ExportedMemoryPointer exported) {
   PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
-  PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: recorded passes have addresses");
+  PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: captured passes have addresses");
   const auto where = exported != nullptr ? GradientsAt::kDevice : GradientsAt::kHost;
   PHUB_ASSIGN_OR_RETURN(exchange_, ParameterExchange::create(*runtime_, *runner_, {type, where},
                                                              bindings, options_.note));
@@ -199,7 +199,7 @@ Status CudaExecutor::begin_forward(Pass pass) {
 
 Status CudaExecutor::run_segment(Pass pass, std::size_t i) {
   const Segment& segment = segments_[index(pass)][i];
-  return repeat(recordings_[index(pass)][i], runs_[index(pass)] == 0,
+  return repeat(graphs_[index(pass)][i], runs_[index(pass)] == 0,
                 [&] { return runner_->run(pass, segment.first, segment.last); });
 }
 
@@ -287,7 +287,7 @@ Status CudaExecutor::read_output(std::span<float> host) {
 }
 
 Status CudaExecutor::backward(Hooks& hooks) {
-  PHUB_RETURN_IF_ERROR(repeat(recordings_[index(Pass::kBackward)].front(),
+  PHUB_RETURN_IF_ERROR(repeat(graphs_[index(Pass::kBackward)].front(),
                               runs_[index(Pass::kBackward)] == 0,
                               [&] { return queue_backward(); }));
   PHUB_RETURN_IF_ERROR(end_backward());
@@ -297,12 +297,12 @@ Status CudaExecutor::backward(Hooks& hooks) {
 }
 
 void CudaExecutor::cut_backward(std::size_t parts) {
-  recordings_[index(Pass::kBackward)].clear();
-  recordings_[index(Pass::kBackward)].resize(parts);
+  graphs_[index(Pass::kBackward)].clear();
+  graphs_[index(Pass::kBackward)].resize(parts);
 }
 
 Status CudaExecutor::run_backward(std::size_t part, std::size_t first, std::size_t last) {
-  return repeat(recordings_[index(Pass::kBackward)][part], runs_[index(Pass::kBackward)] == 0,
+  return repeat(graphs_[index(Pass::kBackward)][part], runs_[index(Pass::kBackward)] == 0,
                 [&] { return runner_->run(Pass::kBackward, first, last); });
 }
 
@@ -342,29 +342,29 @@ Status CudaExecutor::tell_gradients(Hooks& hooks) {
   return {};
 }
 
-Result<RecordingPointer> CudaExecutor::record(const std::function<Status()>& work) {
-  PHUB_RETURN_IF_ERROR(runtime_->begin_recording());
+Result<CapturedGraphPointer> CudaExecutor::capture(const std::function<Status()>& work) {
+  PHUB_RETURN_IF_ERROR(runtime_->begin_capture());
   const Status queued = work();
-  auto recording = runtime_->end_recording();  // also when something failed: it ends the recording
+  auto graph = runtime_->end_capture();  // also when something failed: it ends the capture
   if (!queued.ok()) return queued;
-  return recording;
+  return graph;
 }
 
-Status CudaExecutor::repeat(RecordingPointer& recording, bool is_first,
+Status CudaExecutor::repeat(CapturedGraphPointer& graph, bool is_first,
                             const std::function<Status()>& work) {
-  // Libraries load and set up kernels when they are first run, which cannot be recorded.
-  if (!options_.record || is_first) return work();
-  if (recording == nullptr) {
-    auto made = record(work);
+  // Libraries load and set up kernels when they are first run, which cannot be captured.
+  if (!options_.capture || is_first) return work();
+  if (graph == nullptr) {
+    auto made = capture(work);
     if (!made) {
-      options_.record = false;
-      options_.note("passes are queued kernel by kernel, as they cannot be recorded: " +
+      options_.capture = false;
+      options_.note("passes are queued kernel by kernel, as they cannot be captured: " +
                     made.error().message());
       return work();
     }
-    recording = std::move(*made);
+    graph = std::move(*made);
   }
-  return runtime_->launch(*recording);
+  return runtime_->launch(*graph);
 }
 
 }  // namespace phub::nn::cuda

@@ -1,7 +1,7 @@
 // A lowered network as an Executor: parameters come layer by layer while forward runs, gradients
 // leave layer by layer while backward runs.
 //
-// Passes are queued as wholes, from their second run on as recordings (CUDA graphs). backward()
+// Passes are queued as wholes, from their second run on as CUDA graphs. backward()
 // then follows the device: it calls hooks when words that the device copies behind each layer's
 // gradients arrive (step_status.h). Owns the runtime and the network; one thread.
 #pragma once
@@ -30,7 +30,7 @@ namespace phub::nn::cuda {
 
 struct CudaExecutorOptions {
   std::uint32_t batch = 1;                    // as lowered
-  bool record = true;                         // passes as recordings
+  bool capture = true;                        // passes as graphs
   std::chrono::milliseconds timeout{30'000};  // of a wait for the device
   std::size_t segments = 16;  // of a forward pass, at most: what can begin before all has come
   std::function<void(std::string_view)> note = [](std::string_view) {};
@@ -103,9 +103,9 @@ class CudaExecutor : public Executor {
   Status bring(const Segment& segment, Event& event, Hooks& hooks);
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);
-  // Queues the work, from the second time on as a recording.
-  Status repeat(RecordingPointer& recording, bool is_first, const std::function<Status()>& work);
-  Result<RecordingPointer> record(const std::function<Status()>& work);
+  // Queues the work, from the second time on as a graph.
+  Status repeat(CapturedGraphPointer& graph, bool is_first, const std::function<Status()>& work);
+  Result<CapturedGraphPointer> capture(const std::function<Status()>& work);
 
   CudaExecutorOptions options_;
   Shape input_;
@@ -128,7 +128,7 @@ class CudaExecutor : public Executor {
   std::vector<EventPointer> segment_events_, mark_events_;
   EventPointer loss_event_, downloads_event_, backward_event_;
 
-  std::vector<RecordingPointer> recordings_[kPasses];
+  std::vector<CapturedGraphPointer> graphs_[kPasses];
   std::array<std::uint64_t, kPasses> runs_ = {};
   std::uint64_t noise_ = 0;
   Pass last_forward_ = Pass::kForward;

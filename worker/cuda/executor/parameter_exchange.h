@@ -37,7 +37,7 @@ class ParameterExchange {
 
   // kUpload: the keys' parameters, from the exchange to where cuDNN reads them.
   Status upload(const KeyRange& keys);
-  // kDownload: the keys' gradients, the other way. May be recorded. `not_finite`: the device's.
+  // kDownload: the keys' gradients, the other way. May be captured. `not_finite`: the device's.
   Status download(const KeyRange& keys, int* not_finite);
   // On the host, after download is done: the gradients are in the exchange's arrays. Of those on
   // the device that is so already: a network adapter may read them once the host knows that the

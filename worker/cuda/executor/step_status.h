@@ -2,7 +2,7 @@
 // behind it.
 //
 // A word carries the step's number, so an old one is never taken for a new one, also where the
-// copies are parts of a recording; events cannot say that. Used by the executor's thread.
+// copies are parts of a graph; events cannot say that. Used by the executor's thread.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ class StepStatus {
   Status begin();
   // For kernels: becomes 1 where a number of the slot's is not finite.
   int* not_finite(std::size_t slot) const;
-  // Behind what is on the stream: tells the host. May be recorded.
+  // Behind what is on the stream: tells the host. May be captured.
   Status tell(std::size_t slot, Stream stream);
   // Waits until it has been told: whether all of the slot's numbers were finite. Error:
   // kDeadlineExceeded.

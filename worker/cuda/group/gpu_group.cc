@@ -129,7 +129,7 @@ Status GpuGroup::bind(std::span<const Binding> bindings) {
 
 Status GpuGroup::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
   PHUB_CHECK(bindings.size() == parameters().size(), "one binding for each parameter");
-  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: recorded passes have addresses");
+  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: captured passes have addresses");
   cut(true);
   ShardedExchangeOptions options{.type = type, .note = options_.note};
   for (const Segment& segment : first().segments(Pass::kForward)) {
@@ -222,7 +222,7 @@ Status GpuGroup::start_loss(const LossOptions& options) {
 }
 
 Status GpuGroup::keep_parameters(std::span<const std::vector<float>> initial) {
-  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: recorded passes have addresses");
+  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: captured passes have addresses");
   cut(false);
   own_type_ = first().runner().type_of(first().runner().lowered().output);
   return each([&](std::size_t, CudaExecutor& executor) -> Status {

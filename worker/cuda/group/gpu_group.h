@@ -14,7 +14,7 @@
 // collectives have the same bits each time.
 // Dropout draws for each GPU its own masks.
 //
-// Passes are recorded as in CudaExecutor; collectives are queued between recordings, never in one.
+// Passes are captured as in CudaExecutor; collectives are queued between graphs, never in one.
 // All waits end at the timeout. After an error of a GPU the group is done for: what is queued is
 // aborted, and every further call returns that error. Used by the thread that made it.
 #pragma once

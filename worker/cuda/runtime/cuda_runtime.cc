@@ -27,9 +27,9 @@ struct CudaEvent : Event {
   cudaEvent_t event = nullptr;
 };
 
-struct CudaRecording : Recording {
-  ~CudaRecording() override { cudaGraphExecDestroy(graph); }
-  cudaGraphExec_t graph = nullptr;
+struct CudaGraph : CapturedGraph {
+  ~CudaGraph() override { cudaGraphExecDestroy(executable); }
+  cudaGraphExec_t executable = nullptr;
 };
 
 cudaEvent_t raw(const Event& event) { return static_cast<const CudaEvent&>(event).event; }
@@ -83,7 +83,7 @@ Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
   int least = 0, greatest = 0;
   PHUB_RETURN_IF_ERROR(
       taken(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the GPU's streams"));
-  for (std::size_t stream = 0; stream < kLanes; ++stream) {
+  for (std::size_t stream = 0; stream < kStreams; ++stream) {
     const bool computes = stream == static_cast<std::size_t>(Stream::kCompute);
     PHUB_RETURN_IF_ERROR(
         taken(cudaStreamCreateWithPriority(&runtime->streams_[stream], cudaStreamNonBlocking,
@@ -192,29 +192,29 @@ Result<bool> CudaRuntime::idle() {
   return all;
 }
 
-Status CudaRuntime::begin_recording() {
+Status CudaRuntime::begin_capture() {
   // Of this thread only: others may allocate meanwhile.
   return taken(
       cudaStreamBeginCapture(cuda_stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
-      "a recording");
+      "a graph");
 }
 
-Result<RecordingPointer> CudaRuntime::end_recording() {
+Result<CapturedGraphPointer> CudaRuntime::end_capture() {
   cudaGraph_t graph = nullptr;
   PHUB_RETURN_IF_ERROR(
-      taken(cudaStreamEndCapture(cuda_stream(Stream::kCompute), &graph), "a recording"));
-  auto recording = std::make_unique<CudaRecording>();
+      taken(cudaStreamEndCapture(cuda_stream(Stream::kCompute), &graph), "a graph"));
+  auto captured = std::make_unique<CudaGraph>();
   // With each stream's priority: else what is published would wait behind kernels.
   const cudaError_t made =
-      cudaGraphInstantiate(&recording->graph, graph, cudaGraphInstantiateFlagUseNodePriority);
+      cudaGraphInstantiate(&captured->executable, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
-  PHUB_RETURN_IF_ERROR(taken(made, "a recording"));
-  return RecordingPointer(std::move(recording));
+  PHUB_RETURN_IF_ERROR(taken(made, "a graph"));
+  return CapturedGraphPointer(std::move(captured));
 }
 
-Status CudaRuntime::launch(const Recording& recording) {
-  const cudaGraphExec_t graph = static_cast<const CudaRecording&>(recording).graph;
-  return taken(cudaGraphLaunch(graph, cuda_stream(Stream::kCompute)), "a recorded pass");
+Status CudaRuntime::launch(const CapturedGraph& graph) {
+  const cudaGraphExec_t executable = static_cast<const CudaGraph&>(graph).executable;
+  return taken(cudaGraphLaunch(executable, cuda_stream(Stream::kCompute)), "a captured pass");
 }
 
 }  // namespace phub::nn::cuda

@@ -1,4 +1,4 @@
-// The runtime of a GPU: CUDA's streams, and its graphs for recordings.
+// The runtime of a GPU: CUDA's streams and graphs.
 //
 // Belongs to the thread that made it, whose current device is the runtime's from then on, until
 // another one is made or made current.
@@ -42,16 +42,16 @@ class CudaRuntime : public Runtime {
   Status synchronise(const Event& event) override;
   Status synchronise(Stream stream) override;
   Result<bool> idle() override;
-  Status begin_recording() override;
-  Result<RecordingPointer> end_recording() override;
-  Status launch(const Recording& recording) override;
+  Status begin_capture() override;
+  Result<CapturedGraphPointer> end_capture() override;
+  Status launch(const CapturedGraph& graph) override;
 
  private:
   CudaRuntime() = default;
 
   std::uint32_t device_ = 0;
   std::string device_name_;
-  std::array<cudaStream_t, kLanes> streams_ = {};
+  std::array<cudaStream_t, kStreams> streams_ = {};
 };
 
 }  // namespace phub::nn::cuda

@@ -1,4 +1,5 @@
-// What an executor asks of the device: memory, three streams of queued work, and recordings of it.
+// What an executor asks of the device: memory, three streams of queued work, and graphs that repeat
+// it.
 //
 // CudaRuntime (cuda_runtime.h) is CUDA's; tests have one that runs on the host and picks what is
 // next at random among all that the order of streams and events allows. No header of CUDA is needed
@@ -22,7 +23,7 @@ namespace phub::nn::cuda {
 // Work on one stream is done in the order in which it was queued; streams wait for each other's
 // events.
 enum class Stream : std::uint8_t { kCompute, kUpload, kDownload };
-inline constexpr std::size_t kLanes = 3;
+inline constexpr std::size_t kStreams = 3;
 
 // Memory of the device, or of the host where the device can copy from and to. One owner.
 struct Block {
@@ -51,13 +52,13 @@ struct Event {
 using EventPointer = std::unique_ptr<Event>;
 
 // Work that can be queued again as a whole (a CUDA graph).
-struct Recording {
-  Recording() = default;
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
-  virtual ~Recording() = default;
+struct CapturedGraph {
+  CapturedGraph() = default;
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+  virtual ~CapturedGraph() = default;
 };
-using RecordingPointer = std::unique_ptr<Recording>;
+using CapturedGraphPointer = std::unique_ptr<CapturedGraph>;
 
 using ExecutorKernel = std::variant<kernels::cuda::LoadParameters, kernels::cuda::PublishGradients,
                                     kernels::cuda::SoftmaxLoss, kernels::cuda::OptimizerStep,
@@ -101,12 +102,12 @@ class Runtime {
   // For deadlines of waits for the device.
   virtual std::chrono::steady_clock::time_point now() { return std::chrono::steady_clock::now(); }
 
-  // Between the two, work is noted instead of done: that of kCompute, and of streams which wait for
-  // an event that was recorded there. Those are waited for by kCompute before the end.
-  virtual Status begin_recording() = 0;
-  virtual Result<RecordingPointer> end_recording() = 0;
+  // Between the two, work is captured instead of done: that of kCompute, and of streams which wait
+  // for an event that was recorded there. Those are waited for by kCompute before the end.
+  virtual Status begin_capture() = 0;
+  virtual Result<CapturedGraphPointer> end_capture() = 0;
   // Queues it on kCompute.
-  virtual Status launch(const Recording& recording) = 0;
+  virtual Status launch(const CapturedGraph& graph) = 0;
 };
 
 }  // namespace phub::nn::cuda
