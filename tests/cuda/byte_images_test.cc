@@ -58,8 +58,8 @@ struct Loaded {
     auto lowered = require(lower(graph, {.batch = kBatch}));
     auto host = std::make_unique<HostRunner>(*made, std::move(lowered));
     runner = host.get();
-    executor =
-        require(CudaExecutor::create(graph, std::move(made), std::move(host), {.batch = kBatch}));
+    executor = std::make_unique<CudaExecutor>(
+        require(DevicePasses::create(graph, std::move(made), std::move(host), {.batch = kBatch})));
     hooks = std::make_unique<testing::Descent>(executor->parameters(), 1);
     require(executor->bind(hooks->bindings()));
   }

@@ -41,11 +41,11 @@ std::unique_ptr<CudaExecutor> make_executor(const Graph& graph, const DeviceOpti
        .tune = options.tune,
        .engine_cache = options.tune ? testing::engine_cache() : std::filesystem::path(),
        .libraries = testing::libraries()}));
-  return require(CudaExecutor::create(
+  return std::make_unique<CudaExecutor>(require(DevicePasses::create(
       graph, std::move(runtime), std::move(runner),
       {.batch = kBatch, .capture = options.capture, .note = [&notes](std::string_view note) {
          notes.emplace_back(note);
-       }}));
+       }})));
 }
 
 struct Batch {
@@ -172,7 +172,7 @@ TEST_CASE("Gradients that stay on the GPU for an adapter are those that are copi
     offset += size;
   }
   require(copied->bind(on_host.bindings()));
-  require(exported->bind_exported(DataType::kFloat32, bindings, memory));
+  require(exported->bind_typed({.keys = bindings, .exported = memory}));
   step(*copied, on_host, 1);
   step(*exported, on_gpu, 1);
 

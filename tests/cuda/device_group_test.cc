@@ -28,7 +28,7 @@ std::unique_ptr<GpuGroup> make_group(const Graph& graph, bool capture) {
     auto runner = require(PlannedRunner::create(
         *runtime, graph, {.lowering = {.batch = kBatch, .compute_type = DataType::kFloat16}}));
     gpus.push_back(
-        {device, require(CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+        {device, require(DevicePasses::create(graph, std::move(runtime), std::move(runner),
                                               {.batch = kBatch, .capture = capture}))});
   }
   auto collectives = require(make_collectives(devices, {}));

@@ -107,13 +107,15 @@ class Rig {
     runtime = made.get();
     auto lowered = require(lower(graph, {.batch = options.batch, .fuse = options.fuse}));
     auto runner = std::make_unique<HostRunner>(*made, std::move(lowered));
-    executor = require(CudaExecutor::create(
+    auto made_passes = require(DevicePasses::create(
         graph, std::move(made), std::move(runner),
         {.batch = options.batch,
          .capture = options.capture,
          .timeout = options.timeout,
          .segments = options.segments,
          .note = [this](std::string_view note) { notes.emplace_back(note); }}));
+    passes = made_passes.get();
+    executor = std::make_unique<CudaExecutor>(std::move(made_passes));
     network =
         require(Network::create(graph, require(make_onednn_backend({})), {.batch = options.batch}));
     own = std::make_unique<Descent>(executor->parameters(), 5);
@@ -152,6 +154,7 @@ class Rig {
 
   std::vector<std::string> notes;
   HostRuntime* runtime = nullptr;
+  DevicePasses* passes = nullptr;        // the executor's
   std::unique_ptr<Descent> own, oracle;  // their arrays outlive who is bound to them
   std::unique_ptr<CudaExecutor> executor;
   std::unique_ptr<Network> network;

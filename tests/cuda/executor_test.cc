@@ -84,7 +84,7 @@ TEST_CASE("Each step of both passes is timed, with what it costs, and changes no
   rig.new_batch(1);
   rig.step();
   const DeviceProfile profile = testing::require(rig.executor->time_steps(2));
-  const Lowered& lowered = rig.executor->runner().lowered();
+  const Lowered& lowered = rig.passes->runner().lowered();
   REQUIRE(profile.steps.size() == lowered.forward.size() + lowered.backward.size());
   CHECK(profile.bytes_per_second > 0.0);
   std::uint64_t forward = 0, backward = 0;
@@ -192,7 +192,7 @@ TEST_CASE("Arrays of the type that travels are read and written as such") {
   REQUIRE(rig.executor->binds(type));
   // The oracle computes with the same, rounded numbers.
   testing::TypedArrays arrays(type, rig.oracle->parameters);
-  testing::require(rig.executor->bind_typed(type, arrays.bindings()));
+  testing::require(rig.executor->bind_typed({.type = type, .keys = arrays.bindings()}));
   rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
   rig.new_batch(1);
   rig.step();
@@ -284,7 +284,7 @@ TEST_CASE("What an executor on a GPU cannot do is refused with the cure") {
         std::make_unique<phub::testing::HostRuntime>(phub::testing::HostRuntime::Options{});
     auto runner = std::make_unique<phub::testing::HostRunner>(
         *runtime, testing::require(lower(graph, {.batch = 1})));
-    return CudaExecutor::create(graph, std::move(runtime), std::move(runner), {.batch = 1}).error();
+    return DevicePasses::create(graph, std::move(runtime), std::move(runner), {.batch = 1}).error();
   };
   CHECK_THAT(refusal(pixels).message(), Catch::Contains("global_average_pool"));
   CHECK_THAT(refusal(channels).message(), Catch::Contains("at most 4"));

@@ -103,7 +103,7 @@ TEST_CASE("GPUs whose steps are not the same are no group") {
     auto lowered = require(lower(graph, {.batch = 2, .fuse = fuse}));
     auto runner = std::make_unique<testing::HostRunner>(*runtime, std::move(lowered));
     gpus.push_back({testing::device_of(gpus.size()),
-                    require(CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+                    require(DevicePasses::create(graph, std::move(runtime), std::move(runner),
                                                  {.batch = 2}))});
   }
   auto collectives = std::make_unique<testing::HostCollectives>(

@@ -59,7 +59,7 @@ class GroupRig {
       auto lowered = require(lower(graph, {.batch = options.batch, .fuse = options.fuse}));
       auto runner = std::make_unique<HostRunner>(*made, std::move(lowered));
       gpus.push_back(
-          {device_of(rank), require(CudaExecutor::create(graph, std::move(made), std::move(runner),
+          {device_of(rank), require(DevicePasses::create(graph, std::move(made), std::move(runner),
                                                          {.batch = options.batch,
                                                           .capture = options.capture,
                                                           .segments = options.segments,

@@ -199,7 +199,7 @@ TEST_CASE("A sum that overflows where no part of it does is told") {
   constexpr std::size_t kGpus = 3;
   GroupRig rig(testing::image_by_image(), {.gpus = kGpus, .batch = 1, .parts = 1});
   testing::TypedArrays arrays(DataType::kFloat16, rig.own->parameters);
-  require(rig.group->bind_typed(DataType::kFloat16, arrays.bindings()));
+  require(rig.group->bind_typed({.type = DataType::kFloat16, .keys = arrays.bindings()}));
   rig.own->learning_rate = 0.0F;
   std::vector<float> images;
   for (std::size_t gpu = 0; gpu < kGpus; ++gpu) {
@@ -232,7 +232,7 @@ TEST_CASE("Gradients are summed in the type that travels, and what overflows is 
   REQUIRE(rig.group->binds(type));
   // The oracle computes with the same, rounded numbers.
   testing::TypedArrays arrays(type, rig.oracle->parameters);
-  require(rig.group->bind_typed(type, arrays.bindings()));
+  require(rig.group->bind_typed({.type = type, .keys = arrays.bindings()}));
   rig.own->learning_rate = rig.oracle->learning_rate = 0.0F;
   rig.new_batch(1);
   rig.step();

@@ -46,9 +46,12 @@ TEST_CASE("A region that is smaller than a slice for each rank leaves some with 
 }
 
 TEST_CASE("A backward pass is cut where about as many gradients are whole") {
-  const std::vector<GradientMark> marks = {{2, 3}, {5, 2}, {5, 1}, {9, 0}};
+  PassSchedule schedule;
+  schedule.layers = kLayers;
+  schedule.marks = {{2, 3}, {5, 2}, {5, 1}, {9, 0}};
+  schedule.backward_steps = 11;
   for (const std::size_t parts : {1U, 2U, 3U, 16U}) {
-    const auto cut = backward_parts(marks, kLayers, kElements, 11, parts);
+    const auto cut = backward_parts(schedule, kElements, parts);
     std::size_t end = 0;
     std::vector<std::size_t> layers;
     for (const Segment& part : cut) {
@@ -61,8 +64,9 @@ TEST_CASE("A backward pass is cut where about as many gradients are whole") {
     CHECK(cut.back().layers.empty());  // steps behind the last gradient
     CHECK(cut.size() <= parts + 2);
   }
-  CHECK(backward_parts(marks, kLayers, kElements, 9, 1).size() == 1);
-  CHECK(backward_parts(marks, kLayers, kElements, 9, 10'000).size() == 4);
+  schedule.backward_steps = 9;
+  CHECK(backward_parts(schedule, kElements, 1).size() == 1);
+  CHECK(backward_parts(schedule, kElements, 10'000).size() == 4);
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ std::string description(const CudaRuntime& runtime, const PlannedRunner& runner,
 }
 
 struct OneGpu {
-  CudaRuntime* runtime = nullptr;  // the executor's
-  std::unique_ptr<CudaExecutor> executor{};
+  CudaRuntime* runtime = nullptr;  // the passes'
+  std::unique_ptr<DevicePasses> passes{};
 };
 
 // A part of options.batch on one of the devices; lowered as `like` is, unless that is null.
 Result<OneGpu> make_one(const Graph& graph, const DeviceExecutorOptions& options,
-                        std::uint32_t device, std::uint32_t batch, const CudaExecutor* like) {
+                        std::uint32_t device, std::uint32_t batch, const DevicePasses* like) {
   PHUB_ASSIGN_OR_RETURN(
       auto runtime,
       CudaRuntime::create(device, options.devices.empty() ? "train.device" : "train.devices"));
@@ -51,8 +51,8 @@ Result<OneGpu> make_one(const Graph& graph, const DeviceExecutorOptions& options
   options.note(like != nullptr ? runtime->device_name() + ", the same"
                                : description(*runtime, *runner, options));
   OneGpu gpu{.runtime = runtime.get()};
-  PHUB_ASSIGN_OR_RETURN(gpu.executor,
-                        CudaExecutor::create(graph, std::move(runtime), std::move(runner),
+  PHUB_ASSIGN_OR_RETURN(gpu.passes,
+                        DevicePasses::create(graph, std::move(runtime), std::move(runner),
                                              {.batch = batch,
                                               .capture = options.capture,
                                               .timeout = options.timeout,
@@ -68,11 +68,11 @@ Result<std::unique_ptr<Executor>> make_several(const Graph& graph,
   const auto parts = static_cast<std::uint32_t>(options.devices.size());
   for (const std::uint32_t device : options.devices) {
     // What is fused is chosen once: the group runs all by one schedule.
-    const CudaExecutor* const like = gpus.empty() ? nullptr : gpus.front().executor.get();
+    const DevicePasses* const like = gpus.empty() ? nullptr : gpus.front().passes.get();
     auto made = make_one(graph, options, device, options.batch / parts, like);
     if (!made) return made.error();
     ranks.push_back({.device = device, .runtime = made->runtime});
-    gpus.push_back({.device = device, .executor = std::move(made->executor)});
+    gpus.push_back({.device = device, .passes = std::move(made->passes)});
   }
   PHUB_ASSIGN_OR_RETURN(auto collectives, make_collectives(ranks, options));
   PHUB_ASSIGN_OR_RETURN(auto group,
@@ -86,7 +86,7 @@ Result<std::unique_ptr<Executor>> make_executor(const Graph& graph,
   if (options.devices.size() > 1) return make_several(graph, options);
   const std::uint32_t device = options.devices.empty() ? options.device : options.devices.front();
   PHUB_ASSIGN_OR_RETURN(OneGpu gpu, make_one(graph, options, device, options.batch, nullptr));
-  return std::unique_ptr<Executor>(std::move(gpu.executor));
+  return std::unique_ptr<Executor>(std::make_unique<CudaExecutor>(std::move(gpu.passes)));
 }
 
 }  // namespace

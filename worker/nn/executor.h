@@ -26,6 +26,8 @@ namespace phub::nn {
 struct KeyRange {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
+
+  bool operator==(const KeyRange&) const = default;
 };
 
 // Whether all elements of gradients are finite as they were written.
@@ -89,6 +91,43 @@ struct ByteImages {
   std::span<const float> mean, deviation;  // [channel]
 };
 
+// Images as data sets have them, for executors that move, normalise and convert them themselves.
+class ByteInput {
+ public:
+  ByteInput() = default;
+  ByteInput(const ByteInput&) = delete;
+  ByteInput& operator=(const ByteInput&) = delete;
+  virtual ~ByteInput() = default;
+
+  // As Executor::load.
+  virtual Status load_bytes(const ByteImages& images, std::span<const Label> labels) = 0;
+  // A batch ahead, in three calls, where one is taken: pixels_ahead is where its pixels go,
+  // Executor::input_elements() bytes which any thread may fill (empty: none is taken). send_ahead
+  // sends them, also from within backward's hooks; `images.pixels` is that memory. load_ahead,
+  // between steps, makes it the batch of the forwards that follow. Another load in between forgets
+  // it.
+  virtual Result<std::span<std::uint8_t>> pixels_ahead() { return std::span<std::uint8_t>(); }
+  virtual Status send_ahead(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
+    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
+  }
+  virtual Status load_ahead() {
+    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
+  }
+};
+
+// Of each parameter, in arrays of one type.
+struct TypedBindings {
+  DataType type = DataType::kFloat32;
+  std::span<const TypedBinding> keys = {};
+  // Not null: gradients are in this memory of the device (each binding's is a part of it), so that
+  // none is copied to the host. Then a hook says of gradients that they are written there.
+  ExportedMemoryPointer exported = nullptr;
+};
+
+std::vector<TypedBinding> as_typed(std::span<const Binding> bindings);
+// Whether the arrays have as many elements as the parameters. Error: kInvalidArgument names one.
+Status check_bindings(const std::vector<ParameterSpec>& parameters, const TypedBindings& bindings);
+
 class Executor {
  public:
   Executor() = default;
@@ -103,24 +142,16 @@ class Executor {
   virtual Result<std::vector<Buffer>> read_buffers() = 0;
 
   // One binding for each parameter. Errors: kInvalidArgument names the parameter.
-  virtual Status bind(std::span<const Binding> bindings) = 0;
+  virtual Status bind(std::span<const Binding> bindings);
   // The same with arrays of the type that travels, where the executor reads and writes that itself.
   virtual bool binds(DataType /*type*/) const { return false; }
-  virtual Status bind_typed(DataType /*type*/, std::span<const TypedBinding> /*bindings*/) {
+  virtual Status bind_typed(const TypedBindings& /*bindings*/) {
     return {Code::kInvalidArgument, "this backend's parameters and gradients are fp32"};
   }
-  // The same with gradients in `exported`, memory of the executor's device that network adapters
-  // may read (each binding's gradient is a part of it), so that none is copied to the host. Then a
-  // hook says of gradients that they are written there.
+  // Memory of the executor's device that network adapters may read, for TypedBindings.
   virtual Result<ExportedMemoryPointer> export_gradients(std::size_t /*bytes*/) {
     return Status(Code::kFailedPrecondition,
                   "this backend's gradients are not in a GPU's memory that could be exported");
-  }
-  virtual Status bind_exported(
-      DataType /*type*/, std::span<const TypedBinding> /*bindings*/,
-      // NOLINTNEXTLINE(performance-unnecessary-value-param): others keep it
-      ExportedMemoryPointer /*exported*/) {
-    return {Code::kInvalidArgument, "this backend exports no gradients"};
   }
   // Instead: parameters, gradients and the optimizer's state are the executor's own. Then hooks are
   // told the loss only, and update(), after backward, makes the step; gradients that are not finite
@@ -153,22 +184,8 @@ class Executor {
   // The batch of the forwards that follow: input_elements() in [image][row][column][channel], and
   // the labels of its first images (of all, for start_loss). Both may go when it returns.
   virtual Status load(std::span<const float> images, std::span<const Label> labels) = 0;
-  // The same with pixels that the executor itself moves, normalises and converts, where it does.
-  virtual bool loads_bytes() const { return false; }
-  virtual Status load_bytes(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
-    return {Code::kInvalidArgument, "this backend takes images in fp32"};
-  }
-  // A batch ahead, in three calls, where the executor takes one: pixels_ahead is where its pixels
-  // go, input_elements() bytes which any thread may fill (empty: none is taken). send_ahead sends
-  // them, also from within backward's hooks; `images.pixels` is that memory. load_ahead, between
-  // steps, makes it the batch of the forwards that follow. Another load in between forgets it.
-  virtual Result<std::span<std::uint8_t>> pixels_ahead() { return std::span<std::uint8_t>(); }
-  virtual Status send_ahead(const ByteImages& /*images*/, std::span<const Label> /*labels*/) {
-    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
-  }
-  virtual Status load_ahead() {
-    return {Code::kFailedPrecondition, "this backend takes no batch ahead"};
-  }
+  // The same for images as bytes; null: the executor takes none.
+  virtual ByteInput* byte_input() { return nullptr; }
   // REQUIRES: bound and loaded.
   virtual Status forward(Mode mode, Hooks& hooks) = 0;
   // Of the last forward, in any mode: its output, [image][class] of the whole batch; waits for it.

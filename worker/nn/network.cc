@@ -95,15 +95,8 @@ std::vector<Buffer> Network::buffers() {
 }
 
 Status Network::bind(std::span<const Binding> bindings) {
-  PHUB_CHECK(bindings.size() == parameters_.size(), "one binding for each parameter");
-  for (std::size_t key = 0; key < bindings.size(); ++key) {
-    const std::uint64_t elements = parameters_[key].elements();
-    if (bindings[key].parameter.size() != elements || bindings[key].gradient.size() != elements) {
-      return {Code::kInvalidArgument, "parameter " + parameters_[key].name + " has " +
-                                          std::to_string(elements) +
-                                          " elements: bind it to as many"};
-    }
-  }
+  const std::vector<TypedBinding> typed = as_typed(bindings);
+  PHUB_RETURN_IF_ERROR(check_bindings(parameters_, {.keys = typed}));
   for (Step& step : steps_) {
     PHUB_RETURN_IF_ERROR(step.op->bind(bindings.subspan(step.keys.first, step.keys.count)));
   }

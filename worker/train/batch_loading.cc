@@ -26,11 +26,11 @@ Status BatchLoading::load(data::Loader& loader, std::uint64_t epoch, std::uint64
     return take_ahead(executor);
   }
   forget_ahead();
-  if (executor.loads_bytes()) {
+  if (nn::ByteInput* const input = executor.byte_input()) {
     own_pixels(loader.dataset(), executor.batch());
     loader.load(epoch, step, bytes_.batch);
     labels_ = bytes_.batch.labels;
-    return send(loader.dataset(), executor);
+    return send(loader.dataset(), *input);
   }
   loader.load(epoch, step, reals_);
   labels_ = reals_.labels;
@@ -41,12 +41,12 @@ Status BatchLoading::load_in_order(const data::Dataset& dataset, std::size_t fir
                                    nn::Executor& executor) {
   forget_ahead();
   const std::size_t images = std::min<std::size_t>(executor.batch(), dataset.images() - first);
-  if (executor.loads_bytes()) {
+  if (nn::ByteInput* const input = executor.byte_input()) {
     own_pixels(dataset, executor.batch());
     bytes_.batch.labels.resize(executor.batch());
     data::load_in_order(dataset, first, bytes_.batch);
     labels_ = std::span<const nn::Label>(bytes_.batch.labels).first(images);
-    return send(dataset, executor);
+    return send(dataset, *input);
   }
   reals_.labels.resize(executor.batch());
   data::load_in_order(dataset, first, reals_);
@@ -59,14 +59,16 @@ void BatchLoading::own_pixels(const data::Dataset& dataset, std::uint32_t batch)
   bytes_.batch.pixels = pixels_;
 }
 
-Status BatchLoading::send(const data::Dataset& dataset, nn::Executor& executor) {
-  return executor.load_bytes(images_of(dataset, bytes_.batch, bytes_.moves), labels_);
+Status BatchLoading::send(const data::Dataset& dataset, nn::ByteInput& input) {
+  return input.load_bytes(images_of(dataset, bytes_.batch, bytes_.moves), labels_);
 }
 
 Status BatchLoading::begin_ahead(data::Loader& loader, std::uint64_t epoch, std::uint64_t step,
                                  nn::Executor& executor) {
   forget_ahead();
-  PHUB_ASSIGN_OR_RETURN(const auto pixels, executor.pixels_ahead());
+  nn::ByteInput* const input = executor.byte_input();
+  if (input == nullptr) return {};
+  PHUB_ASSIGN_OR_RETURN(const auto pixels, input->pixels_ahead());
   if (pixels.empty()) return {};
   ahead_.bytes.batch.pixels = pixels;
   ahead_.dataset = &loader.dataset();
@@ -85,8 +87,9 @@ Status BatchLoading::send_ahead(nn::Executor& executor) {
   if (ahead_.dataset == nullptr || ahead_.is_sent) return {};
   if (ahead_.made.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return {};
   ahead_.is_sent = true;
-  return executor.send_ahead(images_of(*ahead_.dataset, ahead_.bytes.batch, ahead_.bytes.moves),
-                             ahead_.bytes.batch.labels);
+  return executor.byte_input()->send_ahead(
+      images_of(*ahead_.dataset, ahead_.bytes.batch, ahead_.bytes.moves),
+      ahead_.bytes.batch.labels);
 }
 
 Status BatchLoading::take_ahead(nn::Executor& executor) {
@@ -95,7 +98,7 @@ Status BatchLoading::take_ahead(nn::Executor& executor) {
   ahead_.dataset = nullptr;
   std::swap(bytes_, ahead_.bytes);
   labels_ = bytes_.batch.labels;
-  return executor.load_ahead();
+  return executor.byte_input()->load_ahead();
 }
 
 void BatchLoading::forget_ahead() {

@@ -50,7 +50,7 @@ class BatchLoading {
     std::future<void> made{};  // last: its thread ends before what it writes to goes
   };
 
-  Status send(const data::Dataset& dataset, nn::Executor& executor);
+  Status send(const data::Dataset& dataset, nn::ByteInput& input);
   Status take_ahead(nn::Executor& executor);
   void own_pixels(const data::Dataset& dataset, std::uint32_t batch);
 

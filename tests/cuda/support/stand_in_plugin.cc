@@ -17,8 +17,8 @@ namespace {
 constexpr std::uint32_t kDevices = 4;
 
 struct OneDevice {
-  HostRuntime* runtime = nullptr;  // the executor's
-  std::unique_ptr<nn::cuda::CudaExecutor> executor{};
+  HostRuntime* runtime = nullptr;  // the passes'
+  std::unique_ptr<nn::cuda::DevicePasses> passes{};
 };
 
 Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceExecutorOptions& options,
@@ -30,8 +30,8 @@ Result<OneDevice> make_one(const nn::Graph& graph, const nn::DeviceExecutorOptio
                                                 .fuse = options.fusion != nn::Fusion::kUnfused}));
   auto runner = std::make_unique<HostRunner>(*runtime, std::move(lowered));
   OneDevice device{.runtime = runtime.get()};
-  PHUB_ASSIGN_OR_RETURN(device.executor,
-                        nn::cuda::CudaExecutor::create(
+  PHUB_ASSIGN_OR_RETURN(device.passes,
+                        nn::cuda::DevicePasses::create(
                             graph, std::move(runtime), std::move(runner),
                             {.batch = batch, .capture = options.capture, .note = options.note}));
   return device;
@@ -53,7 +53,7 @@ Result<std::unique_ptr<nn::Executor>> make_several(const nn::Graph& graph,
     auto made = make_one(graph, options, machine, options.batch / parts);
     if (!made) return made.error();
     runtimes.push_back(made->runtime);
-    gpus.push_back({.device = number, .executor = std::move(made->executor)});
+    gpus.push_back({.device = number, .passes = std::move(made->passes)});
   }
   auto collectives =
       std::make_unique<HostCollectives>(runtimes, machine, HostCollectives::Options{});
@@ -72,7 +72,8 @@ Result<std::unique_ptr<nn::Executor>> make_executor(const nn::Graph& graph,
   if (options.devices.size() > 1) return make_several(graph, options);
   PHUB_ASSIGN_OR_RETURN(auto device,
                         make_one(graph, options, std::make_shared<HostMachine>(1), options.batch));
-  return std::unique_ptr<nn::Executor>(std::move(device.executor));
+  return std::unique_ptr<nn::Executor>(
+      std::make_unique<nn::cuda::CudaExecutor>(std::move(device.passes)));
 }
 
 }  // namespace

@@ -97,7 +97,6 @@ Status HostArrays::place(const std::function<void(std::string_view)>& note) {
     if (!is_staged(array)) continue;
     places_.back() = staging_->as<std::byte>(offset);
     offset += rounded_for_staging(array.bytes.size());
-    ++staged_;
   }
   return {};
 }

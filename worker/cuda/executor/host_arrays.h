@@ -43,7 +43,6 @@ class HostArrays {
   // What the device copies from and to, in place of array `index`.
   void* address(std::size_t index) const { return places_[index]; }
   std::size_t bytes(std::size_t index) const { return arrays_[index].bytes.size(); }
-  std::size_t staged() const { return staged_; }  // arrays that go through pinned memory
 
   // From the array to where the device reads it, before that; and back, after it has written. They
   // do nothing for what is registered.
@@ -61,7 +60,6 @@ class HostArrays {
   std::vector<void*> places_;
   std::vector<BlockPointer> registrations_;
   BlockPointer staging_;
-  std::size_t staged_ = 0;
 };
 
 }  // namespace phub::nn::cuda

@@ -1,7 +1,6 @@
 #include "worker/cuda/executor/parameter_exchange.h"
 
 #include <cstddef>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,34 +14,25 @@ std::size_t gradient_of(std::size_t key, std::size_t keys) { return keys + key; 
 }  // namespace
 
 Result<std::unique_ptr<ParameterExchange>> ParameterExchange::create(
-    Runtime& runtime, const LoweredRunner& runner, const ExchangeArrays& where,
-    std::span<const TypedBinding> bindings, const std::function<void(std::string_view)>& note) {
-  const DataType type = where.type;
+    Runtime& runtime, const LoweredRunner& runner, const TypedBindings& bindings,
+    const std::function<void(std::string_view)>& note) {
   std::unique_ptr<ParameterExchange> exchange(new ParameterExchange(runtime));
-  exchange->gradients_ = where.gradients;
-  PlainTypes types{type, type};
-  for (const TypedBinding& binding : bindings) {
-    if (where.gradients == GradientsAt::kDevice) types.gradients.push_back(binding.gradient.data());
-  }
-  PHUB_ASSIGN_OR_RETURN(exchange->plain_, PlainParameters::create(runtime, runner, types));
-  std::vector<HostArray> arrays;
-  for (std::size_t key = 0; key < bindings.size(); ++key) {
-    const auto bytes = static_cast<std::size_t>(exchange->plain_->elements(key)) * size_of(type);
-    const TypedBinding& binding = bindings[key];
-    if (binding.parameter.size() != bytes || binding.gradient.size() != bytes) {
-      const std::string& name = runner.lowered().parameters[key].name;
-      return Status(Code::kInvalidArgument, "parameter " + name + " has " +
-                                                std::to_string(exchange->plain_->elements(key)) +
-                                                " elements: bind it to as many");
-    }
+  exchange->exported_ = bindings.exported;
+  PlainTypes types{bindings.type, bindings.type};
+  std::vector<HostArray> parameters, gradients;
+  for (const TypedBinding& binding : bindings.keys) {
     // Pinned as it is; nothing writes to it.
     auto* parameter = const_cast<std::byte*>(binding.parameter.data());
-    arrays.push_back({{parameter, binding.parameter.size()}, true});
+    parameters.push_back({{parameter, binding.parameter.size()}, true});
+    if (bindings.exported != nullptr) {
+      types.gradients.push_back(binding.gradient.data());
+    } else {
+      gradients.push_back({binding.gradient, false});
+    }
   }
-  if (where.gradients == GradientsAt::kHost) {
-    for (const TypedBinding& binding : bindings) arrays.push_back({binding.gradient, false});
-  }
-  PHUB_ASSIGN_OR_RETURN(exchange->host_, HostArrays::create(runtime, std::move(arrays), note));
+  PHUB_ASSIGN_OR_RETURN(exchange->plain_, PlainParameters::create(runtime, runner, types));
+  parameters.insert(parameters.end(), gradients.begin(), gradients.end());
+  PHUB_ASSIGN_OR_RETURN(exchange->host_, HostArrays::create(runtime, std::move(parameters), note));
   return exchange;
 }
 
@@ -58,7 +48,7 @@ Status ParameterExchange::upload(const KeyRange& keys) {
 
 Status ParameterExchange::download(const KeyRange& keys, int* not_finite) {
   PHUB_RETURN_IF_ERROR(runtime_.launch(plain_->publish(keys, not_finite), Stream::kDownload));
-  if (gradients_ == GradientsAt::kDevice) return {};
+  if (exported_ != nullptr) return {};
   for (std::size_t key = keys.first; key < keys.first + keys.count; ++key) {
     const std::size_t array = gradient_of(key, plain_->keys());
     PHUB_RETURN_IF_ERROR(runtime_.copy(host_->address(array), plain_->gradient(key),
@@ -68,7 +58,7 @@ Status ParameterExchange::download(const KeyRange& keys, int* not_finite) {
 }
 
 void ParameterExchange::arrived(const KeyRange& keys) {
-  if (gradients_ == GradientsAt::kDevice) return;
+  if (exported_ != nullptr) return;
   for (std::size_t key = keys.first; key < keys.first + keys.count; ++key) {
     host_->from_device_side(gradient_of(key, plain_->keys()));
   }

@@ -7,33 +7,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string_view>
 
-#include "common/base/dtype.h"
 #include "common/base/status.h"
 #include "worker/cuda/executor/host_arrays.h"
 #include "worker/cuda/executor/plain_parameters.h"
 #include "worker/cuda/runtime/runtime.h"
-#include "worker/nn/ops.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 
-// Where the bindings' gradients are. In the device's memory nothing has to be copied: they are on
-// their way out when they are written.
-enum class GradientsAt : std::uint8_t { kHost, kDevice };
-
-struct ExchangeArrays {
-  DataType type = DataType::kFloat32;
-  GradientsAt gradients = GradientsAt::kHost;
-};
-
 class ParameterExchange {
  public:
-  // One binding for each key, of as many elements of the arrays' type as the parameter has.
+  // REQUIRES: check_bindings.
   static Result<std::unique_ptr<ParameterExchange>> create(
-      Runtime& runtime, const LoweredRunner& runner, const ExchangeArrays& where,
-      std::span<const TypedBinding> bindings, const std::function<void(std::string_view)>& note);
+      Runtime& runtime, const LoweredRunner& runner, const TypedBindings& bindings,
+      const std::function<void(std::string_view)>& note);
 
   // kUpload: the keys' parameters, from the exchange to where cuDNN reads them.
   Status upload(const KeyRange& keys);
@@ -50,7 +39,9 @@ class ParameterExchange {
 
   Runtime& runtime_;
   std::unique_ptr<PlainParameters> plain_;
-  GradientsAt gradients_ = GradientsAt::kHost;
+  // Not null: gradients stay in this memory of the device. They are on their way out when they are
+  // written.
+  ExportedMemoryPointer exported_;
   std::unique_ptr<HostArrays> host_;  // the keys' parameters, then their gradients if there
 };
 

@@ -1,3 +1,4 @@
+// What is queued for all GPUs in what order, and how the host follows.
 #include "worker/cuda/group/gpu_group.h"
 
 #include <algorithm>
@@ -8,26 +9,6 @@
 #include "common/base/splitmix.h"
 
 namespace phub::nn::cuda {
-namespace {
-
-bool equal(const std::vector<Segment>& a, const std::vector<Segment>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Segment& x, const Segment& y) {
-    return x.first == y.first && x.last == y.last && x.layers == y.layers;
-  });
-}
-
-// Whether what is told of one executor's steps and layers holds for the other.
-bool have_one_schedule(const CudaExecutor& a, const CudaExecutor& b) {
-  return equal(a.segments(Pass::kForward), b.segments(Pass::kForward)) &&
-         equal(a.segments(Pass::kInference), b.segments(Pass::kInference)) &&
-         a.runner().lowered().backward.size() == b.runner().lowered().backward.size() &&
-         std::equal(a.marks().begin(), a.marks().end(), b.marks().begin(), b.marks().end(),
-                    [](const GradientMark& x, const GradientMark& y) {
-                      return x.end == y.end && x.layer == y.layer;
-                    });
-}
-
-}  // namespace
 
 std::uint64_t noise_of(std::uint64_t noise, std::size_t rank) {
   return rank == 0 ? noise : splitmix64(noise, rank);
@@ -36,153 +17,100 @@ std::uint64_t noise_of(std::uint64_t noise, std::size_t rank) {
 Result<std::unique_ptr<GpuGroup>> GpuGroup::create(std::vector<GpuRank> gpus,
                                                    std::unique_ptr<Collectives> collectives,
                                                    const GpuGroupOptions& options) {
-  PHUB_CHECK(!gpus.empty() && collectives->ranks() == gpus.size(), "a rank for each GPU");
   for (const GpuRank& gpu : gpus) {
-    if (have_one_schedule(*gpus.front().executor, *gpu.executor)) continue;
+    if (gpu.passes->schedule() == gpus.front().passes->schedule()) continue;
     return Status(Code::kFailedPrecondition,
                   "train.devices: GPU " + std::to_string(gpu.device) +
                       " would run other steps than GPU " + std::to_string(gpus.front().device) +
                       ": use GPUs of one model, or one of them (train.device)");
   }
-  std::unique_ptr<GpuGroup> group(new GpuGroup(std::move(gpus), std::move(collectives), options));
-  PHUB_RETURN_IF_ERROR(group->make_events());
-  return group;
-}
-
-Status GpuGroup::make_events() {
-  return on_each(gpus_, [&](std::size_t, CudaExecutor& executor) -> Status {
-    Events events;
-    for (EventPointer* event : {&events.upload, &events.part, &events.downloads}) {
-      PHUB_ASSIGN_OR_RETURN(*event, executor.runtime().make_event());
-    }
-    events_.push_back(std::move(events));
-    return {};
-  });
+  return std::unique_ptr<GpuGroup>(
+      new GpuGroup(std::make_unique<GpuRanks>(std::move(gpus), std::move(collectives),
+                                              options.timeout, options.note),
+                   options));
 }
 
 GpuGroup::~GpuGroup() {
-  // Nothing may still write to memory that goes now; what does not end is aborted.
-  if (failed_.ok()) static_cast<void>(settle());
-  if (!failed_.ok() && !come_to_rest()) {
-    // A wait would have no end. The process keeps what the devices may still write to.
-    options_.note("a GPU still works on what failed: its memory is left to the end of the process");
-    static_cast<void>(collectives_.release());
-    static_cast<void>(exchange_.release());
-    for (auto& check : own_checks_) static_cast<void>(check.release());
-    for (auto& own : own_) static_cast<void>(own.release());
-    for (Events& events : events_) {
-      for (EventPointer* event : {&events.upload, &events.part, &events.downloads}) {
-        static_cast<void>(event->release());
-      }
-    }
-    for (GpuRank& gpu : gpus_) static_cast<void>(gpu.executor.release());
-    return;
-  }
-  for (GpuRank& gpu : gpus_) {
-    for (const Stream stream : {Stream::kCompute, Stream::kUpload, Stream::kDownload}) {
-      static_cast<void>(gpu.executor->runtime().synchronise(stream));
-    }
-  }
-  collectives_.reset();
-  exchange_.reset();
-  own_checks_.clear();
-  own_.clear();
-  events_.clear();
-  for (GpuRank& gpu : gpus_) {
-    static_cast<void>(gpu.executor->runtime().make_current());
-    gpu.executor.reset();
-  }
-}
-
-Status GpuGroup::ended_by(const Status& status) {
-  if (status.ok() || !failed_.ok()) return failed_;
-  failed_ = status;
-  options_.note(status.message());  // at once: an abort may have to wait for a GPU
-  collectives_->abort();
-  return failed_;
+  if (gpus_->come_to_rest()) return;
+  // A wait would have no end. The process keeps what the devices may still write to.
+  options_.note("a GPU still works on what failed: its memory is left to the end of the process");
+  static_cast<void>(exchange_.release());
+  static_cast<void>(own_.release());
+  static_cast<void>(gpus_.release());
 }
 
 // Where backward is cut, and what comes together in a forward: the layers of a segment in training.
 void GpuGroup::cut(bool exchanges) {
   std::vector<std::size_t> elements;
   for (const ParameterSpec& spec : parameters()) elements.push_back(spec.elements());
-  const std::size_t steps = first().runner().lowered().backward.size();
-  parts_ = exchanges
-               ? backward_parts(first().marks(), first().layers(), elements, steps, options_.parts)
-               : std::vector<Segment>{{.first = 0, .last = steps}};
-  for (GpuRank& gpu : gpus_) gpu.executor->cut_backward(parts_.size());
-  const std::vector<Segment>& segments = first().segments(Pass::kForward);
-  group_of_.resize(first().layers().size());
-  for (std::size_t group = 0; group < segments.size(); ++group) {
-    for (const std::size_t layer : segments[group].layers) group_of_[layer] = group;
+  const PassSchedule& schedule = first().schedule();
+  parts_ = exchanges ? backward_parts(schedule, elements, options_.parts)
+                     : std::vector<Segment>{{.first = 0, .last = schedule.backward_steps}};
+  for (const GpuRank& gpu : gpus_->all())
+    gpu.passes->captured().cut(Pass::kBackward, parts_.size());
+  group_of_.resize(schedule.layers.size());
+  for (std::size_t group = 0; group < schedule.forward.size(); ++group) {
+    for (const std::size_t layer : schedule.forward[group].layers) group_of_[layer] = group;
   }
-  brought_.resize(segments.size());
+  brought_.resize(schedule.forward.size());
 }
 
-Status GpuGroup::bind(std::span<const Binding> bindings) {
-  std::vector<TypedBinding> typed;
-  for (const Binding& binding : bindings) {
-    typed.push_back({std::as_bytes(binding.parameter), std::as_writable_bytes(binding.gradient)});
-  }
-  return bind_typed(DataType::kFloat32, typed);
-}
-
-Status GpuGroup::bind_typed(DataType type, std::span<const TypedBinding> bindings) {
-  PHUB_CHECK(bindings.size() == parameters().size(), "one binding for each parameter");
-  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: captured passes have addresses");
+Status GpuGroup::bind_typed(const TypedBindings& bindings) {
+  PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: captured passes have addresses");
+  PHUB_RETURN_IF_ERROR(check_bindings(parameters(), bindings));
   cut(true);
-  ShardedExchangeOptions options{.type = type, .note = options_.note};
-  for (const Segment& segment : first().segments(Pass::kForward)) {
+  ShardedExchangeOptions options{.note = options_.note};
+  for (const Segment& segment : first().schedule().forward) {
     options.parameter_groups.push_back(segment.layers);
   }
   for (const Segment& part : parts_) options.gradient_groups.push_back(part.layers);
-  PHUB_ASSIGN_OR_RETURN(exchange_,
-                        ShardedExchange::create(gpus_, *collectives_, bindings, options));
+  PHUB_ASSIGN_OR_RETURN(
+      exchange_, ShardedExchange::create(gpus_->all(), gpus_->collectives(), bindings, options));
   parameters_changed_ = true;
   return {};
 }
 
 void GpuGroup::set_noise(std::uint64_t noise) {
-  for (std::size_t rank = 0; rank < n(); ++rank) {
-    gpus_[rank].executor->set_noise(noise_of(noise, rank));
+  for (std::size_t rank = 0; rank < gpus_->count(); ++rank) {
+    gpus_->all()[rank].passes->feed().set_noise(noise_of(noise, rank));
   }
 }
 
 std::span<const Label> GpuGroup::labels_of(std::size_t rank, std::span<const Label> labels) const {
   PHUB_CHECK(labels.size() <= batch(), "at most a label for each image");
-  const std::size_t part = first().batch();
+  const std::size_t part = first().options().batch;
   const std::size_t begin = std::min(rank * part, labels.size());
   return labels.subspan(begin, std::min(part, labels.size() - begin));
 }
 
 Status GpuGroup::load(std::span<const float> images, std::span<const Label> labels) {
   PHUB_CHECK(images.size() == input_elements(), "images of a whole batch");
-  return each([&](std::size_t rank, CudaExecutor& executor) {
-    const std::size_t part = executor.input_elements();
-    return executor.load(images.subspan(rank * part, part), labels_of(rank, labels));
+  return gpus_->each([&](std::size_t rank, DevicePasses& passes) {
+    const std::size_t part = passes.input_elements();
+    return passes.feed().load(images.subspan(rank * part, part), labels_of(rank, labels));
   });
 }
 
 Status GpuGroup::load_bytes(const ByteImages& images, std::span<const Label> labels) {
   PHUB_CHECK(images.pixels.size() == input_elements() && images.moves.size() == batch(),
              "images of a whole batch");
-  return each([&](std::size_t rank, CudaExecutor& executor) {
-    const std::size_t part = executor.input_elements();
+  return gpus_->each([&](std::size_t rank, DevicePasses& passes) {
+    const std::size_t part = passes.input_elements();
     ByteImages own = images;
     own.pixels = images.pixels.subspan(rank * part, part);
-    own.moves = images.moves.subspan(rank * executor.batch(), executor.batch());
-    return executor.load_bytes(own, labels_of(rank, labels));
+    own.moves = images.moves.subspan(rank * passes.options().batch, passes.options().batch);
+    return passes.feed().load_bytes(own, labels_of(rank, labels));
   });
 }
 
 Result<std::vector<nn::Buffer>> GpuGroup::read_buffers() {
-  PHUB_RETURN_IF_ERROR(settle());
-  const auto read = [&](std::size_t rank, CudaExecutor& executor) -> Status {
+  PHUB_RETURN_IF_ERROR(gpus_->settle());
+  const auto read = [&](std::size_t rank, DevicePasses& passes) -> Status {
     if (rank > 0) return {};
-    PHUB_ASSIGN_OR_RETURN(statistics_, executor.read_buffers());
+    PHUB_ASSIGN_OR_RETURN(statistics_, passes.states().read());
     return {};
   };
-  PHUB_RETURN_IF_ERROR(each(read));
+  PHUB_RETURN_IF_ERROR(gpus_->each(read));
   return statistics_;
 }
 
@@ -191,16 +119,16 @@ Status GpuGroup::share_statistics() {
   if (statistics_.empty()) {
     PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto read, read_buffers());
   }
-  const auto copy = [&](std::size_t rank, CudaExecutor& executor) -> Status {
+  const auto copy = [&](std::size_t rank, DevicePasses& passes) -> Status {
     if (rank == 0) return {};
-    PHUB_ASSIGN_OR_RETURN(const auto buffers, executor.read_buffers());
+    PHUB_ASSIGN_OR_RETURN(const auto buffers, passes.states().read());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       std::copy(statistics_[i].values.begin(), statistics_[i].values.end(),
                 buffers[i].values.begin());
     }
     return {};
   };
-  PHUB_RETURN_IF_ERROR(each(copy));
+  PHUB_RETURN_IF_ERROR(gpus_->each(copy));
   statistics_.clear();
   statistics_differ_ = false;
   return {};
@@ -208,55 +136,124 @@ Status GpuGroup::share_statistics() {
 
 Status GpuGroup::read_output(std::span<float> host) {
   PHUB_CHECK(host.size() == output_elements(), "the output of the whole batch");
-  PHUB_RETURN_IF_ERROR(settle());
-  return each([&](std::size_t rank, CudaExecutor& executor) {
-    const std::size_t part = executor.output_elements();
-    return executor.read_output(host.subspan(rank * part, part));
+  PHUB_RETURN_IF_ERROR(gpus_->settle());
+  return gpus_->each([&](std::size_t rank, DevicePasses& passes) {
+    const std::size_t part = passes.output_elements();
+    return passes.read_output(host.subspan(rank * part, part));
   });
 }
 
 Status GpuGroup::start_loss(const LossOptions& options) {
   LossOptions share = options;
-  share.gradient_scale /= static_cast<double>(n());  // each divides by its own images
-  return each([&](std::size_t, CudaExecutor& executor) { return executor.start_loss(share); });
+  share.gradient_scale /= static_cast<double>(gpus_->count());  // each divides by its own images
+  return gpus_->each([&](std::size_t, DevicePasses& passes) { return passes.start_loss(share); });
 }
 
 Status GpuGroup::keep_parameters(std::span<const std::vector<float>> initial) {
-  PHUB_CHECK(exchange_ == nullptr && own_.empty(), "bound once: captured passes have addresses");
+  PHUB_CHECK(exchange_ == nullptr && own_ == nullptr, "bound once: captured passes have addresses");
   cut(false);
-  own_type_ = first().runner().type_of(first().runner().lowered().output);
-  return each([&](std::size_t, CudaExecutor& executor) -> Status {
-    PHUB_ASSIGN_OR_RETURN(auto own, OwnOptimizer::create(executor.runtime(), executor.runner(),
-                                                         parameters(), initial, own_type_));
-    const FiniteCheck::Array gradients{own->gradients().address,
-                                       own->gradients().bytes / size_of(own_type_)};
-    PHUB_ASSIGN_OR_RETURN(auto check,
-                          FiniteCheck::create(executor.runtime(), {&gradients, 1}, own_type_));
-    own_.push_back(std::move(own));
-    own_checks_.push_back(std::move(check));
-    return {};
-  });
+  PHUB_ASSIGN_OR_RETURN(own_, GroupOptimizer::create(*gpus_, initial));
+  return {};
 }
 
 Status GpuGroup::update(const OwnRule& rule) {
-  if (own_.empty()) return Executor::update(rule);
-  const auto flag = [](CudaExecutor& executor) {
-    return executor.status().not_finite(CudaExecutor::kLossSlot);
-  };
-  const auto publish = [&](std::size_t rank, CudaExecutor& executor) {
-    return own_[rank]->publish(flag(executor));
-  };
-  PHUB_RETURN_IF_ERROR(each(publish));
-  std::vector<void*> gradients;
-  for (const auto& own : own_) gradients.push_back(own->gradients().address);
-  const std::size_t elements = own_.front()->gradients().bytes / size_of(own_type_);
+  return own_ == nullptr ? Executor::update(rule) : own_->update(rule);
+}
+
+Status GpuGroup::forward(Mode mode, Hooks& hooks) {
+  PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
+  const bool trains = mode == Mode::kTraining;
+  if (!statistics_.empty() || (statistics_differ_ && !trains)) {
+    PHUB_RETURN_IF_ERROR(share_statistics());
+  }
+  const Pass pass = trains ? Pass::kForward : Pass::kInference;
   PHUB_RETURN_IF_ERROR(
-      ended_by(collectives_->all_reduce(gradients, elements, own_type_, Stream::kCompute)));
-  return each([&](std::size_t rank, CudaExecutor& executor) -> Status {
-    PHUB_RETURN_IF_ERROR(
-        executor.runtime().launch(own_checks_[rank]->of(0, flag(executor)), Stream::kCompute));
-    return own_[rank]->apply(rule, flag(executor));
+      gpus_->each([&](std::size_t, DevicePasses& passes) { return passes.begin_forward(pass); }));
+  brought_.assign(brought_.size(), false);
+  for (std::size_t i = 0; i < first().schedule().segments(pass).size(); ++i) {
+    PHUB_RETURN_IF_ERROR(run_segment(pass, i, hooks));
+  }
+  if (exchange_ != nullptr) parameters_changed_ = false;
+  for (const GpuRank& gpu : gpus_->all()) gpu.passes->end_forward(pass);
+  statistics_differ_ = statistics_differ_ || (trains && gpus_->count() > 1);
+  return {};
+}
+
+// What a segment needs is on its way when the segment is queued.
+Status GpuGroup::run_segment(Pass pass, std::size_t segment, Hooks& hooks) {
+  if (exchange_ != nullptr) {
+    for (const std::size_t layer : first().schedule().segments(pass)[segment].layers) {
+      const std::size_t group = group_of_[layer];
+      if (!brought_[group]) PHUB_RETURN_IF_ERROR(bring(group, hooks));
+      brought_[group] = true;
+    }
+  }
+  return gpus_->each([&](std::size_t, DevicePasses& passes) -> Status {
+    if (exchange_ != nullptr && parameters_changed_) {
+      PHUB_RETURN_IF_ERROR(passes.follow(Stream::kCompute, Stream::kUpload));
+    }
+    return passes.run_segment(pass, segment);
   });
+}
+
+Status GpuGroup::bring(std::size_t group, Hooks& hooks) {
+  for (const std::size_t layer : exchange_->parameters().regions()[group].layers) {
+    PHUB_RETURN_IF_ERROR(hooks.weights_needed(first().schedule().layers[layer]));
+  }
+  return parameters_changed_ ? gpus_->ended_by(exchange_->upload(group)) : Status();
+}
+
+Status GpuGroup::backward(Hooks& hooks) {
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    PHUB_RETURN_IF_ERROR(queue_part(part));
+  }
+  const auto end = [&](std::size_t, DevicePasses& passes) -> Status {
+    PHUB_RETURN_IF_ERROR(passes.follow(Stream::kCompute, Stream::kDownload));
+    return passes.end_backward();
+  };
+  PHUB_RETURN_IF_ERROR(gpus_->each(end));
+  PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const bool finite,
+                        gpus_->wait_told(StepStatus::kLossSlot));
+  Loss sum;
+  const auto take_loss = [&](std::size_t, DevicePasses& passes) -> Status {
+    PHUB_ASSIGN_OR_RETURN(const Loss loss, passes.read_loss());
+    sum.sum += loss.sum;
+    sum.correct += loss.correct;
+    return {};
+  };
+  PHUB_RETURN_IF_ERROR(gpus_->each(take_loss));
+  PHUB_RETURN_IF_ERROR(hooks.loss_known(sum));
+  return exchange_ != nullptr ? tell_gradients(hooks) : Status();
+}
+
+// The part on kCompute of every GPU; behind it, on kDownload, the gradients that it has completed.
+Status GpuGroup::queue_part(std::size_t part) {
+  const Segment& steps = parts_[part];
+  const auto compute = [&](std::size_t, DevicePasses& passes) -> Status {
+    if (steps.first < steps.last) {
+      PHUB_RETURN_IF_ERROR(passes.captured().queue(Pass::kBackward, part, [&] {
+        return passes.runner().run(Pass::kBackward, steps.first, steps.last);
+      }));
+    }
+    return passes.follow(Stream::kDownload, Stream::kCompute);
+  };
+  PHUB_RETURN_IF_ERROR(gpus_->each(compute));
+  if (exchange_ == nullptr || steps.layers.empty()) return {};
+  return gpus_->ended_by(exchange_->download(part, StepStatus::gradient_slot(part)));
+}
+
+Status GpuGroup::tell_gradients(Hooks& hooks) {
+  parameters_changed_ = true;
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    if (parts_[part].layers.empty()) continue;
+    PHUB_ASSIGN_OR_RETURN(const bool finite, gpus_->wait_told(StepStatus::gradient_slot(part)));
+    exchange_->arrived(part);
+    for (const std::size_t layer : parts_[part].layers) {
+      PHUB_RETURN_IF_ERROR(hooks.grad_checked(first().schedule().layers[layer],
+                                              finite ? Finite::kYes : Finite::kNo));
+    }
+  }
+  return {};
 }
 
 }  // namespace phub::nn::cuda

@@ -54,26 +54,27 @@ std::vector<ShardPiece> ShardLayout::cut(const ShardRegion& region,
   return pieces;
 }
 
-std::vector<Segment> backward_parts(const std::vector<GradientMark>& marks,
-                                    const std::vector<KeyRange>& layers,
-                                    std::span<const std::size_t> key_elements, std::size_t steps,
-                                    std::size_t parts) {
+std::vector<Segment> backward_parts(const PassSchedule& schedule,
+                                    std::span<const std::size_t> key_elements, std::size_t parts) {
   PHUB_CHECK(parts > 0, "at least one part");
   const std::size_t all = std::accumulate(key_elements.begin(), key_elements.end(), std::size_t{0});
   const std::size_t least = (all + parts - 1) / parts;
+  const std::vector<GradientMark>& marks = schedule.marks;
   std::vector<Segment> cut;
   Segment part;
   std::size_t elements = 0;
   for (std::size_t i = 0; i < marks.size(); ++i) {
     part.layers.push_back(marks[i].layer);
     part.last = marks[i].end;
-    elements += elements_of(layers[marks[i].layer], key_elements);
+    elements += elements_of(schedule.layers[marks[i].layer], key_elements);
     if (elements < least && i + 1 < marks.size()) continue;
     cut.push_back(part);
     part = {.first = part.last, .last = part.last};
     elements = 0;
   }
-  if (part.last < steps) cut.push_back({.first = part.last, .last = steps});
+  if (part.last < schedule.backward_steps) {
+    cut.push_back({.first = part.last, .last = schedule.backward_steps});
+  }
   return cut;
 }
 

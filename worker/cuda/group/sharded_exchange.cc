@@ -27,25 +27,16 @@ void for_keys(const ShardLayout& layout, std::size_t group, const std::vector<Ke
 }  // namespace
 
 Result<std::unique_ptr<ShardedExchange>> ShardedExchange::create(
-    const std::vector<GpuRank>& gpus, Collectives& collectives,
-    std::span<const TypedBinding> bindings, const ShardedExchangeOptions& options) {
-  const CudaExecutor& first = *gpus.front().executor;
+    const std::vector<GpuRank>& gpus, Collectives& collectives, const TypedBindings& bindings,
+    const ShardedExchangeOptions& options) {
+  const DevicePasses& first = *gpus.front().passes;
   std::vector<std::size_t> elements;
   for (const ParameterSpec& spec : first.parameters()) elements.push_back(spec.elements());
   std::unique_ptr<ShardedExchange> exchange(new ShardedExchange(
-      gpus, collectives, options.type,
-      ShardLayout(elements, first.layers(), options.parameter_groups, gpus.size()),
-      ShardLayout(elements, first.layers(), options.gradient_groups, gpus.size())));
-  for (std::size_t key = 0; key < bindings.size(); ++key) {
-    const std::size_t bytes = elements[key] * size_of(options.type);
-    const TypedBinding& binding = bindings[key];
-    if (binding.parameter.size() != bytes || binding.gradient.size() != bytes) {
-      return Status(Code::kInvalidArgument, "parameter " + first.parameters()[key].name + " has " +
-                                                std::to_string(elements[key]) +
-                                                " elements: bind it to as many");
-    }
-  }
-  PHUB_RETURN_IF_ERROR(exchange->prepare(bindings, options.note));
+      gpus, collectives, bindings.type,
+      ShardLayout(elements, first.schedule().layers, options.parameter_groups, gpus.size()),
+      ShardLayout(elements, first.schedule().layers, options.gradient_groups, gpus.size())));
+  PHUB_RETURN_IF_ERROR(exchange->prepare(bindings.keys, options.note));
   return exchange;
 }
 
@@ -59,19 +50,18 @@ Status ShardedExchange::prepare(std::span<const TypedBinding> bindings,
     arrays.push_back({binding.gradient, false});
   }
   // Registered once, which is for all GPUs.
-  Runtime& runtime = gpus_.front().executor->runtime();
+  Runtime& runtime = gpus_.front().passes->runtime();
   PHUB_RETURN_IF_ERROR(of_gpu(gpus_.front(), runtime.make_current()));
   PHUB_ASSIGN_OR_RETURN(host_, HostArrays::create(runtime, std::move(arrays), note));
-  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) {
-    return prepare_rank(rank, executor);
-  });
+  return on_each(
+      gpus_, [&](std::size_t rank, DevicePasses& passes) { return prepare_rank(rank, passes); });
 }
 
-Status ShardedExchange::prepare_rank(std::size_t rank, CudaExecutor& executor) {
-  const std::size_t keys = executor.parameters().size();
+Status ShardedExchange::prepare_rank(std::size_t rank, DevicePasses& passes) {
+  const std::size_t keys = passes.parameters().size();
   PHUB_ASSIGN_OR_RETURN(
       auto plain,
-      PlainParameters::create(executor.runtime(), executor.runner(), {type_, type_},
+      PlainParameters::create(passes.runtime(), passes.runner(), {type_, type_},
                               {.parameters = places_of(parameters_, keys, type_),
                                .gradients = places_of(gradients_, keys, type_),
                                .parameter_bytes = parameters_.elements() * size_of(type_),
@@ -81,7 +71,7 @@ Status ShardedExchange::prepare_rank(std::size_t rank, CudaExecutor& executor) {
     const std::size_t first = (region.first + rank * region.slice) * size_of(type_);
     slices.push_back({plain->gradient_array().as<std::byte>(first), region.slice});
   }
-  PHUB_ASSIGN_OR_RETURN(auto check, FiniteCheck::create(executor.runtime(), slices, type_));
+  PHUB_ASSIGN_OR_RETURN(auto check, FiniteCheck::create(passes.runtime(), slices, type_));
   plain_.push_back(std::move(plain));
   checks_.push_back(std::move(check));
   return {};
@@ -108,25 +98,25 @@ void* ShardedExchange::device_piece(const Block& array, const ShardPiece& piece)
 
 Status ShardedExchange::upload(std::size_t group) {
   const ShardRegion& region = parameters_.regions()[group];
-  const std::vector<KeyRange>& layers = gpus_.front().executor->layers();
+  const std::vector<KeyRange>& layers = gpus_.front().passes->schedule().layers;
   for_keys(parameters_, group, layers,
            [&](std::size_t key) { host_->to_device_side(parameter_of(key)); });
-  const auto bring = [&](std::size_t rank, CudaExecutor& executor) -> Status {
+  const auto bring = [&](std::size_t rank, DevicePasses& passes) -> Status {
     for (const ShardPiece& piece : parameters_.pieces(group, rank)) {
       PHUB_RETURN_IF_ERROR(
-          executor.runtime().copy(device_piece(plain_[rank]->parameter_array(), piece),
-                                  host_piece(parameter_of(piece.key), piece),
-                                  piece.count * size_of(type_), Stream::kUpload));
+          passes.runtime().copy(device_piece(plain_[rank]->parameter_array(), piece),
+                                host_piece(parameter_of(piece.key), piece),
+                                piece.count * size_of(type_), Stream::kUpload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, bring));
   PHUB_RETURN_IF_ERROR(collectives_.all_gather(regions(parameters_, group, false),
                                                region.slice * size_of(type_), Stream::kUpload));
-  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) -> Status {
+  return on_each(gpus_, [&](std::size_t rank, DevicePasses& passes) -> Status {
     for (const std::size_t layer : region.layers) {
       PHUB_RETURN_IF_ERROR(
-          executor.runtime().launch(plain_[rank]->load(layers[layer]), Stream::kUpload));
+          passes.runtime().launch(plain_[rank]->load(layers[layer]), Stream::kUpload));
     }
     return {};
   });
@@ -134,32 +124,32 @@ Status ShardedExchange::upload(std::size_t group) {
 
 Status ShardedExchange::download(std::size_t group, std::size_t slot) {
   const ShardRegion& region = gradients_.regions()[group];
-  const auto publish = [&](std::size_t rank, CudaExecutor& executor) -> Status {
-    int* not_finite = executor.status().not_finite(slot);
+  const auto publish = [&](std::size_t rank, DevicePasses& passes) -> Status {
+    int* not_finite = passes.status().not_finite(slot);
     for (const std::size_t layer : region.layers) {
-      PHUB_RETURN_IF_ERROR(executor.runtime().launch(
-          plain_[rank]->publish(executor.layers()[layer], not_finite), Stream::kDownload));
+      PHUB_RETURN_IF_ERROR(passes.runtime().launch(
+          plain_[rank]->publish(passes.schedule().layers[layer], not_finite), Stream::kDownload));
     }
     return {};
   };
   PHUB_RETURN_IF_ERROR(on_each(gpus_, publish));
   PHUB_RETURN_IF_ERROR(collectives_.reduce_scatter(regions(gradients_, group, true), region.slice,
                                                    type_, Stream::kDownload));
-  return on_each(gpus_, [&](std::size_t rank, CudaExecutor& executor) -> Status {
-    Runtime& runtime = executor.runtime();
-    PHUB_RETURN_IF_ERROR(runtime.launch(
-        checks_[rank]->of(group, executor.status().not_finite(slot)), Stream::kDownload));
+  return on_each(gpus_, [&](std::size_t rank, DevicePasses& passes) -> Status {
+    Runtime& runtime = passes.runtime();
+    PHUB_RETURN_IF_ERROR(runtime.launch(checks_[rank]->of(group, passes.status().not_finite(slot)),
+                                        Stream::kDownload));
     for (const ShardPiece& piece : gradients_.pieces(group, rank)) {
       PHUB_RETURN_IF_ERROR(runtime.copy(host_piece(gradient_of(piece.key), piece),
                                         device_piece(plain_[rank]->gradient_array(), piece),
                                         piece.count * size_of(type_), Stream::kDownload));
     }
-    return executor.status().tell(slot, Stream::kDownload);
+    return passes.status().tell(slot, Stream::kDownload);
   });
 }
 
 void ShardedExchange::arrived(std::size_t group) {
-  for_keys(gradients_, group, gpus_.front().executor->layers(),
+  for_keys(gradients_, group, gpus_.front().passes->schedule().layers,
            [&](std::size_t key) { host_->from_device_side(gradient_of(key)); });
 }
 

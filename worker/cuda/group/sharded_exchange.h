@@ -1,7 +1,7 @@
 // Between the exchange's arrays and several GPUs: each brings and takes a slice of them, and the
 // GPUs gather and add up among themselves.
 //
-// Owned by the group of GPUs; its thread. The exchange's arrays and the GPUs' executors outlive it.
+// Owned by the group of GPUs; its thread. The exchange's arrays and the GPUs outlive it.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,11 @@
 #include "worker/cuda/group/collectives.h"
 #include "worker/cuda/group/gpu_ranks.h"
 #include "worker/cuda/group/shard_layout.h"
-#include "worker/nn/ops.h"
+#include "worker/nn/executor.h"
 
 namespace phub::nn::cuda {
 
 struct ShardedExchangeOptions {
-  DataType type = DataType::kFloat32;  // of the bindings, and of sums between GPUs
   // Layers that come and leave together.
   std::vector<std::vector<std::size_t>> parameter_groups{}, gradient_groups{};
   std::function<void(std::string_view)> note = [](std::string_view) {};
@@ -32,10 +31,10 @@ struct ShardedExchangeOptions {
 
 class ShardedExchange {
  public:
-  // One binding for each key, of as many elements of the type as the parameter has.
+  // Sums between GPUs are of the bindings' type. REQUIRES: check_bindings.
   static Result<std::unique_ptr<ShardedExchange>> create(const std::vector<GpuRank>& gpus,
                                                          Collectives& collectives,
-                                                         std::span<const TypedBinding> bindings,
+                                                         const TypedBindings& bindings,
                                                          const ShardedExchangeOptions& options);
 
   ShardedExchange(const ShardedExchange&) = delete;
@@ -65,7 +64,7 @@ class ShardedExchange {
 
   Status prepare(std::span<const TypedBinding> bindings,
                  const std::function<void(std::string_view)>& note);
-  Status prepare_rank(std::size_t rank, CudaExecutor& executor);
+  Status prepare_rank(std::size_t rank, DevicePasses& passes);
   std::vector<void*> regions(const ShardLayout& layout, std::size_t group, bool gradients) const;
   std::byte* host_piece(std::size_t array, const ShardPiece& piece) const;
   void* device_piece(const Block& array, const ShardPiece& piece) const;

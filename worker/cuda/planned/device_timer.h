@@ -13,20 +13,21 @@
 
 namespace phub::nn::cuda {
 
+struct DestroyTimer {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+using TimerEvent = std::unique_ptr<CUevent_st, DestroyTimer>;
+
 // Runs `queue`, which puts work on the target's default stream, `launches` times and waits.
 // Microseconds of all of them. Once before the first event too: what the host needs to queue the
 // rest then passes while the device is at work.
 inline Result<double> device_microseconds(const std::function<Status()>& queue,
                                           std::size_t launches, CudnnTarget& target) {
-  struct Destroy {
-    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-  };
-  using Timer = std::unique_ptr<CUevent_st, Destroy>;
   PHUB_RETURN_IF_ERROR(target.set_stream(nullptr));
   cudaEvent_t raw[2] = {};
   for (cudaEvent_t& event : raw)
     PHUB_RETURN_IF_ERROR(cuda_status(cudaEventCreate(&event), "a timer"));
-  const Timer start(raw[0]), end(raw[1]);
+  const TimerEvent start(raw[0]), end(raw[1]);
   PHUB_RETURN_IF_ERROR(queue());
   PHUB_RETURN_IF_ERROR(cuda_status(cudaEventRecord(start.get(), nullptr), "a timer"));
   for (std::size_t i = 0; i < launches; ++i) PHUB_RETURN_IF_ERROR(queue());

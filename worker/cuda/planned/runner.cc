@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "worker/cuda/planned/block_timer.h"
+#include "worker/cuda/planned/device_timer.h"
 
 namespace phub::nn::cuda {
 
@@ -94,12 +95,9 @@ DataType PlannedRunner::type_of(BufferId id) const {
 }
 
 Result<std::vector<double>> PlannedRunner::time(Pass pass) {
-  struct Destroy {
-    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
-  };
   const cudaStream_t stream = runtime_.cuda_stream(Stream::kCompute);
   const std::size_t steps = steps_of(lowered(), pass).size();
-  std::vector<std::unique_ptr<CUevent_st, Destroy>> events;
+  std::vector<TimerEvent> events;
   for (std::size_t i = 0; i <= steps; ++i) {
     cudaEvent_t event = nullptr;
     PHUB_RETURN_IF_ERROR(cuda_status(cudaEventCreate(&event), "a timer"));

@@ -40,7 +40,8 @@ Status bind_to(nn::Executor& network, GradientExchange& exchange, const Direct& 
     bindings.push_back({exchange.wire_parameter(key),
                         direct.memory->bytes.subspan(direct.layout.offsets[key], on_host.size())});
   }
-  return network.bind_exported(exchange.wire_type(), bindings, direct.memory);
+  return network.bind_typed(
+      {.type = exchange.wire_type(), .keys = bindings, .exported = direct.memory});
 }
 
 }  // namespace

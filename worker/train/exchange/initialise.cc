@@ -39,7 +39,7 @@ Status bind(nn::Executor& network, GradientExchange& exchange, bool sums) {
       typed.push_back({exchange.wire_parameter(key), exchange.wire_gradient(key)});
     }
     exchange.use_wire_arrays();
-    return network.bind_typed(exchange.wire_type(), typed);
+    return network.bind_typed({.type = exchange.wire_type(), .keys = typed});
   }
   std::vector<nn::Binding> bindings;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {

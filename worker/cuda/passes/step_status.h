@@ -23,6 +23,10 @@ struct alignas(8) StatusWord {
 
 class StepStatus {
  public:
+  // Slots: the loss, then one for each part of backward whose gradients are waited for.
+  static constexpr std::size_t kLossSlot = 0;
+  static constexpr std::size_t gradient_slot(std::size_t part) { return kLossSlot + 1 + part; }
+
   // `timeout`: of a wait for the device.
   static Result<std::unique_ptr<StepStatus>> create(Runtime& runtime, std::size_t slots,
                                                     std::chrono::milliseconds timeout);

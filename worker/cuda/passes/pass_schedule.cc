@@ -1,4 +1,4 @@
-#include "worker/cuda/executor/pass_schedule.h"
+#include "worker/cuda/passes/pass_schedule.h"
 
 #include <algorithm>
 
@@ -33,19 +33,6 @@ std::vector<std::size_t> first_reads(const Lowered& lowered, const std::vector<S
     }
   }
   return first;
-}
-
-}  // namespace
-
-std::vector<KeyRange> layer_keys(const Graph& graph) {
-  std::vector<KeyRange> layers;
-  std::uint32_t first = 0;
-  for (const Layer& layer : graph.layers()) {
-    const auto count = static_cast<std::uint32_t>(layer.parameters.size());
-    if (count > 0) layers.push_back({first, count});
-    first += count;
-  }
-  return layers;
 }
 
 std::vector<Segment> forward_segments(const Lowered& lowered, Pass pass,
@@ -83,6 +70,28 @@ std::vector<GradientMark> gradient_marks(const Lowered& lowered,
   std::stable_sort(marks.begin(), marks.end(),
                    [](const GradientMark& a, const GradientMark& b) { return a.end < b.end; });
   return marks;
+}
+
+}  // namespace
+
+std::vector<KeyRange> layer_keys(const Graph& graph) {
+  std::vector<KeyRange> layers;
+  std::uint32_t first = 0;
+  for (const Layer& layer : graph.layers()) {
+    const auto count = static_cast<std::uint32_t>(layer.parameters.size());
+    if (count > 0) layers.push_back({first, count});
+    first += count;
+  }
+  return layers;
+}
+
+PassSchedule make_schedule(const Graph& graph, const Lowered& lowered, std::size_t segments) {
+  std::vector<KeyRange> layers = layer_keys(graph);
+  return {.layers = layers,
+          .forward = forward_segments(lowered, Pass::kForward, layers, segments),
+          .inference = forward_segments(lowered, Pass::kInference, layers, segments),
+          .marks = gradient_marks(lowered, layers),
+          .backward_steps = lowered.backward.size()};
 }
 
 }  // namespace phub::nn::cuda

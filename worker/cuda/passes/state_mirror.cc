@@ -1,4 +1,4 @@
-#include "worker/cuda/executor/state_mirror.h"
+#include "worker/cuda/passes/state_mirror.h"
 
 #include <algorithm>
 #include <span>

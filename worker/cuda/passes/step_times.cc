@@ -1,8 +1,9 @@
-// How long each step of an executor takes on its device.
+#include "worker/cuda/passes/step_times.h"
+
 #include <algorithm>
 #include <chrono>
+#include <vector>
 
-#include "worker/cuda/executor/cuda_executor.h"
 #include "worker/cuda/lowered/step_cost.h"
 
 namespace phub::nn::cuda {
@@ -38,25 +39,25 @@ Result<double> copied_bytes_per_second(Runtime& runtime) {
 
 }  // namespace
 
-Result<DeviceProfile> CudaExecutor::time_steps(std::uint32_t passes) {
+Result<DeviceProfile> time_steps(Runtime& runtime, LoweredRunner& runner, std::uint32_t passes) {
   if (passes == 0) return Status(Code::kInvalidArgument, "--steps: is 0; give at least 1");
   DeviceProfile profile;
-  PHUB_ASSIGN_OR_RETURN(profile.bytes_per_second, copied_bytes_per_second(*runtime_));
+  PHUB_ASSIGN_OR_RETURN(profile.bytes_per_second, copied_bytes_per_second(runtime));
   std::vector<std::vector<double>> seconds[2];  // by pass, then by time, then by step
   // In turns, as in training: backward reads what forward left.
   for (std::uint32_t i = 0; i < passes; ++i) {
     for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-      PHUB_ASSIGN_OR_RETURN(auto times, runner_->time(pass));
+      PHUB_ASSIGN_OR_RETURN(auto times, runner.time(pass));
       seconds[pass == Pass::kForward ? 0 : 1].push_back(std::move(times));
     }
   }
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
-    const std::vector<Step>& steps = steps_of(runner_->lowered(), pass);
+    const std::vector<Step>& steps = steps_of(runner.lowered(), pass);
     const bool is_forward = pass == Pass::kForward;
     for (std::size_t at = 0; at < steps.size(); ++at) {
       std::vector<double> all;
       for (const auto& times : seconds[is_forward ? 0 : 1]) all.push_back(times[at]);
-      const StepCost cost = cost_of(runner_->lowered(), steps[at]);
+      const StepCost cost = cost_of(runner.lowered(), steps[at]);
       profile.steps.push_back({.name = steps[at].name,
                                .pass = is_forward ? "forward" : "backward",
                                .seconds = median(std::move(all)),

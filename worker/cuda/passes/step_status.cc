@@ -1,4 +1,4 @@
-#include "worker/cuda/executor/step_status.h"
+#include "worker/cuda/passes/step_status.h"
 
 #include <atomic>
 #include <bit>

@@ -21,21 +21,35 @@ std::vector<KeyRange> layer_keys(const Graph& graph);
 struct Segment {
   std::size_t first = 0, last = 0;
   std::vector<std::size_t> layers = {};  // positions in layer_keys()
-};
 
-// Cuts a forward pass into at most `segments` of about as many steps each, so that it can begin
-// before the last parameters have come. Every layer is in one; all steps are.
-std::vector<Segment> forward_segments(const Lowered& lowered, Pass pass,
-                                      const std::vector<KeyRange>& layers, std::size_t segments);
+  bool operator==(const Segment&) const = default;
+};
 
 // After the steps up to `end` of the backward pass the layer's gradients are whole.
 struct GradientMark {
   std::size_t end = 0;
   std::size_t layer = 0;  // position in layer_keys()
+
+  bool operator==(const GradientMark&) const = default;
 };
 
-// In ascending order of their ends, those with the same end in backward order.
-std::vector<GradientMark> gradient_marks(const Lowered& lowered,
-                                         const std::vector<KeyRange>& layers);
+// Of a network on a device.
+struct PassSchedule {
+  std::vector<KeyRange> layers;  // layer_keys()
+  // Of about as many steps each, so that a pass can begin before the last parameters have come.
+  // Every layer is in one; all steps are.
+  std::vector<Segment> forward, inference;
+  // In ascending order of their ends, those with the same end in backward order.
+  std::vector<GradientMark> marks;
+  std::size_t backward_steps = 0;
+
+  bool operator==(const PassSchedule&) const = default;
+  // REQUIRES: a forward pass.
+  const std::vector<Segment>& segments(Pass pass) const {
+    return pass == Pass::kForward ? forward : inference;
+  }
+};
+// With at most `segments` of a forward pass.
+PassSchedule make_schedule(const Graph& graph, const Lowered& lowered, std::size_t segments);
 
 }  // namespace phub::nn::cuda

@@ -1,4 +1,4 @@
-#include "worker/cuda/executor/batch_feed.h"
+#include "worker/cuda/passes/batch_feed.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,22 +26,36 @@ Result<std::unique_ptr<BatchFeed>> BatchFeed::create(Runtime& runtime, const Low
   return feed;
 }
 
+BatchFeed::BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape& shape,
+                     std::uint32_t batch)
+    : runtime_(runtime),
+      runner_(runner),
+      shape_(shape),
+      batch_(batch),
+      pixels_(batch * shape.elements()) {
+  const std::size_t words = batch * sizeof(std::int32_t);
+  layout_.labels = pixels_ * sizeof(float);
+  layout_.tops = layout_.labels + words;
+  layout_.lefts = layout_.tops + words;
+  layout_.flips = layout_.lefts + words;
+  layout_.end = layout_.flips + batch;
+}
+
 Status BatchFeed::make(Slot& slot) {
-  const std::size_t bytes = slot_bytes();
   const std::string what = "a batch of images";
-  PHUB_ASSIGN_OR_RETURN(slot.pinned, runtime_.pinned_memory(bytes, what));
-  PHUB_ASSIGN_OR_RETURN(slot.device, runtime_.device_memory(bytes, what));
-  const std::size_t keys = runner_.lowered().layers.size() * sizeof(std::uint64_t);
-  PHUB_ASSIGN_OR_RETURN(slot.keys, runtime_.pinned_memory(keys, "dropout's keys"));
+  PHUB_ASSIGN_OR_RETURN(slot.pinned, runtime_.pinned_memory(layout_.end, what));
+  PHUB_ASSIGN_OR_RETURN(slot.device, runtime_.device_memory(layout_.end, what));
   PHUB_ASSIGN_OR_RETURN(slot.sent, runtime_.make_event());
   PHUB_ASSIGN_OR_RETURN(slot.read, runtime_.make_event());
+  const std::size_t keys = runner_.lowered().layers.size() * sizeof(std::uint64_t);
+  PHUB_ASSIGN_OR_RETURN(slot.keys, runtime_.pinned_memory(keys, "dropout's keys"));
   PHUB_ASSIGN_OR_RETURN(slot.keys_sent, runtime_.make_event());
   return {};
 }
 
 Status BatchFeed::write_labels(std::span<const Label> labels) {
   PHUB_CHECK(labels.size() <= batch_, "at most a label for each image");
-  std::copy(labels.begin(), labels.end(), next().pinned->as<std::int32_t>(image_bytes()));
+  std::copy(labels.begin(), labels.end(), next().pinned->as<std::int32_t>(layout_.labels));
   next().labels = labels.size();
   // The device has read what was in it.
   return runtime_.wait(Stream::kUpload, *next().read);
@@ -49,9 +63,9 @@ Status BatchFeed::write_labels(std::span<const Label> labels) {
 
 void BatchFeed::write_moves(std::span<const ImageMove> moves) {
   const Block& to = *next().pinned;
-  auto* top = to.as<std::int32_t>(tops());
-  auto* left = to.as<std::int32_t>(lefts());
-  auto* flip = to.as<std::uint8_t>(flips());
+  auto* top = to.as<std::int32_t>(layout_.tops);
+  auto* left = to.as<std::int32_t>(layout_.lefts);
+  auto* flip = to.as<std::uint8_t>(layout_.flips);
   for (const ImageMove& move : moves) {
     *top++ = -move.down;
     *left++ = move.flip ? move.right : -move.right;  // the kernel mirrors the window
@@ -65,20 +79,20 @@ Status BatchFeed::send(std::size_t from, std::size_t bytes) {
 }
 
 Status BatchFeed::load(std::span<const float> images, std::span<const Label> labels) {
-  PHUB_CHECK(images.size_bytes() == image_bytes(), "images of a whole batch");
+  PHUB_CHECK(images.size_bytes() == layout_.labels, "images of a whole batch");
   Slot& to = next();
   PHUB_RETURN_IF_ERROR(runtime_.synchronise(*to.sent));
   std::memcpy(to.pinned->address, images.data(), images.size_bytes());
   PHUB_RETURN_IF_ERROR(write_labels(labels));
   to.is_bytes = false;
-  PHUB_RETURN_IF_ERROR(send(0, image_bytes() + labels.size() * sizeof(std::int32_t)));
+  PHUB_RETURN_IF_ERROR(send(0, layout_.labels + labels.size() * sizeof(std::int32_t)));
   PHUB_RETURN_IF_ERROR(runtime_.record(*to.sent, Stream::kUpload));
   to.is_sent = true;
   return load_ahead();
 }
 
 Status BatchFeed::load_bytes(const ByteImages& images, std::span<const Label> labels) {
-  PHUB_CHECK(images.pixels.size() == pixels(), "images of a whole batch");
+  PHUB_CHECK(images.pixels.size() == pixels_, "images of a whole batch");
   PHUB_ASSIGN_OR_RETURN(const auto to, pixels_ahead());
   std::memcpy(to.data(), images.pixels.data(), to.size());
   ByteImages sent = images;
@@ -90,7 +104,7 @@ Status BatchFeed::load_bytes(const ByteImages& images, std::span<const Label> la
 Result<std::span<std::uint8_t>> BatchFeed::pixels_ahead() {
   PHUB_RETURN_IF_ERROR(runtime_.synchronise(*next().sent));
   next().is_sent = false;
-  return std::span(next().pinned->as<std::uint8_t>(), pixels());
+  return std::span(next().pinned->as<std::uint8_t>(), pixels_);
 }
 
 Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> labels) {
@@ -105,8 +119,8 @@ Status BatchFeed::send_ahead(const ByteImages& images, std::span<const Label> la
   std::copy(images.mean.begin(), images.mean.end(), to.mean);
   std::copy(images.deviation.begin(), images.deviation.end(), to.deviation);
   to.is_bytes = true;
-  PHUB_RETURN_IF_ERROR(send(0, pixels()));
-  PHUB_RETURN_IF_ERROR(send(image_bytes(), slot_bytes() - image_bytes()));
+  PHUB_RETURN_IF_ERROR(send(0, pixels_));
+  PHUB_RETURN_IF_ERROR(send(layout_.labels, layout_.end - layout_.labels));
   to.is_sent = true;
   return runtime_.record(*to.sent, Stream::kUpload);
 }
@@ -140,9 +154,9 @@ kernels::cuda::PrepareImages BatchFeed::preparation() {
                                       .width = shape_.width,
                                       .padded_channels = dimensions[1]};
   if (!from.is_bytes) return images;
-  images.top = from.device->as<std::int32_t>(tops());
-  images.left = from.device->as<std::int32_t>(lefts());
-  images.flip = from.device->as<std::uint8_t>(flips());
+  images.top = from.device->as<std::int32_t>(layout_.tops);
+  images.left = from.device->as<std::int32_t>(layout_.lefts);
+  images.flip = from.device->as<std::uint8_t>(layout_.flips);
   std::copy_n(from.mean, shape_.channels, images.mean);
   std::copy_n(from.deviation, shape_.channels, images.deviation);
   return images;
@@ -159,21 +173,21 @@ Status BatchFeed::prepare() {
 Status BatchFeed::labels_were_read() { return runtime_.record(*now().read, Stream::kCompute); }
 
 const std::int32_t* BatchFeed::device_labels() const {
-  return slots_[current_].device->as<std::int32_t>(image_bytes());
+  return slots_[current_].device->as<std::int32_t>(layout_.labels);
 }
 
-Status BatchFeed::send_noise(std::uint64_t noise) {
-  if (!has_dropout_ || sent_noise_ == noise) return {};
+Status BatchFeed::send_noise() {
+  if (!has_dropout_ || sent_noise_ == noise_) return {};
   Slot& from = slots_[++noises_ % 2];
   PHUB_RETURN_IF_ERROR(runtime_.synchronise(*from.keys_sent));
   auto* keys = from.keys->as<std::uint64_t>();
   const std::vector<std::string>& layers = runner_.lowered().layers;
   // The ratio decides the threshold, not the key.
   for (std::size_t i = 0; i < layers.size(); ++i)
-    keys[i] = DropoutMask(noise, layers[i], 0.0F).key();
+    keys[i] = DropoutMask(noise_, layers[i], 0.0F).key();
   PHUB_RETURN_IF_ERROR(runtime_.copy(runner_.dropout_keys(), keys,
                                      layers.size() * sizeof(std::uint64_t), Stream::kCompute));
-  sent_noise_ = noise;
+  sent_noise_ = noise_;
   return runtime_.record(*from.keys_sent, Stream::kCompute);
 }
 

@@ -1,7 +1,7 @@
 // What each step needs from the host: images, labels, and what dropout draws from. Two of each in
 // turn: the host fills one and sends it while the device reads the other.
 //
-// Owned by the executor; its thread.
+// Owned by DevicePasses; its thread.
 #pragma once
 
 #include <cstddef>
@@ -19,27 +19,24 @@
 
 namespace phub::nn::cuda {
 
-class BatchFeed {
+class BatchFeed : public ByteInput {
  public:
   // Errors: kInvalidArgument for images of more than 4 channels.
   static Result<std::unique_ptr<BatchFeed>> create(Runtime& runtime, const LoweredRunner& runner,
                                                    const Graph& graph, std::uint32_t batch);
 
-  BatchFeed(const BatchFeed&) = delete;
-  BatchFeed& operator=(const BatchFeed&) = delete;
-
   // Copies both and queues their way to the device.
   Status load(std::span<const float> images, std::span<const Label> labels);
   // The device moves, normalises and converts them.
-  Status load_bytes(const ByteImages& images, std::span<const Label> labels);
-  // Executor::pixels_ahead and what follows it.
-  Result<std::span<std::uint8_t>> pixels_ahead();
-  Status send_ahead(const ByteImages& images, std::span<const Label> labels);
-  Status load_ahead();
+  Status load_bytes(const ByteImages& images, std::span<const Label> labels) override;
+  Result<std::span<std::uint8_t>> pixels_ahead() override;
+  Status send_ahead(const ByteImages& images, std::span<const Label> labels) override;
+  Status load_ahead() override;
   // kCompute: the network's input becomes the last batch.
   Status prepare();
+  void set_noise(std::uint64_t noise) { noise_ = noise; }
   // kCompute: dropout's keys become those of the noise.
-  Status send_noise(std::uint64_t noise);
+  Status send_noise();
   // kCompute has read the labels for the last time, until the next load.
   Status labels_were_read();
 
@@ -58,22 +55,18 @@ class BatchFeed {
     BlockPointer keys;                                            // pinned
     EventPointer sent, read, keys_sent;
   };
+  // Where in a slot things are, in bytes. Images in fp32 take the most.
+  struct Layout {
+    std::size_t labels = 0, tops = 0, lefts = 0, flips = 0, end = 0;
+  };
 
-  BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape& shape, std::uint32_t batch)
-      : runtime_(runtime), runner_(runner), shape_(shape), batch_(batch) {}
+  BatchFeed(Runtime& runtime, const LoweredRunner& runner, const Shape& shape, std::uint32_t batch);
 
   Status make(Slot& slot);
   Status write_labels(std::span<const Label> labels);
   void write_moves(std::span<const ImageMove> moves);
   Status send(std::size_t from, std::size_t bytes);
   kernels::cuda::PrepareImages preparation();
-  // Where in a slot things are. Images in fp32 take the most.
-  std::size_t image_bytes() const { return batch_ * shape_.elements() * sizeof(float); }
-  std::size_t tops() const { return image_bytes() + batch_ * sizeof(std::int32_t); }
-  std::size_t lefts() const { return tops() + batch_ * sizeof(std::int32_t); }
-  std::size_t flips() const { return lefts() + batch_ * sizeof(std::int32_t); }
-  std::size_t slot_bytes() const { return flips() + batch_; }
-  std::size_t pixels() const { return batch_ * shape_.elements(); }
   Slot& now() { return slots_[current_]; }
   Slot& next() { return slots_[1 - current_]; }
 
@@ -81,11 +74,13 @@ class BatchFeed {
   const LoweredRunner& runner_;
   Shape shape_;
   std::uint32_t batch_;
+  std::size_t pixels_;  // of a batch
+  Layout layout_;
   bool has_dropout_ = false;
   Slot slots_[2];
   std::size_t current_ = 0;
-  std::uint64_t noises_ = 0;
   bool is_prepared_ = true;
+  std::uint64_t noise_ = 0, noises_ = 0;
   std::optional<std::uint64_t> sent_noise_;
 };
 
