@@ -122,7 +122,7 @@ class Stages(InFolder):
 
     def test_the_tests_and_sections_that_are_named_are_there(self):
         network = (ROOT / "tests/cuda/network_test.cc").read_text()
-        executor = (ROOT / "tests/cuda/device_executor_test.cc").read_text()
+        executor = (ROOT / "tests/cuda/executor/device_executor_test.cc").read_text()
         for section in stages.NETWORKS.values():
             self.assertIn(f'SECTION("{section}")', network)
         cases = re.findall(r'TEST_CASE\("([^"]*)"', executor)

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/cuda/host_array.h"
-#include "tests/cuda/executor_rig.h"
+#include "tests/cuda/executor/executor_rig.h"
 #include "worker/data/loader.h"
 #include "worker/train/batch_loading.h"
 #include "worker/train/exchange/gradient_exchange.h"

@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/cuda/executor_rig.h"
+#include "tests/cuda/executor/executor_rig.h"
 #include "tests/cuda/networks.h"
 #include "tests/support/walled_memory.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/executor_rig.h"
+#include "tests/cuda/executor/executor_rig.h"
 #include "tests/cuda/support/host_collectives.h"
 #include "worker/cuda/group/gpu_group.h"
 

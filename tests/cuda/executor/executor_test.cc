@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/reference.h"
-#include "tests/cuda/executor_rig.h"
+#include "tests/cuda/executor/executor_rig.h"
 #include "tests/cuda/kernels/typed_arrays.h"
 #include "tests/cuda/networks.h"
 

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "tests/cuda/fusion_networks.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/support/lowered_interpreter.h"
+#include "tests/cuda/tuning/fusion_networks.h"
 #include "worker/nn/models/models.h"
 
 namespace phub::nn::cuda {

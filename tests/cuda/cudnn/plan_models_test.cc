@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "tests/cuda/planner.h"
+#include "tests/cuda/cudnn/planner.h"
 #include "worker/cuda/cudnn/plan.h"
 #include "worker/cuda/lowering/lowering.h"
 #include "worker/cuda/tuning/fusion_search.h"

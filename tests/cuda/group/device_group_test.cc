@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/group_rig.h"
+#include "tests/cuda/group/group_rig.h"
 #include "worker/cuda/group/group_collectives.h"
 #include "worker/cuda/planned/runner.h"
 

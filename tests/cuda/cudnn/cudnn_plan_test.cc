@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "tests/cuda/planner.h"
+#include "tests/cuda/cudnn/planner.h"
 #include "worker/cuda/cudnn/concurrent_planner.h"
 #include "worker/cuda/cudnn/plan.h"
 #include "worker/cuda/lowered/op_graph.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "tests/cuda/group_rig.h"
+#include "tests/cuda/group/group_rig.h"
 #include "tests/cuda/kernels/typed_arrays.h"
 #include "tests/cuda/networks.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/memory/memory.h"
-#include "tests/cuda/executor_rig.h"
+#include "tests/cuda/executor/executor_rig.h"
 #include "tests/cuda/networks.h"
 #include "tests/cuda/support/device_environment.h"
 #include "tests/cuda/support/likeness.h"

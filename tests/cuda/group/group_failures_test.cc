@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/cuda/group_rig.h"
+#include "tests/cuda/group/group_rig.h"
 #include "tests/cuda/networks.h"
 #include "worker/nn/plugin.h"
 
