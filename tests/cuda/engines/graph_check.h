@@ -7,16 +7,17 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "tests/cuda/engines/buffer_judge.h"
 #include "tests/cuda/engines/naive_graph.h"
 #include "tests/cuda/support/step_bounds.h"
 #include "tests/cuda/support/step_comparison.h"
@@ -77,84 +78,6 @@ struct SpreadMaxima {
   }
 };
 
-// So many sums of every so-manieth term.
-inline constexpr Index kPartialSums = 1024;
-
-// The squares of differences, and of what is expected. Of that what is finite: what is not equals
-// itself, or is an outlier.
-struct Differences {
-  const float *found, *expected;
-  Index elements;
-  double *squares, *sizes;  // partial sums
-  PHUB_HOST_DEVICE Index sums() const { return kPartialSums; }
-  PHUB_HOST_DEVICE Index terms() const { return (elements + kPartialSums - 1) / kPartialSums; }
-  PHUB_HOST_DEVICE void add(Index sum, Index term, double& first, double& second) const {
-    const Index i = term * kPartialSums + sum;
-    if (i >= elements) return;
-    const double off = difference(found[i], expected[i]);
-    first += off * off;
-    if (std::isfinite(expected[i])) second += double{expected[i]} * double{expected[i]};
-  }
-  PHUB_HOST_DEVICE void finish(Index sum, double first, double second) const {
-    squares[sum] = first;
-    sizes[sum] = second;
-  }
-};
-
-struct Outliers {
-  const float *found, *expected;
-  Index elements;
-  double allowed, rounding;
-  double* counts;
-  PHUB_HOST_DEVICE Index sums() const { return kPartialSums; }
-  PHUB_HOST_DEVICE Index terms() const { return (elements + kPartialSums - 1) / kPartialSums; }
-  PHUB_HOST_DEVICE void add(Index sum, Index term, double& first, double&) const {
-    const Index i = term * kPartialSums + sum;
-    if (i < elements && is_far_off(found[i], expected[i], allowed, rounding)) first += 1.0;
-  }
-  PHUB_HOST_DEVICE void finish(Index sum, double first, double) const { counts[sum] = first; }
-};
-
-// The mean square of a slice's differences: of all elements of one image, one pixel or one channel.
-struct SliceDifferences {
-  const float *found, *expected;
-  Index images, pixels, channels;  // of the buffer, neighbours last
-  int axis;                        // of these three, which the slices are along
-  float* squares;                  // of each slice
-  PHUB_HOST_DEVICE Index sums() const { return axis == 0 ? images : axis == 1 ? pixels : channels; }
-  PHUB_HOST_DEVICE Index terms() const { return images * pixels * channels / sums(); }
-  PHUB_HOST_DEVICE Index at(Index slice, Index term) const {
-    if (axis == 0) return slice * terms() + term;
-    if (axis == 1) return (term / channels * pixels + slice) * channels + term % channels;
-    return term * channels + slice;
-  }
-  PHUB_HOST_DEVICE void add(Index slice, Index term, double& first, double&) const {
-    const Index i = at(slice, term);
-    const double off = difference(found[i], expected[i]);
-    first += off * off;
-  }
-  PHUB_HOST_DEVICE void finish(Index slice, double first, double) const {
-    squares[slice] = static_cast<float>(first / static_cast<double>(terms()));
-  }
-};
-
-struct WrongSlices {
-  const float* squares;
-  Index slices;
-  double most;
-  double* counts;
-  PHUB_HOST_DEVICE Index sums() const { return kPartialSums; }
-  PHUB_HOST_DEVICE Index terms() const { return (slices + kPartialSums - 1) / kPartialSums; }
-  PHUB_HOST_DEVICE void add(Index sum, Index term, double& first, double&) const {
-    const Index i = term * kPartialSums + sum;
-    if (i < slices && !(double{squares[i]} <= most)) first += 1.0;
-  }
-  PHUB_HOST_DEVICE void finish(Index sum, double first, double) const { counts[sum] = first; }
-};
-
-// Smaller slices are judged less.
-inline constexpr double kSliceElements = 64.0;
-
 // The operands that a graph writes.
 struct Outputs {
   std::set<nn::cuda::OperandId>& all;
@@ -203,7 +126,11 @@ class GraphCheck {
 
   // All outlive it. `run` returns when the step is done.
   GraphCheck(Machine& machine, const nn::cuda::Lowered& lowered, AddressOf address, RunStep run)
-      : machine_(machine), lowered_(lowered), address_(std::move(address)), run_(std::move(run)) {}
+      : machine_(machine),
+        judge_(machine),
+        lowered_(lowered),
+        address_(std::move(address)),
+        run_(std::move(run)) {}
 
   // One step of training on noise. Empty: every graph does what it says. Error: the step's.
   Result<std::vector<Difference>> run(const StepComparison::Channels& channels) {
@@ -223,10 +150,7 @@ class GraphCheck {
   static bool is_index(const nn::cuda::Buffer& buffer) {
     return buffer.type == nn::cuda::ElementType::kInt8;
   }
-  Index elements(nn::cuda::BufferId id) const {
-    const nn::cuda::Buffer& buffer = lowered_.buffer(id);
-    return static_cast<Index>(buffer.bytes() / nn::cuda::size_of(buffer.type));
-  }
+  Index elements(nn::cuda::BufferId id) const { return elements_of(lowered_.buffer(id)); }
 
   void prepare(std::int64_t input_channels) {
     for (nn::cuda::BufferId id = 0; id < lowered_.buffers.size(); ++id) {
@@ -272,7 +196,8 @@ class GraphCheck {
       for (int times = 1; times <= kDisturbances; ++times) {
         const Arrays other = interpret(*work, times);
         for (const auto& [id, array] : other) {
-          moved[id] = std::max(moved[id], compared(id, array, expected.at(id)).first);
+          moved[id] = std::max(moved[id],
+                               judge_.compared(lowered_.buffer(id), array, expected.at(id)).first);
         }
       }
       const std::set<nn::cuda::BufferId> written = written_by(*work);
@@ -280,11 +205,10 @@ class GraphCheck {
       PHUB_RETURN_IF_ERROR(run_(pass, index));
       for (const auto& [id, array] : expected) {
         if (is_index(lowered_.buffer(id))) continue;
-        if (written.contains(id)) {
-          judge(steps[index].name, id, array, moved[id], differences);
-        } else {
-          judge_unchanged(steps[index].name, id, array, differences);
-        }
+        auto difference = written.contains(id) ? wrong(id, array, moved[id]) : changed(id, array);
+        if (!difference) continue;
+        difference->step = steps[index].name;
+        differences.push_back(std::move(*difference));
       }
       keep_index(*work, expected);
     }
@@ -366,64 +290,28 @@ class GraphCheck {
     }
   }
 
-  // Root mean squares: of the difference, of what is expected.
-  std::pair<double, double> compared(nn::cuda::BufferId id, const typename Machine::Array& found,
-                                     const typename Machine::Array& expected) {
-    const std::array<double*, 2> numbers = machine_.numbers();
-    machine_.sum(Differences{found.data(), expected.data(), elements(id), numbers[0], numbers[1]});
-    const auto count = static_cast<double>(elements(id));
-    return {std::sqrt(machine_.total(0) / count), std::sqrt(machine_.total(1) / count)};
-  }
-  void judge(const std::string& step, nn::cuda::BufferId id,
-             const typename Machine::Array& expected, double moved,
-             std::vector<Difference>& differences) {
-    const nn::cuda::Buffer& buffer = lowered_.buffer(id);
+  typename Machine::Array widened(nn::cuda::BufferId id) {
     auto found = machine_.make(static_cast<std::size_t>(elements(id)));
     widen(id, found.data(), 0);
-    const auto [off, size] = compared(id, found, expected);
-    Difference is{.step = step, .buffer = buffer.name, .rms = off};
-    is.elements = static_cast<std::size_t>(elements(id));
-    is.allowed = allowed_difference(buffer.type, moved, size);
-    machine_.sum(Outliers{found.data(), expected.data(), elements(id), is.allowed,
-                          rounding_of(buffer.type), machine_.numbers()[0]});
-    is.outliers = static_cast<std::size_t>(machine_.total(0));
-    const bool is_right = is.rms <= is.allowed && is.outliers <= outliers_allowed(is.elements) &&
-                          wrong_slices(buffer, found, expected, is.allowed) == 0;
-    if (!is_right) differences.push_back(std::move(is));
+    return found;
   }
-  // A slice may be so many times further off than the whole: where a mask turned there are few.
-  std::size_t wrong_slices(const nn::cuda::Buffer& buffer, const typename Machine::Array& found,
-                           const typename Machine::Array& expected, double allowed) {
-    constexpr double kSliceSafety = 3.0;
-    const nn::cuda::Dimensions& d = buffer.dimensions;
-    std::size_t wrong = 0;
-    for (const int axis : {0, 1, 2}) {
-      SliceDifferences all{found.data(), expected.data(), d[0], d[2] * d[3], d[1], axis, nullptr};
-      auto squares = machine_.make(static_cast<std::size_t>(all.sums()));
-      all.squares = squares.data();
-      machine_.sum(all);
-      const double most = kSliceSafety * kSliceSafety * allowed * allowed *
-                          std::max(1.0, kSliceElements / static_cast<double>(all.terms()));
-      machine_.sum(WrongSlices{squares.data(), all.sums(), most, machine_.numbers()[0]});
-      wrong += static_cast<std::size_t>(machine_.total(0));
-    }
-    return wrong;
+  std::optional<Difference> wrong(nn::cuda::BufferId id, const typename Machine::Array& expected,
+                                  double moved) {
+    return judge_.wrong(lowered_.buffer(id), widened(id), expected, moved);
   }
-  void judge_unchanged(const std::string& step, nn::cuda::BufferId id,
-                       const typename Machine::Array& expected,
-                       std::vector<Difference>& differences) {
+  std::optional<Difference> changed(nn::cuda::BufferId id,
+                                    const typename Machine::Array& expected) {
     const nn::cuda::Buffer& buffer = lowered_.buffer(id);
-    auto found = machine_.make(static_cast<std::size_t>(elements(id)));
-    widen(id, found.data(), 0);
-    const auto [off, size] = compared(id, found, expected);
-    if (off == 0.0) return;
-    differences.push_back({.step = step,
-                           .buffer = buffer.name + ", only read",
-                           .rms = off,
-                           .elements = static_cast<std::size_t>(elements(id))});
+    const double off = judge_.compared(buffer, widened(id), expected).first;
+    if (off == 0.0) return std::nullopt;
+    return Difference{.step = {},
+                      .buffer = buffer.name + ", only read",
+                      .rms = off,
+                      .elements = static_cast<std::size_t>(elements(id))};
   }
 
   Machine& machine_;
+  BufferJudge<Machine> judge_;
   const nn::cuda::Lowered& lowered_;
   const AddressOf address_;
   const RunStep run_;
