@@ -1,4 +1,4 @@
-// What moves or masks activations: Concat's copies, Subsample, Dropout.
+// What moves or masks activations: Concat's copies, ApplySubsample, ApplyDropout.
 #include "common/base/splitmix.h"
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/network_kernels.h"
@@ -33,7 +33,7 @@ __global__ void copy_channels_by_eight(CopyChannels a) {
 }
 
 template <typename T>
-__global__ void subsample(Subsample a) {
+__global__ void subsample(ApplySubsample a) {
   const auto* source = static_cast<const T*>(a.source);
   auto* target = static_cast<T*>(a.target);
   const std::int64_t elements = a.images * a.small_height * a.small_width * a.small_channels;
@@ -50,7 +50,7 @@ __global__ void subsample(Subsample a) {
 }
 
 template <typename T>
-__global__ void subsample_backward(Subsample a) {
+__global__ void subsample_backward(ApplySubsample a) {
   const auto* source = static_cast<const T*>(a.source);
   auto* target = static_cast<T*>(a.target);
   const std::int64_t elements = a.images * a.height * a.width * a.channels;
@@ -69,7 +69,7 @@ __global__ void subsample_backward(Subsample a) {
 }
 
 template <typename T>
-__global__ void dropout(Dropout a) {
+__global__ void dropout(ApplyDropout a) {
   const auto* source = static_cast<const T*>(a.source);
   auto* target = static_cast<T*>(a.target);
   const std::uint64_t key = *a.key;
@@ -100,21 +100,21 @@ cudaError_t run(const CopyChannels& a, cudaStream_t stream) {
   });
 }
 
-cudaError_t run_forward(const Subsample& a, cudaStream_t stream) {
+cudaError_t run_forward(const ApplySubsample& a, cudaStream_t stream) {
   const std::int64_t elements = a.images * a.small_height * a.small_width * a.small_channels;
   return with_type(a.type, [&](auto element) {
     subsample<decltype(element)><<<blocks_for(elements), kThreads, 0, stream>>>(a);
   });
 }
 
-cudaError_t run_backward(const Subsample& a, cudaStream_t stream) {
+cudaError_t run_backward(const ApplySubsample& a, cudaStream_t stream) {
   const std::int64_t elements = a.images * a.height * a.width * a.channels;
   return with_type(a.type, [&](auto element) {
     subsample_backward<decltype(element)><<<blocks_for(elements), kThreads, 0, stream>>>(a);
   });
 }
 
-cudaError_t run(const Dropout& a, cudaStream_t stream) {
+cudaError_t run(const ApplyDropout& a, cudaStream_t stream) {
   return with_type(a.type, [&](auto element) {
     dropout<decltype(element)><<<blocks_for(a.rows * a.channels), kThreads, 0, stream>>>(a);
   });

@@ -67,7 +67,7 @@ struct CopyChannels {
 
 // Every stride-th pixel; the source's channels become those from `to` on, all others 0.
 // Backward (source: the output's gradient, target: the input's): to the kept pixels, zeros else.
-struct Subsample {
+struct ApplySubsample {
   const void* source;
   void* target;
   DataType type;
@@ -78,7 +78,7 @@ struct Subsample {
 
 // target = source / (1 - ratio) where the mask keeps it, else 0 (worker/nn/dropout.h's function of
 // key and the element's index without padding).
-struct Dropout {
+struct ApplyDropout {
   const void* source;
   void* target;
   const std::uint64_t* key;  // one number

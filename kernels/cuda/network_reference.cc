@@ -69,7 +69,7 @@ void run(const CopyChannels& a) {
   }
 }
 
-void run_forward(const Subsample& a) {
+void run_forward(const ApplySubsample& a) {
   for (std::int64_t i = 0; i < a.images * a.small_height * a.small_width; ++i) {
     const std::int64_t column = i % a.small_width * a.stride;
     const std::int64_t row = i / a.small_width % a.small_height * a.stride;
@@ -83,7 +83,7 @@ void run_forward(const Subsample& a) {
   }
 }
 
-void run_backward(const Subsample& a) {
+void run_backward(const ApplySubsample& a) {
   for (std::int64_t i = 0; i < a.images * a.height * a.width; ++i) {
     const std::int64_t column = i % a.width;
     const std::int64_t row = i / a.width % a.height;
@@ -100,7 +100,7 @@ void run_backward(const Subsample& a) {
   }
 }
 
-void run(const Dropout& a) {
+void run(const ApplyDropout& a) {
   for (std::int64_t i = 0; i < a.rows * a.channels; ++i) {
     const std::int64_t c = i % a.channels;
     const std::int64_t index = i / a.channels * a.used_channels + c;

@@ -5,7 +5,7 @@
 namespace phub::kernels::cuda {
 namespace {
 
-struct DeviceMemory {
+struct ParameterMemory {
   __device__ float load(const void* array, DataType type, std::int64_t index) const {
     return cuda::load(array, type, index);
   }
@@ -71,7 +71,7 @@ __global__ void load_parameters(LoadParameters a) {
   const std::int64_t first = chunk.chunk * kChunkElements;
   for (std::int64_t j = kEight * threadIdx.x; j < kChunkElements && first + j < elements;
        j += kEight * blockDim.x) {
-    load_eight(t, first + j, DeviceMemory{});
+    load_eight(t, first + j, ParameterMemory{});
   }
 }
 
@@ -83,7 +83,7 @@ __global__ void publish_gradients(PublishGradients a) {
   bool finite = true;
   for (std::int64_t j = kEight * threadIdx.x; j < kChunkElements && first + j < elements;
        j += kEight * blockDim.x) {
-    finite = publish_eight(t, first + j, a.scale, DeviceMemory{}) && finite;
+    finite = publish_eight(t, first + j, a.scale, ParameterMemory{}) && finite;
   }
   if (!finite) *a.not_finite = 1;  // all who write it write the same
 }

@@ -58,15 +58,15 @@ struct OwnRule {
   LarsOptions lars = {};
 };
 
-enum class Pass { kForward, kBackward };
+enum class LayerPass { kForward, kBackward };
 
 // Told when a layer's pass begins and ends, for who measures it: its own work lies between, hooks
 // and other layers do not. A backward may come in several parts.
 class LayerObserver {
  public:
   virtual ~LayerObserver() = default;
-  virtual void begin(Pass pass, std::size_t layer) = 0;
-  virtual void end(Pass pass, std::size_t layer) = 0;
+  virtual void begin(LayerPass pass, std::size_t layer) = 0;
+  virtual void end(LayerPass pass, std::size_t layer) = 0;
 };
 
 // What the layers' outputs take for a batch, in bytes: those that are ever written.
@@ -139,7 +139,7 @@ class Executor {
   virtual const std::vector<ParameterSpec>& parameters() const = 0;
   // What is not exchanged, as the last forward left it. What is written to the values before the
   // next forward counts; after it they are stale.
-  virtual Result<std::vector<Buffer>> read_buffers() = 0;
+  virtual Result<std::vector<StateBuffer>> read_buffers() = 0;
 
   // One binding for each parameter. Errors: kInvalidArgument names the parameter.
   virtual Status bind(std::span<const Binding> bindings);

@@ -86,10 +86,10 @@ FeatureMaps Network::feature_maps() const {
   return bytes;
 }
 
-std::vector<Buffer> Network::buffers() {
-  std::vector<Buffer> all;
+std::vector<StateBuffer> Network::buffers() {
+  std::vector<StateBuffer> all;
   for (Step& step : steps_) {
-    for (Buffer& buffer : step.op->buffers()) all.push_back(std::move(buffer));
+    for (StateBuffer& buffer : step.op->buffers()) all.push_back(std::move(buffer));
   }
   return all;
 }
@@ -107,7 +107,7 @@ Status Network::forward(Mode mode, Hooks& hooks) {
   for (std::size_t layer = 0; layer < steps_.size(); ++layer) {
     Step& step = steps_[layer];
     if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.weights_needed(step.keys));
-    PHUB_RETURN_IF_ERROR(run(Pass::kForward, layer, [&] { return step.op->forward(mode); }));
+    PHUB_RETURN_IF_ERROR(run(LayerPass::kForward, layer, [&] { return step.op->forward(mode); }));
   }
   return {};
 }
@@ -139,10 +139,11 @@ Status Network::backward(Hooks& hooks) {
   }
   for (std::size_t layer = steps_.size(); layer-- > 0;) {
     Step& step = steps_[layer];
-    PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return step.op->backward(); }));
+    PHUB_RETURN_IF_ERROR(run(LayerPass::kBackward, layer, [&] { return step.op->backward(); }));
     if (step.keys.count > 0) PHUB_RETURN_IF_ERROR(hooks.grad_ready(step.keys));
     for (const auto& accumulate : step.accumulate) {
-      PHUB_RETURN_IF_ERROR(run(Pass::kBackward, layer, [&] { return accumulate->backward(); }));
+      PHUB_RETURN_IF_ERROR(
+          run(LayerPass::kBackward, layer, [&] { return accumulate->backward(); }));
     }
   }
   return {};

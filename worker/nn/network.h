@@ -33,8 +33,8 @@ class Network : public Executor {
                                                  const NetworkOptions& options);
 
   const std::vector<ParameterSpec>& parameters() const override { return parameters_; }
-  std::vector<Buffer> buffers();
-  Result<std::vector<Buffer>> read_buffers() override { return buffers(); }
+  std::vector<StateBuffer> buffers();
+  Result<std::vector<StateBuffer>> read_buffers() override { return buffers(); }
 
   Status bind(std::span<const Binding> bindings) override;
 
@@ -69,7 +69,7 @@ class Network : public Executor {
 
   // Runs one of a layer's ops, observed.
   template <typename Run>
-  Status run(Pass pass, std::size_t layer, Run op) {
+  Status run(LayerPass pass, std::size_t layer, Run op) {
     if (observer_ == nullptr) return op();
     observer_->begin(pass, layer);
     PHUB_RETURN_IF_ERROR(op());

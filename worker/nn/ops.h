@@ -58,7 +58,7 @@ struct TypedBinding {
 };
 
 // State of an op that is not exchanged: batch normalisation's running statistics.
-struct Buffer {
+struct StateBuffer {
   std::string name;  // "bn1.running_mean"
   std::span<float> values;
 };
@@ -76,7 +76,7 @@ class Op {
   // Writes the inputs' gradients (where they have one) and the parameters' gradients. Reads no
   // parameter after it has returned. REQUIRES: the last forward was in training mode.
   virtual Status backward() = 0;
-  virtual std::vector<Buffer> buffers() { return {}; }
+  virtual std::vector<StateBuffer> buffers() { return {}; }
   // Whether nobody ever writes its output, nor the gradient by it: another op does its work.
   virtual bool leaves_output() const { return false; }
 };

@@ -52,10 +52,10 @@ Status restore(const TensorFile& file, const std::string& name,
 
 // Every tensor of the file is one of the model's, or PyTorch's counter of a normalisation layer.
 Status check_known(const TensorFile& file, const nn::Executor& network,
-                   const std::vector<nn::Buffer>& buffers) {
+                   const std::vector<nn::StateBuffer>& buffers) {
   std::set<std::string> known;
   for (const nn::ParameterSpec& spec : network.parameters()) known.insert(spec.name);
-  for (const nn::Buffer& buffer : buffers) {
+  for (const nn::StateBuffer& buffer : buffers) {
     known.insert(buffer.name);
     if (!buffer.name.ends_with(kStatisticSuffix)) continue;
     const std::size_t layer = buffer.name.size() - std::string_view(kStatisticSuffix).size();
@@ -99,7 +99,7 @@ Result<TensorFile> model_file(nn::Executor& network, const GradientExchange& exc
     file.tensors.push_back({spec.name, spec.shape, {values.begin(), values.end()}});
   }
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
-  for (const nn::Buffer& buffer : buffers) {
+  for (const nn::StateBuffer& buffer : buffers) {
     file.tensors.push_back(
         {buffer.name, {buffer.values.size()}, {buffer.values.begin(), buffer.values.end()}});
   }
@@ -123,7 +123,7 @@ Status load_tensors(const TensorFile& file, nn::Executor& network, GradientExcha
     PHUB_RETURN_IF_ERROR(restore(file, spec.name, spec.shape, exchange.gradient(key)));
   }
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network.read_buffers());
-  for (const nn::Buffer& buffer : buffers) {
+  for (const nn::StateBuffer& buffer : buffers) {
     PHUB_RETURN_IF_ERROR(restore(file, buffer.name, {buffer.values.size()}, buffer.values));
   }
   return check_known(file, network, buffers);

@@ -55,21 +55,21 @@ class Survey {
 
  private:
   Answer find_out(const OpGraph& graph) {
-    const auto found = candidates(planner_.target(), graph, Search::kQuick);
+    const auto found = candidates(planner_.target(), graph, EngineSearch::kQuick);
     if (!found) return {.miss = found.error().message()};
     if (found->empty()) return {.miss = "no engine takes \"" + graph.name() + "\""};
-    std::vector<Candidate> finished;
+    std::vector<EngineCandidate> finished;
     std::copy_if(found->begin(), found->end(), std::back_inserter(finished),
-                 [](const Candidate& candidate) { return !candidate.compiled_at_run_time; });
+                 [](const EngineCandidate& candidate) { return !candidate.compiled_at_run_time; });
     if (!finished.empty()) {
       const auto plan = plan_first(planner_.target(), graph, finished, kWorkspaceLimit);
       if (plan) return {.workspace_bytes = (*plan)->workspace_bytes()};
       if (finished.size() == found->size()) return {.miss = plan.error().message()};
     }
     if (!patterns_.insert(pattern_of(graph)).second) return {.compiled_at_run_time = true};
-    const auto first = std::find_if(found->begin(), found->end(), [](const Candidate& candidate) {
-      return candidate.compiled_at_run_time;
-    });
+    const auto first = std::find_if(
+        found->begin(), found->end(),
+        [](const EngineCandidate& candidate) { return candidate.compiled_at_run_time; });
     const auto plan = CudnnPlan::create(planner_.target(), graph, first->choice);
     if (plan || only_lacks_device(plan.error())) return {.compiled_at_run_time = true};
     return {.miss = plan.error().message()};

@@ -177,7 +177,7 @@ TEST_CASE("What is written to the buffers counts from the next forward on") {
   rig.new_batch(1);
   rig.step();
   for (Executor* each : rig.both()) {
-    for (nn::Buffer buffer : testing::require(each->read_buffers())) {
+    for (nn::StateBuffer buffer : testing::require(each->read_buffers())) {
       for (float& value : buffer.values) value = 0.5F;
     }
   }

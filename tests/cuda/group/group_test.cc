@@ -180,11 +180,11 @@ TEST_CASE("What is written to a group's buffers counts on every GPU from the nex
   rig.new_batch(1);
   rig.step();
   rig.own->parameters = rig.oracle->parameters;
-  for (nn::Buffer buffer : require(rig.group->read_buffers())) {
+  for (nn::StateBuffer buffer : require(rig.group->read_buffers())) {
     for (float& value : buffer.values) value = 0.5F;
   }
   for (auto& network : rig.networks) {
-    for (nn::Buffer buffer : require(network->read_buffers())) {
+    for (nn::StateBuffer buffer : require(network->read_buffers())) {
       for (float& value : buffer.values) value = 0.5F;
     }
   }

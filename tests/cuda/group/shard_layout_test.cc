@@ -54,7 +54,7 @@ TEST_CASE("A backward pass is cut where about as many gradients are whole") {
     const auto cut = backward_parts(schedule, kElements, parts);
     std::size_t end = 0;
     std::vector<std::size_t> layers;
-    for (const Segment& part : cut) {
+    for (const PassSegment& part : cut) {
       CHECK(part.first == end);
       end = part.last;
       layers.insert(layers.end(), part.layers.begin(), part.layers.end());

@@ -199,19 +199,19 @@ TEST_CASE("Subsampling and dropout agree with their specification") {
   const DataType type = GENERATE(DataType::kFloat16, DataType::kBfloat16);
   MirroredReals large(3 * 9 * 7 * 16, type, 1), small(3 * 5 * 4 * 32, type, 2);
   const auto subsample = [&](Side side, bool forward) {
-    return Subsample{forward ? large.at(side) : small.at(side),
-                     forward ? small.at(side) : large.at(side),
-                     type,
-                     3,
-                     9,
-                     7,
-                     16,
-                     5,
-                     4,
-                     32,
-                     2,
-                     14,
-                     7};
+    return ApplySubsample{forward ? large.at(side) : small.at(side),
+                          forward ? small.at(side) : large.at(side),
+                          type,
+                          3,
+                          9,
+                          7,
+                          16,
+                          5,
+                          4,
+                          32,
+                          2,
+                          14,
+                          7};
   };
   reference::run_forward(subsample(Side::kHost, true));
   require_cuda(run_forward(subsample(Side::kDevice, true), nullptr));
@@ -223,7 +223,7 @@ TEST_CASE("Subsampling and dropout agree with their specification") {
   MirroredReals source(1000 * 24, type, 3), target(1000 * 24, type, 4);
   Mirrored<std::uint64_t> key({0x123456789ABCDEFU});
   const auto dropout = [&](Side side) {
-    return Dropout{
+    return ApplyDropout{
         source.at(side), target.at(side), key.at(side), 1ULL << 31U, 2.0F, type, 1000, 24, 20};
   };
   run_both(dropout);

@@ -22,7 +22,7 @@ struct RunKernel {
   void operator()(const Arguments& arguments) const {
     kernels::cuda::reference::run(arguments);
   }
-  void operator()(const kernels::cuda::Subsample& arguments) const {
+  void operator()(const kernels::cuda::ApplySubsample& arguments) const {
     kernels::cuda::reference::run_forward(arguments);
   }
   void operator()(const SubsampleBackward& backward) const {

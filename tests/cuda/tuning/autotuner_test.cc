@@ -19,7 +19,7 @@ struct Bench {
   std::map<std::int64_t, Status> refused = {};
 
   Tuning fastest(const TuneOptions& options = {}) {
-    std::vector<Candidate> candidates;
+    std::vector<EngineCandidate> candidates;
     for (const auto& [engine, all] : times) candidates.push_back({{engine, {{1, engine}}}});
     return find_fastest(
         candidates,

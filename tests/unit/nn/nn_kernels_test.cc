@@ -233,8 +233,8 @@ struct Kernels {
   std::vector<MadeUp> times = {MadeUp({1e-3}), MadeUp({0.5e-3}), MadeUp({0.8e-3})};
   std::size_t prepared = 0;
 
-  std::vector<Kernel> all() {
-    std::vector<Kernel> kernels(3);
+  std::vector<OfferedKernel> all() {
+    std::vector<OfferedKernel> kernels(3);
     kernels[0].name = "nhwc jit";
     kernels[1] = {.name = "any jit", .is_blocked = true, .prepare = {}};
     kernels[2] = {.name = "own", .is_own = true, .prepare = {}};
@@ -269,7 +269,7 @@ TEST_CASE("Rules force a kernel without a measurement") {
     REQUIRE(chosen.size() == 1);
     CHECK(chosen[0].is_known);
     // Ours first, then the layout that is preferred, then the library's first.
-    std::vector<Kernel> without_ours = kernels.all();
+    std::vector<OfferedKernel> without_ours = kernels.all();
     without_ours.pop_back();
     if (rule == KernelRule::kOwn) CHECK(*book.choose("other", without_ours) == 0U);
     without_ours[1].is_preferred = true;

@@ -7,7 +7,7 @@
 namespace phub::nn {
 namespace {
 
-using DoubleTensor = reference::Tensor<double>;
+using DoubleTensor = reference::ReferenceTensor<double>;
 
 // Differences upwards and downwards. Where they differ by more than kKink (of the largest gradient
 // of the array), there is a kink of a ReLU or a maximum between them; a smaller one that is missed

@@ -44,7 +44,7 @@ TEST_CASE("A checkpoint restores parameters, running statistics and the position
     for (float& value : written.exchange->gradient(key)) value = next += 0.25F;
   }
   REQUIRE(written.exchange->initialise().ok());
-  for (const nn::Buffer& buffer : written.network->buffers()) {
+  for (const nn::StateBuffer& buffer : written.network->buffers()) {
     for (float& value : buffer.values) value = next += 0.25F;
   }
   REQUIRE(save_checkpoint(path, *written.network, *written.exchange, {"resnet20", 7, 99}).ok());

@@ -21,7 +21,7 @@ Result<std::unique_ptr<ConcurrentPlanner>> ConcurrentPlanner::create(
 }
 
 std::vector<PlannedEngine> ConcurrentPlanner::plan(const OpGraph& graph,
-                                                   std::span<const Candidate> candidates) {
+                                                   std::span<const EngineCandidate> candidates) {
   std::vector<PlannedEngine> engines(candidates.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&](CudnnTarget& target) {

@@ -42,7 +42,8 @@ class ConcurrentPlanner {
   std::size_t threads() const { return targets_.size(); }
 
   // One for each candidate, in their order. The plans go before this object does.
-  std::vector<PlannedEngine> plan(const OpGraph& graph, std::span<const Candidate> candidates);
+  std::vector<PlannedEngine> plan(const OpGraph& graph,
+                                  std::span<const EngineCandidate> candidates);
 
  private:
   explicit ConcurrentPlanner(const ConcurrentPlannerOptions& options) : options_(options) {}

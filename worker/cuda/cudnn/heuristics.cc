@@ -28,7 +28,7 @@ Result<EngineChoice> read_knobs(const CudnnLibrary& library, const CudnnDescript
   return choice;
 }
 
-Result<Candidate> read(const CudnnLibrary& library, const CudnnDescriptor& configuration) {
+Result<EngineCandidate> read(const CudnnLibrary& library, const CudnnDescriptor& configuration) {
   PHUB_ASSIGN_OR_RETURN(const auto engines,
                         get_descriptors(library, configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
                                         CUDNN_BACKEND_ENGINE_DESCRIPTOR));
@@ -36,7 +36,7 @@ Result<Candidate> read(const CudnnLibrary& library, const CudnnDescriptor& confi
   const CudnnDescriptor& engine = *engines.front();
   PHUB_ASSIGN_OR_RETURN(const std::int64_t index,
                         engine.get_integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  Candidate candidate;
+  EngineCandidate candidate;
   PHUB_ASSIGN_OR_RETURN(candidate.choice, read_knobs(library, configuration, index));
   std::array<cudnnBackendBehaviorNote_t, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT> notes = {};
   PHUB_ASSIGN_OR_RETURN(const std::int64_t count,
@@ -49,7 +49,7 @@ Result<Candidate> read(const CudnnLibrary& library, const CudnnDescriptor& confi
 
 // Adds those of one mode that are not there yet. A mode that knows none may say so with an error.
 Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHeurMode_t mode,
-              std::vector<Candidate>& found) {
+              std::vector<EngineCandidate>& found) {
   const CudnnLibrary& library = target.library();
   CudnnDescriptor heuristics(library, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor())
@@ -62,8 +62,8 @@ Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHe
                         get_descriptors(library, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                         CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
   for (const DescriptorPointer& configuration : configurations) {
-    PHUB_ASSIGN_OR_RETURN(Candidate candidate, read(library, *configuration));
-    const bool known = std::any_of(found.begin(), found.end(), [&](const Candidate& other) {
+    PHUB_ASSIGN_OR_RETURN(EngineCandidate candidate, read(library, *configuration));
+    const bool known = std::any_of(found.begin(), found.end(), [&](const EngineCandidate& other) {
       return other.choice == candidate.choice;
     });
     if (!known) found.push_back(std::move(candidate));
@@ -73,14 +73,14 @@ Status append(const CudnnTarget& target, const CudnnGraph& graph, cudnnBackendHe
 
 }  // namespace
 
-Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
-                                          Search search) {
-  std::vector<Candidate> found;
+Result<std::vector<EngineCandidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
+                                                EngineSearch search) {
+  std::vector<EngineCandidate> found;
   const Status status = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const auto built,
                           CudnnGraph::create(target.library(), graph, target.handle()));
     PHUB_RETURN_IF_ERROR(append(target, *built, CUDNN_HEUR_MODE_A, found));
-    if (search == Search::kQuick && !found.empty()) return {};
+    if (search == EngineSearch::kQuick && !found.empty()) return {};
     const Status fallback = append(target, *built, CUDNN_HEUR_MODE_FALLBACK, found);
     return found.empty() ? fallback : Status();
   }();

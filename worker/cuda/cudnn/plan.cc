@@ -106,12 +106,12 @@ Status CudnnPlan::execute(const CudnnDescriptor& bound) const {
 }
 
 Result<std::unique_ptr<CudnnPlan>> plan_first(const CudnnTarget& target, const OpGraph& graph,
-                                              std::span<const Candidate> candidates,
+                                              std::span<const EngineCandidate> candidates,
                                               std::int64_t workspace_limit) {
   Status first(Code::kNotFound,
                "no engine of cuDNN " + std::to_string(target.library().version()) + " takes it");
   bool told = false;
-  for (const Candidate& candidate : candidates) {
+  for (const EngineCandidate& candidate : candidates) {
     auto plan = CudnnPlan::create(target, graph, candidate.choice);
     if (plan && (*plan)->workspace_bytes() <= workspace_limit) return plan;
     if (told) continue;

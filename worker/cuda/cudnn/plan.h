@@ -17,14 +17,14 @@
 
 namespace phub::nn::cuda {
 
-enum class Search {
+enum class EngineSearch {
   kQuick,     // what the heuristics think; the fallbacks only if they think nothing
   kThorough,  // both, for autotuning
 };
 
 // Best first. Empty: no engine takes the graph.
-Result<std::vector<Candidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
-                                          Search search);
+Result<std::vector<EngineCandidate>> candidates(const CudnnTarget& target, const OpGraph& graph,
+                                                EngineSearch search);
 
 class CudnnPlan {
  public:
@@ -60,7 +60,7 @@ class CudnnPlan {
 
 // The first of `candidates` that can be planned with at most `workspace_limit` bytes.
 Result<std::unique_ptr<CudnnPlan>> plan_first(const CudnnTarget& target, const OpGraph& graph,
-                                              std::span<const Candidate> candidates,
+                                              std::span<const EngineCandidate> candidates,
                                               std::int64_t workspace_limit);
 
 }  // namespace phub::nn::cuda

@@ -45,7 +45,7 @@ Status CudaExecutor::update(const OwnRule& rule) {
 Status CudaExecutor::forward(Mode mode, Hooks& hooks) {
   PHUB_CHECK(exchange_ != nullptr || own_ != nullptr, "bound before forward");
   const Pass pass = mode == Mode::kTraining ? Pass::kForward : Pass::kInference;
-  const std::vector<Segment>& segments = passes_->schedule().segments(pass);
+  const std::vector<PassSegment>& segments = passes_->schedule().segments(pass);
   PHUB_RETURN_IF_ERROR(passes_->begin_forward(pass));
   for (std::size_t i = 0; i < segments.size(); ++i) {
     if (exchange_ != nullptr) PHUB_RETURN_IF_ERROR(bring(segments[i], hooks));
@@ -57,7 +57,7 @@ Status CudaExecutor::forward(Mode mode, Hooks& hooks) {
 }
 
 // What a segment needs is on its way when the segment is queued.
-Status CudaExecutor::bring(const Segment& segment, Hooks& hooks) {
+Status CudaExecutor::bring(const PassSegment& segment, Hooks& hooks) {
   for (const std::size_t layer : segment.layers) {
     const KeyRange& keys = passes_->schedule().layers[layer];
     PHUB_RETURN_IF_ERROR(hooks.weights_needed(keys));

@@ -26,7 +26,7 @@ class CudaExecutor : public Executor {
   ~CudaExecutor() override;  // waits for the device, until the timeout
 
   const std::vector<ParameterSpec>& parameters() const override { return passes_->parameters(); }
-  Result<std::vector<nn::Buffer>> read_buffers() override { return passes_->states().read(); }
+  Result<std::vector<StateBuffer>> read_buffers() override { return passes_->states().read(); }
 
   bool binds(DataType) const override { return true; }
   Status bind_typed(const TypedBindings& bindings) override;
@@ -50,7 +50,7 @@ class CudaExecutor : public Executor {
   Result<DeviceProfile> time_steps(std::uint32_t passes) override;
 
  private:
-  Status bring(const Segment& segment, Hooks& hooks);
+  Status bring(const PassSegment& segment, Hooks& hooks);
   Status queue_backward();
   Status tell_gradients(Hooks& hooks);
 

@@ -45,7 +45,7 @@ void GpuGroup::cut(bool exchanges) {
   for (const ParameterSpec& spec : parameters()) elements.push_back(spec.elements());
   const PassSchedule& schedule = first().schedule();
   parts_ = exchanges ? backward_parts(schedule, elements, options_.parts)
-                     : std::vector<Segment>{{.first = 0, .last = schedule.backward_steps}};
+                     : std::vector<PassSegment>{{.first = 0, .last = schedule.backward_steps}};
   for (const GpuRank& gpu : gpus_->all())
     gpu.passes->captured().cut(Pass::kBackward, parts_.size());
   group_of_.resize(schedule.layers.size());
@@ -60,10 +60,10 @@ Status GpuGroup::bind_typed(const TypedBindings& bindings) {
   PHUB_RETURN_IF_ERROR(check_bindings(parameters(), bindings));
   cut(true);
   ShardedExchangeOptions options{.note = options_.note};
-  for (const Segment& segment : first().schedule().forward) {
+  for (const PassSegment& segment : first().schedule().forward) {
     options.parameter_groups.push_back(segment.layers);
   }
-  for (const Segment& part : parts_) options.gradient_groups.push_back(part.layers);
+  for (const PassSegment& part : parts_) options.gradient_groups.push_back(part.layers);
   PHUB_ASSIGN_OR_RETURN(
       exchange_, ShardedExchange::create(gpus_->all(), gpus_->collectives(), bindings, options));
   parameters_changed_ = true;
@@ -103,7 +103,7 @@ Status GpuGroup::load_bytes(const ByteImages& images, std::span<const Label> lab
   });
 }
 
-Result<std::vector<nn::Buffer>> GpuGroup::read_buffers() {
+Result<std::vector<StateBuffer>> GpuGroup::read_buffers() {
   PHUB_RETURN_IF_ERROR(gpus_->settle());
   const auto read = [&](std::size_t rank, DevicePasses& passes) -> Status {
     if (rank > 0) return {};
@@ -228,7 +228,7 @@ Status GpuGroup::backward(Hooks& hooks) {
 
 // The part on kCompute of every GPU; behind it, on kDownload, the gradients that it has completed.
 Status GpuGroup::queue_part(std::size_t part) {
-  const Segment& steps = parts_[part];
+  const PassSegment& steps = parts_[part];
   const auto compute = [&](std::size_t, DevicePasses& passes) -> Status {
     if (steps.first < steps.last) {
       PHUB_RETURN_IF_ERROR(passes.captured().queue(Pass::kBackward, part, [&] {

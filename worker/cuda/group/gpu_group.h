@@ -56,7 +56,7 @@ class GpuGroup : public Executor, public ByteInput {
   ~GpuGroup() override;  // waits for the devices, until the timeout
 
   const std::vector<ParameterSpec>& parameters() const override { return first().parameters(); }
-  Result<std::vector<nn::Buffer>> read_buffers() override;
+  Result<std::vector<StateBuffer>> read_buffers() override;
 
   bool binds(DataType) const override { return true; }
   Status bind_typed(const TypedBindings& bindings) override;
@@ -101,12 +101,12 @@ class GpuGroup : public Executor, public ByteInput {
   std::unique_ptr<GpuRanks> gpus_;
   std::unique_ptr<ShardedExchange> exchange_;  // one of the two
   std::unique_ptr<GroupOptimizer> own_;
-  std::vector<Segment> parts_;         // of backward
+  std::vector<PassSegment> parts_;     // of backward
   std::vector<std::size_t> group_of_;  // by layer: its parameter group
   std::vector<bool> brought_;          // by parameter group: in this forward
   bool parameters_changed_ = true;
-  std::vector<nn::Buffer> statistics_;  // the first GPU's, while the host has them
-  bool statistics_differ_ = false;      // they are not everyone's
+  std::vector<StateBuffer> statistics_;  // the first GPU's, while the host has them
+  bool statistics_differ_ = false;       // they are not everyone's
 };
 
 }  // namespace phub::nn::cuda

@@ -54,14 +54,15 @@ std::vector<ShardPiece> ShardLayout::cut(const ShardRegion& region,
   return pieces;
 }
 
-std::vector<Segment> backward_parts(const PassSchedule& schedule,
-                                    std::span<const std::size_t> key_elements, std::size_t parts) {
+std::vector<PassSegment> backward_parts(const PassSchedule& schedule,
+                                        std::span<const std::size_t> key_elements,
+                                        std::size_t parts) {
   PHUB_CHECK(parts > 0, "at least one part");
   const std::size_t all = std::accumulate(key_elements.begin(), key_elements.end(), std::size_t{0});
   const std::size_t least = (all + parts - 1) / parts;
   const std::vector<GradientMark>& marks = schedule.marks;
-  std::vector<Segment> cut;
-  Segment part;
+  std::vector<PassSegment> cut;
+  PassSegment part;
   std::size_t elements = 0;
   for (std::size_t i = 0; i < marks.size(); ++i) {
     part.layers.push_back(marks[i].layer);

@@ -62,7 +62,8 @@ class ShardLayout {
 // Cuts a backward pass behind layers whose gradients are whole into about `parts` parts, each with
 // as many elements of gradients as the others: what is summed and leaves together. Steps behind the
 // last are a part without layers. All steps and all layers are in one.
-std::vector<Segment> backward_parts(const PassSchedule& schedule,
-                                    std::span<const std::size_t> key_elements, std::size_t parts);
+std::vector<PassSegment> backward_parts(const PassSchedule& schedule,
+                                        std::span<const std::size_t> key_elements,
+                                        std::size_t parts);
 
 }  // namespace phub::nn::cuda

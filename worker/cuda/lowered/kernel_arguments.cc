@@ -5,7 +5,7 @@
 namespace phub::nn::cuda {
 namespace {
 
-struct Builder {
+struct ArgumentsBuilder {
   const Lowered& lowered;
   const KernelStep& step;
   const KernelMemory& memory;
@@ -41,13 +41,13 @@ struct Builder {
     return {at(0),       at(1),         memory.type, rows(0), channels(0),
             channels(1), step.channels, step.from,   step.to, step.clear_to};
   }
-  kernels::cuda::Subsample subsample(std::size_t large, std::size_t small) const {
+  kernels::cuda::ApplySubsample subsample(std::size_t large, std::size_t small) const {
     const Dimensions& l = dimensions(large);
     const Dimensions& s = dimensions(small);
     return {at(0), at(1), memory.type, l[0],        l[2],          l[3],   l[1],
             s[2],  s[3],  s[1],        step.stride, step.channels, step.to};
   }
-  kernels::cuda::Dropout dropout() const {
+  kernels::cuda::ApplyDropout dropout() const {
     return {at(0),
             at(1),
             memory.dropout_key,
@@ -86,9 +86,9 @@ struct Builder {
 
 }  // namespace
 
-KernelArguments arguments_of(const Lowered& lowered, const KernelStep& step,
+LaunchArguments arguments_of(const Lowered& lowered, const KernelStep& step,
                              const KernelMemory& memory) {
-  const Builder builder{lowered, step, memory};
+  const ArgumentsBuilder builder{lowered, step, memory};
   switch (step.kernel) {
     case Kernel::kFinalizeStatistics:
       return builder.finalize();

@@ -22,15 +22,15 @@ struct KeepStatistics {
 };
 
 struct SubsampleBackward {
-  kernels::cuda::Subsample arguments;
+  kernels::cuda::ApplySubsample arguments;
 };
 
-using KernelArguments =
+using LaunchArguments =
     std::variant<kernels::cuda::FinalizeStatistics, kernels::cuda::InferenceFactors, KeepStatistics,
                  kernels::cuda::ApplyBatchNormBackward, kernels::cuda::BiasGradient,
-                 kernels::cuda::CopyChannels, kernels::cuda::Subsample, SubsampleBackward,
-                 kernels::cuda::Dropout, kernels::cuda::ScaledPool, kernels::cuda::ScaledPoolSums,
-                 kernels::cuda::ScaledPoolBackward>;
+                 kernels::cuda::CopyChannels, kernels::cuda::ApplySubsample, SubsampleBackward,
+                 kernels::cuda::ApplyDropout, kernels::cuda::ScaledPool,
+                 kernels::cuda::ScaledPoolSums, kernels::cuda::ScaledPoolBackward>;
 
 struct KernelMemory {
   std::function<void*(BufferId)> address;
@@ -38,7 +38,7 @@ struct KernelMemory {
   const std::uint64_t* dropout_key = nullptr;  // of the step's layer: nn::DropoutMask::key()
 };
 
-KernelArguments arguments_of(const Lowered& lowered, const KernelStep& step,
+LaunchArguments arguments_of(const Lowered& lowered, const KernelStep& step,
                              const KernelMemory& memory);
 
 }  // namespace phub::nn::cuda

@@ -40,16 +40,16 @@ std::vector<Life> lives_of(const Lowered& lowered) {
   return lives;
 }
 
-struct Placed {
+struct PlacedBuffer {
   std::size_t offset, end;
   Life life;
 };
 
 // The lowest gap that is free for the whole life.
-std::size_t place(const std::vector<Placed>& placed, const Life& life, std::size_t bytes,
+std::size_t place(const std::vector<PlacedBuffer>& placed, const Life& life, std::size_t bytes,
                   std::size_t start) {
   std::size_t offset = start;
-  for (const Placed& other : placed) {  // by offset
+  for (const PlacedBuffer& other : placed) {  // by offset
     if (!other.life.overlaps(life)) continue;
     if (offset + bytes <= other.offset) break;
     offset = std::max(offset, other.end);
@@ -80,15 +80,16 @@ MemoryPlan plan_memory(const Lowered& lowered,
   std::stable_sort(scratch.begin(), scratch.end(), [&](BufferId a, BufferId b) {
     return bytes_of(lowered.buffer(a)) > bytes_of(lowered.buffer(b));
   });
-  std::vector<Placed> placed;
+  std::vector<PlacedBuffer> placed;
   for (const BufferId id : scratch) {
     if (lives[id].first == kNever) continue;  // named by no step
     const std::size_t bytes = aligned_bytes(bytes_of(lowered.buffer(id)));
     const std::size_t offset = place(placed, lives[id], bytes, plan.persistent_bytes);
     plan.offsets[id] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);
-    const auto behind = std::find_if(placed.begin(), placed.end(),
-                                     [&](const Placed& other) { return other.offset > offset; });
+    const auto behind = std::find_if(placed.begin(), placed.end(), [&](const PlacedBuffer& other) {
+      return other.offset > offset;
+    });
     placed.insert(behind, {offset, offset + bytes, lives[id]});
   }
   return plan;

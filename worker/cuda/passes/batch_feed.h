@@ -56,7 +56,7 @@ class BatchFeed : public ByteInput {
     EventPointer sent, read, keys_sent;
   };
   // Where in a slot things are, in bytes. Images in fp32 take the most.
-  struct Layout {
+  struct SlotLayout {
     std::size_t labels = 0, tops = 0, lefts = 0, flips = 0, end = 0;
   };
 
@@ -75,7 +75,7 @@ class BatchFeed : public ByteInput {
   Shape shape_;
   std::uint32_t batch_;
   std::size_t pixels_;  // of a batch
-  Layout layout_;
+  SlotLayout layout_;
   bool has_dropout_ = false;
   Slot slots_[2];
   std::size_t current_ = 0;

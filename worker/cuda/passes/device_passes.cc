@@ -91,7 +91,7 @@ Status DevicePasses::begin_forward(Pass pass) {
 }
 
 Status DevicePasses::run_segment(Pass pass, std::size_t index) {
-  const Segment& segment = schedule_.segments(pass)[index];
+  const PassSegment& segment = schedule_.segments(pass)[index];
   return captured_.queue(pass, index,
                          [&] { return runner_->run(pass, segment.first, segment.last); });
 }

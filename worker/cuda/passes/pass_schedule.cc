@@ -35,12 +35,13 @@ std::vector<std::size_t> first_reads(const Lowered& lowered, const std::vector<S
   return first;
 }
 
-std::vector<Segment> forward_segments(const Lowered& lowered, Pass pass,
-                                      const std::vector<KeyRange>& layers, std::size_t segments) {
+std::vector<PassSegment> forward_segments(const Lowered& lowered, Pass pass,
+                                          const std::vector<KeyRange>& layers,
+                                          std::size_t segments) {
   const std::vector<Step>& steps = steps_of(lowered, pass);
   const std::vector<std::size_t> first = first_reads(lowered, steps, layers);
   const std::size_t least = (steps.size() + segments - 1) / segments;
-  std::vector<Segment> cut = {{}};
+  std::vector<PassSegment> cut = {{}};
   for (const std::size_t layer : sorted_by(first)) {
     if (first[layer] >= cut.back().first + least && first[layer] < steps.size()) {
       cut.back().last = first[layer];

@@ -18,11 +18,11 @@ namespace phub::nn::cuda {
 std::vector<KeyRange> layer_keys(const Graph& graph);
 
 // Steps [first, last), and what has to be there before the first of them.
-struct Segment {
+struct PassSegment {
   std::size_t first = 0, last = 0;
   std::vector<std::size_t> layers = {};  // positions in layer_keys()
 
-  bool operator==(const Segment&) const = default;
+  bool operator==(const PassSegment&) const = default;
 };
 
 // After the steps up to `end` of the backward pass the layer's gradients are whole.
@@ -38,14 +38,14 @@ struct PassSchedule {
   std::vector<KeyRange> layers;  // layer_keys()
   // Of about as many steps each, so that a pass can begin before the last parameters have come.
   // Every layer is in one; all steps are.
-  std::vector<Segment> forward, inference;
+  std::vector<PassSegment> forward, inference;
   // In ascending order of their ends, those with the same end in backward order.
   std::vector<GradientMark> marks;
   std::size_t backward_steps = 0;
 
   bool operator==(const PassSchedule&) const = default;
   // REQUIRES: a forward pass.
-  const std::vector<Segment>& segments(Pass pass) const {
+  const std::vector<PassSegment>& segments(Pass pass) const {
     return pass == Pass::kForward ? forward : inference;
   }
 };

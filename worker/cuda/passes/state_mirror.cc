@@ -35,10 +35,10 @@ Status StateMirror::copy_all(bool to_device) {
   return {};
 }
 
-Result<std::vector<nn::Buffer>> StateMirror::read() {
+Result<std::vector<StateBuffer>> StateMirror::read() {
   PHUB_RETURN_IF_ERROR(copy_all(false));
   PHUB_RETURN_IF_ERROR(runtime_.synchronise(Stream::kCompute));
-  std::vector<nn::Buffer> buffers;
+  std::vector<StateBuffer> buffers;
   for (std::size_t i = 0; i < states_.size(); ++i) {
     buffers.push_back({states_[i].name, std::span(pinned_->as<float>(offsets_[i]),
                                                   static_cast<std::size_t>(states_[i].channels))});

@@ -20,7 +20,7 @@ class StateMirror {
   static Result<std::unique_ptr<StateMirror>> create(Runtime& runtime, const LoweredRunner& runner);
 
   // What the device has, waiting for it.
-  Result<std::vector<nn::Buffer>> read();
+  Result<std::vector<StateBuffer>> read();
   // kCompute: what was read, and perhaps changed, is the device's again. Nothing if nobody read.
   Status write_back();
 

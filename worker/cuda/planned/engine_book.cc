@@ -36,7 +36,7 @@ Status EngineBook::supports(const OpGraph& graph) {
   if (!is_new) return place->second;
   if (options_.tune) {
     // That heuristics list engines does not say that one of them can be planned.
-    const auto found = candidates(target_, graph, Search::kThorough);
+    const auto found = candidates(target_, graph, EngineSearch::kThorough);
     if (!found) return place->second = found.error();
     const auto plan = plan_first(target_, graph, *found, options_.workspace_limit);
     if (!plan) place->second = plan.error();
@@ -61,10 +61,10 @@ Result<EngineBook::PlanPointer> EngineBook::known(const OpGraph& graph) const {
 }
 
 Result<EngineBook::PlanPointer> EngineBook::first(const OpGraph& graph) const {
-  PHUB_ASSIGN_OR_RETURN(const auto quick, candidates(target_, graph, Search::kQuick));
+  PHUB_ASSIGN_OR_RETURN(const auto quick, candidates(target_, graph, EngineSearch::kQuick));
   auto plan = plan_first(target_, graph, quick, options_.workspace_limit);
   if (plan) return plan;
-  PHUB_ASSIGN_OR_RETURN(const auto all, candidates(target_, graph, Search::kThorough));
+  PHUB_ASSIGN_OR_RETURN(const auto all, candidates(target_, graph, EngineSearch::kThorough));
   if (all.size() == quick.size()) return plan;
   return plan_first(target_, graph, all, options_.workspace_limit);
 }
@@ -72,7 +72,7 @@ Result<EngineBook::PlanPointer> EngineBook::first(const OpGraph& graph) const {
 Result<EngineBook::PlanPointer> EngineBook::fastest(const GraphStep& step,
                                                     const AddressOf& address) {
   const OpGraph& graph = step.graph;
-  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, Search::kThorough));
+  PHUB_ASSIGN_OR_RETURN(const auto found, candidates(target_, graph, EngineSearch::kThorough));
   PHUB_ASSIGN_OR_RETURN(const auto sets, buffers_.sets(step, addresses_of(step, address)));
   const TuneOptions tuned;
   std::vector<PlannedEngine> ahead;

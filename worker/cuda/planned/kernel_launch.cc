@@ -15,7 +15,7 @@ struct Launch {
   cudaError_t operator()(const Arguments& arguments) const {
     return kernels::cuda::run(arguments, stream);
   }
-  cudaError_t operator()(const kernels::cuda::Subsample& arguments) const {
+  cudaError_t operator()(const kernels::cuda::ApplySubsample& arguments) const {
     return kernels::cuda::run_forward(arguments, stream);
   }
   cudaError_t operator()(const SubsampleBackward& backward) const {

@@ -67,12 +67,12 @@ Status Tuning::error() const {
                                ", because: " + failed.front().why.message()};
 }
 
-Tuning find_fastest(std::span<const Candidate> candidates,
+Tuning find_fastest(std::span<const EngineCandidate> candidates,
                     const std::function<Result<TimedRun>(const EngineChoice& choice)>& plan,
                     const TuneOptions& options) {
   Tuning tuning;
   std::size_t measured = 0;
-  for (const Candidate& candidate : candidates) {
+  for (const EngineCandidate& candidate : candidates) {
     if (measured == options.candidates) break;
     const auto run = plan(candidate.choice);
     if (!run) {

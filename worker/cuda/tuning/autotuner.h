@@ -52,7 +52,7 @@ struct Tuning {
 
 // `plan` readies an engine for being run, or says why it cannot. Engines that cannot be planned or
 // run are left out, and others take their places.
-Tuning find_fastest(std::span<const Candidate> candidates,
+Tuning find_fastest(std::span<const EngineCandidate> candidates,
                     const std::function<Result<TimedRun>(const EngineChoice& choice)>& plan,
                     const TuneOptions& options = {});
 

@@ -17,7 +17,7 @@ struct EngineChoice {
 };
 
 // An engine configuration that cuDNN proposes.
-struct Candidate {
+struct EngineCandidate {
   EngineChoice choice;
   bool compiled_at_run_time = false;  // takes a second or two to plan
 };

@@ -123,9 +123,9 @@ BlockAlternatives alternatives_of(const Graph& graph, const FusionBlock& block,
   return both;
 }
 
-class Search {
+class GreedySearch {
  public:
-  Search(const Graph& graph, const LoweringOptions& options, const BlockJudge& judge)
+  GreedySearch(const Graph& graph, const LoweringOptions& options, const BlockJudge& judge)
       : graph_(graph), options_(options), judge_(judge) {
     options_.fuse = true;
     options_.unfused.clear();
@@ -192,7 +192,7 @@ std::string cost_key(const Lowered& lowered, const Step& step) {
 Result<ChosenLowering> choose_fusion(
     const Graph& graph, const LoweringOptions& options, const BlockJudge& judge,
     const std::function<void(std::size_t, std::size_t)>& progress) {
-  return Search(graph, options, judge).run(progress);
+  return GreedySearch(graph, options, judge).run(progress);
 }
 
 }  // namespace phub::nn::cuda

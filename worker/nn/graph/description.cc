@@ -18,7 +18,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::TextFormat;
-using Places = TextFormat::ParseInfoTree;
+using FieldPlaces = TextFormat::ParseInfoTree;
 
 constexpr int kSingular = -1;  // the index that a parse tree has for a field that is not repeated
 constexpr int kLayersMax = 10'000;
@@ -35,9 +35,9 @@ const FieldDescriptor* field_of(const Message& message, std::string_view name) {
   return message.GetDescriptor()->FindFieldByName(std::string(name));
 }
 
-class Reader {
+class DescriptionReader {
  public:
-  Reader(const std::string& file, const Places& places, const NetworkConfig& config)
+  DescriptionReader(const std::string& file, const FieldPlaces& places, const NetworkConfig& config)
       : file_(file), places_(places), config_(config) {}
 
   Result<Graph> read() {
@@ -123,7 +123,7 @@ class Reader {
     const std::string_view word = text.substr(0, text.find(':'));
     const FieldDescriptor* const layers = field_of(config_, "layer");
     auto place = places_.GetLocation(layers, index);
-    if (const Places* const inner = places_.GetTreeForNested(layers, index)) {
+    if (const FieldPlaces* const inner = places_.GetTreeForNested(layers, index)) {
       if (const auto found = place_in(*inner, layer, word); found.line >= 0) place = found;
     }
     return error.with_context("layer \"" + layer.name() + "\"")
@@ -132,7 +132,7 @@ class Reader {
   }
 
   // Of a field of the layer, or of its kind; line -1 where it is not written.
-  static TextFormat::ParseLocation place_in(const Places& places, const LayerConfig& layer,
+  static TextFormat::ParseLocation place_in(const FieldPlaces& places, const LayerConfig& layer,
                                             std::string_view word) {
     if (const FieldDescriptor* const field = field_of(layer, word)) {
       return places.GetLocation(field, field->is_repeated() ? 0 : kSingular);
@@ -142,14 +142,14 @@ class Reader {
         layer.GetReflection()->GetOneofFieldDescriptor(layer, oneof);
     if (kind == nullptr) return {};
     const FieldDescriptor* const field = kind->message_type()->FindFieldByName(std::string(word));
-    const Places* const inner = places.GetTreeForNested(kind, kSingular);
+    const FieldPlaces* const inner = places.GetTreeForNested(kind, kSingular);
     if (field == nullptr || inner == nullptr) return places.GetLocation(kind, kSingular);
     const auto place = inner->GetLocation(field, field->is_repeated() ? 0 : kSingular);
     return place.line >= 0 ? place : places.GetLocation(kind, kSingular);
   }
 
   const std::string& file_;
-  const Places& places_;
+  const FieldPlaces& places_;
   const NetworkConfig& config_;
   std::map<std::string, TensorId, std::less<>> tensors_ = {{kInput, 0}};
   std::vector<bool> read_;  // by TensorId
@@ -169,9 +169,9 @@ std::string in_one_line(const Message& message) {
 
 Result<Description> parse_network(std::string_view text, const std::string& file) {
   NetworkConfig config;
-  Places places;
+  FieldPlaces places;
   PHUB_RETURN_IF_ERROR(parse_textproto(text, file, places, config));
-  PHUB_ASSIGN_OR_RETURN(Graph graph, Reader(file, places, config).read());
+  PHUB_ASSIGN_OR_RETURN(Graph graph, DescriptionReader(file, places, config).read());
   if (const Status cost = check_cost(graph); !cost.ok()) return cost.with_context(file);
   const std::string stem = std::filesystem::path(file).stem().string();
   const std::string name = config.has_name() ? config.name() : stem;

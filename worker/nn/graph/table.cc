@@ -68,16 +68,16 @@ std::string unless_zero(std::uint64_t number, const std::string& text) {
   return number == 0 ? "-" : text;
 }
 
-using Row = std::vector<std::string>;
+using LayerRow = std::vector<std::string>;
 
 // The first `left` columns to the left, the others to the right.
-std::string aligned(const std::vector<Row>& rows, std::size_t left) {
+std::string aligned(const std::vector<LayerRow>& rows, std::size_t left) {
   std::vector<std::size_t> widths(rows[0].size());
-  for (const Row& row : rows) {
+  for (const LayerRow& row : rows) {
     for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
   std::string text;
-  for (const Row& row : rows) {
+  for (const LayerRow& row : rows) {
     std::string line;
     for (std::size_t c = 0; c < row.size(); ++c) {
       line += c < left ? fmt::format("{:<{}}  ", row[c], widths[c])
@@ -100,7 +100,7 @@ std::string totals(const Graph& graph, std::uint32_t batch) {
                         : fmt::format("{:.2f} GFLOP", number / 1e9);
   };
   const std::uint64_t outputs = cost.activations * batch;
-  const std::vector<Row> bytes = {
+  const std::vector<LayerRow> bytes = {
       {"MB in", "fp32", "fp16, bf16"},
       {"parameters", megabytes(cost.parameters, 4), megabytes(cost.parameters, 2)},
       {"gradients", megabytes(cost.parameters, 4), megabytes(cost.parameters, 2)},
@@ -147,7 +147,7 @@ json layer_json(const Graph& graph, std::size_t index) {
 }  // namespace
 
 std::string network_table(const Graph& graph, std::string_view name, std::uint32_t batch) {
-  std::vector<Row> rows = {{"layer", "kind", "output", "parameters", "MFLOP", "MB"}};
+  std::vector<LayerRow> rows = {{"layer", "kind", "output", "parameters", "MFLOP", "MB"}};
   for (std::size_t i = 0; i < graph.layers().size(); ++i) {
     const Layer& layer = graph.layers()[i];
     const LayerCost cost = cost_of(graph, i);
@@ -184,7 +184,7 @@ std::string network_json(const Graph& graph, std::string_view name, std::uint32_
 }
 
 std::string segment_table_text(const SegmentTable& table) {
-  std::vector<Row> rows = {
+  std::vector<LayerRow> rows = {
       {"key", "shape", "flags", "type", "offset", "elements", "bytes", "chunk", "chunks"}};
   for (const KeySegment& segment : table.segments()) {
     const std::string flags =

@@ -14,9 +14,9 @@ const Window k3x1{.kernel = {3, 1}, .stride = 1, .padding = {1, 0}};
 const Window kReduce{.kernel = 3, .stride = 2};
 
 // One block: names its layers and remembers what is read and what its branches gave.
-class Block {
+class InceptionBlock {
  public:
-  Block(Builder& net, std::string name, TensorId input)
+  InceptionBlock(Builder& net, std::string name, TensorId input)
       : net_(net), name_(std::move(name)), input_(input) {}
 
   TensorId convolve(const std::string& part, TensorId from, std::uint32_t channels,
@@ -59,7 +59,7 @@ class Block {
 };
 
 // 35 x 35: figure 5 of the paper.
-TensorId inception_a(Block block, std::uint32_t pool_channels) {
+TensorId inception_a(InceptionBlock block, std::uint32_t pool_channels) {
   const TensorId one = block.chain({{"branch1x1", 64, {}}});
   const TensorId five = block.chain({{"branch5x5_1", 48, {}}, {"branch5x5_2", 64, k5x5}});
   const TensorId twice = block.chain(
@@ -68,7 +68,7 @@ TensorId inception_a(Block block, std::uint32_t pool_channels) {
 }
 
 // 35 x 35 to 17 x 17.
-TensorId inception_b(Block block) {
+TensorId inception_b(InceptionBlock block) {
   const TensorId three = block.chain({{"branch3x3", 384, kReduce}});
   const TensorId twice = block.chain(
       {{"branch3x3dbl_1", 64, {}}, {"branch3x3dbl_2", 96, k3x3}, {"branch3x3dbl_3", 96, kReduce}});
@@ -76,7 +76,7 @@ TensorId inception_b(Block block) {
 }
 
 // 17 x 17: figure 6, with n = 7. `inner` channels between the convolutions of a branch.
-TensorId inception_c(Block block, std::uint32_t inner) {
+TensorId inception_c(InceptionBlock block, std::uint32_t inner) {
   const TensorId one = block.chain({{"branch1x1", 192, {}}});
   const TensorId seven = block.chain(
       {{"branch7x7_1", inner, {}}, {"branch7x7_2", inner, k1x7}, {"branch7x7_3", 192, k7x1}});
@@ -89,7 +89,7 @@ TensorId inception_c(Block block, std::uint32_t inner) {
 }
 
 // 17 x 17 to 8 x 8.
-TensorId inception_d(Block block) {
+TensorId inception_d(InceptionBlock block) {
   const TensorId three = block.chain({{"branch3x3_1", 192, {}}, {"branch3x3_2", 320, kReduce}});
   const TensorId seven = block.chain({{"branch7x7x3_1", 192, {}},
                                       {"branch7x7x3_2", 192, k1x7},
@@ -99,7 +99,7 @@ TensorId inception_d(Block block) {
 }
 
 // 8 x 8: figure 7, whose branches fork at their ends.
-TensorId inception_e(Block block) {
+TensorId inception_e(InceptionBlock block) {
   const TensorId one = block.chain({{"branch1x1", 320, {}}});
   const TensorId three = block.pair("branch3x3_2", block.chain({{"branch3x3_1", 384, {}}}));
   const TensorId twice = block.pair(

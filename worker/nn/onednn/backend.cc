@@ -61,7 +61,7 @@ struct MakeOp {
   const std::string& name;
   std::span<OnednnTensor* const> inputs;
   OnednnTensor& output;
-  Context& context;
+  OnednnContext& context;
   const std::uint64_t& noise;
   std::map<const void*, Readers>& readers;
 
@@ -145,7 +145,7 @@ class OnednnBackend : public Backend {
   }
 
  private:
-  Context context_;
+  OnednnContext context_;
   // By the address of a tensor's value. Ops are made from the network's end, so all of a tensor's
   // readers are there when the op that writes it is made.
   std::map<const void*, Readers> readers_;

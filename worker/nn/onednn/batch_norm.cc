@@ -22,7 +22,7 @@ constexpr std::size_t kSamples = 16;
 class BatchNormOp : public Op, public NormInSum {
  public:
   BatchNormOp(const std::string& name, const BatchNorm& layer, OnednnTensor& input,
-              OnednnTensor& output, SumOp* reader, Context& context)
+              OnednnTensor& output, SumOp* reader, OnednnContext& context)
       : context_(context),
         name_(name),
         layer_(layer),
@@ -84,7 +84,7 @@ class BatchNormOp : public Op, public NormInSum {
 
   bool leaves_output() const override { return in_sum_; }
 
-  std::vector<Buffer> buffers() override {
+  std::vector<StateBuffer> buffers() override {
     return {{name_ + ".running_mean", running_mean_}, {name_ + ".running_var", running_variance_}};
   }
 
@@ -104,8 +104,8 @@ class BatchNormOp : public Op, public NormInSum {
   // Calls work(offset in bytes, shape[, sums]) for each thread's pixels.
   template <typename Work>
   void for_each_share(const Work& work) {
-    context_.team.run(input_.elements(), [&](const Share& share) {
-      const Share::Range range = share.of(input_.pixels());
+    context_.team.run(input_.elements(), [&](const TeamShare& share) {
+      const TeamShare::Range range = share.of(input_.pixels());
       const std::size_t offset = range.first * channels_ * size_of(input_.type());
       const kernels::Pixels shape{range.count, channels_, input_.type()};
       if constexpr (std::is_invocable_v<Work, std::size_t, kernels::Pixels, double*>) {
@@ -224,7 +224,7 @@ class BatchNormOp : public Op, public NormInSum {
     }
   }
 
-  Context& context_;
+  OnednnContext& context_;
   std::string name_;
   BatchNorm layer_;
   OnednnTensor& input_;
@@ -246,7 +246,7 @@ class BatchNormOp : public Op, public NormInSum {
 
 std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
                                     OnednnTensor& input, OnednnTensor& output, SumOp* reader,
-                                    Context& context) {
+                                    OnednnContext& context) {
   return std::make_unique<BatchNormOp>(name, layer, input, output, reader, context);
 }
 

@@ -5,7 +5,7 @@
 namespace phub::nn::onednn {
 
 std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
-                                     OnednnTensor& output, Context& context) {
+                                     OnednnTensor& output, OnednnContext& context) {
   const ConvolutionTask task{layer, input, output, context};
   Passes passes{.forward = choose_way(ConvolutionPass::kForward, task),
                 .weights = choose_way(ConvolutionPass::kWeights, task),

@@ -120,12 +120,12 @@ void add_implementations(ConvolutionPass pass, const ConvolutionTask& task, bool
 }
 
 // This project's kernel: no layouts, no reorders.
-class OwnWay : public Way {
+class OwnWay : public ComputeWay {
  public:
   explicit OwnWay(std::unique_ptr<WeightGradient> kernel) : kernel_(std::move(kernel)) {}
 
   void bind(std::span<const Binding> bindings) override { gradient_ = bindings[0].gradient; }
-  Status run(const Context&) override {
+  Status run(const OnednnContext&) override {
     kernel_->run(gradient_.data());
     return {};
   }
@@ -141,7 +141,7 @@ void add_own(const ConvolutionTask& task, std::vector<WayPlan>& plans) {
   WayPlan plan;
   plan.kernel.name = "own";
   plan.kernel.is_own = true;
-  plan.make = [task](Room&) -> std::unique_ptr<Way> {
+  plan.make = [task](OpScratch&) -> std::unique_ptr<ComputeWay> {
     return std::make_unique<OwnWay>(
         WeightGradient::create(task.layer, task.input, task.output, task.context));
   };
@@ -173,7 +173,7 @@ std::string operation_of(ConvolutionPass pass, const ConvolutionTask& task) {
 
 }  // namespace
 
-std::unique_ptr<Way> choose_way(ConvolutionPass pass, const ConvolutionTask& task) {
+std::unique_ptr<ComputeWay> choose_way(ConvolutionPass pass, const ConvolutionTask& task) {
   std::vector<WayPlan> plans;
   for (const bool any_layout : {false, true}) add_implementations(pass, task, any_layout, plans);
   if (pass == ConvolutionPass::kWeights) add_own(task, plans);

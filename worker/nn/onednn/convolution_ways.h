@@ -17,11 +17,11 @@ struct ConvolutionTask {
   const Convolution& layer;
   OnednnTensor& input;
   OnednnTensor& output;
-  Context& context;
+  OnednnContext& context;
 };
 
 // The way that the context's book chooses. kData's needs an input with a gradient. The book knows
 // it as "forward bf16 64 x 16x32x32 to 16x32x32, kernel 3x3, stride 1x1, padding 1x1, groups 1".
-std::unique_ptr<Way> choose_way(ConvolutionPass pass, const ConvolutionTask& task);
+std::unique_ptr<ComputeWay> choose_way(ConvolutionPass pass, const ConvolutionTask& task);
 
 }  // namespace phub::nn::onednn

@@ -13,23 +13,25 @@ using Memory = dnnl::memory;
 // ReLU's algorithm that needs only its output to go back.
 constexpr auto kRelu = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
 
-Call relu_forward(const Memory& input, const Memory& output, const Context& context) {
+PrimitiveCall relu_forward(const Memory& input, const Memory& output,
+                           const OnednnContext& context) {
   const dnnl::eltwise_forward::primitive_desc desc(
       {dnnl::prop_kind::forward_training, kRelu, input.get_desc(), 0.0F, 0.0F}, context.engine);
-  return Call(dnnl::eltwise_forward(desc), {{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output}});
+  return PrimitiveCall(dnnl::eltwise_forward(desc),
+                       {{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output}});
 }
 
 // input_gradient = output > 0 ? output_gradient : 0
-Call relu_backward(const OnednnTensor& output, const Memory& input_gradient,
-                   const Context& context) {
+PrimitiveCall relu_backward(const OnednnTensor& output, const Memory& input_gradient,
+                            const OnednnContext& context) {
   const Memory::desc desc = output.value().get_desc();
   const dnnl::eltwise_forward::primitive_desc forward(
       {dnnl::prop_kind::forward_training, kRelu, desc, 0.0F, 0.0F}, context.engine);
   const dnnl::eltwise_backward::primitive_desc backward({kRelu, desc, desc, 0.0F, 0.0F},
                                                         context.engine, forward);
-  return Call(dnnl::eltwise_backward(backward), {{DNNL_ARG_DST, output.value()},
-                                                 {DNNL_ARG_DIFF_DST, output.gradient()},
-                                                 {DNNL_ARG_DIFF_SRC, input_gradient}});
+  return PrimitiveCall(dnnl::eltwise_backward(backward), {{DNNL_ARG_DST, output.value()},
+                                                          {DNNL_ARG_DIFF_DST, output.gradient()},
+                                                          {DNNL_ARG_DIFF_SRC, input_gradient}});
 }
 
 // An op without parameters.
@@ -43,7 +45,7 @@ class PlainOp : public Op {
 
 class ReluOp : public PlainOp {
  public:
-  ReluOp(const OnednnTensor& input, const OnednnTensor& output, Context& context)
+  ReluOp(const OnednnTensor& input, const OnednnTensor& output, OnednnContext& context)
       : context_(context), forward_(relu_forward(input.value(), output.value(), context)) {
     if (input.has_gradient()) backward_ = relu_backward(output, input.gradient(), context);
   }
@@ -52,15 +54,15 @@ class ReluOp : public PlainOp {
   Status backward() override { return backward_.empty() ? Status() : backward_.run(context_); }
 
  private:
-  Context& context_;
-  Call forward_, backward_;
+  OnednnContext& context_;
+  PrimitiveCall forward_, backward_;
 };
 
 // Calls work(offset in bytes, elements) for each thread's part of the tensor.
 template <typename Work>
-void for_each_share(const OnednnTensor& tensor, const Context& context, const Work& work) {
-  context.team.run(tensor.elements(), [&](const Share& share) {
-    const Share::Range range = share.of(tensor.elements());
+void for_each_share(const OnednnTensor& tensor, const OnednnContext& context, const Work& work) {
+  context.team.run(tensor.elements(), [&](const TeamShare& share) {
+    const TeamShare::Range range = share.of(tensor.elements());
     work(range.first * size_of(tensor.type()), range.count);
   });
 }
@@ -68,7 +70,7 @@ void for_each_share(const OnednnTensor& tensor, const Context& context, const Wo
 class AddOp : public SumOp {
  public:
   AddOp(const Add& layer, const AddInputs& inputs, const OnednnTensor& output,
-        const Context& context)
+        const OnednnContext& context)
       : context_(context), relu_(layer.relu), inputs_(inputs), output_(output) {}
 
   Status bind(std::span<const Binding> bindings) override {
@@ -134,7 +136,7 @@ class AddOp : public SumOp {
     if (also_to != nullptr) std::memcpy(also_to, gradient, size);
   }
 
-  const Context& context_;
+  const OnednnContext& context_;
   bool relu_;
   AddInputs inputs_;
   const OnednnTensor& output_;
@@ -144,7 +146,7 @@ class AddOp : public SumOp {
 
 class AccumulateOp : public PlainOp {
  public:
-  AccumulateOp(const OnednnTensor& tensor, const OnednnTensor& view, const Context& context)
+  AccumulateOp(const OnednnTensor& tensor, const OnednnTensor& view, const OnednnContext& context)
       : context_(context), tensor_(tensor), view_(view) {}
 
   Status forward(Mode) override { return {}; }
@@ -162,23 +164,24 @@ class AccumulateOp : public PlainOp {
   }
 
  private:
-  const Context& context_;
+  const OnednnContext& context_;
   const OnednnTensor& tensor_;
   const OnednnTensor& view_;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context) {
+std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, OnednnContext& context) {
   return std::make_unique<ReluOp>(input, output, context);
 }
 
 std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                                Context& context) {
+                                OnednnContext& context) {
   return std::make_unique<AddOp>(layer, inputs, output, context);
 }
 
-std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view, Context& context) {
+std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view,
+                                    OnednnContext& context) {
   return std::make_unique<AccumulateOp>(tensor, view, context);
 }
 

@@ -28,7 +28,7 @@ Memory::desc rows_desc(const OnednnTensor& tensor, const Memory& memory) {
 // Reorders an NHWC tensor to [image][channel][row][column], which is how PyTorch flattens, or back.
 // Seen as NHWC and as NCHW, an image of one pixel is the same: `flat` is the tensor's own memory.
 struct Flattening {
-  Flattening(const OnednnTensor& tensor, const Memory& nhwc, const Context& context) {
+  Flattening(const OnednnTensor& tensor, const Memory& nhwc, const OnednnContext& context) {
     const Shape& shape = tensor.shape();
     const Memory::desc nchw({tensor.batch(), shape.channels, shape.height, shape.width},
                             nhwc.get_desc().data_type(), Tag::nchw);
@@ -37,13 +37,15 @@ struct Flattening {
     flat = Memory(rows_desc(tensor, nhwc), context.engine, plain.get_data_handle());
     if (one_pixel) return;
     storage = plain;
-    flatten = Call(dnnl::reorder(nhwc, plain), {{DNNL_ARG_FROM, nhwc}, {DNNL_ARG_TO, plain}});
-    unflatten = Call(dnnl::reorder(plain, nhwc), {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, nhwc}});
+    flatten =
+        PrimitiveCall(dnnl::reorder(nhwc, plain), {{DNNL_ARG_FROM, nhwc}, {DNNL_ARG_TO, plain}});
+    unflatten =
+        PrimitiveCall(dnnl::reorder(plain, nhwc), {{DNNL_ARG_FROM, plain}, {DNNL_ARG_TO, nhwc}});
   }
 
   Memory storage;  // owns what flat points to, if the tensor does not
   Memory flat;     // [image][element]
-  Call flatten, unflatten;
+  PrimitiveCall flatten, unflatten;
 };
 
 // A layer's product.
@@ -52,7 +54,7 @@ struct ProductTask {
   OnednnTensor& output;
   const Flattening& input;
   const Flattening* input_gradient;  // of kData
-  Context& context;
+  OnednnContext& context;
 
   Memory rows(const Memory& memory) const {
     return Memory(rows_desc(output, memory), context.engine, memory.get_data_handle());
@@ -80,7 +82,7 @@ struct Descs {
   dnnl::primitive_attr attributes;
 };
 
-enum class Pass { kForward, kWeights, kData };
+enum class ProductPass { kForward, kWeights, kData };
 
 using Parameters = std::vector<LibraryWay::Parameter>;
 
@@ -125,7 +127,7 @@ LibraryWay::Arguments arguments_of(const inner_product_backward_weights::primiti
 }
 
 // The implementations for weights in one layout.
-void add_implementations(Pass pass, const ProductTask& task, const Descs& d,
+void add_implementations(ProductPass pass, const ProductTask& task, const Descs& d,
                          const AskedLayout& layout, std::vector<WayPlan>& plans) {
   const dnnl::engine& engine = task.context.engine;
   const auto arguments = [&](const auto& desc) { return arguments_of(desc, d, task); };
@@ -133,10 +135,10 @@ void add_implementations(Pass pass, const ProductTask& task, const Descs& d,
                                             d.bias, d.out);
   const inner_product_forward::primitive_desc hint(forward, d.attributes, engine, true);
   if (!hint) return;
-  if (pass == Pass::kForward) {
+  if (pass == ProductPass::kForward) {
     return add_library<inner_product_forward>(hint, layout, arguments, task.context, plans);
   }
-  if (pass == Pass::kData) {
+  if (pass == ProductPass::kData) {
     const inner_product_backward_data::desc data(d.in, d.weights, d.out_gradient);
     return add_library<inner_product_backward_data>({data, d.attributes, engine, hint, true},
                                                     layout, arguments, task.context, plans);
@@ -147,16 +149,16 @@ void add_implementations(Pass pass, const ProductTask& task, const Descs& d,
                                               arguments, task.context, plans);
 }
 
-std::string operation_of(Pass pass, const ProductTask& task, const Descs& d) {
-  const char* const name = pass == Pass::kForward   ? "forward"
-                           : pass == Pass::kWeights ? "weights gradient"
-                                                    : "data gradient";
+std::string operation_of(ProductPass pass, const ProductTask& task, const Descs& d) {
+  const char* const name = pass == ProductPass::kForward   ? "forward"
+                           : pass == ProductPass::kWeights ? "weights gradient"
+                                                           : "data gradient";
   return std::string(name) + " " + std::string(phub::name_of(task.context.type)) + " " +
          std::to_string(d.in.dims()[0]) + " x " + std::to_string(d.in.dims()[1]) + " to " +
          std::to_string(d.out.dims()[1]) + (task.layer.bias ? ", bias" : "");
 }
 
-std::unique_ptr<Way> choose_way(Pass pass, const ProductTask& task) {
+std::unique_ptr<ComputeWay> choose_way(ProductPass pass, const ProductTask& task) {
   std::vector<WayPlan> plans;
   std::vector<Memory::desc> parameters;
   std::string operation;
@@ -178,11 +180,11 @@ struct Flattenings {
 
 class InnerProductOp : public WeightedOp {
  public:
-  InnerProductOp(Passes passes, Flattenings flattenings, Context& context)
+  InnerProductOp(Passes passes, Flattenings flattenings, OnednnContext& context)
       : WeightedOp(std::move(passes), context), flattenings_(std::move(flattenings)) {}
 
   Status forward(Mode mode) override {
-    const Call& flatten = flattenings_.input.flatten;
+    const PrimitiveCall& flatten = flattenings_.input.flatten;
     if (!flatten.empty()) PHUB_RETURN_IF_ERROR(flatten.run(context()));
     return WeightedOp::forward(mode);
   }
@@ -200,16 +202,16 @@ class InnerProductOp : public WeightedOp {
 }  // namespace
 
 std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
-                                       OnednnTensor& output, Context& context) {
+                                       OnednnTensor& output, OnednnContext& context) {
   output.widen_output(context);
   Flattenings flattenings{Flattening(input, input.value(), context), {}};
   if (input.has_gradient()) flattenings.gradient.emplace(input, input.gradient(), context);
   const ProductTask task{layer, output, flattenings.input,
                          flattenings.gradient ? &*flattenings.gradient : nullptr, context};
-  Passes passes{.forward = choose_way(Pass::kForward, task),
-                .weights = choose_way(Pass::kWeights, task),
+  Passes passes{.forward = choose_way(ProductPass::kForward, task),
+                .weights = choose_way(ProductPass::kWeights, task),
                 .data = nullptr};
-  if (task.input_gradient != nullptr) passes.data = choose_way(Pass::kData, task);
+  if (task.input_gradient != nullptr) passes.data = choose_way(ProductPass::kData, task);
   return std::make_unique<InnerProductOp>(std::move(passes), std::move(flattenings), context);
 }
 

@@ -12,16 +12,16 @@
 namespace phub::nn::onednn {
 
 std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
-                                     OnednnTensor& output, Context& context);
+                                     OnednnTensor& output, OnednnContext& context);
 std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
-                                       OnednnTensor& output, Context& context);
+                                       OnednnTensor& output, OnednnContext& context);
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
-                              Context& context);
+                              OnednnContext& context);
 // Of the whole image. Into the network's output it is written in fp32 (see
 // OnednnTensor::widen_output).
 std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
-                                             Context& context);
-std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, Context& context);
+                                             OnednnContext& context);
+std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, OnednnContext& context);
 
 // A batch normalisation whose output only one Add reads: the Add has it write the sum at once, and
 // backward take its sums where the Add's gradient is written. The normalisation's own output is
@@ -46,14 +46,14 @@ class SumOp : public Op {
 // `reader`: the only reader of `output`, or null.
 std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
                                     OnednnTensor& input, OnednnTensor& output, SumOp* reader,
-                                    Context& context);
+                                    OnednnContext& context);
 
 struct AddInputs {
   OnednnTensor& first;
   OnednnTensor& second;
 };
 std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                                Context& context);
+                                OnednnContext& context);
 std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output);
 
 struct DropoutTensors {
@@ -66,6 +66,7 @@ std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
 std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
                                    OnednnTensor& output);
 // Backward only: tensor's gradient += view's.
-std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view, Context& context);
+std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view,
+                                    OnednnContext& context);
 
 }  // namespace phub::nn::onednn

@@ -44,11 +44,11 @@ std::vector<Memory::desc> LibraryWay::Arguments::layouts() const {
   return all;
 }
 
-LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments, Room& room,
-                       const Context& context) {
+LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments,
+                       OpScratch& room, const OnednnContext& context) {
   PHUB_CHECK(arguments.read.size() + (arguments.written ? 1U : 0U) <= room.copies.size(),
              "there is room for a copy of each image");
-  Call::Arguments all = {
+  PrimitiveCall::Arguments all = {
       {DNNL_ARG_SCRATCHPAD, room.scratchpad.view(arguments.scratchpad, context.engine)}};
   for (const Parameter& parameter : arguments.sources) {
     sources_.emplace_back(parameter.plain, parameter.wanted, context);
@@ -66,7 +66,7 @@ LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& argume
     }
     all.emplace_back(image.argument, memory);
   }
-  std::optional<Call> back;
+  std::optional<PrimitiveCall> back;
   if (arguments.written) {
     const Image& image = *arguments.written;
     const Memory memory = wanted(image, room.copies[copy], context);
@@ -79,7 +79,7 @@ LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& argume
   if (back) calls_.push_back(*back);
 }
 
-Memory LibraryWay::wanted(const Image& image, Scratchpad& copy, const Context& context) {
+Memory LibraryWay::wanted(const Image& image, Scratchpad& copy, const OnednnContext& context) {
   if (!same_bytes(image.memory.get_desc(), image.wanted)) {
     return copy.view(image.wanted, context.engine);
   }
@@ -91,9 +91,9 @@ void LibraryWay::bind(std::span<const Binding> bindings) {
   for (std::size_t i = 0; i < sinks_.size(); ++i) sinks_[i].bind(bindings[i].gradient);
 }
 
-Status LibraryWay::run(const Context& context) {
+Status LibraryWay::run(const OnednnContext& context) {
   for (const ParameterSource& source : sources_) PHUB_RETURN_IF_ERROR(source.refresh(context));
-  for (const Call& call : calls_) PHUB_RETURN_IF_ERROR(call.run(context));
+  for (const PrimitiveCall& call : calls_) PHUB_RETURN_IF_ERROR(call.run(context));
   for (const GradientSink& sink : sinks_) PHUB_RETURN_IF_ERROR(sink.publish(context));
   return {};
 }

@@ -11,23 +11,23 @@
 
 namespace phub::nn::onednn {
 
-class Way {
+class ComputeWay {
  public:
-  Way() = default;
-  Way(const Way&) = delete;
-  Way& operator=(const Way&) = delete;
-  virtual ~Way() = default;
+  ComputeWay() = default;
+  ComputeWay(const ComputeWay&) = delete;
+  ComputeWay& operator=(const ComputeWay&) = delete;
+  virtual ~ComputeWay() = default;
 
   // The layer's parameters, in its order. Called once, before run.
   virtual void bind(std::span<const Binding> bindings) = 0;
-  virtual Status run(const Context& context) = 0;
+  virtual Status run(const OnednnContext& context) = 0;
   // The weights that it reads, or null.
   virtual ParameterSource* weights() { return nullptr; }
 };
 
 // A primitive with the reorders that its layouts need: of parameters from the exchange's plain
 // arrays, of gradients to them, and of images where it does not take NHWC.
-class LibraryWay : public Way {
+class LibraryWay : public ComputeWay {
  public:
   struct Image {
     int argument = 0;     // DNNL_ARG_..
@@ -52,20 +52,20 @@ class LibraryWay : public Way {
   };
 
   // `room` grows as needed and outlives it.
-  LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments, Room& room,
-             const Context& context);
+  LibraryWay(const dnnl::primitive& primitive, const Arguments& arguments, OpScratch& room,
+             const OnednnContext& context);
 
   void bind(std::span<const Binding> bindings) override;
-  Status run(const Context& context) override;
+  Status run(const OnednnContext& context) override;
   ParameterSource* weights() override { return sources_.empty() ? nullptr : sources_.data(); }
 
  private:
   // Of `image`, in the layout that is wanted: the memory itself where the bytes are the same.
-  dnnl::memory wanted(const Image& image, Scratchpad& copy, const Context& context);
+  dnnl::memory wanted(const Image& image, Scratchpad& copy, const OnednnContext& context);
 
   std::vector<ParameterSource> sources_;
   std::vector<GradientSink> sinks_;
-  std::vector<Call> calls_;  // images in, the primitive, the image out
+  std::vector<PrimitiveCall> calls_;  // images in, the primitive, the image out
 };
 
 // Whether images of the one layout have the same bytes in the other: so are 16 channels in blocks

@@ -23,7 +23,7 @@ Memory::dim padding_at_end(std::uint32_t input, std::uint32_t windows, std::uint
 
 class PoolOp : public Op {
  public:
-  PoolOp(const Pool& layer, OnednnTensor& input, OnednnTensor& output, Context& context)
+  PoolOp(const Pool& layer, OnednnTensor& input, OnednnTensor& output, OnednnContext& context)
       : context_(context) {
     const auto& [kernel_size, stride, pad] = layer.window;
     const Shape& in = input.shape();
@@ -46,24 +46,26 @@ class PoolOp : public Op {
     // Which pixel was the largest; averages have no workspace.
     Memory workspace;
     if (layer.kind == PoolKind::kMax) workspace = Memory(forward.workspace_desc(), context.engine);
-    forward_ = Call(dnnl::pooling_forward(forward),
-                    {{DNNL_ARG_SRC, input.value()},
-                     {DNNL_ARG_DST, output.value()},
-                     {DNNL_ARG_WORKSPACE, workspace},
-                     {DNNL_ARG_SCRATCHPAD,
-                      context.room.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
+    forward_ =
+        PrimitiveCall(dnnl::pooling_forward(forward),
+                      {{DNNL_ARG_SRC, input.value()},
+                       {DNNL_ARG_DST, output.value()},
+                       {DNNL_ARG_WORKSPACE, workspace},
+                       {DNNL_ARG_SCRATCHPAD,
+                        context.room.scratchpad.view(forward.scratchpad_desc(), context.engine)}});
     const Memory::desc stored = output.value().get_desc();
     if (stored != output_desc) forward_ = mean_of(input, output, stored);
     if (!input.has_gradient()) return;
     const dnnl::pooling_backward::primitive_desc backward(
         {algorithm, input_desc, output_desc, strides, kernel, padding, padding_end}, attr,
         context.engine, forward);
-    backward_ = Call(dnnl::pooling_backward(backward),
-                     {{DNNL_ARG_DIFF_DST, output.gradient()},
-                      {DNNL_ARG_DIFF_SRC, input.gradient()},
-                      {DNNL_ARG_WORKSPACE, workspace},
-                      {DNNL_ARG_SCRATCHPAD,
-                       context.room.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
+    backward_ =
+        PrimitiveCall(dnnl::pooling_backward(backward),
+                      {{DNNL_ARG_DIFF_DST, output.gradient()},
+                       {DNNL_ARG_DIFF_SRC, input.gradient()},
+                       {DNNL_ARG_WORKSPACE, workspace},
+                       {DNNL_ARG_SCRATCHPAD,
+                        context.room.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
   }
 
   Status bind(std::span<const Binding> bindings) override {
@@ -76,31 +78,32 @@ class PoolOp : public Op {
  private:
   // The output is wider than the input, which pooling cannot write. REQUIRES: an average over the
   // whole image.
-  Call mean_of(const OnednnTensor& input, const OnednnTensor& output, const Memory::desc& stored) {
+  PrimitiveCall mean_of(const OnednnTensor& input, const OnednnTensor& output,
+                        const Memory::desc& stored) {
     dnnl::primitive_attr attr;
     attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::reduction::primitive_desc mean(
         {dnnl::algorithm::reduction_mean, input.desc(), stored, 0.0F, 0.0F}, attr, context_.engine);
-    return Call(dnnl::reduction(mean),
-                {{DNNL_ARG_SRC, input.value()},
-                 {DNNL_ARG_DST, output.value()},
-                 {DNNL_ARG_SCRATCHPAD,
-                  context_.room.scratchpad.view(mean.scratchpad_desc(), context_.engine)}});
+    return PrimitiveCall(dnnl::reduction(mean),
+                         {{DNNL_ARG_SRC, input.value()},
+                          {DNNL_ARG_DST, output.value()},
+                          {DNNL_ARG_SCRATCHPAD, context_.room.scratchpad.view(
+                                                    mean.scratchpad_desc(), context_.engine)}});
   }
 
-  Context& context_;
-  Call forward_, backward_;
+  OnednnContext& context_;
+  PrimitiveCall forward_, backward_;
 };
 
 }  // namespace
 
 std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
-                              Context& context) {
+                              OnednnContext& context) {
   return std::make_unique<PoolOp>(layer, input, output, context);
 }
 
 std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
-                                             Context& context) {
+                                             OnednnContext& context) {
   output.widen_output(context);
   const Shape& shape = input.shape();
   const Window window{.kernel = {shape.height, shape.width}};

@@ -34,7 +34,7 @@ bool aligned(const float* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kInPlaceAlignment == 0;
 }
 
-Memory without_storage(const Memory::desc& desc, const Context& context) {
+Memory without_storage(const Memory::desc& desc, const OnednnContext& context) {
   return Memory(desc, context.engine, DNNL_MEMORY_NONE);
 }
 
@@ -76,7 +76,7 @@ Memory::desc image_desc(std::uint32_t batch, const Shape& shape, DataType type) 
           Memory::format_tag::nhwc};
 }
 
-OnednnTensor::OnednnTensor(const TensorOptions& options, Context& context)
+OnednnTensor::OnednnTensor(const TensorOptions& options, OnednnContext& context)
     : options_(options),
       type_(context.type),
       value_type_(context.type),
@@ -84,14 +84,14 @@ OnednnTensor::OnednnTensor(const TensorOptions& options, Context& context)
   if (options.gradient) gradient_ = context.images.take(desc(), context.engine);
 }
 
-OnednnTensor::OnednnTensor(const OnednnTensor& tensor, Context& context)
+OnednnTensor::OnednnTensor(const OnednnTensor& tensor, OnednnContext& context)
     : options_(tensor.options_),
       type_(tensor.type_),
       value_type_(tensor.value_type_),
       value_(tensor.value_),
       gradient_(context.images.take(tensor.desc(), context.engine)) {}
 
-void OnednnTensor::widen_output(Context& context) {
+void OnednnTensor::widen_output(OnednnContext& context) {
   if (!options_.output || value_type_ == DataType::kFloat32) return;
   value_type_ = DataType::kFloat32;
   value_ =
@@ -116,7 +116,8 @@ void OnednnTensor::read_gradient(std::span<float> host) const {
   read({gradient_, type_, elements()}, host);
 }
 
-Call::Call(const dnnl::primitive& primitive, const Arguments& arguments) : primitive_(primitive) {
+PrimitiveCall::PrimitiveCall(const dnnl::primitive& primitive, const Arguments& arguments)
+    : primitive_(primitive) {
   for (const auto& [index, memory] : arguments) {
     if (!memory) continue;  // an output that nobody wants
     arguments_.push_back({index, memory.get()});
@@ -124,7 +125,7 @@ Call::Call(const dnnl::primitive& primitive, const Arguments& arguments) : primi
   }
 }
 
-Status Call::run(const Context& context) const {
+Status PrimitiveCall::run(const OnednnContext& context) const {
   // The C call: the C++ one copies its arguments and throws.
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive_.get(), context.stream.get(),
@@ -135,12 +136,12 @@ Status Call::run(const Context& context) const {
                                std::to_string(static_cast<int>(status)) + ")"};
 }
 
-Call reorder(const Memory& from, const Memory& to) {
-  return Call(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+PrimitiveCall reorder(const Memory& from, const Memory& to) {
+  return PrimitiveCall(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 ParameterSource::ParameterSource(const Memory::desc& plain, const Memory::desc& wanted,
-                                 const Context& context)
+                                 const OnednnContext& context)
     : same_layout_(plain == wanted),
       plain_(without_storage(plain, context)),
       memory_(wanted, context.engine),
@@ -165,7 +166,7 @@ void ParameterSource::follow(const ParameterSource& leader) {
 }
 
 GradientSink::GradientSink(const Memory::desc& plain, const Memory::desc& wanted,
-                           const Context& context)
+                           const OnednnContext& context)
     : same_layout_(plain == wanted),
       plain_(without_storage(plain, context)),
       memory_(wanted, context.engine),

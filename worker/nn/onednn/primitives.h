@@ -34,7 +34,7 @@ class Scratchpad {
 };
 
 // What ops need for a moment only.
-struct Room {
+struct OpScratch {
   Scratchpad scratchpad;
   std::array<Scratchpad, 2> copies;  // of images, in other layouts
 };
@@ -55,8 +55,8 @@ class ImageMemory {
 
 dnnl::memory::data_type dnnl_type(DataType type);
 
-struct Context {
-  explicit Context(const BackendOptions& options)
+struct OnednnContext {
+  explicit OnednnContext(const BackendOptions& options)
       : type(options.compute_type),
         team(options.threads),
         kernels(options.kernels, options.threads) {}
@@ -65,7 +65,7 @@ struct Context {
   Team team;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  Room room;
+  OpScratch room;
   ImageMemory images;
   KernelBook kernels;
 };
@@ -79,9 +79,9 @@ inline std::byte* bytes(const dnnl::memory& memory) {
 
 class OnednnTensor : public Tensor {
  public:
-  OnednnTensor(const TensorOptions& options, Context& context);
+  OnednnTensor(const TensorOptions& options, OnednnContext& context);
   // A view: the same value, a gradient of its own.
-  OnednnTensor(const OnednnTensor& tensor, Context& context);
+  OnednnTensor(const OnednnTensor& tensor, OnednnContext& context);
 
   std::size_t elements() const override { return options_.batch * options_.shape.elements(); }
   bool has_gradient() const override { return options_.gradient; }
@@ -101,7 +101,7 @@ class OnednnTensor : public Tensor {
 
   // Keeps the value in fp32 if it is the network's output, for the loss. REQUIRES: only the op that
   // writes it, and no other, has been made.
-  void widen_output(Context& context);
+  void widen_output(OnednnContext& context);
 
  private:
   TensorOptions options_;
@@ -112,15 +112,15 @@ class OnednnTensor : public Tensor {
 };
 
 // A primitive with its arguments, made once. Running it allocates nothing of ours.
-class Call {
+class PrimitiveCall {
  public:
   using Arguments = std::vector<std::pair<int, dnnl::memory>>;
 
-  Call() = default;
-  Call(const dnnl::primitive& primitive, const Arguments& arguments);
+  PrimitiveCall() = default;
+  PrimitiveCall(const dnnl::primitive& primitive, const Arguments& arguments);
 
   bool empty() const { return arguments_.empty(); }
-  Status run(const Context& context) const;
+  Status run(const OnednnContext& context) const;
 
  private:
   dnnl::primitive primitive_;
@@ -129,7 +129,7 @@ class Call {
 };
 
 // Copies elements to where, and in the type that, `to` has them.
-Call reorder(const dnnl::memory& from, const dnnl::memory& to);
+PrimitiveCall reorder(const dnnl::memory& from, const dnnl::memory& to);
 
 // Alignment in bytes from which oneDNN's kernels may work in place on memory of others.
 inline constexpr std::size_t kInPlaceAlignment = 64;
@@ -140,14 +140,16 @@ class ParameterSource {
  public:
   ParameterSource() = default;
   ParameterSource(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
-                  const Context& context);
+                  const OnednnContext& context);
 
   const dnnl::memory& memory() const { return memory_; }
   void bind(std::span<const float> parameter);
   // Reads another source's copy of the same parameter, in the same layout, instead of its own. That
   // one outlives it, and is bound and refreshed before it.
   void follow(const ParameterSource& leader);
-  Status refresh(const Context& context) const { return copy_ ? reorder_.run(context) : Status(); }
+  Status refresh(const OnednnContext& context) const {
+    return copy_ ? reorder_.run(context) : Status();
+  }
 
  private:
   const ParameterSource* leader_ = nullptr;
@@ -155,7 +157,7 @@ class ParameterSource {
   bool same_layout_ = false;
   dnnl::memory plain_;
   dnnl::memory memory_;
-  Call reorder_;
+  PrimitiveCall reorder_;
 };
 
 // A gradient on its way out: written where it belongs if layout and alignment allow, else copied
@@ -164,18 +166,20 @@ class GradientSink {
  public:
   GradientSink() = default;
   GradientSink(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
-               const Context& context);
+               const OnednnContext& context);
 
   const dnnl::memory& memory() const { return memory_; }
   void bind(std::span<float> gradient);
-  Status publish(const Context& context) const { return copy_ ? reorder_.run(context) : Status(); }
+  Status publish(const OnednnContext& context) const {
+    return copy_ ? reorder_.run(context) : Status();
+  }
 
  private:
   bool copy_ = true;
   bool same_layout_ = false;
   dnnl::memory plain_;
   dnnl::memory memory_;
-  Call reorder_;
+  PrimitiveCall reorder_;
 };
 
 }  // namespace phub::nn::onednn

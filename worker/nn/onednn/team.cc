@@ -11,21 +11,21 @@ int omp_get_num_threads();
 namespace phub::nn::onednn {
 namespace {
 
-struct Task {
-  void (*function)(void*, Share);
+struct TeamTask {
+  void (*function)(void*, TeamShare);
   void* argument;
 };
 
 void run_task(void* task) {
-  const auto& [function, argument] = *static_cast<const Task*>(task);
+  const auto& [function, argument] = *static_cast<const TeamTask*>(task);
   function(argument, {.thread = static_cast<unsigned>(omp_get_thread_num()),
                       .threads = static_cast<unsigned>(omp_get_num_threads())});
 }
 
 }  // namespace
 
-void Team::run_on_all(void (*function)(void*, Share), void* argument) const {
-  Task task{function, argument};
+void Team::run_on_all(void (*function)(void*, TeamShare), void* argument) const {
+  TeamTask task{function, argument};
   GOMP_parallel(&run_task, &task, threads_, 0);
 }
 

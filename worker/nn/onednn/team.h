@@ -9,7 +9,7 @@
 namespace phub::nn::onednn {
 
 // What one of `threads` does.
-struct Share {
+struct TeamShare {
   unsigned thread = 0;
   unsigned threads = 1;
 
@@ -30,22 +30,24 @@ class Team {
 
   unsigned threads() const { return threads_; }
 
-  // Calls body(Share) on each thread and returns when all are done. `elements` is the work's size:
-  // what is small is done on the calling thread, as one share.
+  // Calls body(TeamShare) on each thread and returns when all are done. `elements` is the work's
+  // size: what is small is done on the calling thread, as one share.
   template <typename Body>
   void run(std::size_t elements, const Body& body) const {
-    if (threads_ == 1 || elements < kFewElements) return body(Share{});
-    struct Call {
-      static void one(void* argument, Share share) { (*static_cast<const Body*>(argument))(share); }
+    if (threads_ == 1 || elements < kFewElements) return body(TeamShare{});
+    struct BodyCall {
+      static void one(void* argument, TeamShare share) {
+        (*static_cast<const Body*>(argument))(share);
+      }
     };
-    run_on_all(&Call::one, const_cast<Body*>(&body));
+    run_on_all(&BodyCall::one, const_cast<Body*>(&body));
   }
 
  private:
   // Below this, waking the others takes longer than the work.
   static constexpr std::size_t kFewElements = 8192;
 
-  void run_on_all(void (*function)(void*, Share), void* argument) const;
+  void run_on_all(void (*function)(void*, TeamShare), void* argument) const;
 
   unsigned threads_;
 };

@@ -10,7 +10,7 @@ using Memory = dnnl::memory;
 // A layer's parameters and their gradients while its ways are measured.
 class Bench {
  public:
-  Bench(const std::vector<Memory::desc>& parameters, Context& context) : context_(context) {
+  Bench(const std::vector<Memory::desc>& parameters, OnednnContext& context) : context_(context) {
     for (const Memory::desc& desc : parameters) {
       std::span<float> parameter = zeros(desc);
       bindings_.push_back({parameter, zeros(desc)});
@@ -18,7 +18,7 @@ class Bench {
   }
 
   std::function<Result<double>(std::size_t)> prepare(const WayPlan& plan) {
-    const std::shared_ptr<Way> way = plan.make(room_);
+    const std::shared_ptr<ComputeWay> way = plan.make(room_);
     way->bind(bindings_);
     return [way, &context = context_](std::size_t times) -> Result<double> {
       const auto start = std::chrono::steady_clock::now();
@@ -38,8 +38,8 @@ class Bench {
     return values;
   }
 
-  Context& context_;
-  Room room_;
+  OnednnContext& context_;
+  OpScratch room_;
   std::vector<Memory> memories_;
   std::vector<Binding> bindings_;
 };
@@ -71,7 +71,8 @@ bool is_outdated(const std::string& implementation) {
 }  // namespace
 
 bool add_plan(const std::string& implementation, const LibraryWay::Arguments& arguments,
-              const AskedLayout& layout, const Context& context, std::vector<WayPlan>& plans) {
+              const AskedLayout& layout, const OnednnContext& context,
+              std::vector<WayPlan>& plans) {
   if (is_outdated(implementation)) return false;
   const std::vector<Memory::desc> layouts = arguments.layouts();
   const bool is_there = std::any_of(plans.begin(), plans.end(), [&](const WayPlan& plan) {
@@ -93,13 +94,14 @@ bool add_plan(const std::string& implementation, const LibraryWay::Arguments& ar
   return true;
 }
 
-std::unique_ptr<Way> choose_way(const std::string& operation, std::vector<WayPlan> plans,
-                                const std::vector<Memory::desc>& parameters, Context& context) {
+std::unique_ptr<ComputeWay> choose_way(const std::string& operation, std::vector<WayPlan> plans,
+                                       const std::vector<Memory::desc>& parameters,
+                                       OnednnContext& context) {
   if (plans.empty()) throw dnnl::error(dnnl_unimplemented, "oneDNN has no such operation");
   drop_scalar(plans);
   tell_apart(plans);
   const auto bench = std::make_shared<Bench>(parameters, context);
-  std::vector<Kernel> kernels;
+  std::vector<OfferedKernel> kernels;
   for (const WayPlan& plan : plans) {
     kernels.push_back(plan.kernel);
     kernels.back().prepare = [&plan, bench] { return bench->prepare(plan); };

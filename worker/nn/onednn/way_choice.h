@@ -15,11 +15,11 @@ namespace phub::nn::onednn {
 
 // A way that can be made, and what the book is to know of it.
 struct WayPlan {
-  Kernel kernel;  // without `prepare`
+  OfferedKernel kernel;  // without `prepare`
   // Of the library's.
   std::string implementation{};
   std::vector<dnnl::memory::desc> layouts{};
-  std::function<std::unique_ptr<Way>(Room& room)> make;
+  std::function<std::unique_ptr<ComputeWay>(OpScratch& room)> make;
 };
 
 // A layout that implementations of oneDNN are asked for in.
@@ -32,18 +32,20 @@ struct AskedLayout {
 // processors without AVX2, three to ten times slower on those that have it; or asking for another
 // layout gave the same.
 bool add_plan(const std::string& implementation, const LibraryWay::Arguments& arguments,
-              const AskedLayout& layout, const Context& context, std::vector<WayPlan>& plans);
+              const AskedLayout& layout, const OnednnContext& context, std::vector<WayPlan>& plans);
 
 // Adds all implementations of `desc`. The descriptor of the operation, to which oneDNN's iterator
 // points, outlives the call.
 template <typename Primitive, typename ArgumentsOf>
 void add_library(typename Primitive::primitive_desc desc, const AskedLayout& layout,
-                 ArgumentsOf arguments_of, const Context& context, std::vector<WayPlan>& plans) {
+                 ArgumentsOf arguments_of, const OnednnContext& context,
+                 std::vector<WayPlan>& plans) {
   if (!desc) return;
   do {
     const LibraryWay::Arguments arguments = arguments_of(desc);
     if (!add_plan(desc.impl_info_str(), arguments, layout, context, plans)) continue;
-    plans.back().make = [desc, arguments, &context](Room& room) -> std::unique_ptr<Way> {
+    plans.back().make = [desc, arguments,
+                         &context](OpScratch& room) -> std::unique_ptr<ComputeWay> {
       return std::make_unique<LibraryWay>(Primitive(desc), arguments, room, context);
     };
   } while (desc.next_impl());
@@ -51,8 +53,8 @@ void add_library(typename Primitive::primitive_desc desc, const AskedLayout& lay
 
 // The one that the context's book chooses, made. `parameters`: the layer's, in the exchange's
 // layouts. REQUIRES: at least one plan; the first is the library's for memory as it is.
-std::unique_ptr<Way> choose_way(const std::string& operation, std::vector<WayPlan> plans,
-                                const std::vector<dnnl::memory::desc>& parameters,
-                                Context& context);
+std::unique_ptr<ComputeWay> choose_way(const std::string& operation, std::vector<WayPlan> plans,
+                                       const std::vector<dnnl::memory::desc>& parameters,
+                                       OnednnContext& context);
 
 }  // namespace phub::nn::onednn

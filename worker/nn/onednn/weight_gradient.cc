@@ -30,7 +30,7 @@ const std::uint16_t* bfloat16(const dnnl::memory& memory) {
 }  // namespace
 
 bool WeightGradient::exists(const Convolution& layer, const OnednnTensor& input,
-                            const OnednnTensor& output, const Context& context) {
+                            const OnednnTensor& output, const OnednnContext& context) {
   const Window& window = layer.window;
   if (context.type != DataType::kBfloat16 || layer.groups != 1 || layer.bias) return false;
   if (!is_square(window.kernel, kernels::Convolution3x3::kWidth)) return false;
@@ -42,13 +42,13 @@ bool WeightGradient::exists(const Convolution& layer, const OnednnTensor& input,
 std::unique_ptr<WeightGradient> WeightGradient::create(const Convolution& layer,
                                                        const OnednnTensor& input,
                                                        const OnednnTensor& output,
-                                                       const Context& context) {
+                                                       const OnednnContext& context) {
   return std::unique_ptr<WeightGradient>(
       new WeightGradient(shape_of(layer, input, output), input, output, context));
 }
 
 WeightGradient::WeightGradient(const kernels::Convolution3x3& shape, const OnednnTensor& input,
-                               const OnednnTensor& output, const Context& context)
+                               const OnednnTensor& output, const OnednnContext& context)
     : shape_(shape),
       input_(input),
       output_(output),
@@ -57,7 +57,7 @@ WeightGradient::WeightGradient(const kernels::Convolution3x3& shape, const Onedn
 
 void WeightGradient::run(float* gradient) {
   std::size_t threads = 1;
-  context_.team.run(input_.elements(), [&](Share share) {
+  context_.team.run(input_.elements(), [&](TeamShare share) {
     if (share.thread == 0) threads = share.threads;
     const auto [first, count] = share.of(input_.batch());
     kernels::WeightGradientSums& sums = sums_[share.thread];

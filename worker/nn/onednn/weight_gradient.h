@@ -15,23 +15,24 @@ class WeightGradient {
  public:
   // Whether the machine, as oneDNN is allowed to use it, and the kernel do this layer.
   static bool exists(const Convolution& layer, const OnednnTensor& input,
-                     const OnednnTensor& output, const Context& context);
+                     const OnednnTensor& output, const OnednnContext& context);
 
   // REQUIRES: it exists. The tensors and the context outlive it.
   static std::unique_ptr<WeightGradient> create(const Convolution& layer, const OnednnTensor& input,
-                                                const OnednnTensor& output, const Context& context);
+                                                const OnednnTensor& output,
+                                                const OnednnContext& context);
 
   // From the input's value and the output's gradient; gradient: [output][input][3][3].
   void run(float* gradient);
 
  private:
   WeightGradient(const kernels::Convolution3x3& shape, const OnednnTensor& input,
-                 const OnednnTensor& output, const Context& context);
+                 const OnednnTensor& output, const OnednnContext& context);
 
   kernels::Convolution3x3 shape_;
   const OnednnTensor& input_;
   const OnednnTensor& output_;
-  const Context& context_;
+  const OnednnContext& context_;
   std::vector<kernels::WeightGradientSums> sums_;  // by thread
 };
 

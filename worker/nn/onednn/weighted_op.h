@@ -11,14 +11,15 @@ namespace phub::nn::onednn {
 
 // How an op's passes are computed.
 struct Passes {
-  std::unique_ptr<Way> forward;
-  std::unique_ptr<Way> weights;  // their gradient, and the bias'
-  std::unique_ptr<Way> data;     // the input's; null where it has none
+  std::unique_ptr<ComputeWay> forward;
+  std::unique_ptr<ComputeWay> weights;  // their gradient, and the bias'
+  std::unique_ptr<ComputeWay> data;     // the input's; null where it has none
 };
 
 class WeightedOp : public Op {
  public:
-  WeightedOp(Passes passes, Context& context) : context_(context), passes_(std::move(passes)) {
+  WeightedOp(Passes passes, OnednnContext& context)
+      : context_(context), passes_(std::move(passes)) {
     if (passes_.data == nullptr) return;
     // Forward's copy of the weights is still good where the layouts agree.
     const ParameterSource& copy = *passes_.forward->weights();
@@ -42,10 +43,10 @@ class WeightedOp : public Op {
   }
 
  protected:
-  Context& context() { return context_; }
+  OnednnContext& context() { return context_; }
 
  private:
-  Context& context_;
+  OnednnContext& context_;
   Passes passes_;
 };
 

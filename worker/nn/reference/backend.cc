@@ -12,8 +12,8 @@ namespace {
 template <typename T>
 struct MakeOp {
   const std::string& name;
-  std::span<Tensor<T>* const> inputs;
-  Tensor<T>& output;
+  std::span<ReferenceTensor<T>* const> inputs;
+  ReferenceTensor<T>& output;
   const std::uint64_t& noise;
 
   using OpPointer = std::unique_ptr<Op>;
@@ -52,16 +52,16 @@ class ReferenceBackend : public Backend {
   std::string_view name() const override { return "reference"; }
 
   Result<std::unique_ptr<nn::Tensor>> make_tensor(const TensorOptions& options) override {
-    return std::unique_ptr<nn::Tensor>(std::make_unique<Tensor<T>>(options));
+    return std::unique_ptr<nn::Tensor>(std::make_unique<ReferenceTensor<T>>(options));
   }
 
   Result<std::unique_ptr<nn::Tensor>> make_view(nn::Tensor& tensor) override {
-    return std::unique_ptr<nn::Tensor>(std::make_unique<Tensor<T>>(&own(tensor)));
+    return std::unique_ptr<nn::Tensor>(std::make_unique<ReferenceTensor<T>>(&own(tensor)));
   }
 
   Result<std::unique_ptr<Op>> make_op(const Layer& layer, std::span<nn::Tensor* const> inputs,
                                       nn::Tensor& output) override {
-    std::vector<Tensor<T>*> own_inputs;
+    std::vector<ReferenceTensor<T>*> own_inputs;
     for (nn::Tensor* input : inputs) own_inputs.push_back(&own(*input));
     return std::visit(MakeOp<T>{layer.name, own_inputs, own(output), noise()}, layer.kind);
   }
@@ -72,7 +72,9 @@ class ReferenceBackend : public Backend {
 
  private:
   // Tensors come from this backend's make_tensor and make_view.
-  static Tensor<T>& own(nn::Tensor& tensor) { return static_cast<Tensor<T>&>(tensor); }
+  static ReferenceTensor<T>& own(nn::Tensor& tensor) {
+    return static_cast<ReferenceTensor<T>&>(tensor);
+  }
 };
 
 }  // namespace

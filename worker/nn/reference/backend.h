@@ -15,8 +15,9 @@ namespace phub::nn {
 Result<std::unique_ptr<Backend>> make_reference_backend(const BackendOptions& options);
 
 // Computes in fp64, for tests: what others' rounding is measured against, and what finite
-// differences are taken of. Its tensors are reference::Tensor<double> (worker/nn/reference/
-// tensor.h), whose values can be had in full; parameters and gradients are bound in fp32.
+// differences are taken of. Its tensors are reference::ReferenceTensor<double>
+// (worker/nn/reference/ tensor.h), whose values can be had in full; parameters and gradients are
+// bound in fp32.
 std::unique_ptr<Backend> make_double_backend();
 
 }  // namespace phub::nn

@@ -62,7 +62,7 @@ class BatchNormOp : public Op {
     return {};
   }
 
-  std::vector<Buffer> buffers() override {
+  std::vector<StateBuffer> buffers() override {
     return {{name_ + ".running_mean", running_mean_}, {name_ + ".running_var", running_variance_}};
   }
 
@@ -117,8 +117,8 @@ class BatchNormOp : public Op {
 
   std::string name_;
   BatchNorm layer_;
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
   std::size_t channels_;
   std::vector<double> mean_, deviation_;  // of the last forward
   std::vector<float> running_mean_, running_variance_;

@@ -130,8 +130,8 @@ class ConvolutionOp : public Op {
   }
 
   Convolution layer_;
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
   std::size_t group_in_, group_out_;  // channels
   std::vector<T> weights_, weights_gradient_;
   std::vector<Binding> bindings_;

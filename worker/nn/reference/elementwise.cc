@@ -28,14 +28,14 @@ class ReluOp : public PlainOp {
   }
 
  private:
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
 };
 
 template <typename T>
 class AddOp : public PlainOp {
  public:
-  AddOp(const Add& layer, std::span<Tensor<T>* const> inputs, Tensor<T>& output)
+  AddOp(const Add& layer, std::span<ReferenceTensor<T>* const> inputs, ReferenceTensor<T>& output)
       : relu_(layer.relu), inputs_(inputs.begin(), inputs.end()), out_(output) {}
 
   Status forward(Mode) override {
@@ -46,7 +46,7 @@ class AddOp : public PlainOp {
     return {};
   }
   Status backward() override {
-    for (Tensor<T>* input : inputs_) {
+    for (ReferenceTensor<T>* input : inputs_) {
       if (!input->has_gradient()) continue;
       for (std::size_t i = 0; i < out_.elements(); ++i) {
         const bool passes = !relu_ || out_.value()[i] > T{0};
@@ -58,24 +58,24 @@ class AddOp : public PlainOp {
 
  private:
   bool relu_;
-  std::vector<Tensor<T>*> inputs_;
-  Tensor<T>& out_;
+  std::vector<ReferenceTensor<T>*> inputs_;
+  ReferenceTensor<T>& out_;
 };
 
 template <typename T>
 class ConcatOp : public PlainOp {
  public:
-  ConcatOp(std::span<Tensor<T>* const> inputs, Tensor<T>& output)
+  ConcatOp(std::span<ReferenceTensor<T>* const> inputs, ReferenceTensor<T>& output)
       : inputs_(inputs.begin(), inputs.end()), out_(output) {}
 
   Status forward(Mode) override {
-    for_each_element([&](Tensor<T>& input, std::size_t from, std::size_t to) {
+    for_each_element([&](ReferenceTensor<T>& input, std::size_t from, std::size_t to) {
       out_.value()[to] = input.value()[from];
     });
     return {};
   }
   Status backward() override {
-    for_each_element([&](Tensor<T>& input, std::size_t from, std::size_t to) {
+    for_each_element([&](ReferenceTensor<T>& input, std::size_t from, std::size_t to) {
       if (input.has_gradient()) input.gradient()[from] = out_.gradient()[to];
     });
     return {};
@@ -86,7 +86,7 @@ class ConcatOp : public PlainOp {
   template <typename Visit>
   void for_each_element(Visit visit) const {
     std::size_t first = 0;
-    for (Tensor<T>* input : inputs_) {
+    for (ReferenceTensor<T>* input : inputs_) {
       const std::size_t channels = input->shape().channels;
       for (std::size_t i = 0; i < input->elements(); ++i) {
         visit(*input, i, i / channels * out_.shape().channels + first + i % channels);
@@ -95,8 +95,8 @@ class ConcatOp : public PlainOp {
     }
   }
 
-  std::vector<Tensor<T>*> inputs_;
-  Tensor<T>& out_;
+  std::vector<ReferenceTensor<T>*> inputs_;
+  ReferenceTensor<T>& out_;
 };
 
 template <typename T>
@@ -129,8 +129,8 @@ class DropoutOp : public PlainOp {
 
   std::string name_;
   float ratio_;
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
   const std::uint64_t& noise_;
   std::uint64_t forward_noise_ = 0;
 };
@@ -170,14 +170,15 @@ class SubsampleOp : public PlainOp {
   }
 
   std::size_t stride_;
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
 };
 
 template <typename T>
 class AccumulateOp : public PlainOp {
  public:
-  AccumulateOp(Tensor<T>& tensor, Tensor<T>& view) : tensor_(tensor), view_(view) {}
+  AccumulateOp(ReferenceTensor<T>& tensor, ReferenceTensor<T>& view)
+      : tensor_(tensor), view_(view) {}
 
   Status forward(Mode) override { return {}; }
   Status backward() override {
@@ -188,8 +189,8 @@ class AccumulateOp : public PlainOp {
   }
 
  private:
-  Tensor<T>& tensor_;
-  Tensor<T>& view_;
+  ReferenceTensor<T>& tensor_;
+  ReferenceTensor<T>& view_;
 };
 
 }  // namespace
@@ -200,13 +201,14 @@ std::unique_ptr<Op> make_relu(const Ends<T>& ends) {
 }
 
 template <typename T>
-std::unique_ptr<Op> make_add(const Add& layer, std::span<Tensor<T>* const> inputs,
-                             Tensor<T>& output) {
+std::unique_ptr<Op> make_add(const Add& layer, std::span<ReferenceTensor<T>* const> inputs,
+                             ReferenceTensor<T>& output) {
   return std::make_unique<AddOp<T>>(layer, inputs, output);
 }
 
 template <typename T>
-std::unique_ptr<Op> make_concat(std::span<Tensor<T>* const> inputs, Tensor<T>& output) {
+std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<T>* const> inputs,
+                                ReferenceTensor<T>& output) {
   return std::make_unique<ConcatOp<T>>(inputs, output);
 }
 
@@ -222,27 +224,31 @@ std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<T>& ends) 
 }
 
 template <typename T>
-std::unique_ptr<Op> make_accumulate(Tensor<T>& tensor, Tensor<T>& view) {
+std::unique_ptr<Op> make_accumulate(ReferenceTensor<T>& tensor, ReferenceTensor<T>& view) {
   return std::make_unique<AccumulateOp<T>>(tensor, view);
 }
 
 template std::unique_ptr<Op> make_relu(const Ends<float>& ends);
 template std::unique_ptr<Op> make_relu(const Ends<double>& ends);
-template std::unique_ptr<Op> make_add(const Add& layer, std::span<Tensor<float>* const> inputs,
-                                      Tensor<float>& output);
-template std::unique_ptr<Op> make_add(const Add& layer, std::span<Tensor<double>* const> inputs,
-                                      Tensor<double>& output);
-template std::unique_ptr<Op> make_concat(std::span<Tensor<float>* const> inputs,
-                                         Tensor<float>& output);
-template std::unique_ptr<Op> make_concat(std::span<Tensor<double>* const> inputs,
-                                         Tensor<double>& output);
+template std::unique_ptr<Op> make_add(const Add& layer,
+                                      std::span<ReferenceTensor<float>* const> inputs,
+                                      ReferenceTensor<float>& output);
+template std::unique_ptr<Op> make_add(const Add& layer,
+                                      std::span<ReferenceTensor<double>* const> inputs,
+                                      ReferenceTensor<double>& output);
+template std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<float>* const> inputs,
+                                         ReferenceTensor<float>& output);
+template std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<double>* const> inputs,
+                                         ReferenceTensor<double>& output);
 template std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
                                           const Ends<float>& ends, const std::uint64_t& noise);
 template std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
                                           const Ends<double>& ends, const std::uint64_t& noise);
 template std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<float>& ends);
 template std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<double>& ends);
-template std::unique_ptr<Op> make_accumulate(Tensor<float>& tensor, Tensor<float>& view);
-template std::unique_ptr<Op> make_accumulate(Tensor<double>& tensor, Tensor<double>& view);
+template std::unique_ptr<Op> make_accumulate(ReferenceTensor<float>& tensor,
+                                             ReferenceTensor<float>& view);
+template std::unique_ptr<Op> make_accumulate(ReferenceTensor<double>& tensor,
+                                             ReferenceTensor<double>& view);
 
 }  // namespace phub::nn::reference

@@ -12,8 +12,8 @@ namespace phub::nn::reference {
 
 template <typename T>
 struct Ends {
-  Tensor<T>& input;
-  Tensor<T>& output;
+  ReferenceTensor<T>& input;
+  ReferenceTensor<T>& output;
 };
 
 // An inner product is a convolution whose window is the whole image: the weights' layouts agree.
@@ -27,10 +27,11 @@ std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& la
 template <typename T>
 std::unique_ptr<Op> make_relu(const Ends<T>& ends);
 template <typename T>
-std::unique_ptr<Op> make_add(const Add& layer, std::span<Tensor<T>* const> inputs,
-                             Tensor<T>& output);
+std::unique_ptr<Op> make_add(const Add& layer, std::span<ReferenceTensor<T>* const> inputs,
+                             ReferenceTensor<T>& output);
 template <typename T>
-std::unique_ptr<Op> make_concat(std::span<Tensor<T>* const> inputs, Tensor<T>& output);
+std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<T>* const> inputs,
+                                ReferenceTensor<T>& output);
 // `noise` is read at each forward and outlives the op.
 template <typename T>
 std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer, const Ends<T>& ends,
@@ -39,7 +40,7 @@ template <typename T>
 std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<T>& ends);
 // Backward only: tensor's gradient += view's.
 template <typename T>
-std::unique_ptr<Op> make_accumulate(Tensor<T>& tensor, Tensor<T>& view);
+std::unique_ptr<Op> make_accumulate(ReferenceTensor<T>& tensor, ReferenceTensor<T>& view);
 
 // An op without parameters.
 class PlainOp : public Op {

@@ -8,13 +8,13 @@ namespace phub::nn::reference {
 namespace {
 
 // One window along one axis, cut off at the image.
-struct Range {
+struct WindowRange {
   std::size_t begin, end;
   std::size_t padded;  // its length before the cut, but at most to the end of the padding
 };
 
-Range range_of(std::size_t index, std::size_t size, std::size_t kernel, std::size_t stride,
-               std::size_t padding) {
+WindowRange range_of(std::size_t index, std::size_t size, std::size_t kernel, std::size_t stride,
+                     std::size_t padding) {
   const std::size_t start = index * stride;  // from the start of the padding
   const std::size_t end = std::min(start + kernel, size + 2 * padding);
   return {.begin = std::max(start, padding) - padding,
@@ -58,7 +58,7 @@ class PoolOp : public PlainOp {
  private:
   struct Rows {
     std::size_t image;
-    Range rows, columns;
+    WindowRange rows, columns;
     std::size_t to;  // index of the output's first channel
     T divisor;       // of an average
   };
@@ -69,9 +69,9 @@ class PoolOp : public PlainOp {
     for (std::size_t image = 0; image < out_.batch(); ++image) {
       for (std::size_t row = 0; row < out_.shape().height; ++row) {
         for (std::size_t column = 0; column < out_.shape().width; ++column) {
-          const Range rows =
+          const WindowRange rows =
               range_of(row, in_.shape().height, kernel.height, stride.height, padding.height);
-          const Range columns =
+          const WindowRange columns =
               range_of(column, in_.shape().width, kernel.width, stride.width, padding.width);
           const std::size_t pixels = layer_.count_padding
                                          ? rows.padded * columns.padded
@@ -116,8 +116,8 @@ class PoolOp : public PlainOp {
   }
 
   Pool layer_;
-  Tensor<T>& in_;
-  Tensor<T>& out_;
+  ReferenceTensor<T>& in_;
+  ReferenceTensor<T>& out_;
   std::vector<std::size_t> chosen_;  // of each maximum: its index in the input
 };
 

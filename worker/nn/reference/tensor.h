@@ -12,14 +12,14 @@
 namespace phub::nn::reference {
 
 template <typename T>
-class Tensor : public nn::Tensor {
+class ReferenceTensor : public nn::Tensor {
  public:
-  explicit Tensor(const TensorOptions& options)
+  explicit ReferenceTensor(const TensorOptions& options)
       : options_(options),
         value_(std::make_shared<std::vector<T>>(options.batch * options.shape.elements())),
         gradient_(options.gradient ? elements() : 0) {}
   // A view: the same value, a gradient of its own.
-  explicit Tensor(const Tensor* other)
+  explicit ReferenceTensor(const ReferenceTensor* other)
       : options_(other->options_), value_(other->value_), gradient_(other->elements()) {
     options_.gradient = true;
   }

@@ -64,9 +64,9 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
       return {};
     });
   }
-  void begin(nn::Pass, std::size_t) override { begun_ = Clock::now(); }
-  void end(nn::Pass pass, std::size_t layer) override {
-    add(pass == nn::Pass::kForward ? Kind::kForward : Kind::kBackward, layer, begun_);
+  void begin(nn::LayerPass, std::size_t) override { begun_ = Clock::now(); }
+  void end(nn::LayerPass pass, std::size_t layer) override {
+    add(pass == nn::LayerPass::kForward ? Kind::kForward : Kind::kBackward, layer, begun_);
   }
 
   template <typename Work>
@@ -292,7 +292,7 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
   add_times(starts, result);
   result.memory = memory_of(*network, *exchange, after > before ? after - before : 0);
   PHUB_ASSIGN_OR_RETURN(const auto buffers, network->read_buffers());
-  for (const nn::Buffer& buffer : buffers) {
+  for (const nn::StateBuffer& buffer : buffers) {
     result.memory.weights += buffer.values.size_bytes();
   }
   return result;

@@ -22,20 +22,21 @@ KernelOptions checked(KernelOptions options) {
 }
 
 template <typename Is>
-std::size_t index_of(std::span<const Kernel> kernels, Is is) {
+std::size_t index_of(std::span<const OfferedKernel> kernels, Is is) {
   const auto found = std::find_if(kernels.begin(), kernels.end(), is);
   return found == kernels.end() ? 0 : static_cast<std::size_t>(found - kernels.begin());
 }
 
 // What the rule says without a measurement.
-std::size_t forced(KernelRule rule, std::span<const Kernel> kernels) {
+std::size_t forced(KernelRule rule, std::span<const OfferedKernel> kernels) {
   if (rule == KernelRule::kLibrary) return 0;
   if (rule == KernelRule::kBlocked) {
-    return index_of(kernels, [](const Kernel& kernel) { return kernel.is_blocked; });
+    return index_of(kernels, [](const OfferedKernel& kernel) { return kernel.is_blocked; });
   }
-  const std::size_t own = index_of(kernels, [](const Kernel& kernel) { return kernel.is_own; });
+  const std::size_t own =
+      index_of(kernels, [](const OfferedKernel& kernel) { return kernel.is_own; });
   if (own != 0) return own;
-  return index_of(kernels, [](const Kernel& kernel) { return kernel.is_preferred; });
+  return index_of(kernels, [](const OfferedKernel& kernel) { return kernel.is_preferred; });
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ KernelBook::KernelBook(const KernelOptions& options, unsigned threads)
              options_.note) {}
 
 Result<std::size_t> KernelBook::choose(const std::string& operation,
-                                       std::span<const Kernel> kernels) {
+                                       std::span<const OfferedKernel> kernels) {
   PHUB_CHECK(!kernels.empty(), "an operation has an implementation");
   if (options_.rule == KernelRule::kMeasured) return measured(operation, kernels);
   const std::size_t index = forced(options_.rule, kernels);
@@ -60,7 +61,7 @@ Result<std::size_t> KernelBook::choose(const std::string& operation,
 }
 
 Result<std::size_t> KernelBook::measured(const std::string& operation,
-                                         std::span<const Kernel> kernels) {
+                                         std::span<const OfferedKernel> kernels) {
   if (const auto index = known(operation, kernels)) return *index;
   const UniqueFd held = cache_.lock();
   if (const auto index = known(operation, kernels)) return *index;
@@ -71,7 +72,7 @@ Result<std::size_t> KernelBook::measured(const std::string& operation,
         "; a run that is repeated or resumed with this file computes the same bits");
   }
   std::vector<Racer> racers;
-  for (const Kernel& kernel : kernels) racers.push_back({kernel.name, kernel.prepare()});
+  for (const OfferedKernel& kernel : kernels) racers.push_back({kernel.name, kernel.prepare()});
   PHUB_ASSIGN_OR_RETURN(RaceResult result, race(racers));
   const KernelChoice added = cache_.add({.operation = operation,
                                          .kernel = kernels[result.winner].name,
@@ -82,12 +83,12 @@ Result<std::size_t> KernelBook::measured(const std::string& operation,
 }
 
 std::optional<std::size_t> KernelBook::known(const std::string& operation,
-                                             std::span<const Kernel> kernels) {
+                                             std::span<const OfferedKernel> kernels) {
   const auto choice = cache_.find(operation);
   if (!choice) return std::nullopt;
-  const bool is_there = std::any_of(kernels.begin(), kernels.end(), [&](const Kernel& kernel) {
-    return kernel.name == choice->kernel;
-  });
+  const bool is_there =
+      std::any_of(kernels.begin(), kernels.end(),
+                  [&](const OfferedKernel& kernel) { return kernel.name == choice->kernel; });
   if (is_there) return tell(*choice, kernels);
   if (stale_.insert(operation).second) {
     options_.note(operation + ": the cache's kernel \"" + choice->kernel +
@@ -96,9 +97,10 @@ std::optional<std::size_t> KernelBook::known(const std::string& operation,
   return std::nullopt;
 }
 
-std::size_t KernelBook::tell(const KernelChoice& choice, std::span<const Kernel> kernels) {
+std::size_t KernelBook::tell(const KernelChoice& choice, std::span<const OfferedKernel> kernels) {
   if (told_.insert(choice.operation).second) options_.chosen(choice);
-  return index_of(kernels, [&](const Kernel& kernel) { return kernel.name == choice.kernel; });
+  return index_of(kernels,
+                  [&](const OfferedKernel& kernel) { return kernel.name == choice.kernel; });
 }
 
 }  // namespace phub::nn::onednn

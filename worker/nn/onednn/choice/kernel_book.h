@@ -1,7 +1,7 @@
 // Which implementation each of a network's operations takes: as the rule says, and once for all
 // layers whose operation is the same.
 //
-// Owned by the backend's Context; its thread.
+// Owned by the backend's OnednnContext; its thread.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 namespace phub::nn::onednn {
 
 // An implementation of an operation. The first of them is the library's for NHWC.
-struct Kernel {
+struct OfferedKernel {
   std::string name;
   bool is_own = false;        // this project's
   bool is_blocked = false;    // the library chose the images' layout
@@ -34,13 +34,15 @@ class KernelBook {
 
   // The index of one of `kernels`. Errors: the first kernel's, if none of them runs.
   // REQUIRES: at least one, with different names.
-  Result<std::size_t> choose(const std::string& operation, std::span<const Kernel> kernels);
+  Result<std::size_t> choose(const std::string& operation, std::span<const OfferedKernel> kernels);
 
  private:
-  Result<std::size_t> measured(const std::string& operation, std::span<const Kernel> kernels);
+  Result<std::size_t> measured(const std::string& operation,
+                               std::span<const OfferedKernel> kernels);
   // Not there: the cache knows nothing, or a kernel that is not among these.
-  std::optional<std::size_t> known(const std::string& operation, std::span<const Kernel> kernels);
-  std::size_t tell(const KernelChoice& choice, std::span<const Kernel> kernels);
+  std::optional<std::size_t> known(const std::string& operation,
+                                   std::span<const OfferedKernel> kernels);
+  std::size_t tell(const KernelChoice& choice, std::span<const OfferedKernel> kernels);
 
   KernelOptions options_;
   KernelCache cache_;

@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
 }
 
 // A racer on its way.
-struct Lane {
+struct RunningRacer {
   const Racer* racer = nullptr;
   double trial = std::numeric_limits<double>::infinity();  // seconds of a run
   std::size_t times = 1;                                   // runs of a turn
@@ -51,10 +51,10 @@ Result<double> trial_of(const Racer& racer, const RaceOptions& options) {
   return least;
 }
 
-Status try_all(std::vector<Lane>& lanes, const RaceOptions& options) {
+Status try_all(std::vector<RunningRacer>& lanes, const RaceOptions& options) {
   Status failed;
   double fastest = std::numeric_limits<double>::infinity();
-  for (Lane& lane : lanes) {
+  for (RunningRacer& lane : lanes) {
     const auto trial = trial_of(*lane.racer, options);
     lane.is_out = !trial;
     if (!trial && failed.ok()) failed = trial.error();
@@ -63,7 +63,7 @@ Status try_all(std::vector<Lane>& lanes, const RaceOptions& options) {
     fastest = std::min(fastest, lane.trial);
   }
   if (std::isinf(fastest)) return failed;
-  for (Lane& lane : lanes) {
+  for (RunningRacer& lane : lanes) {
     lane.is_out |= &lane != &lanes.front() && lane.trial > options.hopeless * fastest;
     lane.times = times_for(lane.trial, options);
   }
@@ -71,10 +71,10 @@ Status try_all(std::vector<Lane>& lanes, const RaceOptions& options) {
 }
 
 // In an order that turns from round to round. Who fails is out.
-double run_round(std::vector<Lane>& lanes, std::size_t round) {
+double run_round(std::vector<RunningRacer>& lanes, std::size_t round) {
   double seconds = 0.0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    Lane& lane = lanes[(i + round) % lanes.size()];
+    RunningRacer& lane = lanes[(i + round) % lanes.size()];
     if (lane.is_out) continue;
     lane.is_out = !lane.turn().ok();
     if (!lane.is_out) seconds += lane.rounds.back() * static_cast<double>(lane.times);
@@ -95,10 +95,10 @@ bool is_clearly_faster(std::span<const double> challenger, std::span<const doubl
 }
 
 Result<RaceResult> race(std::span<const Racer> racers, const RaceOptions& options) {
-  std::vector<Lane> lanes;
+  std::vector<RunningRacer> lanes;
   for (const Racer& racer : racers) lanes.push_back({.racer = &racer, .rounds = {}});
   PHUB_RETURN_IF_ERROR(try_all(lanes, options));
-  const auto is_left = [](const Lane& lane) { return !lane.is_out; };
+  const auto is_left = [](const RunningRacer& lane) { return !lane.is_out; };
   double seconds = 0.0;
   for (std::size_t round = 0; round < options.rounds_max; ++round) {
     if (std::count_if(lanes.begin(), lanes.end(), is_left) < 2) break;
@@ -106,8 +106,8 @@ Result<RaceResult> race(std::span<const Racer> racers, const RaceOptions& option
     seconds += run_round(lanes, round);
   }
   RaceResult result;
-  const Lane* champion = nullptr;
-  for (Lane& lane : lanes) {
+  const RunningRacer* champion = nullptr;
+  for (RunningRacer& lane : lanes) {
     const double of_a_run = lane.rounds.empty() ? lane.trial : median(lane.rounds);
     result.times.push_back({lane.racer->name, kMicroseconds * of_a_run});
     if (lane.is_out) continue;
