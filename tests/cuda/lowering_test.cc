@@ -72,7 +72,7 @@ void check_against_onednn(const Graph& graph, LoweringOptions options, double to
     check_close(harness.network().parameters()[key].name, interpreter.read_gradient(key),
                 harness.gradient(key), tolerance);
   }
-  std::vector<Buffer> buffers = harness.network().buffers();
+  std::vector<StateBuffer> buffers = harness.network().buffers();
   REQUIRE(buffers.size() == lowered->states.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     CHECK(buffers[i].name == lowered->states[i].name);

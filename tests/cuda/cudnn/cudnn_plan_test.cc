@@ -38,7 +38,7 @@ OpGraph convolution_with_statistics() {
 TEST_CASE("A fused graph is planned for a described device, and again from its engine and knobs") {
   const Planner planner;
   const OpGraph graph = convolution_with_statistics();
-  const auto found = candidates(planner.target(), graph, Search::kThorough);
+  const auto found = candidates(planner.target(), graph, EngineSearch::kThorough);
   INFO(found.error().message());
   REQUIRE(found);
   REQUIRE(found->size() > 1);
@@ -55,7 +55,7 @@ TEST_CASE("A fused graph is planned for a described device, and again from its e
 TEST_CASE("Engines planned at the same time are those planned one by one") {
   const Planner planner;
   const OpGraph graph = convolution_with_statistics();
-  const auto found = candidates(planner.target(), graph, Search::kThorough);
+  const auto found = candidates(planner.target(), graph, EngineSearch::kThorough);
   REQUIRE(found);
   std::vector<EngineCandidate> many;  // more than there are threads
   for (int i = 0; i < 3; ++i) many.insert(many.end(), found->begin(), found->end());
@@ -103,7 +103,7 @@ TEST_CASE("What cuDNN refuses is an error with the graph's name and cuDNN's word
   const OperandId x = graph.device({32, 64, 56, 56}, kHalf);
   const OperandId w = graph.device({64, 48, 3, 3}, kHalf);  // 48 divides no 64
   graph.add(ConvolutionOp{.image = x, .weights = w, .output = x, .window = {.size = {3, 3}}});
-  const auto found = candidates(planner.target(), graph, Search::kThorough);
+  const auto found = candidates(planner.target(), graph, EngineSearch::kThorough);
   REQUIRE_FALSE(found);
   CHECK_THAT(found.error().message(),
              Catch::Contains("\"mismatched\"") && Catch::Contains("CUDNN_STATUS_"));
@@ -114,7 +114,7 @@ TEST_CASE("An engine that does not exist is refused, as a workspace above the li
   const OpGraph graph = convolution_with_statistics();
   CHECK_FALSE(CudnnPlan::create(planner.target(), graph, {.engine = 9999, .knobs = {}}));
 
-  const auto found = candidates(planner.target(), graph, Search::kThorough);
+  const auto found = candidates(planner.target(), graph, EngineSearch::kThorough);
   REQUIRE(found);
   const auto plan = plan_first(planner.target(), graph, *found, -1);
   REQUIRE_FALSE(plan);

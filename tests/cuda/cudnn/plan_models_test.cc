@@ -55,7 +55,7 @@ class Survey {
 
  private:
   Answer find_out(const OpGraph& graph) {
-    const auto found = candidates(planner_.target(), graph, Search::kQuick);
+    const auto found = candidates(planner_.target(), graph, EngineSearch::kQuick);
     if (!found) return {.miss = found.error().message()};
     if (found->empty()) return {.miss = "no engine takes \"" + graph.name() + "\""};
     std::vector<EngineCandidate> finished;
