@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kMostChunkKib = 16 * 1024;
 constexpr unsigned kSmallWarmUp = 50;
 
-struct Words {
+struct ExchangeWords {
   ExchangeOptions options;
   WorkWords work;
   PlanWords plan;
@@ -27,7 +27,7 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::vector<SystemKind> chosen_systems(const Words& words) {
+std::vector<SystemKind> chosen_systems(const ExchangeWords& words) {
   std::vector<SystemKind> kinds;
   for (const SystemKind kind :
        {SystemKind::kPhub, SystemKind::kGlooRing, SystemKind::kGlooHalvingDoubling,
@@ -43,7 +43,7 @@ std::vector<SystemKind> chosen_systems(const Words& words) {
   return kinds;
 }
 
-Status run_words(const Words& words) {
+Status run_words(const ExchangeWords& words) {
   ExchangeOptions options = words.options;
   options.work = understood(options.work, words.work);
   options.plan = understood(words.plan);
@@ -69,7 +69,7 @@ Status run_words(const Words& words) {
   return run_exchange(options);
 }
 
-void add_systems(CLI::App& command, const std::shared_ptr<Words>& words) {
+void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words) {
   command
       .add_option(
           "--peers", words->peers,
@@ -92,7 +92,7 @@ void add_systems(CLI::App& command, const std::shared_ptr<Words>& words) {
 }  // namespace
 
 void add_exchange(CLI::App& app, Run& run) {
-  auto words = std::make_shared<Words>();
+  auto words = std::make_shared<ExchangeWords>();
   CLI::App* command = app.add_subcommand(
       "exchange", "time the exchange of a model's gradients, beside other systems");
   command->footer(

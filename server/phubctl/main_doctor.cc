@@ -81,7 +81,7 @@ void declare_doctor(CLI::App& app, const bool& as_json, const std::string& crede
       stop_on_signals();
       if (!credentials.empty()) {
         PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(credentials));
-        doctor->options.tls = {.ca = files.ca, .certificate = files.certificate, .key = files.key};
+        doctor->options.tls = files.tls;
       }
       return listens ? listen_for_peers(doctor->options, doctor->listen, as_json, stopped)
                      : examine_host(doctor->options, as_json, stopped);
