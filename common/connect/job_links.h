@@ -48,7 +48,7 @@ class JobLinks {
   Result<std::string> push_from(ExportedMemoryPointer gpu);
   // For rounds that do not carry gradients, whatever push_from said. REQUIRES: as there.
   void push_from_host(bool from_host) {
-    exchange_->push_from(gpu_ && !from_host ? gpu_->bytes.data() : gradients());
+    if (gpu_) exchange_->push_from(from_host ? gradients() : gpu_->bytes.data());
   }
 
  private:

@@ -61,8 +61,8 @@ class JobCopying final : public CopyUnderWay {
   const std::uint64_t job_id_;
   const CopyMoment moment_;
   const std::chrono::steady_clock::time_point deadline_;
-  std::shared_ptr<JobCopy> copy_;  // null: not prepared
   CopiedJob result_;               // as far as it is known
+  std::shared_ptr<JobCopy> copy_;  // null: not prepared; its memory goes before it is not counted
   bool begun_ = false;
   std::chrono::microseconds rest_ = kRestMax;
   std::uint32_t left_ = 0;    // chunks, after the last step

@@ -58,7 +58,8 @@ class GrpcControlService final : public ControlService {
                     options.join_patience),
         admin_(table, data_plane, options.waiting, options.tenancy),
         tenants_(table, options.tenancy,
-                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store(),
+                 admin_.authorizer()),
         admin_calls_(admin_, tenants_, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}

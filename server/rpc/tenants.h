@@ -16,8 +16,10 @@ class TenantAdmin final {
  public:
   // `tenancy` null: there is the default tenant only, and nothing may be changed. `snapshots` null:
   // there are none.
-  TenantAdmin(JobTable& table, Tenancy* tenancy, const SnapshotStore* snapshots)
-      : table_(table), tenancy_(tenancy), snapshots_(snapshots), authorizer_(tenancy) {}
+  // The authorizer is that of all of Admin's calls: a tenant's rate is one.
+  TenantAdmin(JobTable& table, Tenancy* tenancy, const SnapshotStore* snapshots,
+              const Authorizer& authorizer)
+      : table_(table), tenancy_(tenancy), snapshots_(snapshots), authorizer_(authorizer) {}
 
   grpc::Status CreateTenant(grpc::ServerContextBase* context,
                             const control::CreateTenantRequest* request,
@@ -56,7 +58,7 @@ class TenantAdmin final {
   JobTable& table_;
   Tenancy* const tenancy_;
   const SnapshotStore* const snapshots_;
-  const Authorizer authorizer_;
+  const Authorizer& authorizer_;
 };
 
 }  // namespace phub::server

@@ -207,6 +207,20 @@ TEST_CASE("a peer that says nothing more ends its meeting only") {
   CHECK_THAT(lines[1], Contains("127.0.0.1") && Contains("is silent"));
 }
 
+TEST_CASE("a meeting that takes too long is ended, whatever its peer asks") {
+  DoctorListener listener(listener_with(kShort, &Limits::meeting));
+  const auto stays = admitted(listener.address());
+  std::jthread asks([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) (void)stays->call(&Stub::AsyncClose, Nothing());
+  });
+  check_serves(listener.address());
+  asks.request_stop();
+  asks.join();
+  const auto& lines = listener.stop();
+  REQUIRE(lines.size() >= 2);
+  CHECK_THAT(lines[1], Contains("127.0.0.1") && Contains("all the time of a meeting"));
+}
+
 TEST_CASE("a peer that goes while its connection is waited for ends its meeting only") {
   DoctorListener listener(listener_with(kShort, &Limits::message));
   const auto goes = admitted(listener.address());
@@ -223,6 +237,10 @@ TEST_CASE("a peer that asks for nonsense is told so") {
   const UniqueFd data = connect_measured(*peer, listener.address());
   CHECK_THAT(refusal_of(*peer, 0xFFFFFFFF), Contains("block.count"));
   CHECK_THAT(refusal_of(*peer, 1, 0xFFFFFFFF), Contains("block.bytes"));
+  doctor_wire::Block block;
+  block.set_count(1);
+  block.set_kind(static_cast<doctor_wire::Block::Kind>(99));
+  CHECK_THAT(peer->call(&Stub::AsyncPlay, block).error().message(), Contains("block.kind"));
 }
 
 TEST_CASE("a connection to be measured that never comes, or with another token, is given up") {

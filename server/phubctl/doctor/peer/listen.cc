@@ -56,6 +56,7 @@ Result<std::unique_ptr<Listener>> Listener::create(const ListenOptions& options)
   auto port = server::ControlListener::create({.address = to_string(options.address),
                                                .silent_max = kMostStrangers,
                                                .strangers_max = kMostStrangers,
+                                               .known_max = kMostStrangers,
                                                .unfinished_bytes_max = UINT64_MAX,
                                                .first_byte = options.limits.greeting});
   if (!port) return refused(options.address, port.error());
@@ -71,6 +72,10 @@ Status Listener::serve(const std::function<void(const std::string&)>& say) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              static_cast<int>(options_.limits.greeting.count()));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsOfConnection);
+  // Who has met and stays connected keeps a place no longer than a meeting that is silent.
+  builder.AddChannelArgument(
+      GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+      static_cast<int>((options_.limits.message + options_.limits.greeting).count()));
   builder.SetMaxReceiveMessageSize(kMostRequestBytes);
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

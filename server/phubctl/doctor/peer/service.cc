@@ -40,8 +40,13 @@ void DoctorService::offer(UniqueFd socket) {
 
 void DoctorService::look() {
   const std::lock_guard lock(mutex_);
-  if (!visit_ || is_in_step_ || Clock::now() < heard_ + options_.limits.message) return;
-  end({Code::kDeadlineExceeded, "is silent"});
+  if (!visit_ || is_in_step_) return;
+  const Status over = visit_->interrupted();
+  if (!over.ok()) {
+    end(over);
+  } else if (Clock::now() >= heard_ + options_.limits.message) {
+    end({Code::kDeadlineExceeded, "is silent"});
+  }
 }
 
 void DoctorService::stop() {

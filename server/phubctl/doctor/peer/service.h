@@ -38,7 +38,7 @@ class DoctorService final : public doctor_wire::Doctor::Service {
 
   // A connection whose first bytes have come. It is closed if they are not the meeting's token.
   void offer(UniqueFd socket);
-  // Ends a meeting whose peer has been silent for too long.
+  // Ends a meeting whose peer has been silent for too long, or that has taken all its time.
   void look();
   // Ends a meeting at once. After the last call.
   void stop();

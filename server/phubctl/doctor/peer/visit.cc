@@ -55,6 +55,9 @@ Status Visit::play(const doctor_wire::Block& block) {
   if (block.bytes() > kChunkBytes) {
     return {Code::kInvalidArgument, "block.bytes is out of range"};
   }
+  if (!doctor_wire::Block::Kind_IsValid(block.kind())) {
+    return {Code::kInvalidArgument, "block.kind is unknown"};
+  }
   const auto part = [&]() -> Status {
     PHUB_RETURN_IF_ERROR(link_->send(1, 1, kPingBytes));
     if (block.kind() == doctor_wire::Block::PING_PONG) {
