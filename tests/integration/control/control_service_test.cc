@@ -284,7 +284,7 @@ TEST_CASE("workers join several servers with the index that the first one gave")
   const std::uint64_t hash = plan_hash({kCores, kCores});
   CHECK(membership->servers[0]->ready({kCores, kCores}, {}, 0, hash, kLong).ok());
   CHECK(membership->servers[1]->ready({kCores, kCores}, {}, 1, hash, kLong).ok());
-  CHECK(two.data_plane.shape(membership->joined[1].job_id)->server_index == 1);
+  CHECK(two.data_plane.layout(membership->joined[1].job_id)->server_index == 1);
 }
 
 TEST_CASE("a join of several servers that fails at one leaves the others again") {
