@@ -59,7 +59,7 @@ Result<std::string> reply_to(const std::string& line, Task& task) {
   return Status(Code::kInvalidArgument, fmt::format("unknown command '{}'", line));
 }
 
-Result<LineChannel> say_hello(const Hello& hello) {
+Result<LineChannel> say_hello(const WorkerHello& hello) {
   PHUB_ASSIGN_OR_RETURN(LineChannel channel, connect_channel(hello.control));
   PHUB_RETURN_IF_ERROR(channel.write_line(
       fmt::format("hello {} {} {}", hello.index, ::getpid(), one_line(hello.note))));
@@ -70,7 +70,7 @@ Result<LineChannel> say_hello(const Hello& hello) {
 
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
-Status serve(const Hello& hello, Task& task) {
+Status serve(const WorkerHello& hello, Task& task) {
   PHUB_ASSIGN_OR_RETURN(LineChannel channel, say_hello(hello));
   for (;;) {
     Result<std::string> line = channel.read_line();
@@ -82,7 +82,7 @@ Status serve(const Hello& hello, Task& task) {
   }
 }
 
-Status tell(const Hello& hello, Status error) {
+Status tell(const WorkerHello& hello, Status error) {
   if (Result<LineChannel> channel = connect_channel(hello.control)) {
     (void)channel->write_line(
         fmt::format("failed {} {} {}", hello.index, ::getpid(), one_line(error.message())));

@@ -30,7 +30,7 @@ class Task {
   virtual Result<std::uint64_t> verify(std::uint32_t round) = 0;
 };
 
-struct Hello {
+struct WorkerHello {
   std::string control;      // abstract name of the bench's control socket
   std::uint32_t index = 0;  // which worker of its group this process is
   std::string note;         // what people should know about the system, one line
@@ -40,10 +40,10 @@ struct Hello {
 void end_with_parent();
 
 // Says hello and serves commands until "quit" or until the bench is gone.
-Status serve(const Hello& hello, Task& task);
+Status serve(const WorkerHello& hello, Task& task);
 
 // Tells the bench, if it can be reached, why this process cannot start; the same error.
-Status tell(const Hello& hello, Status error);
+Status tell(const WorkerHello& hello, Status error);
 
 // Of a process of its own: says the error, if there is one; the exit code.
 int exit_code_of(const Status& ended);

@@ -8,7 +8,7 @@
 namespace phub::bench {
 namespace {
 
-void add_hello(CLI::App& command, Hello& hello) {
+void add_hello(CLI::App& command, WorkerHello& hello) {
   command.group("");  // hidden
   command.add_option("--control", hello.control)->required();
   command.add_option("--index", hello.index)->required();
@@ -45,7 +45,7 @@ void add_exchange_worker(CLI::App& app, Run& run) {
 
 void add_roof_worker(CLI::App& app, Run& run) {
   struct Words {
-    Hello hello;
+    WorkerHello hello;
     Roof::Options options;
   };
   auto words = std::make_shared<Words>();

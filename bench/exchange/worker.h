@@ -11,7 +11,7 @@
 namespace phub::bench {
 
 struct ExchangeWorkerOptions {
-  Hello hello;
+  WorkerHello hello;
   Work work;
   std::vector<std::string> servers;  // control addresses
   std::string job;

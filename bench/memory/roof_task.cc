@@ -29,7 +29,7 @@ Result<std::uint64_t> RoofTask::verify(std::uint32_t round) {
   return checksum(roof_.output(), 0);
 }
 
-Status run_roof_worker(const Hello& hello, const Roof::Options& options, RoofPass pass) {
+Status run_roof_worker(const WorkerHello& hello, const Roof::Options& options, RoofPass pass) {
   end_with_parent();
   auto roof = Roof::create(options);
   if (!roof) return tell(hello, roof.error());

@@ -22,6 +22,6 @@ class RoofTask final : public Task {
 };
 
 // The hidden subcommand "roof-worker".
-Status run_roof_worker(const Hello& hello, const Roof::Options& options, RoofPass pass);
+Status run_roof_worker(const WorkerHello& hello, const Roof::Options& options, RoofPass pass);
 
 }  // namespace phub::bench

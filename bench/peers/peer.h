@@ -13,7 +13,7 @@
 namespace phub::bench {
 
 struct PeerOptions {
-  Hello hello;
+  WorkerHello hello;
   std::uint32_t workers = 1;
   std::uint64_t elements = 0;
   std::string algorithm;

@@ -21,19 +21,20 @@ milliseconds remaining(std::chrono::steady_clock::time_point start, milliseconds
 
 }  // namespace
 
-Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
-                            milliseconds timeout, const ClientSecurity& security) {
+Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
+                            milliseconds timeout, const ClientSecurity& security,
+                            std::int32_t worker_index) {
   if (addresses.empty()) {
     return Status(Code::kInvalidArgument, "servers: give at least one control address");
   }
   const auto start = std::chrono::steady_clock::now();
   Membership membership;
-  JobDescription mine = job;
   const auto join_next = [&](const std::string& address) -> Status {
     PHUB_ASSIGN_OR_RETURN(auto rendezvous,
                           Rendezvous::create(address, security, membership.servers.size()));
-    PHUB_ASSIGN_OR_RETURN(JoinInfo info, rendezvous->join(mine, remaining(start, timeout)));
-    mine.worker_index = static_cast<std::int32_t>(info.worker_index);
+    PHUB_ASSIGN_OR_RETURN(JoinInfo info,
+                          rendezvous->join(job, remaining(start, timeout), worker_index));
+    worker_index = static_cast<std::int32_t>(info.worker_index);
     membership.servers.push_back(std::move(rendezvous));
     membership.joined.push_back(std::move(info));
     return {};
@@ -47,23 +48,18 @@ Result<Membership> join_all(const std::vector<std::string>& addresses, const Job
   return membership;
 }
 
-Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership,
-                                                  const JobDescription& job, milliseconds timeout) {
-  PlanInput input{.key_elements = {},
-                  .wire_type = job.wire_type,
-                  .chunk_bytes = job.chunk_bytes,
-                  .cores_per_server = {},
-                  .whole_keys = needs_whole_keys(job.rule)};
-  for (const KeySpec& key : job.keys) input.key_elements.push_back(key.elements);
+Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership, const JobSpec& job,
+                                                  milliseconds timeout) {
+  std::vector<std::uint32_t> cores;
+  std::vector<std::uint64_t> loads;
   for (const JoinInfo& joined : membership.joined) {
-    input.cores_per_server.push_back(joined.cores);
+    cores.push_back(joined.cores);
     const auto& load = joined.core_load_bytes;
-    input.core_load_bytes.insert(input.core_load_bytes.end(), load.begin(), load.end());
+    loads.insert(loads.end(), load.begin(), load.end());
   }
-  PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(input));
+  PHUB_ASSIGN_OR_RETURN(Plan plan, make_plan(plan_input(job, cores, loads)));
   for (std::uint32_t s = 0; s < membership.servers.size(); ++s) {
-    PHUB_RETURN_IF_ERROR(membership.servers[s]->ready(input.cores_per_server, input.core_load_bytes,
-                                                      s, plan.hash, timeout));
+    PHUB_RETURN_IF_ERROR(membership.servers[s]->ready(cores, loads, s, plan.hash, timeout));
   }
   return std::make_shared<const Plan>(std::move(plan));
 }

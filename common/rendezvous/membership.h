@@ -20,14 +20,15 @@ struct Membership {
   std::vector<JoinInfo> joined;                      // entry s: what server s answered
 };
 
-// Joins server 0 first, which gives the worker its index, then the others with that index.
-// Everything happens within `timeout`; after an error the servers joined so far are left again.
-Result<Membership> join_all(const std::vector<std::string>& addresses, const JobDescription& job,
-                            std::chrono::milliseconds timeout, const ClientSecurity& security = {});
+// Joins server 0 first, which gives the worker its index where that is -1, then the others with
+// that index. Everything happens within `timeout`; after an error the servers joined so far are
+// left again.
+Result<Membership> join_all(const std::vector<std::string>& addresses, const JobSpec& job,
+                            std::chrono::milliseconds timeout, const ClientSecurity& security = {},
+                            std::int32_t worker_index = -1);
 
 // The plan of the job on the servers' cores, which every server then holds.
-Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership,
-                                                  const JobDescription& job,
+Result<std::shared_ptr<const Plan>> agree_on_plan(const Membership& membership, const JobSpec& job,
                                                   std::chrono::milliseconds timeout);
 
 // Rendezvous::start at all of them; `transport_reasons`: server by server. Error:

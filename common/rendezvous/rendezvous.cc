@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <utility>
 
-#include "common/rendezvous/messages.h"
+#include "common/protocol/job_message.h"
 #include "common/rendezvous/server_calls.h"
+#include "common/transport/verbs/device/device.h"
 
 namespace phub::client {
 
@@ -18,6 +20,8 @@ namespace {
 // The server replies to a start that timed out itself, with names; only then the call's deadline.
 constexpr milliseconds kStartReplyMargin{2000};
 constexpr std::int64_t kStartTimeoutMsMax = 3'600'000;
+// Of keys in a request: far below what it may have, so counting them roughly does.
+constexpr std::size_t kPartBytes = 32 * 1024;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -40,13 +44,29 @@ grpc::Status send_join(ServerCalls::Stub& stub, grpc::ClientContext& context,
   std::size_t sent = 0;
   bool is_taken = true;
   do {
-    sent = add_keys(keys, sent, *part.mutable_spec());
+    sent = add_keys(keys, *part.mutable_spec(), sent, kPartBytes);
     part.set_more(sent < keys.size());
     is_taken = parts->Write(part);
     part.Clear();
   } while (is_taken && sent < keys.size());
   parts->WritesDone();
   return parts->Finish();
+}
+
+// Nothing where the message is malformed.
+std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
+  using transport::verbs::GidType;
+  using transport::verbs::LinkLayer;
+  RdmaPort port{.device = message.device(),
+                .link_layer = message.infiniband() ? LinkLayer::kInfiniBand : LinkLayer::kEthernet,
+                .gid = {}};
+  if (message.gid().size() != port.gid.bytes.size() ||
+      message.gid_type() > static_cast<std::uint32_t>(GidType::kRoceV2)) {
+    return std::nullopt;
+  }
+  std::copy(message.gid().begin(), message.gid().end(), port.gid.bytes.begin());
+  port.gid.type = static_cast<GidType>(message.gid_type());
+  return port;
 }
 
 }  // namespace
@@ -73,10 +93,10 @@ Request Rendezvous::identified() const {
   return request;
 }
 
-Result<JoinInfo> Rendezvous::join(const JobDescription& job, milliseconds timeout) {
+Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index) {
   control::JoinRequest request;
   fill(job, *request.mutable_spec());
-  request.set_worker_index(job.worker_index);
+  request.set_worker_index(index);
   request.set_host(host_name());
   request.set_process_id(static_cast<std::uint32_t>(getpid()));
   request.set_tenant(calls_->tenant());

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/protocol/job_spec.h"
 #include "common/rendezvous/client_security.h"
-#include "common/rendezvous/job_description.h"
 #include "common/rendezvous/join_info.h"
 
 namespace phub::client {
@@ -42,11 +42,12 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  // Becomes a member. Keeps trying until `timeout` while no server replies. Called once.
-  // Errors: kUnauthenticated (no credentials that are accepted), kUnavailable (no server replies;
-  // the server is draining), kAlreadyExists (index taken, job full), kInvalidArgument (a field that
-  // differs from the job's, with both values).
-  Result<JoinInfo> join(const JobDescription& job, std::chrono::milliseconds timeout);
+  // Becomes a member: worker `index`, or the one that the server chooses (-1). Keeps trying until
+  // `timeout` while no server replies. Called once. Errors: kUnauthenticated (no credentials that
+  // are accepted), kUnavailable (no server replies; the server is draining), kAlreadyExists (index
+  // taken, job full), kInvalidArgument (a field that differs from the job's, with both values).
+  Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
+                        std::int32_t index = -1);
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for

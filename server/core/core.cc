@@ -51,7 +51,7 @@ std::string_view reason_of(transport::Loss loss) {
   }
 }
 
-// As of a job that is made: see validate in server/job/spec.cc.
+// As of a job that is made: see validate in server/job/spec_check.cc.
 bool makes_sense(const Hyper& hyper) {
   const bool is_finite = std::isfinite(hyper.learning_rate) && std::isfinite(hyper.gradient_scale);
   return is_finite && hyper.learning_rate >= 0.0F && hyper.gradient_scale >= 0.0F &&

@@ -38,16 +38,17 @@ std::optional<HttpReply> reply_to(const Error& error) {
 }
 
 template <typename Stream>
-class Session final : public HttpConnection, public std::enable_shared_from_this<Session<Stream>> {
+class HttpSession final : public HttpConnection,
+                          public std::enable_shared_from_this<HttpSession<Stream>> {
  public:
   template <typename... Arguments>
-  explicit Session(SessionContext& context, Arguments&&... arguments)
+  explicit HttpSession(SessionContext& context, Arguments&&... arguments)
       : context_(context),
         stream_(std::forward<Arguments>(arguments)...),
         place_(context.connections.insert(context.connections.end(), this)) {}
-  ~Session() override { context_.connections.erase(place_); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  ~HttpSession() override { context_.connections.erase(place_); }
+  HttpSession(const HttpSession&) = delete;
+  HttpSession& operator=(const HttpSession&) = delete;
 
   bool is_waiting() const override { return is_waiting_; }
   void close() override {
@@ -162,9 +163,9 @@ class Session final : public HttpConnection, public std::enable_shared_from_this
 
 void start_session(SessionContext& context, beast::tcp_stream stream, asio::ssl::context* tls) {
   if (tls == nullptr) {
-    std::make_shared<Session<PlainStream>>(context, std::move(stream))->start();
+    std::make_shared<HttpSession<PlainStream>>(context, std::move(stream))->start();
   } else {
-    std::make_shared<Session<TlsStream>>(context, std::move(stream), *tls)->start();
+    std::make_shared<HttpSession<TlsStream>>(context, std::move(stream), *tls)->start();
   }
 }
 

@@ -2,16 +2,25 @@
 
 #include <google/protobuf/util/json_util.h>
 
-#include "server/job/spec_message.h"
+#include "common/protocol/job_message.h"
+#include "server/job/spec_check.h"
 
 namespace phub::server {
+namespace {
+
+control::JobSpec message_with_keys(const JobSpec& spec) {
+  control::JobSpec message;
+  fill(spec, message);
+  add_keys(spec.keys, message);
+  return message;
+}
+
+}  // namespace
 
 std::string text_of(const JobSpec& spec) {
-  control::JobSpec message;
-  fill(spec, Keys::kIncluded, message);
   std::string text;
   // Fails for messages of type Any only.
-  static_cast<void>(google::protobuf::util::MessageToJsonString(message, &text));
+  static_cast<void>(google::protobuf::util::MessageToJsonString(message_with_keys(spec), &text));
   return text;
 }
 
@@ -27,11 +36,7 @@ Result<JobSpec> spec_from_text(const std::string& text) {
   return spec;
 }
 
-std::string bytes_of(const JobSpec& spec) {
-  control::JobSpec message;
-  fill(spec, Keys::kIncluded, message);
-  return message.SerializeAsString();
-}
+std::string bytes_of(const JobSpec& spec) { return message_with_keys(spec).SerializeAsString(); }
 
 Result<JobSpec> spec_from_bytes(const std::string& bytes) {
   control::JobSpec message;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "server/job/spec.h"
+#include "common/protocol/job_spec.h"
 
 namespace phub::server {
 

@@ -50,7 +50,7 @@ void fix_core_load(const JobIndex& index, Job& job) {
     place.core_load_bytes = job.start.core_load_bytes;
   }
   std::uint64_t elements = 0;
-  for (const JobKey& key : job.spec->keys) elements += key.elements;
+  for (const KeySpec& key : job.spec->keys) elements += key.elements;
   place.placed_bytes = expected_load(place.core_load_bytes, elements * size_of(job.spec->wire_type),
                                      job.spec->chunk_bytes);
 }

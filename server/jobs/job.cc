@@ -91,32 +91,32 @@ Status is_replaced(std::string_view call, const Member& member) {
           fmt::format("a later {} of {} has taken this one's place", call, describe(member))};
 }
 
-JobLayout shape_of(const Job& job) {
+JobLayout layout_of(const Job& job) {
   const JobSpec& spec = *job.spec;
-  JobLayout shape{.job_id = job.id,
-                  .tenant = job.tenant.name,
-                  .tenant_id = job.tenant.id,
-                  .weight = job.tenant.quotas.weight,
-                  .epoch = job.epoch,
-                  .workers = spec.workers,
-                  .wire_type = spec.wire_type,
-                  .rule = spec.rule,
-                  .hyper = spec.hyper,
-                  .deterministic = spec.deterministic,
-                  .weight_decay = {},
-                  .lars = lars_of(spec),
-                  .plain = {},
-                  .loss_scale = spec.loss_scale,
-                  .plan = job.place.plan,
-                  .server_index = job.place.topology.server_index,
-                  .core_load_bytes = job.place.core_load_bytes};
-  shape.hyper.gradient_scale = gradient_scale_of(spec);
-  shape.weight_decay.reserve(spec.keys.size());
-  for (const JobKey& key : spec.keys) {
-    shape.weight_decay.push_back(key.weight_decay);
-    shape.plain.push_back(key.plain);
+  JobLayout layout{.job_id = job.id,
+                   .tenant = job.tenant.name,
+                   .tenant_id = job.tenant.id,
+                   .weight = job.tenant.quotas.weight,
+                   .epoch = job.epoch,
+                   .workers = spec.workers,
+                   .wire_type = spec.wire_type,
+                   .rule = spec.rule,
+                   .hyper = spec.hyper,
+                   .deterministic = spec.deterministic,
+                   .weight_decay = {},
+                   .lars = lars_of(spec),
+                   .plain = {},
+                   .loss_scale = spec.loss_scale,
+                   .plan = job.place.plan,
+                   .server_index = job.place.topology.server_index,
+                   .core_load_bytes = job.place.core_load_bytes};
+  layout.hyper.gradient_scale = gradient_scale_of(spec);
+  layout.weight_decay.reserve(spec.keys.size());
+  for (const KeySpec& key : spec.keys) {
+    layout.weight_decay.push_back(key.weight_decay);
+    layout.plain.push_back(key.plain);
   }
-  return shape;
+  return layout;
 }
 
 }  // namespace phub::server

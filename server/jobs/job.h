@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/protocol/job_spec.h"
 #include "server/door/token_bucket.h"
-#include "server/job/spec.h"
 #include "server/plane/data_plane.h"
 #include "server/tenants/secret.h"
 #include "server/tenants/tenant.h"
@@ -164,6 +164,6 @@ Status job_is_over(const Job& job);
 Status is_replaced(std::string_view call, const Member& member);
 
 // What the data plane is told about the job.
-JobLayout shape_of(const Job& job);
+JobLayout layout_of(const Job& job);
 
 }  // namespace phub::server

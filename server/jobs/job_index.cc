@@ -125,7 +125,7 @@ void JobIndex::forget_oldest() {
 void forget_keys(Job& job) {
   if (job.spec->keys.size() <= kKeysShownMax) return;
   JobSpec spec = *job.spec;
-  spec.keys = std::vector<JobKey>();
+  spec.keys = std::vector<KeySpec>();
   job.spec = std::make_shared<const JobSpec>(std::move(spec));
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "server/job/spec_check.h"
 #include "server/job/spec_text.h"
 
 namespace phub::server {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "server/job/spec_check.h"
 #include "server/jobs/core_load.h"
 
 namespace phub::server {

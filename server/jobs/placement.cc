@@ -197,10 +197,10 @@ Status Placement::make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topol
     PHUB_RETURN_IF_ERROR(compare(job, topology, plan_hash));
     PHUB_ASSIGN_OR_RETURN(const std::uint64_t restored, usage_.admit_memory_of(job));
     place.placed_bytes = load_of(*place.plan, spec->wire_type, topology.server_index);
-    const JobLayout shape = shape_of(job);
+    const JobLayout layout = layout_of(job);
     const std::string snapshot = job.start.file;
     lock.unlock();
-    const Result<std::uint64_t> rounds_before = create_job(shape, snapshot);
+    const Result<std::uint64_t> rounds_before = create_job(layout, snapshot);
     lock.lock();
     job.bytes.copied -= restored;
     if (!rounds_before) return rounds_before.error();
@@ -223,19 +223,19 @@ Status Placement::make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topol
 }
 
 // Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.
-Result<std::uint64_t> Placement::create_job(JobLayout shape, const std::string& snapshot) {
+Result<std::uint64_t> Placement::create_job(JobLayout layout, const std::string& snapshot) {
   if (!snapshot.empty()) {
     if (index_.options.snapshots == nullptr) {
       return Status(Code::kFailedPrecondition,
                     "it starts from a snapshot, but this server has no state "
                     "folder any more");
     }
-    PHUB_ASSIGN_OR_RETURN(
-        shape.initial, index_.options.snapshots->load(snapshot, *shape.plan, shape.server_index));
-    shape.rounds_before = shape.initial->round - 1;
+    PHUB_ASSIGN_OR_RETURN(layout.initial, index_.options.snapshots->load(snapshot, *layout.plan,
+                                                                         layout.server_index));
+    layout.rounds_before = layout.initial->round - 1;
   }
-  PHUB_RETURN_IF_ERROR(index_.data_plane()->create_job(shape));
-  return shape.rounds_before;
+  PHUB_RETURN_IF_ERROR(index_.data_plane()->create_job(layout));
+  return layout.rounds_before;
 }
 
 // The memory of finished jobs is given back first: a new job may need it.

@@ -47,7 +47,7 @@ class Placement {
   Status release_before_creating(JobIndex::Lock& lock);
   // These REQUIRE that it is not held.
   Result<Plan> plan_of(Job& job, const JobSpec& spec, const Topology& topology);
-  Result<std::uint64_t> create_job(JobLayout shape, const std::string& snapshot);
+  Result<std::uint64_t> create_job(JobLayout layout, const std::string& snapshot);
 
   JobIndex& index_;
   JobUsage& usage_;

@@ -66,7 +66,7 @@ Result<std::shared_ptr<const void>> JobUsage::admit_plan_of(Job& job, const Plan
   std::uint64_t bytes = 0;
   {
     const JobIndex::Lock lock(index_);
-    bytes = bytes_at_least(shape_of(job), input, offered());
+    bytes = bytes_at_least(layout_of(job), input, offered());
     PHUB_ASSIGN_OR_RETURN(const Tenant tenant, owner_of(job));
     PHUB_RETURN_IF_ERROR(admit_memory(tenant, without(tenant.name, &job), bytes, kWhat));
     job.bytes.pinned = bytes;
@@ -75,9 +75,9 @@ Result<std::shared_ptr<const void>> JobUsage::admit_plan_of(Job& job, const Plan
 }
 
 Result<std::uint64_t> JobUsage::admit_memory_of(Job& job) {
-  const std::uint64_t bytes = bytes_pinned(shape_of(job), offered());
+  const std::uint64_t bytes = bytes_pinned(layout_of(job), offered());
   PHUB_ASSIGN_OR_RETURN(const Tenant tenant, owner_of(job));
-  const std::uint64_t restored = job.start.file.empty() ? 0 : bytes_copied(shape_of(job));
+  const std::uint64_t restored = job.start.file.empty() ? 0 : bytes_copied(layout_of(job));
   PHUB_RETURN_IF_ERROR(admit_memory(tenant, without(tenant.name, &job), bytes + restored));
   job.bytes.pinned = bytes;
   job.bytes.copied += restored;
@@ -92,7 +92,7 @@ Result<AdmittedCopy> JobUsage::admit_copy_of(std::uint64_t job_id) {
                     .plan = job->place.plan,
                     .server_index = job->place.topology.server_index};
   if (index_.options.tenants == nullptr) return copy;
-  const std::uint64_t bytes = bytes_copied(shape_of(*job));
+  const std::uint64_t bytes = bytes_copied(layout_of(*job));
   PHUB_ASSIGN_OR_RETURN(copy.tenant, index_.options.tenants->find(job->tenant.name));
   PHUB_RETURN_IF_ERROR(
       admit_memory(copy.tenant, without(copy.tenant.name, nullptr), bytes, "the snapshot"));

@@ -58,9 +58,10 @@ struct Proven {
   }
 };
 
-class Session final : public Lobby::Guest, public std::enable_shared_from_this<Session> {
+class HandshakeSession final : public Lobby::Guest,
+                               public std::enable_shared_from_this<HandshakeSession> {
  public:
-  Session(const HandshakeContext& context, Entrance& entrance, Door::Guest guest)
+  HandshakeSession(const HandshakeContext& context, Entrance& entrance, Door::Guest guest)
       : context_(context),
         entrance_(entrance),
         address_(std::move(guest.address)),
@@ -69,21 +70,21 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
         shm_(entrance.shm),
         stream_(context.io, guest.socket.release()),
         timer_(context.io) {}
-  ~Session() { lobby_->leave(*this); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  ~HandshakeSession() { lobby_->leave(*this); }
+  HandshakeSession(const HandshakeSession&) = delete;
+  HandshakeSession& operator=(const HandshakeSession&) = delete;
 
   const std::string& address() const { return address_; }
 
   void start() {
     limit_time(context_.first_word);
-    expect(sizeof(Hello), &Session::on_hello);
+    expect(sizeof(Hello), &HandshakeSession::on_hello);
   }
 
   void turn_out() override { give_up(Drop::kTurnedOut); }
 
  private:
-  using Step = void (Session::*)();
+  using Step = void (HandshakeSession::*)();
 
   void limit_time(std::chrono::milliseconds time) {
     timer_.expires_after(time);
@@ -130,7 +131,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
         shm_ != (hello_.kind == Kind::kShm)) {
       return give_up(Drop::kBadHello);
     }
-    expect(sizeof(Mark), &Session::on_mark);
+    expect(sizeof(Mark), &HandshakeSession::on_mark);
   }
 
   // Without doubt nobody looks at it: a proof follows.
@@ -139,7 +140,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
     is_in_doubt_ = false;
     challenge_.nonce = transport::random_nonce();
     if (!send(&challenge_, sizeof(challenge_))) return give_up(Drop::kHandshakeTimeout);
-    expect(sizeof(Proof), &Session::on_proof, shm_ ? kProofDescriptors : 0);
+    expect(sizeof(Proof), &HandshakeSession::on_proof, shm_ ? kProofDescriptors : 0);
   }
 
   bool is_member() const {
@@ -174,7 +175,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
       return give_up(Drop::kWrongEncryption);
     }
     if (hello_.kind != Kind::kVerbs) return admit({});
-    expect(sizeof(Introduction), &Session::on_introduction);
+    expect(sizeof(Introduction), &HandshakeSession::on_introduction);
   }
 
   void on_introduction() {
@@ -250,7 +251,7 @@ class Session final : public Lobby::Guest, public std::enable_shared_from_this<S
 }  // namespace
 
 void start_handshake(const HandshakeContext& context, Entrance& entrance, Door::Guest guest) {
-  const auto session = std::make_shared<Session>(context, entrance, std::move(guest));
+  const auto session = std::make_shared<HandshakeSession>(context, entrance, std::move(guest));
   session->start();
   entrance.lobby->enter(session->address(), *session);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/base/version.h"
+#include "common/protocol/job_message.h"
 #include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/messages/ports.h"

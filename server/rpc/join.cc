@@ -12,7 +12,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/protocol/job_message.h"
 #include "common/rpc/status.h"
+#include "server/job/spec_check.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
 #include "server/rpc/messages/names.h"
@@ -139,7 +141,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     }
     // A vector may have twice the room that it needs; names are in the message.
     const std::uint64_t bytes =
-        2 * sizeof(JobKey) * static_cast<std::uint64_t>(keys.size()) + part_.ByteSizeLong();
+        2 * sizeof(KeySpec) * static_cast<std::uint64_t>(keys.size()) + part_.ByteSizeLong();
     PHUB_RETURN_IF_ERROR(service_.keys_.take(arguments_.tenant, bytes, share_));
     append(keys, spec_.keys);
     if (part_.more()) return {};

@@ -47,7 +47,7 @@ std::vector<Run> runs_of(const Plan& plan, std::uint32_t server) {
 }
 
 std::string name_of(const Run& run, const JobSpec& spec) {
-  const JobKey& key = spec.keys[run.key];
+  const KeySpec& key = spec.keys[run.key];
   const bool is_whole = run.from == 0 && run.to == key.elements;
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "common/protocol/job_spec.h"
 #include "common/tensors/safetensors.h"
-#include "server/job/spec.h"
 #include "server/plane/data_plane.h"
 
 namespace phub::server {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "server/job/spec.h"
+#include "common/protocol/job_spec.h"
 #include "server/plane/data_plane.h"
 #include "server/snapshot/file.h"
 #include "server/tenants/tenant.h"

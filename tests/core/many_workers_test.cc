@@ -19,17 +19,17 @@ TEST_CASE("a job of 1,024 workers sums on one core, beside another") {
   StreamsJob& other = rig.add({.workers = 2, .chunks = kChunks, .tenant = 2});
   for (float round = 1; round <= kRounds; ++round) {
     for (StreamsJob* const each : {&job, &other}) {
-      for (std::uint32_t worker = 0; worker < each->shape.workers; ++worker) {
+      for (std::uint32_t worker = 0; worker < each->layout.workers; ++worker) {
         for (std::uint32_t slot = 0; slot < kChunks; ++slot) each->push(worker, slot, round);
       }
     }
     REQUIRE(rig.run());
     for (StreamsJob* const each : {&job, &other}) {
-      for (std::uint32_t worker = 0; worker < each->shape.workers; ++worker) {
+      for (std::uint32_t worker = 0; worker < each->layout.workers; ++worker) {
         const auto replies = each->take_replies(worker, 4096);
         REQUIRE(replies.size() == kChunks);
         for (const auto& reply : replies) {
-          const bool is_right = reply.value == round * static_cast<float>(each->shape.workers);
+          const bool is_right = reply.value == round * static_cast<float>(each->layout.workers);
           REQUIRE((reply.is_even && is_right));
         }
       }

@@ -16,7 +16,7 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
     for (const std::uint32_t workers : {1U, 2U, 5U}) {
       CAPTURE(name_of(type), workers);
       ShardRig rig(deferred_layout(RuleKind::kLars, workers, type));
-      RuleSpecification specification(rig.shape);
+      RuleSpecification specification(rig.layout);
       specification.initialise(noise(0));
       rig.push_all(random, noise(0));
       REQUIRE(rig.completed == rig.shard->chunks());
@@ -25,7 +25,7 @@ TEST_CASE("lars has the bits of its specification in every order of arrival and 
         rig.completed = 0;
         rig.push_all(random, noise(round));
         rig.update_all_due();
-        CHECK(specification.round(rig.shape.hyper, 1.0F, noise(round)) == 0);
+        CHECK(specification.round(rig.layout.hyper, 1.0F, noise(round)) == 0);
         REQUIRE(rig.completed == rig.shard->chunks());
         REQUIRE(rig.agrees(specification));
         REQUIRE(rig.staging->in_use() == 0);
@@ -58,7 +58,7 @@ TEST_CASE(
 TEST_CASE("a chunk that is updated can be pushed again while its key is still being updated") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 1, DataType::kFloat32));
   std::mt19937 random(1);
-  RuleSpecification specification(rig.shape);
+  RuleSpecification specification(rig.layout);
   specification.initialise(noise(0));
   rig.push_all(random, noise(0));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
@@ -71,15 +71,15 @@ TEST_CASE("a chunk that is updated can be pushed again while its key is still be
     if (slot != 1) rig.push(0, slot, false, noise(2));
   }
   rig.update_all_due();
-  specification.round(rig.shape.hyper, 1.0F, noise(1));
-  specification.round(rig.shape.hyper, 1.0F, noise(2));
+  specification.round(rig.layout.hyper, 1.0F, noise(1));
+  specification.round(rig.layout.hyper, 1.0F, noise(2));
   CHECK(rig.agrees(specification));
 }
 
 TEST_CASE("a key whose norm is not finite is left out, the others are updated") {
   ShardRig rig(deferred_layout(RuleKind::kLars, 2, DataType::kFloat32));
   std::mt19937 random(2);
-  RuleSpecification specification(rig.shape);
+  RuleSpecification specification(rig.layout);
   specification.initialise(noise(0));
   rig.push_all(random, noise(0));
   const auto broken = [](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
@@ -88,7 +88,7 @@ TEST_CASE("a key whose norm is not finite is left out, the others are updated") 
   };
   rig.push_all(random, broken);
   rig.update_all_due();
-  CHECK(specification.round(rig.shape.hyper, 1.0F, broken) == 5);
+  CHECK(specification.round(rig.layout.hyper, 1.0F, broken) == 5);
   CHECK(rig.agrees(specification));
   CHECK(rig.shard->skipped.updates.value() == 5);
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
@@ -96,7 +96,7 @@ TEST_CASE("a key whose norm is not finite is left out, the others are updated") 
   }
   rig.push_all(random, noise(2));
   rig.update_all_due();
-  specification.round(rig.shape.hyper, 1.0F, noise(2));
+  specification.round(rig.layout.hyper, 1.0F, noise(2));
   CHECK(rig.agrees(specification));
   CHECK_FALSE(rig.shard->was_skipped(3));
 }
@@ -109,7 +109,7 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
     rig.push_all(random, noise(round));
     rig.update_all_due();
   }
-  auto copy = std::move(*server::JobCopy::create(*rig.shape.plan, 0, true));
+  auto copy = std::move(*server::JobCopy::create(*rig.layout.plan, 0, true));
   copy->round = 4;
   REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));
@@ -122,9 +122,9 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
   CHECK(rig.shard->copying.copy_some(0) == 0);
   rig.shard->copying.end();
 
-  JobLayout shape = rig.shape;
-  shape.initial = copy;
-  ShardRig second(shape);
+  JobLayout layout = rig.layout;
+  layout.initial = copy;
+  ShardRig second(layout);
   second.push_all(random, noise(99));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
     CHECK(second.reply(slot) == rig.reply(slot));

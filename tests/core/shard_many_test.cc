@@ -7,15 +7,15 @@ namespace phub::testing {
 namespace {
 
 void expect_rounds(ShardRig& rig, bool votes, std::mt19937& random) {
-  RuleSpecification specification(rig.shape);
+  RuleSpecification specification(rig.layout);
   specification.initialise(noise(0));
   rig.push_all(random, noise(0));
   REQUIRE(rig.completed == rig.shard->chunks());
   for (std::uint32_t round = 1; round < 4; ++round) {
     rig.completed = 0;
     rig.push_all(random, noise(round));
-    for (std::uint32_t w = 0; votes && w < rig.shape.workers; ++w) {
-      const bool is_last = w + 1 == rig.shape.workers;
+    for (std::uint32_t w = 0; votes && w < rig.layout.workers; ++w) {
+      const bool is_last = w + 1 == rig.layout.workers;
       CHECK(rig.shard->vote(w, {.loss_scale = 1.0F, .overflow = 0}) ==
             (is_last ? server::VoteOutcome::kUpdatesDue : server::VoteOutcome::kAccepted));
       if (!is_last) {
@@ -24,7 +24,7 @@ void expect_rounds(ShardRig& rig, bool votes, std::mt19937& random) {
       }
     }
     rig.update_all_due();
-    specification.round(rig.shape.hyper, 1.0F, noise(round));
+    specification.round(rig.layout.hyper, 1.0F, noise(round));
     REQUIRE(rig.completed == rig.shard->chunks());
     REQUIRE(rig.agrees(specification));
     REQUIRE(rig.staging->in_use() == 0);
@@ -47,9 +47,9 @@ TEST_CASE("sums of very many workers have the specification's bits, in place or 
 TEST_CASE("very many workers vote once each") {
   std::mt19937 random(52);
   for (const std::uint32_t workers : {65U, 1024U}) {
-    server::JobLayout shape = deferred_layout(RuleKind::kMomentum, workers, DataType::kFloat32);
-    shape.loss_scale.kind = LossScaling::kVoted;
-    ShardRig rig(shape);
+    server::JobLayout layout = deferred_layout(RuleKind::kMomentum, workers, DataType::kFloat32);
+    layout.loss_scale.kind = LossScaling::kVoted;
+    ShardRig rig(layout);
     expect_rounds(rig, true, random);
   }
 }

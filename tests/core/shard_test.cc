@@ -14,7 +14,7 @@ namespace phub::server {
 namespace {
 
 struct Rig {
-  JobLayout shape;
+  JobLayout layout;
   std::unique_ptr<BufferPool> staging;
   std::unique_ptr<Shard> shard;
 
@@ -24,19 +24,19 @@ struct Rig {
     input.wire_type = type;
     input.chunk_bytes = 4096;
     input.cores_per_server = {1};
-    shape.workers = workers;
-    shape.wire_type = type;
-    shape.rule = rule;
-    shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
-    shape.deterministic = deterministic;
-    shape.weight_decay = {0.1F, 0.0F, 0.1F};
-    shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    layout.workers = workers;
+    layout.wire_type = type;
+    layout.rule = rule;
+    layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+    layout.deterministic = deterministic;
+    layout.weight_decay = {0.1F, 0.0F, 0.1F};
+    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     make_shard();
   }
   void make_shard() {
     staging =
-        std::move(*BufferPool::create(staging_buffers(shape, 0), staging_buffer_bytes(shape)));
-    shard = std::make_unique<Shard>(shape, 0, std::move(*JobMemory::create(shape)), *staging);
+        std::move(*BufferPool::create(staging_buffers(layout, 0), staging_buffer_bytes(layout)));
+    shard = std::make_unique<Shard>(layout, 0, std::move(*JobMemory::create(layout)), *staging);
   }
 
   // Pushes one slot for one worker with values from `value`; staged as tcp does, or in place.
@@ -60,7 +60,7 @@ struct Rig {
                            .data = place,
                            .bytes = bytes,
                            .staged = staged,
-                           .hyper = &shape.hyper});
+                           .hyper = &layout.hyper});
   }
   std::vector<float> result(std::uint32_t slot) const {
     const auto bytes = shard->reply(slot);
@@ -138,7 +138,7 @@ TEST_CASE("bad pushes are refused and their buffers given back") {
                                .data = rig.staging->take(),
                                .bytes = bytes,
                                .staged = true,
-                               .hyper = &rig.shape.hyper});
+                               .hyper = &rig.layout.hyper});
   };
   CHECK(refused(rig.shard->chunks(), 4096) == PushResult::kUnknownChunk);
   CHECK(refused(0, rig.shard->push_bytes(0) - 1) == PushResult::kBadLength);
@@ -193,7 +193,7 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
   push(0, 3.0F);  // chunk 0 has left round 2 behind
 
   const auto copy_at = [&](std::uint64_t round) {
-    auto copy = std::move(*JobCopy::create(*rig.shape.plan, 0, true));
+    auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, true));
     copy->round = round;
     return copy;
   };
@@ -219,7 +219,7 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
 
   // A shard that starts from the copy replies to its first round with it, and goes on alike.
   Rig second(RuleKind::kMomentum, 1, DataType::kFloat32, true);
-  second.shape.initial = copy;
+  second.layout.initial = copy;
   second.make_shard();
   const auto push_second = [&](std::uint32_t slot, float value) {
     return second.push(
@@ -242,7 +242,7 @@ TEST_CASE("a chunk that rests is copied before its next update") {
     rig.push(
         0, slot, false, [](std::size_t) { return 2.0F; }, keep);
   }
-  auto copy = std::move(*JobCopy::create(*rig.shape.plan, 0, true));
+  auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, true));
   copy->round = 1;
   REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {

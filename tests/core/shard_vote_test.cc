@@ -12,23 +12,23 @@ using server::JobLayout;
 using server::PushResult;
 using server::VoteOutcome;
 
-JobLayout voted_shape(RuleKind rule, std::uint32_t workers, DataType type) {
-  JobLayout shape = deferred_layout(rule, workers, type);
-  shape.loss_scale.kind = LossScaling::kVoted;
-  return shape;
+JobLayout voted_layout(RuleKind rule, std::uint32_t workers, DataType type) {
+  JobLayout layout = deferred_layout(rule, workers, type);
+  layout.loss_scale.kind = LossScaling::kVoted;
+  return layout;
 }
 
 // All pushes and all votes, mixed: each worker's vote comes anywhere in the round.
 void voted_round(ShardRig& rig, std::mt19937& random, std::uint32_t round, float scale,
                  std::uint32_t overflows) {
   rig.completed = 0;
-  const std::uint32_t early = static_cast<std::uint32_t>(random() % (rig.shape.workers + 1));
-  for (std::uint32_t w = 0; w < rig.shape.workers; ++w) {
+  const std::uint32_t early = static_cast<std::uint32_t>(random() % (rig.layout.workers + 1));
+  for (std::uint32_t w = 0; w < rig.layout.workers; ++w) {
     if (w == early) rig.push_all(random, noise(round, scale));
     rig.shard->vote(w, {.loss_scale = scale, .overflow = (overflows >> w) & 1U});
     if (random() % 2 == 0) rig.update_due(2);
   }
-  if (early == rig.shape.workers) rig.push_all(random, noise(round, scale));
+  if (early == rig.layout.workers) rig.push_all(random, noise(round, scale));
   rig.update_all_due();
 }
 
@@ -38,8 +38,8 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
     for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
       for (const std::uint32_t workers : {1U, 3U}) {
         CAPTURE(name_of(rule), name_of(type), workers);
-        ShardRig rig(voted_shape(rule, workers, type));
-        RuleSpecification specification(rig.shape);
+        ShardRig rig(voted_layout(rule, workers, type));
+        RuleSpecification specification(rig.layout);
         specification.initialise(noise(0));
         rig.push_all(random, noise(0));
         REQUIRE(rig.completed == rig.shard->chunks());
@@ -48,7 +48,7 @@ TEST_CASE("voted rounds have the specification's bits; one vote against skips al
         for (std::uint32_t round = 1; round < 12; ++round) {
           const std::uint32_t overflows = round % 4 == 0 ? 1U << (round % workers) : 0;
           voted_round(rig, random, round, scale, overflows);
-          if (overflows == 0) specification.round(rig.shape.hyper, scale, noise(round, scale));
+          if (overflows == 0) specification.round(rig.layout.hyper, scale, noise(round, scale));
           if (overflows != 0) ++skipped;
           REQUIRE(rig.completed == rig.shard->chunks());
           REQUIRE(rig.agrees(specification));
@@ -69,7 +69,7 @@ TEST_CASE("a voted job with scale 1 has the bits of the same job without votes")
   std::mt19937 random(42);
   for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars}) {
     ShardRig plain(deferred_layout(rule, 3, DataType::kFloat16));
-    ShardRig voted(voted_shape(rule, 3, DataType::kFloat16));
+    ShardRig voted(voted_layout(rule, 3, DataType::kFloat16));
     plain.push_all(random, noise(0));
     voted.push_all(random, noise(0));
     for (std::uint32_t round = 1; round < 4; ++round) {
@@ -84,7 +84,7 @@ TEST_CASE("a voted job with scale 1 has the bits of the same job without votes")
 }
 
 TEST_CASE("nothing is updated before the last vote, and the next round waits for its own votes") {
-  ShardRig rig(voted_shape(RuleKind::kSgd, 2, DataType::kFloat32));
+  ShardRig rig(voted_layout(RuleKind::kSgd, 2, DataType::kFloat32));
   std::mt19937 random(5);
   rig.push_all(random, noise(0));
   rig.completed = 0;
@@ -104,8 +104,8 @@ TEST_CASE("nothing is updated before the last vote, and the next round waits for
 }
 
 TEST_CASE("what is not finite though all votes say so is left out alone, and counted apart") {
-  ShardRig rig(voted_shape(RuleKind::kMomentum, 2, DataType::kFloat32));
-  RuleSpecification specification(rig.shape);
+  ShardRig rig(voted_layout(RuleKind::kMomentum, 2, DataType::kFloat32));
+  RuleSpecification specification(rig.layout);
   std::mt19937 random(8);
   specification.initialise(noise(0));
   rig.push_all(random, noise(0));
@@ -116,14 +116,14 @@ TEST_CASE("what is not finite though all votes say so is left out alone, and cou
   rig.push_all(random, broken);
   for (const std::uint32_t worker : {0U, 1U}) rig.shard->vote(worker, {});
   rig.update_all_due();
-  CHECK(specification.round(rig.shape.hyper, 1.0F, broken) == 1);
+  CHECK(specification.round(rig.layout.hyper, 1.0F, broken) == 1);
   CHECK(rig.agrees(specification));
   CHECK(rig.shard->skipped.updates.value() == 1);
   CHECK(rig.shard->skipped.rounds.value() == 0);
 }
 
 TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not the server") {
-  ShardRig rig(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
+  ShardRig rig(voted_layout(RuleKind::kSgd, 1, DataType::kFloat16));
   std::mt19937 random(6);
   rig.push_all(random, noise(0));
   for (std::uint32_t slot = 1; slot < rig.shard->chunks(); ++slot) {
@@ -137,14 +137,14 @@ TEST_CASE("a worker that pushes twice and takes every buffer ends its job, not t
   twice.pop_back();
   CHECK(rig.push(0, 0, true, noise(1)) == PushResult::kDeferred);
   // Even with the reserve gone nothing is written to where there is no buffer.
-  ShardRig other(voted_shape(RuleKind::kSgd, 1, DataType::kFloat16));
+  ShardRig other(voted_layout(RuleKind::kSgd, 1, DataType::kFloat16));
   other.push_all(random, noise(0));
   while (std::byte* const buffer = other.staging->take()) twice.push_back(buffer);
   CHECK(other.push(0, 0, false, noise(1)) == PushResult::kDuplicate);
 }
 
 TEST_CASE("votes that make no sense are told apart, and change nothing") {
-  ShardRig rig(voted_shape(RuleKind::kSgd, 2, DataType::kFloat32));
+  ShardRig rig(voted_layout(RuleKind::kSgd, 2, DataType::kFloat32));
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const float scale : {0.0F, -1.0F, kInfinity, std::nanf("")}) {
     CHECK(rig.shard->vote(0, {.loss_scale = scale}) == VoteOutcome::kMalformed);
@@ -162,7 +162,7 @@ TEST_CASE("votes that make no sense are told apart, and change nothing") {
 }
 
 TEST_CASE("a shard that stops with sums that wait has no updates due") {
-  ShardRig rig(voted_shape(RuleKind::kSgd, 1, DataType::kFloat32));
+  ShardRig rig(voted_layout(RuleKind::kSgd, 1, DataType::kFloat32));
   std::mt19937 random(6);
   rig.push_all(random, noise(0));
   rig.push_all(random, noise(1));
@@ -175,9 +175,9 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
   std::mt19937 random(43);
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kLars}) {
     ShardRig plain(deferred_layout(rule, 3, DataType::kFloat32));
-    JobLayout shape = deferred_layout(rule, 3, DataType::kFloat32);
-    shape.loss_scale = {LossScaling::kStatic, 1024.0F};
-    ShardRig scaled(shape);
+    JobLayout layout = deferred_layout(rule, 3, DataType::kFloat32);
+    layout.loss_scale = {LossScaling::kStatic, 1024.0F};
+    ShardRig scaled(layout);
     plain.push_all(random, noise(0));
     scaled.push_all(random, noise(0));
     for (std::uint32_t round = 1; round < 4; ++round) {
@@ -195,10 +195,10 @@ TEST_CASE("a static scale of a power of two changes no bit over fp32") {
 TEST_CASE(
     "with a static scale a sum that is not finite leaves its chunk as it was, and is counted") {
   for (const bool staged : {false, true}) {
-    JobLayout shape = deferred_layout(RuleKind::kMomentum, 2, DataType::kFloat16);
-    shape.loss_scale = {LossScaling::kStatic, 128.0F};
-    ShardRig rig(shape);
-    RuleSpecification specification(rig.shape);
+    JobLayout layout = deferred_layout(RuleKind::kMomentum, 2, DataType::kFloat16);
+    layout.loss_scale = {LossScaling::kStatic, 128.0F};
+    ShardRig rig(layout);
+    RuleSpecification specification(rig.layout);
     std::mt19937 random(7);
     specification.initialise(noise(0));
     rig.push_all(random, noise(0));
@@ -210,7 +210,7 @@ TEST_CASE(
       CHECK(rig.push(1, slot, staged, broken) == PushResult::kAccepted);
       CHECK(rig.push(0, slot, staged, broken) == PushResult::kCompleted);
     }
-    CHECK(specification.round(rig.shape.hyper, 128.0F, broken) == 1);
+    CHECK(specification.round(rig.layout.hyper, 128.0F, broken) == 1);
     CHECK(rig.agrees(specification));
     CHECK(rig.shard->skipped.updates.value() == 1);
     CHECK(rig.staging->in_use() == 0);

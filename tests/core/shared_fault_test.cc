@@ -15,8 +15,8 @@ class ShrinkingWorker {
  public:
   ShrinkingWorker(const StreamsJob& job, server::Core& core)
       : landing_(std::make_shared<const WindowLayout>(
-            make_shared_window_layout(*job.shape.plan, 0, 0, sizeof(float)))),
-        bytes_(shared_memory_bytes(*job.shape.plan, sizeof(float))),
+            make_shared_window_layout(*job.layout.plan, 0, 0, sizeof(float)))),
+        bytes_(shared_memory_bytes(*job.layout.plan, sizeof(float))),
         file_(::memfd_create("shrinking", MFD_CLOEXEC)) {
     REQUIRE(::ftruncate(file_.get(), static_cast<off_t>(bytes_)) == 0);
     memory_ = std::move(*Mapping::of_file(file_.get(), bytes_, true));
@@ -45,7 +45,7 @@ class ShrinkingWorker {
     peer_ = *endpoint_->add(
         side(std::move(own), {memory_->data(), memory_->size()}, published.fd(), published.size()));
     push_bytes_ = job.on_core->shard.push_bytes(0);
-    epoch_ = job.shape.epoch;
+    epoch_ = job.layout.epoch;
   }
 
   void push(std::uint32_t slot) {

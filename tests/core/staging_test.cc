@@ -9,13 +9,13 @@ namespace {
 
 // The worker does nothing while the others push all they may.
 void stall(StreamsRig& rig, StreamsJob& job, std::uint32_t worker) {
-  for (std::uint32_t w = 0; w < job.shape.workers; ++w) {
+  for (std::uint32_t w = 0; w < job.layout.workers; ++w) {
     if (w == worker) continue;
     for (std::uint32_t slot = 0; slot < job.on_core->shard.chunks(); ++slot)
       job.push_later(w, slot);
   }
   for (int rounds = 0; rounds < 3000; ++rounds) {
-    for (std::uint32_t w = 0; w < job.shape.workers; ++w) job.pump(w);
+    for (std::uint32_t w = 0; w < job.layout.workers; ++w) job.pump(w);
     rig.core->run_once();
   }
 }
@@ -29,9 +29,9 @@ TEST_CASE("while workers are held back a job stages no more than was admitted") 
       StreamsRig rig;
       StreamsJob& job = rig.add({.workers = workers, .chunks = chunks, .chunk_bytes = 32 * 1024});
       stall(rig, job, 0);  // no sum can begin without it
-      CHECK(job.on_core->staging->touched_bytes() <= server::bytes_of_staging(job.shape));
+      CHECK(job.on_core->staging->touched_bytes() <= server::bytes_of_staging(job.layout));
       if (workers > 1)
-        CHECK(4 * job.on_core->staging->touched_bytes() > server::bytes_of_staging(job.shape));
+        CHECK(4 * job.on_core->staging->touched_bytes() > server::bytes_of_staging(job.layout));
     }
   }
 }
@@ -52,8 +52,8 @@ TEST_CASE("a worker that is alone stages what is read at once") {
     rig.core->run_once();
   }
   CHECK(job.on_core->shard.chunks_completed.value() == 300);
-  CHECK(job.on_core->staging->touched_bytes() <= server::bytes_of_staging(job.shape));
-  CHECK(server::bytes_of_staging(job.shape) < std::size_t{2} << 20);
+  CHECK(job.on_core->staging->touched_bytes() <= server::bytes_of_staging(job.layout));
+  CHECK(server::bytes_of_staging(job.layout) < std::size_t{2} << 20);
 }
 
 }  // namespace phub::testing

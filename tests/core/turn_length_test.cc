@@ -21,7 +21,7 @@ TEST_CASE("a job that is alone is served for a turn at a time, whatever waits") 
     ++connection.queued;
     on_core.arrivals.push({.connection = &connection,
                            .data = on_core.staging->take_for_push(),
-                           .immediate = wire::immediate(slot, job.shape.epoch),
+                           .immediate = wire::immediate(slot, job.layout.epoch),
                            .bytes = on_core.shard.push_bytes(slot),
                            .arrived = clock.now()});
   }

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "common/protocol/job_message.h"
+#include "server/job/spec_check.h"
 #include "server/job/spec_text.h"
 #include "server/rpc/messages/messages.h"
 
@@ -16,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (beat.ParseFromString(bytes)) static_cast<void>(server::identity_from(beat));
   control::JobSpec message;
   if (!message.ParseFromString(bytes)) return 0;
-  const auto spec = server::spec_from(message);
+  const auto spec = spec_from(message);
   if (!spec || !server::validate(*spec).ok() || spec->keys.empty()) return 0;
   const std::string text = server::text_of(*spec);
   const auto again = server::spec_from_text(text);

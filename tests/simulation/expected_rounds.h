@@ -23,11 +23,11 @@ class ExpectedRounds {
   using Votes = std::function<RoundVotes(std::uint32_t round)>;
 
   // REQUIRES: one server, one core; keys of whole chunks.
-  ExpectedRounds(const server::JobLayout& shape, Value value, Votes votes)
+  ExpectedRounds(const server::JobLayout& layout, Value value, Votes votes)
       : value_(std::move(value)),
         votes_(std::move(votes)),
-        shape_(model_of(shape)),
-        specification_(shape_) {}
+        layout_(model_of(layout)),
+        specification_(layout_) {}
 
   float at(std::uint32_t slot, std::uint32_t round) {
     while (rounds_.size() <= round) compute(static_cast<std::uint32_t>(rounds_.size()));
@@ -35,28 +35,28 @@ class ExpectedRounds {
   }
 
  private:
-  static server::JobLayout model_of(server::JobLayout shape) {
-    if (needs_whole_keys(shape.rule)) return shape;
+  static server::JobLayout model_of(server::JobLayout layout) {
+    if (needs_whole_keys(layout.rule)) return layout;
     PlanInput input;
-    input.key_elements.assign(shape.plan->chunks.size(), 1);
+    input.key_elements.assign(layout.plan->chunks.size(), 1);
     input.cores_per_server = {1};
-    shape.weight_decay.assign(input.key_elements.size(), shape.weight_decay.front());
-    shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    return shape;
+    layout.weight_decay.assign(input.key_elements.size(), layout.weight_decay.front());
+    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    return layout;
   }
 
   void compute(std::uint32_t round) {
-    const Plan& plan = *shape_.plan;
-    const bool has_slices = needs_whole_keys(shape_.rule);
+    const Plan& plan = *layout_.plan;
+    const bool has_slices = needs_whole_keys(layout_.rule);
     const RoundVotes votes = votes_(round);
     const auto value = [&](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
       const auto chunk = static_cast<std::uint32_t>(i / plan.max_chunk_elements);
       return value_(worker, has_slices ? plan.first_chunk[key] + chunk : key, round);
     };
-    if (round == 0 && has_parameters(shape_.rule)) {
+    if (round == 0 && has_parameters(layout_.rule)) {
       specification_.initialise(value);
     } else if (!votes.overflow) {
-      specification_.round(shape_.hyper, votes.loss_scale, value);
+      specification_.round(layout_.hyper, votes.loss_scale, value);
     }
     std::vector<float>& values = rounds_.emplace_back();
     for (const Segment& segment : plan.segments) {
@@ -66,7 +66,7 @@ class ExpectedRounds {
 
   Value value_;
   Votes votes_;
-  server::JobLayout shape_;
+  server::JobLayout layout_;
   testing::RuleSpecification specification_;
   std::vector<std::vector<float>> rounds_;  // by round and slot
 };

@@ -21,7 +21,7 @@ SimulatedJob::SimulatedJob(const JobOptions& options, server::Core& core, Random
       rounds_(options.rounds),
       workers_(options.shape.workers),
       expected_(
-          streams_.shape,
+          streams_.layout,
           [this](std::uint32_t worker, std::uint32_t slot, std::uint32_t round) {
             return value(worker, slot, round);
           },

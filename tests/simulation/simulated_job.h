@@ -26,7 +26,7 @@ class SimulatedJob {
   SimulatedJob(const SimulatedJob&) = delete;
   SimulatedJob& operator=(const SimulatedJob&) = delete;
 
-  std::uint64_t id() const { return streams_.shape.job_id; }
+  std::uint64_t id() const { return streams_.layout.job_id; }
   const JobOptions& options() const { return options_; }
   // Workers that are not connected yet, are, or were and died.
   bool has_died() const { return has_died_; }

@@ -21,7 +21,7 @@ class TcpLink final : public WorkerLink {
     job_.send_later(worker_, job_.frame(slot, value, epoch));
   }
   void vote_later(const Vote& vote) override {
-    const auto immediate = wire::immediate(wire::kVoteSlot, job_.shape.epoch);
+    const auto immediate = wire::immediate(wire::kVoteSlot, job_.layout.epoch);
     job_.send_later(worker_, StreamsJob::frame_of(immediate, std::as_bytes(std::span(&vote, 1))));
   }
   void pump(std::size_t most) override { job_.pump(worker_, most); }
@@ -42,9 +42,9 @@ class ShmLink final : public WorkerLink {
       : job_(job),
         worker_(worker),
         landing_(std::make_shared<const WindowLayout>(
-            make_shared_window_layout(*job.shape.plan, 0, 0, sizeof(float)))),
+            make_shared_window_layout(*job.layout.plan, 0, 0, sizeof(float)))),
         memory_(std::move(*SharedMemory::create(
-            "gradients", shared_memory_bytes(*job.shape.plan, sizeof(float))))) {}
+            "gradients", shared_memory_bytes(*job.layout.plan, sizeof(float))))) {}
 
   bool connect(server::Core& core) override {
     const std::uint32_t capacity = transport::channel_capacity(job_.on_core->shard.chunks());
@@ -79,7 +79,7 @@ class ShmLink final : public WorkerLink {
   void vote_later(const Vote& vote) override {
     std::byte* const place = memory_->data() + WindowLayout::kVote;
     std::memcpy(place, &vote, sizeof(vote));
-    send_later(place, sizeof(vote), wire::immediate(wire::kVoteSlot, job_.shape.epoch));
+    send_later(place, sizeof(vote), wire::immediate(wire::kVoteSlot, job_.layout.epoch));
   }
   void pump(std::size_t most) override {
     const std::size_t count = std::min(unsent_.size(), notices(most));

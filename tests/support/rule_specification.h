@@ -19,9 +19,9 @@ class RuleSpecification {
   // A worker's gradient (or initial parameter) of one element of a key.
   using Value = std::function<float(std::uint32_t worker, std::uint32_t key, std::uint64_t i)>;
 
-  explicit RuleSpecification(const server::JobLayout& shape)
-      : shape_(shape),
-        plan_(*shape.plan),
+  explicit RuleSpecification(const server::JobLayout& layout)
+      : layout_(layout),
+        plan_(*layout.plan),
         parameters_(plan_.arena_elements),
         state_(plan_.arena_elements),
         sum_(plan_.arena_elements) {}
@@ -42,19 +42,19 @@ class RuleSpecification {
     unscaled.gradient_scale /= factor;
     add_up(gradient);
     std::vector<float> trust(plan_.key_offset.size(), 1.0F);
-    if (shape_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
+    if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
     std::size_t skipped = 0;
     for (const Chunk& chunk : plan_.chunks) {
       const bool finite = kernels::reference::all_finite(
           {reinterpret_cast<const std::byte*>(sum_.data() + chunk.arena_offset),
            DataType::kFloat32},
           chunk.elements);
-      const bool checks = shape_.loss_scale.kind != LossScaling::kNone;
+      const bool checks = layout_.loss_scale.kind != LossScaling::kNone;
       bool whole = true;
       for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
         const Segment& segment = plan_.segments[chunk.first_segment + i];
-        const bool leaves_out =
-            shape_.rule == RuleKind::kLars ? !std::isfinite(trust[segment.key]) : checks && !finite;
+        const bool leaves_out = layout_.rule == RuleKind::kLars ? !std::isfinite(trust[segment.key])
+                                                                : checks && !finite;
         whole = whole && !leaves_out;
         if (!leaves_out) update(segment, unscaled, trust[segment.key]);
       }
@@ -76,8 +76,8 @@ class RuleSpecification {
   float on_wire(float value) const {
     std::byte wire[sizeof(float)];
     const auto bytes = [](float& of) { return reinterpret_cast<std::byte*>(&of); };
-    kernels::reference::convert(wire, shape_.wire_type, bytes(value), DataType::kFloat32, 1);
-    kernels::reference::convert(bytes(value), DataType::kFloat32, wire, shape_.wire_type, 1);
+    kernels::reference::convert(wire, layout_.wire_type, bytes(value), DataType::kFloat32, 1);
+    kernels::reference::convert(bytes(value), DataType::kFloat32, wire, layout_.wire_type, 1);
     return value;
   }
 
@@ -87,7 +87,7 @@ class RuleSpecification {
         const std::uint64_t at = segment.key_offset + i;
         float& sum = sum_[plan_.key_offset[segment.key] + at];
         sum = on_wire(gradient(0, segment.key, at));
-        for (std::uint32_t w = 1; w < shape_.workers; ++w) {
+        for (std::uint32_t w = 1; w < layout_.workers; ++w) {
           sum += on_wire(gradient(w, segment.key, at));
         }
       }
@@ -106,8 +106,8 @@ class RuleSpecification {
     std::vector<float> trust;
     for (std::size_t key = 0; key < squares.size(); ++key) {
       trust.push_back(
-          kernels::trust_of(shape_.lars, squares[key], gradient_scale, shape_.weight_decay[key]));
-      const bool plain = !shape_.plain.empty() && shape_.plain[key];
+          kernels::trust_of(layout_.lars, squares[key], gradient_scale, layout_.weight_decay[key]));
+      const bool plain = !layout_.plain.empty() && layout_.plain[key];
       if (plain && std::isfinite(trust.back())) trust.back() = 1.0F;
     }
     return trust;
@@ -119,15 +119,15 @@ class RuleSpecification {
                                  DataType::kFloat32};
     kernels::reference::update({.sources = {&sum, 1},
                                 .elements = segment.elements,
-                                .rule = shape_.rule,
+                                .rule = layout_.rule,
                                 .hyper = hyper,
-                                .weight_decay = shape_.weight_decay[segment.key],
+                                .weight_decay = layout_.weight_decay[segment.key],
                                 .trust = trust,
                                 .parameters = parameters_.data() + offset,
                                 .state = state_.data() + offset});
   }
 
-  server::JobLayout shape_;
+  server::JobLayout layout_;
   const Plan& plan_;
   std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
 };

@@ -75,9 +75,9 @@ class StallingWorker {
 
   Status open(const std::vector<KeySpec>& keys) {
     keys_ = keys;
-    const client::JobDescription job = client::describe_job(options_, keys);
-    PHUB_ASSIGN_OR_RETURN(
-        membership_, client::join_all(options_.servers, job, options_.timeout, options_.security));
+    const JobSpec job = client::describe_job(options_, keys);
+    PHUB_ASSIGN_OR_RETURN(membership_, client::join_all(options_.servers, job, options_.timeout,
+                                                        options_.security, options_.worker_index));
     heartbeat_ = std::make_unique<client::HeartbeatThread>(membership_, options_.timeout);
     const client::JoinInfo& joined = membership_.joined[0];
     PHUB_ASSIGN_OR_RETURN(plan_, client::agree_on_plan(membership_, job, options_.timeout));

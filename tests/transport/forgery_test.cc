@@ -65,23 +65,23 @@ struct Stranger {
 
 // A server's core with the memory of one job of two workers.
 struct Target final : ReceiveBuffers, Layout {
-  server::JobLayout shape;
+  server::JobLayout layout;
   std::shared_ptr<server::JobMemory> job;
   std::shared_ptr<server::VerbsMemory> memory;
   std::unique_ptr<VerbsEndpoint> endpoint;
   std::vector<std::byte*> windows;  // by peer
 
   Target() : windows(8) {
-    shape.workers = 2;
-    shape.weight_decay = {0.0F};
+    layout.workers = 2;
+    layout.weight_decay = {0.0F};
     PlanInput input;
     input.key_elements = {4 * kWriteBytes};
     input.chunk_bytes = kWriteBytes;
     input.cores_per_server = {1};
-    shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    job = std::move(*server::JobMemory::create(shape));
+    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    job = std::move(*server::JobMemory::create(layout));
     const auto& device = rdma_devices().front();
-    memory = std::move(*server::VerbsMemory::create(device, job, shape, {0}));
+    memory = std::move(*server::VerbsMemory::create(device, job, layout, {0}));
     endpoint = std::move(*VerbsEndpoint::create(device, 8, *this, *this));
   }
 

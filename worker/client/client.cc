@@ -14,7 +14,6 @@ namespace phub {
 
 using client::ExchangeDriver;
 using client::HeartbeatThread;
-using client::JobDescription;
 using client::JobLinks;
 using client::Membership;
 
@@ -68,9 +67,9 @@ struct Client::State {
 
 Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
   keys = job_keys;
-  const JobDescription job = client::describe_job(options, keys);
-  PHUB_ASSIGN_OR_RETURN(membership,
-                        client::join_all(options.servers, job, options.timeout, options.security));
+  const JobSpec job = client::describe_job(options, keys);
+  PHUB_ASSIGN_OR_RETURN(membership, client::join_all(options.servers, job, options.timeout,
+                                                     options.security, options.worker_index));
   heartbeat = std::make_unique<HeartbeatThread>(membership, kServerDeadline);
   PHUB_ASSIGN_OR_RETURN(auto transports,
                         client::choose_transports(options.transport, options.links, membership,

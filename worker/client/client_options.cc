@@ -9,17 +9,16 @@
 
 namespace phub::client {
 
-JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
+JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys) {
   return {.name = options.job,
           .workers = options.workers,
-          .worker_index = options.worker_index,
           .wire_type = options.wire_type,
           .rule = options.rule,
+          .deterministic = options.deterministic,
+          .chunk_bytes = options.chunk_bytes,
           .hyper = options.hyper,
           .lars = options.lars,
           .loss_scale = options.loss_scale,
-          .deterministic = options.deterministic,
-          .chunk_bytes = options.chunk_bytes,
           .keys = keys};
 }
 

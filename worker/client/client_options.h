@@ -1,7 +1,7 @@
 // What a client tells its servers about the job, and what it refuses before it asks any.
 #pragma once
 
-#include "common/rendezvous/job_description.h"
+#include "common/protocol/job_spec.h"
 #include "worker/client/phub.h"
 
 namespace phub::client {
@@ -9,7 +9,7 @@ namespace phub::client {
 // Error: kInvalidArgument, or what the credentials' files say; it names the option and the cure.
 Status check_options(const ClientOptions& options);
 
-JobDescription describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
+JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& keys);
 
 // Whether the job votes, and on such a vote.
 Status check_vote(const ClientOptions& options, const Vote& vote);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "common/protocol/job_message.h"
 #include "server/rpc/messages/ports.h"
 
 namespace phub::server {
@@ -59,7 +60,8 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   message.set_tenant(view.tenant);
   message.set_state(state_of(view.state));
   message.set_reason(view.reason);
-  fill(*view.spec, keys, *message.mutable_spec());
+  fill(*view.spec, *message.mutable_spec());
+  if (keys == Keys::kIncluded) add_keys(view.spec->keys, *message.mutable_spec());
   fill(view.counters, *message.mutable_statistics());
   for (const MemberView& member : view.members) {
     control::Member* const entry = message.add_members();

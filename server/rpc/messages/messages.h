@@ -9,7 +9,6 @@
 
 #include "common/base/status.h"
 #include "proto/control.pb.h"
-#include "server/job/spec_message.h"
 #include "server/jobs/table.h"
 
 namespace phub::server {
@@ -33,6 +32,7 @@ Result<Identity> identity_from(const Request& request) {
   return identity;
 }
 
+enum class Keys : bool { kLeftOut, kIncluded };
 void fill(const JobView& view, Keys keys, control::JobInfo& message);
 void fill(const PlanView& view, control::PlanReply& message);
 

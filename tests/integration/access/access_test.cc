@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{60'000};  // bounds a test that hangs
 
-client::JobDescription job_of(const std::string& name, std::uint32_t workers = 1) {
+JobSpec job_of(const std::string& name, std::uint32_t workers = 1) {
   return {.name = name, .workers = workers, .keys = {{.name = "w", .elements = 1000}}};
 }
 

@@ -56,11 +56,11 @@ struct Plane {
     input.cores_per_server = {1};
     plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     for (const std::uint64_t job : {kJob, kOtherJob}) {
-      server::JobLayout shape;
-      shape.job_id = job;
-      shape.weight_decay = {0};
-      shape.plan = plan;
-      REQUIRE(plane->create_job(shape).ok());
+      server::JobLayout layout;
+      layout.job_id = job;
+      layout.weight_decay = {0};
+      layout.plan = plan;
+      REQUIRE(plane->create_job(layout).ok());
     }
   }
   client::JoinInfo join(std::uint64_t job, std::uint16_t port) const {

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLong{60'000};  // bounds a test that hangs
 
-client::JobDescription job_of(std::uint32_t workers) {
+JobSpec job_of(std::uint32_t workers) {
   return {.name = "demo", .workers = workers, .keys = {{.name = "w", .elements = 1000}}};
 }
 

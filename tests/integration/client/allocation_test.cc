@@ -145,18 +145,18 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     input.cores_per_server = {2};
     input.whole_keys = votes;
     const auto plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    server::JobLayout shape;
-    shape.job_id = kJob;
-    shape.workers = kWorkers;
-    shape.rule = RuleKind::kMomentum;
-    shape.deterministic = transport != "tcp";
-    shape.weight_decay = {0, 0, 0, 0};
+    server::JobLayout layout;
+    layout.job_id = kJob;
+    layout.workers = kWorkers;
+    layout.rule = RuleKind::kMomentum;
+    layout.deterministic = transport != "tcp";
+    layout.weight_decay = {0, 0, 0, 0};
     if (votes) {
-      shape.rule = RuleKind::kLars;
-      shape.loss_scale.kind = LossScaling::kVoted;
+      layout.rule = RuleKind::kLars;
+      layout.loss_scale.kind = LossScaling::kVoted;
     }
-    shape.plan = plan;
-    REQUIRE(plane->create_job(shape).ok());
+    layout.plan = plan;
+    REQUIRE(plane->create_job(layout).ok());
     std::vector<std::unique_ptr<Worker>> workers;
     for (std::uint32_t w = 0; w < kWorkers; ++w) {
       workers.push_back(std::make_unique<Worker>(*plane, plan, w, transport));

@@ -83,13 +83,13 @@ struct Servers {
 };
 
 // The job that a client's options describe. One core: where chunks are changes no bit.
-server::JobLayout shape_of(const ClientOptions& options) {
-  server::JobLayout shape;
-  shape.workers = options.workers;
-  shape.wire_type = options.wire_type;
-  shape.rule = options.rule;
-  shape.lars = options.lars;
-  shape.loss_scale = options.loss_scale;
+server::JobLayout layout_of(const ClientOptions& options) {
+  server::JobLayout layout;
+  layout.workers = options.workers;
+  layout.wire_type = options.wire_type;
+  layout.rule = options.rule;
+  layout.lars = options.lars;
+  layout.loss_scale = options.loss_scale;
   PlanInput input{.key_elements = {},
                   .wire_type = options.wire_type,
                   .chunk_bytes = options.chunk_bytes,
@@ -97,11 +97,11 @@ server::JobLayout shape_of(const ClientOptions& options) {
                   .whole_keys = needs_whole_keys(options.rule)};
   for (const KeySpec& key : kKeys) {
     input.key_elements.push_back(key.elements);
-    shape.weight_decay.push_back(key.weight_decay);
-    shape.plain.push_back(key.plain);
+    layout.weight_decay.push_back(key.weight_decay);
+    layout.plain.push_back(key.plain);
   }
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-  return shape;
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  return layout;
 }
 
 void fill(Client& client, DataType type, const RuleSpecification::Value& value) {
@@ -143,7 +143,7 @@ struct RoundPlan {
 };
 
 Status train(Client& client, const ClientOptions& options, const std::vector<RoundPlan>& rounds) {
-  RuleSpecification specification(shape_of(options));
+  RuleSpecification specification(layout_of(options));
   const bool votes = options.loss_scale.kind == LossScaling::kVoted;
   fill(client, options.wire_type, noise(0));
   specification.initialise(noise(0));
@@ -253,7 +253,7 @@ TEST_CASE("with a static scale what is not finite is left out and said, and the 
       return worker == 1 && key == 2 && i == 70'000 ? 1e9F : noise(1, 128.0F)(worker, key, i);
     };
     const Status status = run_workers(options, keys_of(options), [&](Client& client) -> Status {
-      RuleSpecification specification(shape_of(options));
+      RuleSpecification specification(layout_of(options));
       fill(client, options.wire_type, noise(0));
       specification.initialise(noise(0));
       PHUB_RETURN_IF_ERROR(client.initialise());

@@ -48,11 +48,11 @@ struct Worker {
 
 TEST_CASE("what is read of a worker that is ahead, since another waits for it, is told") {
   const LonePlane plane;
-  server::JobLayout shape = shape_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
-  shape.workers = 2;
-  REQUIRE(plane->create_job(shape).ok());
-  Worker first(*plane, shape.plan, 0);
-  Worker second(*plane, shape.plan, 1);
+  server::JobLayout layout = layout_of(kJob, std::vector<std::uint64_t>(kKeys, kElements));
+  layout.workers = 2;
+  REQUIRE(plane->create_job(layout).ok());
+  Worker first(*plane, layout.plan, 0);
+  Worker second(*plane, layout.plan, 1);
   CHECK(plane->staged_beyond().empty());
   const auto run_until = [&](const auto& is_done) {
     const auto end = std::chrono::steady_clock::now() + kHangGuard;

@@ -57,12 +57,12 @@ struct Plane {
         std::move(*make_plan({.key_elements = {300'000}, .cores_per_server = {kCores}})));
   }
   void create(std::uint64_t job, std::uint32_t workers) const {
-    server::JobLayout shape;
-    shape.job_id = job;
-    shape.workers = workers;
-    shape.weight_decay = {0};
-    shape.plan = plan;
-    const Status created = plane->create_job(shape);
+    server::JobLayout layout;
+    layout.job_id = job;
+    layout.workers = workers;
+    layout.weight_decay = {0};
+    layout.plan = plan;
+    const Status created = plane->create_job(layout);
     INFO(created.message());
     REQUIRE(created.ok());
   }
@@ -231,18 +231,18 @@ TEST_CASE("a worker's memory is mapped once, and unmapped by who removes the job
 TEST_CASE("chunks that lie on another server take no addresses here") {
   Plane plane;
   const std::uint64_t before = address_space_mib();
-  server::JobLayout shape;
-  shape.job_id = 1;
-  shape.rule = RuleKind::kMomentum;
-  shape.weight_decay = {0, 0};
+  server::JobLayout layout;
+  layout.job_id = 1;
+  layout.rule = RuleKind::kMomentum;
+  layout.weight_decay = {0, 0};
   // All of a terabyte goes to the second server, as the cores of the first one are said to be full.
   PlanInput input{.key_elements = {std::uint64_t{1} << 38},
                   .chunk_bytes = kMaxChunkBytes,
                   .cores_per_server = {kCores, 1},
                   .core_load_bytes = {1ULL << 50, 1ULL << 50, 1ULL << 50, 0}};
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-  REQUIRE(shape.plan->core_chunks[1][0].size() == shape.plan->chunks.size());
-  REQUIRE(plane.plane->create_job(shape).ok());
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  REQUIRE(layout.plan->core_chunks[1][0].size() == layout.plan->chunks.size());
+  REQUIRE(plane.plane->create_job(layout).ok());
   CHECK(address_space_mib() < before + 1024);
   REQUIRE(plane.plane->job_counters(1));
   CHECK(plane.plane->job_counters(1)->memory_bytes < 64U << 20U);

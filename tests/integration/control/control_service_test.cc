@@ -26,7 +26,6 @@ namespace phub::testing {
 namespace {
 
 using Catch::Matchers::Contains;
-using client::JobDescription;
 using client::JoinInfo;
 using client::Rendezvous;
 using std::chrono::milliseconds;
@@ -70,7 +69,7 @@ bool eventually(const Condition& condition) {
   return true;
 }
 
-JobDescription job_of(std::uint32_t workers) {
+JobSpec job_of(std::uint32_t workers) {
   return {.name = "demo",
           .workers = workers,
           .rule = RuleKind::kMean,
@@ -88,7 +87,7 @@ struct Worker {
   std::unique_ptr<Rendezvous> rendezvous;
   JoinInfo info;
 
-  Worker(Server& server, const JobDescription& job) : rendezvous(server.rendezvous()) {
+  Worker(Server& server, const JobSpec& job) : rendezvous(server.rendezvous()) {
     auto joined = rendezvous->join(job, kLong);
     INFO((joined ? "" : joined.error().message()));
     REQUIRE(joined);
@@ -152,7 +151,7 @@ TEST_CASE("a start that times out names the worker that is missing") {
 TEST_CASE("a join that differs from the job is refused with field and both values") {
   Server server;
   Worker first(server, job_of(2));
-  JobDescription other = job_of(2);
+  JobSpec other = job_of(2);
   other.wire_type = DataType::kFloat16;
   const auto joined = server.rendezvous()->join(other, kLong);
   REQUIRE_FALSE(joined);
@@ -285,7 +284,7 @@ TEST_CASE("workers join several servers with the index that the first one gave")
   const std::uint64_t hash = plan_hash({kCores, kCores});
   CHECK(membership->servers[0]->ready({kCores, kCores}, {}, 0, hash, kLong).ok());
   CHECK(membership->servers[1]->ready({kCores, kCores}, {}, 1, hash, kLong).ok());
-  CHECK(two.data_plane.shape(membership->joined[1].job_id)->server_index == 1);
+  CHECK(two.data_plane.layout(membership->joined[1].job_id)->server_index == 1);
 }
 
 TEST_CASE("a join of several servers that fails at one leaves the others again") {

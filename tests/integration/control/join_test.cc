@@ -19,13 +19,12 @@ namespace phub::testing {
 namespace {
 
 using Catch::Matchers::Contains;
-using client::JobDescription;
 using client::Rendezvous;
 
 constexpr std::chrono::milliseconds kLong{60'000};
 
-JobDescription job_of(std::size_t keys) {
-  JobDescription job{.name = "demo", .workers = 2};
+JobSpec job_of(std::size_t keys) {
+  JobSpec job{.name = "demo", .workers = 2};
   for (std::size_t i = 0; i < keys; ++i) {
     job.keys.push_back(
         {.name = fmt::format("a.layer.with.a.long.name.{:06}", i), .elements = i + 1});
@@ -35,7 +34,7 @@ JobDescription job_of(std::size_t keys) {
 
 // A worker with a token or a nonce.
 Result<client::JoinInfo> join(SecuredControlPlane& plane, const std::string& file,
-                              const std::string& proof, const JobDescription& job) {
+                              const std::string& proof, const JobSpec& job) {
   plane.folder.write(file, proof + "\n");
   ClientSecurity security;
   (file == "nonce" ? security.nonce_file : security.token_file) = plane.folder.path / file;
@@ -45,7 +44,7 @@ Result<client::JoinInfo> join(SecuredControlPlane& plane, const std::string& fil
 TEST_CASE("keys that fill many messages arrive in order, at each worker's join") {
   SecuredControlPlane plane;
   const std::string token = plane.token_of("red");
-  const JobDescription job = job_of(20'000);
+  const JobSpec job = job_of(20'000);
   REQUIRE(join(plane, "token", token, job));
   const auto view = plane.table->views.inspect({"red", "demo"}, 0).value();
   REQUIRE(view.spec->keys.size() == job.keys.size());
@@ -53,7 +52,7 @@ TEST_CASE("keys that fill many messages arrive in order, at each worker's join")
     REQUIRE(view.spec->keys[i].name == job.keys[i].name);
     REQUIRE(view.spec->keys[i].elements == job.keys[i].elements);
   }
-  JobDescription other = job;
+  JobSpec other = job;
   other.keys.back().elements += 1;
   CHECK_THAT(join(plane, "token", token, other).error().message(),
              Contains("keys[19999]") && Contains("elements is 20000"));
@@ -110,7 +109,7 @@ TEST_CASE("a join whose messages do not come is refused") {
 TEST_CASE("a ticket in the metadata joins its job, a wrong one nothing") {
   SecuredControlPlane plane;
   REQUIRE(plane.tenancy->directory.create("red", {}));
-  server::JobSpec spec;
+  JobSpec spec;
   spec.name = "demo";
   spec.workers = 2;
   const std::uint64_t id =

@@ -73,7 +73,7 @@ TEST_CASE("a tenant's known connections are its tokens' and its workers', and of
   plane.folder.write("token", red + "\n");
   ClientSecurity security;
   security.token_file = plane.folder.path / "token";
-  const client::JobDescription job{.name = "demo", .keys = {{.name = "a", .elements = 1}}};
+  const JobSpec job{.name = "demo", .keys = {{.name = "a", .elements = 1}}};
   const auto member = client::Rendezvous::create(plane.service->address(), security)
                           .value()
                           ->join(job, std::chrono::minutes(1));

@@ -55,15 +55,15 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
     const auto plane = std::move(*server::DataPlane::create(options, membership));
     const auto plan = std::make_shared<const Plan>(
         std::move(*make_plan({.key_elements = {100'000}, .cores_per_server = {1}})));
-    const auto shape_of = [&](std::uint64_t job) {
-      server::JobLayout shape;
-      shape.job_id = job;
-      shape.workers = 8;
-      shape.weight_decay = {0};
-      shape.plan = plan;
-      return shape;
+    const auto layout_of = [&](std::uint64_t job) {
+      server::JobLayout layout;
+      layout.job_id = job;
+      layout.workers = 8;
+      layout.weight_decay = {0};
+      layout.plan = plan;
+      return layout;
     };
-    REQUIRE(plane->create_job(shape_of(kSlowJob)).ok());
+    REQUIRE(plane->create_job(layout_of(kSlowJob)).ok());
 
     // All of a job's workers come over verbs; the first registration at the server stays.
     std::promise<void> pinned;
@@ -100,7 +100,7 @@ TEST_CASE("while a job's memory is pinned other jobs connect, begin, end and are
     }
     began.get_future().wait();
 
-    CHECK(plane->create_job(shape_of(kOtherJob)).ok());
+    CHECK(plane->create_job(layout_of(kOtherJob)).ok());
     const client::JoinInfo other = join(*plane, kOtherJob, 0);
     CHECK(client::open_tcp(target_of(other)));
     CHECK(plane->job_counters(kSlowJob));
@@ -162,10 +162,10 @@ class HeldBack {
 
 TEST_CASE("while a job's parameters are restored other jobs begin, connect and are looked at") {
   const LonePlane plane;
-  const server::JobLayout shape = testing::shape_of(kOtherJob, {100'000});
-  server::JobLayout restored = shape;
+  const server::JobLayout layout = testing::layout_of(kOtherJob, {100'000});
+  server::JobLayout restored = layout;
   restored.job_id = kSlowJob;
-  const auto copy = std::move(*server::JobCopy::create(*shape.plan, 0, false));
+  const auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, false));
   copy->round = 1;
   restored.initial = copy;
 
@@ -173,7 +173,7 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
   Status made;
   std::thread restoring([&] { made = plane->create_job(restored); });
   HeldBack::wait_until_touched();
-  CHECK(plane->create_job(shape).ok());
+  CHECK(plane->create_job(layout).ok());
   const client::JoinInfo other = join(*plane, kOtherJob, 0);
   CHECK(client::open_tcp(target_of(other)));
   CHECK(plane->job_counters(kOtherJob));
@@ -188,9 +188,9 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
 
 TEST_CASE("copies of a job are made in the order in which they were asked for") {
   const LonePlane plane;
-  server::JobLayout shape = testing::shape_of(kOtherJob, {1000});
-  shape.rule = RuleKind::kMomentum;
-  REQUIRE(plane->create_job(shape).ok());
+  server::JobLayout layout = testing::layout_of(kOtherJob, {1000});
+  layout.rule = RuleKind::kMomentum;
+  REQUIRE(plane->create_job(layout).ok());
   // Of a round that never comes. Who has its turn looks more often than who waits for it.
   const auto ask = [&] {
     return plane->copy_job(kOtherJob, {.round = 1, .timeout = std::chrono::minutes(10)});

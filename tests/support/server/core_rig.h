@@ -54,22 +54,22 @@ class CoreRig {
     input.chunk_bytes = kChunkBytes;
     input.cores_per_server = {1};
     const bool all = transport == "all";
-    shape_.workers = all ? 3 * kOfEach : kWorkers;
-    shape_.rule = RuleKind::kNesterov;
-    shape_.weight_decay = {0.0F};
-    shape_.loss_scale = loss_scale;
-    shape_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    job_ = std::move(*server::JobMemory::create(shape_));
-    on_core_ = std::move(*server::JobOnCore::create(shape_, 0, job_));
+    layout_.workers = all ? 3 * kOfEach : kWorkers;
+    layout_.rule = RuleKind::kNesterov;
+    layout_.weight_decay = {0.0F};
+    layout_.loss_scale = loss_scale;
+    layout_.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    job_ = std::move(*server::JobMemory::create(layout_));
+    on_core_ = std::move(*server::JobOnCore::create(layout_, 0, job_));
     const auto& device = rdma_devices().front();
     server::CoreOptions options;
     options.max_connections = all ? kOfEach : kWorkers;
     options.device = device;
     options.own_thread = false;
     core_ = std::move(*server::Core::create(options));
-    memory_ = std::move(*server::VerbsMemory::create(device, job_, shape_, {0}));
-    workers_.resize(shape_.workers);
-    for (std::uint32_t w = 0; w < shape_.workers; ++w) {
+    memory_ = std::move(*server::VerbsMemory::create(device, job_, layout_, {0}));
+    workers_.resize(layout_.workers);
+    for (std::uint32_t w = 0; w < layout_.workers; ++w) {
       workers_[w] = std::make_unique<RigWorker>();
       const std::string transports[] = {"shm", "verbs", "tcp"};
       connect(w, all ? transports[w % 3] : transport);
@@ -81,16 +81,16 @@ class CoreRig {
 
   // Every worker pushes every chunk, and takes the replies.
   void round() {
-    push_all(shape_.epoch);
+    push_all(layout_.epoch);
     for (auto& worker : workers_) {
       PHUB_CHECK(replies(*worker, kChunks) == kChunks, "every chunk has its reply");
     }
   }
   // The same as workers of another epoch would; nobody waits for replies.
-  void stale_round() { push_all(shape_.epoch + 1); }
+  void stale_round() { push_all(layout_.epoch + 1); }
   // Every worker pushes one chunk; the core does not run.
   void push_chunk(std::uint32_t slot) {
-    for (auto& worker : workers_) push_one(*worker, slot, shape_.epoch);
+    for (auto& worker : workers_) push_one(*worker, slot, layout_.epoch);
   }
   // One worker sends `vote`, and what follows it in its memory, as a vote; the core takes what
   // there is.
@@ -100,21 +100,21 @@ class CoreRig {
     std::memcpy(place, &vote, sizeof(vote));
     send(worker, {.data = place,
                   .bytes = bytes,
-                  .immediate = wire::immediate(wire::kVoteSlot, shape_.epoch + epochs_ahead)});
+                  .immediate = wire::immediate(wire::kVoteSlot, layout_.epoch + epochs_ahead)});
   }
   void send_hyper(std::uint32_t worker, const Hyper& hyper) {
     std::byte* const place = workers_[worker]->gradients->data();
     std::memcpy(place, &hyper, sizeof(hyper));
     send(worker, {.data = place,
                   .bytes = sizeof(hyper),
-                  .immediate = wire::immediate(wire::kHyperSlot, shape_.epoch)});
+                  .immediate = wire::immediate(wire::kHyperSlot, layout_.epoch)});
   }
   // One worker pushes a chunk from where another is in its memory; the core takes it.
   void push_from_elsewhere(std::uint32_t worker, std::uint32_t slot, std::uint32_t place) {
     const std::byte* const memory = workers_[worker]->gradients->data();
     send(worker, {.data = memory + RigWorker::kLines + place * kChunkBytes,
                   .bytes = kChunkBytes,
-                  .immediate = wire::immediate(slot, shape_.epoch)});
+                  .immediate = wire::immediate(slot, layout_.epoch)});
   }
   // The core takes what there is.
   void run() {
@@ -123,7 +123,7 @@ class CoreRig {
   }
   // The core's loop once, with something else to do: a write of another epoch has come.
   void busy_turn() {
-    push_one(*workers_.front(), 0, shape_.epoch + 1);
+    push_one(*workers_.front(), 0, layout_.epoch + 1);
     PHUB_CHECK(core_->run_once(), "there was something to do");
   }
   // Replies that are there now.
@@ -190,7 +190,7 @@ class CoreRig {
     auto connection = side(std::move(cores), true);
     std::byte* const line = connection.peer_memory->data();
     auto landing = std::make_shared<const WindowLayout>(
-        make_shared_window_layout(*shape_.plan, 0, 0, sizeof(float)));
+        make_shared_window_layout(*layout_.plan, 0, 0, sizeof(float)));
     PHUB_CHECK(core_->connect_shm(on_core_.get(), index, std::move(connection), line, landing).ok(),
                "shm");
   }
@@ -248,7 +248,7 @@ class CoreRig {
     return arrived;
   }
 
-  server::JobLayout shape_;
+  server::JobLayout layout_;
   std::shared_ptr<server::JobMemory> job_;
   std::shared_ptr<server::VerbsMemory> memory_;
   std::unique_ptr<server::JobOnCore> on_core_;

@@ -42,21 +42,21 @@ class FakeDataPlane : public server::DataPlane {
   bool encrypts = false;
   std::uint64_t room_bytes = UINT64_MAX;
 
-  std::optional<server::JobLayout> shape(std::uint64_t job_id) const {
+  std::optional<server::JobLayout> layout(std::uint64_t job_id) const {
     const std::lock_guard lock(mutex_);
-    const auto found = shapes_.find(job_id);
-    return found == shapes_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = layouts_.find(job_id);
+    return found == layouts_.end() ? std::nullopt : std::optional(found->second);
   }
   std::vector<std::uint64_t> removed() const {
     const std::lock_guard lock(mutex_);
     return removed_;
   }
 
-  Status create_job(const server::JobLayout& shape) override {
+  Status create_job(const server::JobLayout& layout) override {
     on_create();
     const std::lock_guard lock(mutex_);
     if (!refusal_.ok()) return std::exchange(refusal_, Status());
-    shapes_[shape.job_id] = shape;
+    layouts_[layout.job_id] = layout;
     return {};
   }
   Result<std::shared_ptr<const void>> reserve(std::uint64_t bytes,
@@ -87,7 +87,7 @@ class FakeDataPlane : public server::DataPlane {
   void remove_job(std::uint64_t job_id) override {
     on_remove();
     const std::lock_guard lock(mutex_);
-    shapes_.erase(job_id);
+    layouts_.erase(job_id);
     removed_.push_back(job_id);
   }
 
@@ -99,7 +99,7 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::PortStatus> port_statuses() const override { return statuses; }
   server::StagedBeyond staged_beyond() const override { return beyond; }
   std::optional<server::JobCounters> job_counters(std::uint64_t job_id) const override {
-    if (!shape(job_id)) return std::nullopt;
+    if (!layout(job_id)) return std::nullopt;
     server::LatencyCounts latencies;
     latencies.counts[0] = 1;
     latencies.counts[7] = 3;
@@ -118,7 +118,7 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::CoreCounters> core_counters() const override {
     server::CoreCounters core{.cpu = 1, .chunks_completed = 7, .sleeps = 3};
     const std::lock_guard lock(mutex_);
-    for (const auto& [job_id, shape] : shapes_) {
+    for (const auto& [job_id, layout] : layouts_) {
       core.jobs.push_back(
           {.job_id = job_id, .busy_nanoseconds = 1'500'000'000, .queued_pushes = 3});
     }
@@ -132,7 +132,7 @@ class FakeDataPlane : public server::DataPlane {
   const std::uint32_t cores_;
   mutable std::mutex mutex_;
   Status refusal_;
-  std::map<std::uint64_t, server::JobLayout> shapes_;
+  std::map<std::uint64_t, server::JobLayout> layouts_;
   std::vector<std::uint64_t> removed_;
 };
 

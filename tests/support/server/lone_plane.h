@@ -41,15 +41,15 @@ struct LonePlane {
 };
 
 // A job of these keys on such a plane.
-inline server::JobLayout shape_of(std::uint64_t job_id, std::vector<std::uint64_t> key_elements) {
-  server::JobLayout shape;
-  shape.job_id = job_id;
-  shape.weight_decay.assign(key_elements.size(), 0.0F);
+inline server::JobLayout layout_of(std::uint64_t job_id, std::vector<std::uint64_t> key_elements) {
+  server::JobLayout layout;
+  layout.job_id = job_id;
+  layout.weight_decay.assign(key_elements.size(), 0.0F);
   PlanInput input;
   input.key_elements = std::move(key_elements);
   input.cores_per_server = {1};
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-  return shape;
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  return layout;
 }
 
 }  // namespace phub::testing

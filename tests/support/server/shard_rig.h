@@ -15,23 +15,23 @@
 
 namespace phub::testing {
 
-// A job with a sliced key between small ones, on one core. `plan` is made from the shape.
+// A job with a sliced key between small ones, on one core. `plan` is made from the layout.
 inline server::JobLayout deferred_layout(RuleKind rule, std::uint32_t workers, DataType type) {
-  server::JobLayout shape;
-  shape.workers = workers;
-  shape.wire_type = type;
-  shape.rule = rule;
-  shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
-  shape.weight_decay = {0.1F, 0.01F, 0.0F, 0.1F, 0.0F};
-  shape.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
-  shape.plain = {false, false, true, false, true};
-  shape.plan =
+  server::JobLayout layout;
+  layout.workers = workers;
+  layout.wire_type = type;
+  layout.rule = rule;
+  layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  layout.weight_decay = {0.1F, 0.01F, 0.0F, 0.1F, 0.0F};
+  layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+  layout.plain = {false, false, true, false, true};
+  layout.plan =
       std::make_shared<const Plan>(std::move(*make_plan({.key_elements = {3, 5000, 17, 2000, 1},
                                                          .wire_type = type,
                                                          .chunk_bytes = 4096,
                                                          .cores_per_server = {1},
                                                          .whole_keys = needs_whole_keys(rule)})));
-  return shape;
+  return layout;
 }
 
 class ShardRig {
@@ -39,17 +39,17 @@ class ShardRig {
   using Value = RuleSpecification::Value;
 
   explicit ShardRig(const server::JobLayout& of)
-      : shape(of),
-        memory(std::move(*server::JobMemory::create(shape))),
-        staging(std::move(*server::BufferPool::create(server::staging_buffers(shape, 0),
-                                                      server::staging_buffer_bytes(shape)))) {
-    shard = std::make_unique<server::Shard>(shape, 0, memory, *staging);
-    in_place_.resize(shape.workers * shard->chunks());
+      : layout(of),
+        memory(std::move(*server::JobMemory::create(layout))),
+        staging(std::move(*server::BufferPool::create(server::staging_buffers(layout, 0),
+                                                      server::staging_buffer_bytes(layout)))) {
+    shard = std::make_unique<server::Shard>(layout, 0, memory, *staging);
+    in_place_.resize(layout.workers * shard->chunks());
   }
 
   server::PushResult push(std::uint32_t worker, std::uint32_t slot, bool staged,
                           const Value& value) {
-    const Plan& plan = *shape.plan;
+    const Plan& plan = *layout.plan;
     const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
     std::vector<float> values;
     for (std::uint32_t s = 0; s < chunk.segment_count; ++s) {
@@ -64,11 +64,11 @@ class ShardRig {
       place = staging->take_for_push();
       REQUIRE(place != nullptr);
     } else {
-      auto& kept = in_place_[slot * shape.workers + worker];
+      auto& kept = in_place_[slot * layout.workers + worker];
       kept.resize(bytes);
       place = kept.data();
     }
-    kernels::reference::convert(place, shape.wire_type,
+    kernels::reference::convert(place, layout.wire_type,
                                 reinterpret_cast<const std::byte*>(values.data()),
                                 DataType::kFloat32, values.size());
     return shard->on_push({.worker = worker,
@@ -76,13 +76,13 @@ class ShardRig {
                            .data = place,
                            .bytes = bytes,
                            .staged = staged,
-                           .hyper = &shape.hyper});
+                           .hyper = &layout.hyper});
   }
 
   // Every push of a round in a random order, each staged or not; what is due is updated between.
   void push_all(std::mt19937& random, const Value& value) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pushes;
-    for (std::uint32_t w = 0; w < shape.workers; ++w) {
+    for (std::uint32_t w = 0; w < layout.workers; ++w) {
       for (std::uint32_t slot = 0; slot < shard->chunks(); ++slot) pushes.emplace_back(w, slot);
     }
     std::shuffle(pushes.begin(), pushes.end(), random);
@@ -106,15 +106,15 @@ class ShardRig {
 
   std::vector<float> reply(std::uint32_t slot) const {
     const auto bytes = shard->reply(slot);
-    std::vector<float> values(bytes.size() / size_of(shape.wire_type));
+    std::vector<float> values(bytes.size() / size_of(layout.wire_type));
     kernels::reference::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
-                                bytes.data(), shape.wire_type, values.size());
+                                bytes.data(), layout.wire_type, values.size());
     return values;
   }
 
   // Whether every reply has the specification's bits.
   bool agrees(const RuleSpecification& specification) const {
-    const Plan& plan = *shape.plan;
+    const Plan& plan = *layout.plan;
     for (std::uint32_t slot = 0; slot < shard->chunks(); ++slot) {
       const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
       const std::vector<float> values = reply(slot);
@@ -129,7 +129,7 @@ class ShardRig {
     return true;
   }
 
-  server::JobLayout shape;
+  server::JobLayout layout;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::BufferPool> staging;
   std::unique_ptr<server::Shard> shard;

@@ -43,25 +43,25 @@ class StreamsJob {
     input.whole_keys = needs_whole_keys(options.rule);
     input.chunk_bytes = options.chunk_bytes;
     input.cores_per_server = {1};
-    shape.job_id = options.id;
-    shape.tenant_id = options.tenant;
-    shape.weight = options.weight;
-    shape.epoch = options.epoch;
-    shape.workers = options.workers;
-    shape.rule = options.rule;
-    shape.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
-    shape.weight_decay.assign(input.key_elements.size(), 0.01F);
-    shape.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
-    shape.loss_scale.kind = options.loss_scaling;
-    shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-    PHUB_CHECK(shape.plan->chunks.size() == options.chunks, "no chunk is cut");
-    memory = std::move(*server::JobMemory::create(shape));
-    on_core = std::move(*server::JobOnCore::create(shape, 0, memory));
+    layout.job_id = options.id;
+    layout.tenant_id = options.tenant;
+    layout.weight = options.weight;
+    layout.epoch = options.epoch;
+    layout.workers = options.workers;
+    layout.rule = options.rule;
+    layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
+    layout.weight_decay.assign(input.key_elements.size(), 0.01F);
+    layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+    layout.loss_scale.kind = options.loss_scaling;
+    layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+    PHUB_CHECK(layout.plan->chunks.size() == options.chunks, "no chunk is cut");
+    memory = std::move(*server::JobMemory::create(layout));
+    on_core = std::move(*server::JobOnCore::create(layout, 0, memory));
   }
 
   // A push of the chunk, every element of it `value`, as it goes over the stream.
   std::vector<std::byte> frame(std::uint32_t slot, float value) const {
-    return frame(slot, value, shape.epoch);
+    return frame(slot, value, layout.epoch);
   }
   std::vector<std::byte> frame(std::uint32_t slot, float value, std::uint32_t epoch) const {
     const std::vector<float> values(on_core->shard.push_bytes(slot) / sizeof(float), value);
@@ -138,7 +138,7 @@ class StreamsJob {
   }
   std::size_t replies(std::uint32_t worker) { return take_replies(worker).size(); }
 
-  server::JobLayout shape;
+  server::JobLayout layout;
   std::shared_ptr<server::JobMemory> memory;
   std::unique_ptr<server::JobOnCore> on_core;
   // By worker.

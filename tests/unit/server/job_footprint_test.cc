@@ -11,16 +11,16 @@
 namespace phub::server {
 namespace {
 
-JobLayout shape_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
-                   RuleKind rule) {
-  JobLayout shape;
-  shape.workers = workers;
-  shape.rule = rule;
-  shape.weight_decay = {0.0F};
+JobLayout layout_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
+                    RuleKind rule) {
+  JobLayout layout;
+  layout.workers = workers;
+  layout.rule = rule;
+  layout.weight_decay = {0.0F};
   PlanInput input{.key_elements = {elements}, .chunk_bytes = chunk_bytes, .cores_per_server = {1}};
   input.whole_keys = needs_whole_keys(rule);
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-  return shape;
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  return layout;
 }
 
 // Of the heap, small blocks and large ones.
@@ -33,9 +33,9 @@ std::size_t allocated() {
 std::size_t tables_of(std::uint64_t elements, std::uint32_t chunk_bytes, std::uint32_t workers,
                       RuleKind rule) {
   const std::size_t before = allocated();
-  const JobLayout shape = shape_of(elements, chunk_bytes, workers, rule);
-  const auto memory = std::move(*JobMemory::create(shape));  // mapped: not of the heap
-  const auto on_core = std::move(*JobOnCore::create(shape, 0, memory));
+  const JobLayout layout = layout_of(elements, chunk_bytes, workers, rule);
+  const auto memory = std::move(*JobMemory::create(layout));  // mapped: not of the heap
+  const auto on_core = std::move(*JobOnCore::create(layout, 0, memory));
   std::vector<std::unique_ptr<Connection>> connections;
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     connections.push_back(std::make_unique<Connection>(on_core.get(), worker));
@@ -51,9 +51,9 @@ TEST_CASE("tables by chunk, by push and by connection are counted") {
       for (const std::uint32_t chunk_bytes : {4096U, 32768U}) {
         INFO("workers " << workers << ", chunks of " << chunk_bytes << ", " << name_of(rule));
         const std::size_t used = tables_of(4 << 20, chunk_bytes, workers, rule);
-        const JobLayout shape = shape_of(4 << 20, chunk_bytes, workers, rule);
-        CHECK(bytes_of_bookkeeping(shape) >= used);
-        CHECK(bytes_of_bookkeeping(shape) <= 3 * used);
+        const JobLayout layout = layout_of(4 << 20, chunk_bytes, workers, rule);
+        CHECK(bytes_of_bookkeeping(layout) >= used);
+        CHECK(bytes_of_bookkeeping(layout) <= 3 * used);
       }
     }
   }
@@ -69,14 +69,14 @@ TEST_CASE("before a job is planned the least that it takes is known") {
                         .cores_per_server = cores,
                         .whole_keys = needs_whole_keys(rule)};
         const Offered offered{.windows = true, .sealing = true, .staging = false};
-        JobLayout shape;
-        shape.workers = workers;
-        shape.rule = rule;
-        const std::uint64_t least = bytes_at_least(shape, input, offered);
-        shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-        if (cores.size() == 1) CHECK(least == bytes_pinned(shape, offered));
-        CHECK(least <= bytes_pinned(shape, offered));
-        CHECK(least >= shape.plan->chunks.size() * (sizeof(Chunk) + sizeof(Segment)));
+        JobLayout layout;
+        layout.workers = workers;
+        layout.rule = rule;
+        const std::uint64_t least = bytes_at_least(layout, input, offered);
+        layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+        if (cores.size() == 1) CHECK(least == bytes_pinned(layout, offered));
+        CHECK(least <= bytes_pinned(layout, offered));
+        CHECK(least >= layout.plan->chunks.size() * (sizeof(Chunk) + sizeof(Segment)));
       }
     }
   }
@@ -84,15 +84,16 @@ TEST_CASE("before a job is planned the least that it takes is known") {
 
 TEST_CASE("many workers of a job of one chunk are counted") {
   const std::size_t used = tables_of(1 << 10, 4096, 1024, RuleKind::kSum);
-  const std::uint64_t counted = bytes_of_bookkeeping(shape_of(1 << 10, 4096, 1024, RuleKind::kSum));
+  const std::uint64_t counted =
+      bytes_of_bookkeeping(layout_of(1 << 10, 4096, 1024, RuleKind::kSum));
   INFO(used << " bytes are allocated, " << counted << " are counted");
   CHECK(counted >= used);
   CHECK(counted <= 4 * used);
 }
 
 TEST_CASE("small chunks and many workers count as what they cost") {
-  const JobLayout few = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
-  const JobLayout many = shape_of(64 << 18, 4096, 64, RuleKind::kSum);
+  const JobLayout few = layout_of(64 << 18, 32768, 1, RuleKind::kSum);
+  const JobLayout many = layout_of(64 << 18, 4096, 64, RuleKind::kSum);
   const std::uint64_t model = std::uint64_t{64} << 20U;
   CHECK(bytes_needed(few) == model);
   CHECK(bytes_needed(many) == model);
@@ -102,32 +103,32 @@ TEST_CASE("small chunks and many workers count as what they cost") {
 
 TEST_CASE("a snapshot takes as much as its copy") {
   for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum}) {
-    const JobLayout shape = shape_of(1 << 20, 32768, 2, rule);
-    const auto copy = std::move(*JobCopy::create(*shape.plan, 0, state_arrays(rule) > 0));
+    const JobLayout layout = layout_of(1 << 20, 32768, 2, rule);
+    const auto copy = std::move(*JobCopy::create(*layout.plan, 0, state_arrays(rule) > 0));
     const std::size_t state = copy->state ? copy->state->size() : 0;
-    CHECK(bytes_copied(shape) == copy->parameters->size() + state);
+    CHECK(bytes_copied(layout) == copy->parameters->size() + state);
   }
 }
 
 // A sixteenth of it, by arithmetic: all tables are by chunk, by push, or small.
 TEST_CASE("a model of 400 GB in chunks of 32 KiB with 8 workers has tables of a few percent") {
-  JobLayout shape;
-  shape.workers = 8;
+  JobLayout layout;
+  layout.workers = 8;
   PlanInput input{.key_elements = std::vector<std::uint64_t>(25, 250'000'000),
                   .chunk_bytes = 32768,
                   .cores_per_server = {4}};
-  shape.weight_decay.assign(25, 0.0F);
-  shape.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
-  CHECK(shape.plan->chunks.size() * 16 <= kMaxChunks);
-  CHECK(bytes_of_bookkeeping(shape) * 16 < 15'000'000'000);
+  layout.weight_decay.assign(25, 0.0F);
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
+  CHECK(layout.plan->chunks.size() * 16 <= kMaxChunks);
+  CHECK(bytes_of_bookkeeping(layout) * 16 < 15'000'000'000);
 }
 
 TEST_CASE("staging counts where tcp is offered, up to where workers are held back") {
-  const JobLayout small = shape_of(1 << 10, 4096, 2, RuleKind::kSum);
+  const JobLayout small = layout_of(1 << 10, 4096, 2, RuleKind::kSum);
   CHECK(bytes_of_staging(small) == 2 * BufferPool::stride_of(4096));
-  const JobLayout alone = shape_of(64 << 18, 32768, 1, RuleKind::kSum);
+  const JobLayout alone = layout_of(64 << 18, 32768, 1, RuleKind::kSum);
   CHECK(bytes_of_staging(alone) == 32 * BufferPool::stride_of(32768));  // read, and not served yet
-  const JobLayout large = shape_of(64 << 18, 32768, 4, RuleKind::kSum);
+  const JobLayout large = layout_of(64 << 18, 32768, 4, RuleKind::kSum);
   const std::size_t budget = (4U << 20U) / 32768 + 4 * kChunksAhead;
   CHECK(bytes_of_staging(large) == (budget + 15 + 4 * 17) * BufferPool::stride_of(32768));
   CHECK(bytes_pinned(large, {.staging = true}) ==

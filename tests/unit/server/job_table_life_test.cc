@@ -168,9 +168,9 @@ TEST_CASE("a job that fails while its memory is being made is released") {
   const Identity member = f.join(spec).value();
   f.data_plane.on_create = [&] { REQUIRE(f.table.life.close("demo").ok()); };
   CHECK(f.ready(member, spec).code() == Code::kAborted);
-  CHECK(f.data_plane.shape(member.job_id));
+  CHECK(f.data_plane.layout(member.job_id));
   f.table.reap();
-  CHECK_FALSE(f.data_plane.shape(member.job_id));
+  CHECK_FALSE(f.data_plane.layout(member.job_id));
 }
 
 TEST_CASE("a silent worker is lost after the heartbeat deadline and not before") {

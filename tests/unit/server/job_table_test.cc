@@ -5,6 +5,7 @@
 #include <future>
 #include <string>
 
+#include "server/job/spec_check.h"
 #include "server/jobs/table.h"
 #include "tests/support/server/job_table_fixture.h"
 
@@ -141,13 +142,13 @@ TEST_CASE("the first ready makes the job on the data plane and later ones agree 
   const Identity first = f.join(spec).value();
   const Identity second = f.join(spec).value();
   REQUIRE(f.ready(first, spec).ok());
-  const auto shape = f.data_plane.shape(first.job_id);
-  REQUIRE(shape);
-  CHECK(shape->workers == 2);
-  CHECK(shape->rule == RuleKind::kNesterov);
-  CHECK(shape->hyper.gradient_scale == 0.5F);
-  CHECK(shape->weight_decay == std::vector<float>{0.0F, 0.5F});
-  CHECK(shape->plan->hash == JobTableFixture::hash_of(spec, {kCores}));
+  const auto layout = f.data_plane.layout(first.job_id);
+  REQUIRE(layout);
+  CHECK(layout->workers == 2);
+  CHECK(layout->rule == RuleKind::kNesterov);
+  CHECK(layout->hyper.gradient_scale == 0.5F);
+  CHECK(layout->weight_decay == std::vector<float>{0.0F, 0.5F});
+  CHECK(layout->plan->hash == JobTableFixture::hash_of(spec, {kCores}));
   CHECK(f.ready(second, spec).ok());
 }
 
@@ -171,7 +172,7 @@ TEST_CASE("a different plan hash is refused with both hashes and the next worker
   CHECK_THAT(refused.message(),
              Contains("0000000000000abc") &&
                  Contains(fmt::format("{:016x}", JobTableFixture::hash_of(spec, {2}))));
-  CHECK_FALSE(f.data_plane.shape(first.job_id));
+  CHECK_FALSE(f.data_plane.layout(first.job_id));
   REQUIRE(f.ready(second, spec).ok());
   CHECK(ready_now(f.table, first, {.cores_per_server = {kCores}}, 0xabc).code() ==
         Code::kFailedPrecondition);

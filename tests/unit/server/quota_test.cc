@@ -135,17 +135,17 @@ TEST_CASE("what a job stages beyond what was admitted counts as its tenant's mem
 }
 
 TEST_CASE("a worker's window counts where RDMA is offered, and 16-bit copies everywhere") {
-  JobLayout shape;
-  shape.workers = 3;
-  shape.wire_type = DataType::kFloat16;
-  shape.rule = RuleKind::kMomentum;
-  shape.plan = std::make_shared<const Plan>(
+  JobLayout layout;
+  layout.workers = 3;
+  layout.wire_type = DataType::kFloat16;
+  layout.rule = RuleKind::kMomentum;
+  layout.plan = std::make_shared<const Plan>(
       make_plan(
           {.key_elements = {1 << 20}, .wire_type = DataType::kFloat16, .cores_per_server = {1}})
           .value());
-  const std::uint64_t tables = bytes_of_bookkeeping(shape);
-  CHECK(bytes_pinned(shape, {}) == 10 * kMebibyte + tables);  // 2 + 4 + 4 bytes an element
-  CHECK(bytes_pinned(shape, {.windows = true}) == 16 * kMebibyte + tables);
+  const std::uint64_t tables = bytes_of_bookkeeping(layout);
+  CHECK(bytes_pinned(layout, {}) == 10 * kMebibyte + tables);  // 2 + 4 + 4 bytes an element
+  CHECK(bytes_pinned(layout, {.windows = true}) == 16 * kMebibyte + tables);
 }
 
 TEST_CASE("the buffer of each encrypted connection counts as its tenant's memory") {

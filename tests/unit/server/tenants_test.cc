@@ -27,9 +27,9 @@ TEST_CASE("two tenants have jobs of one name, each its own") {
   CHECK(f.table.views.inspect({"red", "demo"}, 0)->tenant == "red");
   CHECK(f.table.views.inspect("demo", 0)->id == plain.job_id);
   REQUIRE(f.ready(red, spec_of(1)).ok());
-  CHECK(f.data_plane.shape(red.job_id)->tenant == "red");
-  CHECK(f.data_plane.shape(red.job_id)->weight == 2);
-  CHECK(f.data_plane.shape(red.job_id)->tenant_id == tenants.find("red")->id);
+  CHECK(f.data_plane.layout(red.job_id)->tenant == "red");
+  CHECK(f.data_plane.layout(red.job_id)->weight == 2);
+  CHECK(f.data_plane.layout(red.job_id)->tenant_id == tenants.find("red")->id);
 
   CHECK_THAT(f.join(spec_of(1), -1, "red").error().message(), Contains("job \"red/demo\""));
   REQUIRE(f.table.life.close({"red", "demo"}).ok());
@@ -55,7 +55,7 @@ TEST_CASE("a tenant that does not exist is named with the cure") {
 TEST_CASE("one-chunk jobs go to different cores, also when they start at the same moment") {
   JobTableFixture f;
   const auto core_of = [&](const Identity& member) {
-    return f.data_plane.shape(member.job_id)->plan->chunks[0].core;
+    return f.data_plane.layout(member.job_id)->plan->chunks[0].core;
   };
   SECTION("one after the other") {
     const Identity first = f.join(one_chunk("a")).value();

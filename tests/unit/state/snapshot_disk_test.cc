@@ -202,7 +202,7 @@ TEST_CASE("what a restored job starts from counts with it while it is read, and 
   const std::uint64_t values = 2 * 70'008 * sizeof(float);
   CHECK(table.usage.of("red").memory_bytes > values);
   CHECK(table.usage.of("red").memory_bytes < 2 * values);
-  CHECK(data_plane.shape(member->job_id)->rounds_before == 6);
+  CHECK(data_plane.layout(member->job_id)->rounds_before == 6);
 }
 
 TEST_CASE("a snapshot that is deleted counts no more, and nothing but a snapshot can be deleted") {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <limits>
 
+#include "server/job/spec_check.h"
 #include "server/snapshot/digest.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
@@ -51,7 +52,7 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
     REQUIRE(head);
     CHECK(head->tenant == "red");
     CHECK(head->round == 7);
-    CHECK(compare(example.spec, head->spec).ok());
+    CHECK(server::compare(example.spec, head->spec).ok());
     const auto copy = copy_from(file, *head, example.plan(), 0);
     REQUIRE(copy);
     CHECK((*copy)->round == 7);

@@ -1,11 +1,9 @@
-#include "server/job/spec_message.h"
+#include "common/protocol/job_message.h"
 
 #include "common/protocol/job_enums.h"
 
-namespace phub::server {
+namespace phub {
 namespace {
-
-constexpr std::uint32_t kDefaultChunkBytes = 32 * 1024;
 
 Result<LossScale> loss_scale_from(const control::JobSpec& message) {
   PHUB_ASSIGN_OR_RETURN(const LossScaling kind, loss_scaling_from(message.loss_scaling()));
@@ -21,7 +19,7 @@ Result<JobSpec> spec_from(const control::JobSpec& message) {
 }
 
 void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
-            std::vector<JobKey>& keys) {
+            std::vector<KeySpec>& keys) {
   for (const control::Key& key : messages) {
     keys.push_back({.name = key.name(),
                     .elements = key.elements(),
@@ -44,7 +42,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .wire_type = wire_type,
       .rule = rule,
       .deterministic = message.order() == control::ORDER_DETERMINISTIC,
-      .chunk_bytes = message.chunk_bytes() == 0 ? kDefaultChunkBytes : message.chunk_bytes(),
+      .chunk_bytes = message.chunk_bytes() == 0 ? JobSpec().chunk_bytes : message.chunk_bytes(),
       .hyper = {.learning_rate = message.learning_rate(),
                 .momentum = message.momentum(),
                 .gradient_scale = message.gradient_scale()},
@@ -53,7 +51,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .keys = {}};
 }
 
-void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
+void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_name(spec.name);
   message.set_workers(spec.workers);
   message.set_wire_type(message_of(spec.wire_type));
@@ -64,19 +62,30 @@ void fill(const JobSpec& spec, Keys keys, control::JobSpec& message) {
   message.set_momentum(spec.hyper.momentum);
   message.set_gradient_scale(gradient_scale_of(spec));
   message.set_loss_scaling(message_of(spec.loss_scale.kind));
-  if (spec.loss_scale.kind == LossScaling::kStatic) message.set_loss_scale(spec.loss_scale.factor);
+  // A factor that this kind does not have is said too: the server refuses it.
+  if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
+    message.set_loss_scale(spec.loss_scale.factor);
+  }
   if (spec.rule == RuleKind::kLars) {
     message.set_trust_coefficient(lars_of(spec).coefficient);
     message.set_trust_epsilon(spec.lars.epsilon);
   }
-  if (keys == Keys::kLeftOut) return;
-  for (const JobKey& key : spec.keys) {
+}
+
+std::size_t add_keys(const std::vector<KeySpec>& keys, control::JobSpec& message, std::size_t first,
+                     std::size_t bytes_max) {
+  std::size_t bytes = 0;
+  std::size_t next = first;
+  for (; next < keys.size() && bytes < bytes_max; ++next) {
+    const KeySpec& key = keys[next];
     control::Key* const entry = message.add_keys();
     entry->set_name(key.name);
     entry->set_elements(key.elements);
     entry->set_weight_decay(key.weight_decay);
     entry->set_plain(key.plain);
+    bytes += entry->ByteSizeLong();
   }
+  return next;
 }
 
-}  // namespace phub::server
+}  // namespace phub

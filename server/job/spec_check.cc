@@ -1,4 +1,4 @@
-#include "server/job/spec.h"
+#include "server/job/spec_check.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
   names.reserve(spec.keys.size());
   std::uint64_t elements = 0;
   for (std::size_t i = 0; i < spec.keys.size(); ++i) {
-    const JobKey& key = spec.keys[i];
+    const KeySpec& key = spec.keys[i];
     PHUB_RETURN_IF_ERROR(validate_name(fmt::format("keys[{}].name", i), key.name, limits));
     if (!names.insert(key.name).second) {
       return invalid("keys[{}].name: \"{}\" is there twice; names are unique in a job", i,
@@ -79,10 +79,6 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
   return {};
 }
 
-float default_scale(const JobSpec& spec) {
-  return spec.rule == RuleKind::kSum ? 1.0F : 1.0F / static_cast<float>(spec.workers);
-}
-
 Status validate_hyper(const JobSpec& spec) {
   const Hyper& hyper = spec.hyper;
   if (!std::isfinite(hyper.learning_rate) || hyper.learning_rate < 0.0F) {
@@ -94,7 +90,7 @@ Status validate_hyper(const JobSpec& spec) {
   if (!std::isfinite(hyper.gradient_scale) || hyper.gradient_scale < 0.0F) {
     return invalid("gradient_scale: {} must be finite and not negative", hyper.gradient_scale);
   }
-  const float scale = default_scale(spec);
+  const float scale = gradient_scale_of({.workers = spec.workers, .rule = spec.rule});
   if (!has_parameters(spec.rule) && hyper.gradient_scale != 0.0F && hyper.gradient_scale != scale) {
     return invalid("gradient_scale: rule {} scales by {}, not by {}; leave it out or choose sgd",
                    name_of(spec.rule), scale, hyper.gradient_scale);
@@ -143,8 +139,8 @@ Status same(std::string_view field, const T& existing, const T& joining) {
 Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(same("number of keys", existing.keys.size(), joining.keys.size()));
   for (std::size_t i = 0; i < existing.keys.size(); ++i) {
-    const JobKey& ours = existing.keys[i];
-    const JobKey& theirs = joining.keys[i];
+    const KeySpec& ours = existing.keys[i];
+    const KeySpec& theirs = joining.keys[i];
     PHUB_RETURN_IF_ERROR(same(fmt::format("keys[{}].name", i), ours.name, theirs.name));
     const std::string key = fmt::format("keys[{}] (\"{}\")", i, ours.name);
     PHUB_RETURN_IF_ERROR(same(key + " elements", ours.elements, theirs.elements));
@@ -155,16 +151,6 @@ Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
 }
 
 }  // namespace
-
-float gradient_scale_of(const JobSpec& spec) {
-  return spec.hyper.gradient_scale == 0.0F ? default_scale(spec) : spec.hyper.gradient_scale;
-}
-
-LarsOptions lars_of(const JobSpec& spec) {
-  LarsOptions lars = spec.lars;
-  if (lars.coefficient == 0.0F) lars.coefficient = LarsOptions().coefficient;
-  return lars;
-}
 
 Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_name("name", spec.name, limits));
@@ -206,19 +192,6 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
-}
-
-PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
-                     const std::vector<std::uint64_t>& core_load_bytes) {
-  PlanInput input{.key_elements = {},
-                  .wire_type = spec.wire_type,
-                  .chunk_bytes = spec.chunk_bytes,
-                  .cores_per_server = cores_per_server,
-                  .core_load_bytes = core_load_bytes,
-                  .whole_keys = needs_whole_keys(spec.rule)};
-  input.key_elements.reserve(spec.keys.size());
-  for (const JobKey& key : spec.keys) input.key_elements.push_back(key.elements);
-  return input;
 }
 
 }  // namespace phub::server

@@ -1,0 +1,29 @@
+#include "common/protocol/job_spec.h"
+
+namespace phub {
+
+float gradient_scale_of(const JobSpec& spec) {
+  if (spec.hyper.gradient_scale != 0.0F) return spec.hyper.gradient_scale;
+  return spec.rule == RuleKind::kSum ? 1.0F : 1.0F / static_cast<float>(spec.workers);
+}
+
+LarsOptions lars_of(const JobSpec& spec) {
+  LarsOptions lars = spec.lars;
+  if (lars.coefficient == 0.0F) lars.coefficient = LarsOptions().coefficient;
+  return lars;
+}
+
+PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
+                     const std::vector<std::uint64_t>& core_load_bytes) {
+  PlanInput input{.key_elements = {},
+                  .wire_type = spec.wire_type,
+                  .chunk_bytes = spec.chunk_bytes,
+                  .cores_per_server = cores_per_server,
+                  .core_load_bytes = core_load_bytes,
+                  .whole_keys = needs_whole_keys(spec.rule)};
+  input.key_elements.reserve(spec.keys.size());
+  for (const KeySpec& key : spec.keys) input.key_elements.push_back(key.elements);
+  return input;
+}
+
+}  // namespace phub

@@ -1,0 +1,41 @@
+// What a job is: everything two joins of one job must agree on.
+//
+// Plain values, without protobuf; pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/dtype.h"
+#include "common/base/loss_scale.h"
+#include "common/base/rule.h"
+#include "common/plan/plan.h"
+#include "common/protocol/keys.h"
+
+namespace phub {
+
+struct JobSpec {
+  std::string name = "default";
+  std::uint32_t workers = 1;
+  DataType wire_type = DataType::kFloat32;
+  RuleKind rule = RuleKind::kSum;
+  bool deterministic = true;
+  std::uint32_t chunk_bytes = 32 * 1024;
+  Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
+  LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
+  LossScale loss_scale = {};
+  std::vector<KeySpec> keys = {};  // in forward order
+};
+
+// The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
+float gradient_scale_of(const JobSpec& spec);
+
+// The trust coefficient that holds.
+LarsOptions lars_of(const JobSpec& spec);
+
+// The plan's input for this job on these servers.
+PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
+                     const std::vector<std::uint64_t>& core_load_bytes = {});
+
+}  // namespace phub
