@@ -34,7 +34,7 @@ def main():
     tree = {path: text_of(file) for path, file in files.items() if file.is_file()}
     if not tree:
         sys.exit(f"{root}: git lists no files; is this a clone?")
-    found = rules.violations(tree)
+    found = rules.violations(tree) + list(rules.readme_violations(tree))
     print("\n".join(found + [f"{len(tree)} files, {len(found)} violations"]))
     sys.exit(1 if found else 0)
 

@@ -16,6 +16,9 @@ ROOM_FILES_MAX = 25
 # Where no room may come to include itself by way of others.
 ROOMS_IN_ORDER = re.compile(r"^(bench|server|common|worker)/")
 
+# Where a room says what it is.
+ROOMS_WITH_README = re.compile(r"^(bench|common|kernels|server|worker)/")
+
 CODE = re.compile(r"\.(h|hpp|cc|cpp|c|cu|cuh)$")
 COUNTED = re.compile(r"(\.(h|hpp|cc|cpp|c|cu|cuh|py|sh|proto|cmake|textproto)|CMakeLists\.txt)$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
@@ -170,6 +173,13 @@ def size_violations(tree):
         if count > ROOM_FILES_MAX:
             yield (f"{room}: {count} files; a room has at most {ROOM_FILES_MAX}: make a room inside it for those "
                    "that belong together, and say in its README.md what lives there")
+
+
+def readme_violations(tree):
+    rooms = {room_of(path) for path in tree if CODE.search(path) and ROOMS_WITH_README.search(path)}
+    for room in sorted(rooms):
+        if f"{room}/README.md" not in tree:
+            yield f"{room}: no README.md: say what lives there, who may come in and what was decided"
 
 
 def room_includes(tree):

@@ -71,6 +71,12 @@ class RulesTest(unittest.TestCase):
         self.assertIn("server/core: 26 files", found[0])
         self.assertEqual(rules.violations({f"server/core/{i}.md": "" for i in range(30)}), [])
 
+    def test_rooms_say_what_they_are(self):
+        tree = {"server/core/core.cc": "", "tests/core/core_test.cc": ""}
+        self.assertEqual(list(rules.readme_violations(tree)),
+                         ["server/core: no README.md: say what lives there, who may come in and what was decided"])
+        self.assertEqual(list(rules.readme_violations(tree | {"server/core/README.md": ""})), [])
+
     def test_rooms_do_not_include_each_other(self):
         def includes(*headers):
             return "".join(f'#include "{header}"\n' for header in headers)

@@ -110,6 +110,7 @@ class Documents(unittest.TestCase):
                  for line in script.splitlines() if line.startswith("  $bin/")]
         self.assertEqual([hint[0] for hint in hints],
                          [BUILT + name for name in ("phub-server", "phubctl", "phub-bench")])
+        self.assertIn("\n  cmake --build build/release --target phub-bench\n  $bin/phub-bench", script)
         self.serve(hints[0])
         self.assertIn("Usage", self.output(hints[1]))
         said = self.output(hints[2], "--elements", "8192", "--workers", "2", "--iterations", "2", "--blocks", "1")
