@@ -8,7 +8,7 @@ Usage: tests/run.sh [--quick]
 
 Builds and tests the presets dev (everything), asan and tsan (the data path, the client, the control
 plane); asan's fuzz targets run for half a minute each (tests/fuzz/fuzz_long takes hours). --quick: dev
-only.
+only, without the tests that take long (label long) and those with RDMA.
 The tests with the label rdma run in a virtual machine (tests/rdma/in_vm --help) and are skipped where
 there can be none.
 EOF
@@ -25,11 +25,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source deploy/packages.sh
 install_missing "${build_packages[@]}" "${test_packages[@]}"
 skipped=
-install_missing "${rdma_packages[@]}" || echo "Going on: in_vm says next whether the tests with RDMA can run."
 install_missing "${browser_packages[@]}" || echo "Going on without the test of the web page."
 install_missing "${torch_packages[@]}" || echo "Going on without the test of checkpoints in PyTorch."
 install_missing "${monitoring_packages[@]}" || echo "Going on without the test with Prometheus."
-tests/rdma/in_vm --prepare || skipped=', except those with RDMA, skipped as said above'
+if [ "$quick" = yes ]; then
+  skipped=', except the long ones and those with RDMA'
+else
+  install_missing "${rdma_packages[@]}" || echo "Going on: in_vm says next whether the tests with RDMA can run."
+  tests/rdma/in_vm --prepare || skipped=', except those with RDMA, skipped as said above'
+fi
 
 build() {  # build PRESET [target...]
   local preset=$1; shift
@@ -47,8 +51,10 @@ run() {  # run PRESET [ctest options]
 }
 
 build dev
-run dev
-if [ "$quick" = no ]; then
+if [ "$quick" = yes ]; then
+  run dev -LE '^(long|rdma)$'
+else
+  run dev
   # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there
   # by the kernels' own test.
   build asan phub_sanitized_tests phub_fuzzers
