@@ -27,7 +27,7 @@ struct Bar {
 };
 
 // The systems of the large run, in the order in which they take turns.
-enum Role : std::size_t {
+enum BarRole : std::size_t {
   kShm,
   kShmNesterov,
   kShmTwice,  // with twice the workers
@@ -49,10 +49,10 @@ Work part_of(const Work& base, const char* transport, std::uint32_t workers, Rul
   return work;
 }
 
-Comparison compare(const Lineup& lineup, const std::vector<Role>& roles) {
+Comparison compare(const Lineup& lineup, const std::vector<BarRole>& roles) {
   const System* phub = lineup.systems[roles.front()].get();
   Comparison comparison{.work = phub->work, .phub = phub, .rows = {}};
-  for (const Role role : roles) comparison.rows.push_back(lineup.systems[role].get());
+  for (const BarRole role : roles) comparison.rows.push_back(lineup.systems[role].get());
   return comparison;
 }
 
@@ -88,7 +88,7 @@ Result<Lineup> start_large(const Work& base, Places& places) {
 
 // Time of the Nesterov exchange over that of the sum plus what the state's streams cost the roof.
 Spread nesterov_ratio(const Lineup& lineup) {
-  const auto seconds = [&](Role role, std::size_t block) {
+  const auto seconds = [&](BarRole role, std::size_t block) {
     return median(lineup.systems[role]->blocks[block]);
   };
   std::vector<double> ratios;
@@ -108,10 +108,10 @@ Spread memory_ratio(const System& system) {
 }
 
 std::vector<Bar> judge(const Lineup& lineup) {
-  const auto over = [&](Role a, Role b) {
+  const auto over = [&](BarRole a, BarRole b) {
     return ratio(lineup.systems[a]->blocks, lineup.systems[b]->blocks);
   };
-  const auto memory = [&](Role role) { return memory_ratio(*lineup.systems[role]); };
+  const auto memory = [&](BarRole role) { return memory_ratio(*lineup.systems[role]); };
   return {{"shm sum / roof", 1.6, true, over(kShm, kRoof)},
           {"Open MPI over shared memory / shm sum", 4.0, false, over(kOpenMpiShm, kShm)},
           {"Gloo ring / shm sum", 3.0, false, over(kGloo, kShm)},

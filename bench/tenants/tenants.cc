@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t kLenetElements = 431'080;
 constexpr std::uint64_t kResnet20Elements = 272'474;
 
-struct Row {
+struct TenantRow {
   std::string measure;
   std::string transport;
   std::string bar;
@@ -48,7 +48,7 @@ class Tenants {
   Tenants(const TenantsOptions& options, Places& places) : options_(options), places_(places) {}
 
   Status run(const std::string& transport);
-  const std::vector<Row>& rows() const { return rows_; }
+  const std::vector<TenantRow>& rows() const { return rows_; }
 
  private:
   Status below_capacity(const std::string& transport);
@@ -74,7 +74,7 @@ class Tenants {
 
   const TenantsOptions& options_;
   Places& places_;
-  std::vector<Row> rows_;
+  std::vector<TenantRow> rows_;
   std::uint64_t drops_ = 0;
 };
 
@@ -249,12 +249,12 @@ Status Tenants::run(const std::string& transport) {
   return {};
 }
 
-void print(const std::vector<Row>& rows, bool json) {
+void print(const std::vector<TenantRow>& rows, bool json) {
   if (!json) {
     fmt::print("{:<58} {:>9} {:>6} {:>8} {:>18}\n", "MEASURE", "TRANSPORT", "BAR", "MEDIAN",
                "[MIN .. MAX]");
   }
-  for (const Row& row : rows) {
+  for (const TenantRow& row : rows) {
     if (json) {
       const nlohmann::ordered_json line = {{"bench", "tenants"},         {"measure", row.measure},
                                            {"transport", row.transport}, {"bar", row.bar},

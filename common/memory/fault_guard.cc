@@ -24,7 +24,7 @@ struct Slot {
   std::atomic<bool> failed;
 };
 
-struct Table {
+struct GuardTable {
   std::array<Slot, kSlots> slots = {};
   std::atomic<std::uint32_t> used{0};  // slots that were ever taken
   std::atomic<std::uint32_t> faults{0};
@@ -33,7 +33,7 @@ struct Table {
 };
 static_assert(std::atomic<std::uintptr_t>::is_always_lock_free, "the handler takes no lock");
 
-constinit Table table;           // NOLINT(*-avoid-non-const-global-variables): see the header
+constinit GuardTable table;      // NOLINT(*-avoid-non-const-global-variables): see the header
 struct sigaction previous = {};  // NOLINT(*-avoid-non-const-global-variables)
 
 Slot* guarding(std::uintptr_t address) {

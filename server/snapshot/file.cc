@@ -21,14 +21,14 @@ constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
 
 // A run of elements of one key, contiguous in the arena.
-struct Run {
+struct FileRun {
   std::uint32_t key = 0;
   std::uint64_t from = 0;
   std::uint64_t to = 0;
 };
 
-std::vector<Run> runs_of(const Plan& plan, std::uint32_t server) {
-  std::vector<Run> runs;
+std::vector<FileRun> runs_of(const Plan& plan, std::uint32_t server) {
+  std::vector<FileRun> runs;
   for (const Chunk& chunk : plan.chunks) {
     if (chunk.server != server) continue;
     for (std::uint32_t i = 0; i < chunk.segment_count; ++i) {
@@ -46,7 +46,7 @@ std::vector<Run> runs_of(const Plan& plan, std::uint32_t server) {
   return runs;
 }
 
-std::string name_of(const Run& run, const JobSpec& spec) {
+std::string name_of(const FileRun& run, const JobSpec& spec) {
   const KeySpec& key = spec.keys[run.key];
   const bool is_whole = run.from == 0 && run.to == key.elements;
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
@@ -70,7 +70,7 @@ Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, co
                                std::uint32_t server_index) {
   SnapshotParts parts;
   const bool has_state = state_arrays(head.spec.rule) > 0;
-  for (const Run& run : runs_of(plan, server_index)) {
+  for (const FileRun& run : runs_of(plan, server_index)) {
     std::string name = name_of(run, head.spec);
     const std::uint64_t element = plan.key_offset[run.key] + run.from;
     const std::uint64_t count = run.to - run.from;
@@ -215,7 +215,7 @@ Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
   Places places;
   const TensorView* lacking = nullptr;
   std::size_t next = 0;
-  for (const Run& run : runs_of(plan, server_index)) {
+  for (const FileRun& run : runs_of(plan, server_index)) {
     const std::uint64_t element = plan.key_offset[run.key] + run.from;
     for (float* const to : {copy->parameters_at(element), copy->state_at(element)}) {
       if (to == nullptr) continue;

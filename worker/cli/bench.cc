@@ -30,14 +30,14 @@ the pushes and the waits; else this process makes it, on its GPU if it has one. 
 the steps, with the smallest and the largest. Operations are counted as in `phub-worker model`.
 Exit status: 0, 1 failed, 2 a wrong usage or description.)";
 
-struct Spread {
+struct StepSpread {
   double median = 0.0;
   double min = 0.0;
   double max = 0.0;
 };
 
 template <typename Value>
-Spread spread_of(const std::vector<train::StepTimes>& times, Value value) {
+StepSpread spread_of(const std::vector<train::StepTimes>& times, Value value) {
   std::vector<double> values;
   for (const train::StepTimes& step : times) values.push_back(value(step));
   std::sort(values.begin(), values.end());
@@ -47,13 +47,13 @@ Spread spread_of(const std::vector<train::StepTimes>& times, Value value) {
   return {median, values.front(), values.back()};
 }
 
-struct Row {
+struct StepRow {
   const char* name;
-  Spread seconds;
+  StepSpread seconds;
 };
 
 // A GPU's work is queued: of it only the whole step is known.
-std::vector<Row> rows_of(const std::vector<train::StepTimes>& times, bool is_queued) {
+std::vector<StepRow> rows_of(const std::vector<train::StepTimes>& times, bool is_queued) {
   using Times = train::StepTimes;
   if (is_queued) return {{"step", spread_of(times, [](const Times& t) { return t.total; })}};
   return {{"forward", spread_of(times, [](const Times& t) { return t.forward; })},
@@ -70,7 +70,7 @@ struct Done {
 
 void print(const BenchArguments& arguments, const nn::Description& network, const Done& done) {
   const std::vector<train::StepTimes>& times = done.times;
-  const std::vector<Row> rows = rows_of(times, arguments.backend == "cuda");
+  const std::vector<StepRow> rows = rows_of(times, arguments.backend == "cuda");
   const nn::NetworkCost cost = nn::cost_of(network.graph);
   const double step = rows.back().seconds.median;
   const double images = arguments.options.batch / step;
@@ -85,7 +85,7 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
                                    {"steps", times.size()},
                                    {"images_per_second", images},
                                    {"flops_per_second", flops}};
-    for (const Row& row : rows) {
+    for (const StepRow& row : rows) {
       line[std::string(row.name) + "_seconds"] = {
           {"median", row.seconds.median}, {"min", row.seconds.min}, {"max", row.seconds.max}};
     }
@@ -97,8 +97,8 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
              arguments.compute_type, arguments.options.batch, arguments.options.threads,
              times.size());
   fmt::print("{:<10} {:>11} {:>23} {:>8}\n", "", "median ms", "[min .. max]", "share");
-  for (const Row& row : rows) {
-    const Spread& spread = row.seconds;
+  for (const StepRow& row : rows) {
+    const StepSpread& spread = row.seconds;
     fmt::print("{:<10} {:>11.3f} {:>23} {:>6.1f} %\n", row.name, 1e3 * spread.median,
                fmt::format("[{:.3f} .. {:.3f}]", 1e3 * spread.min, 1e3 * spread.max),
                100 * spread.median / step);

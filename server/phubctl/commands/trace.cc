@@ -19,7 +19,7 @@ constexpr std::uint32_t kFirstCorePid = 1;
 constexpr std::uint32_t kFirstWorkerPid = 100'001;
 constexpr double kNanosecondsPerMicrosecond = 1e3;
 
-struct Lane {
+struct TraceLane {
   std::uint32_t pid = 0;
   std::uint32_t tid = 0;
 };
@@ -35,7 +35,7 @@ class Trace {
   explicit Trace(std::uint64_t origin_ns) : origin_ns_(origin_ns) {}
 
   // What ends before it begins has no length: stamps of one round are taken at several places.
-  void span(Lane lane, const Span& span, ordered_json arguments) {
+  void span(TraceLane lane, const Span& span, ordered_json arguments) {
     const std::uint64_t begin = std::max(span.begin_ns, origin_ns_);
     const std::uint64_t end = std::max(span.end_ns, begin);
     events_.push_back({{"name", span.name},
@@ -51,7 +51,7 @@ class Trace {
     names_.push_back(metadata("process_name", {.pid = pid, .tid = 0}, {{"name", name}}));
     names_.push_back(metadata("process_sort_index", {.pid = pid, .tid = 0}, {{"sort_index", pid}}));
   }
-  void name_thread(Lane lane, const std::string& name) {
+  void name_thread(TraceLane lane, const std::string& name) {
     if (!named_.insert({lane.pid, lane.tid}).second) return;
     names_.push_back(metadata("thread_name", lane, {{"name", name}}));
   }
@@ -71,7 +71,7 @@ class Trace {
   static double microseconds(std::uint64_t nanoseconds) {
     return static_cast<double>(nanoseconds) / kNanosecondsPerMicrosecond;
   }
-  static ordered_json metadata(const char* kind, Lane lane, ordered_json arguments) {
+  static ordered_json metadata(const char* kind, TraceLane lane, ordered_json arguments) {
     return {{"name", kind},
             {"ph", "M"},
             {"ts", 0},
@@ -109,7 +109,7 @@ std::pair<std::uint64_t, std::uint64_t> last_pushes(const control::RoundRecord& 
 
 void add_core(const control::RoundRecord& record, Trace& out) {
   const std::uint32_t pid = kFirstCorePid + record.core();
-  const Lane lane{.pid = pid, .tid = static_cast<std::uint32_t>(record.round() % 2)};
+  const TraceLane lane{.pid = pid, .tid = static_cast<std::uint32_t>(record.round() % 2)};
   out.name_thread(lane, parity_of(record.round()) + " rounds");
   const auto [median, slowest] = last_pushes(record);
   const ordered_json arguments = {{"round", record.round()}};
@@ -128,8 +128,8 @@ void add_workers(const control::RoundRecord& record, Trace& out) {
   const std::uint64_t slowest = last_pushes(record).second;
   std::uint32_t index = 0;
   for (const control::WorkerSpan& worker : record.workers()) {
-    const Lane lane{.pid = kFirstWorkerPid + index++,
-                    .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
+    const TraceLane lane{.pid = kFirstWorkerPid + index++,
+                         .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
     out.name_thread(lane,
                     fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
     const ordered_json arguments = {{"round", record.round()}, {"core", record.core()}};
