@@ -154,6 +154,17 @@ TEST_CASE("every call of Admin and Snapshots asks who calls, and each role has i
   }
 }
 
+// A call about a job of the tenant red.
+template <typename Stub, typename Request, typename Reply>
+grpc::Status ask_of_red(const Tenants& f, const std::string& token, const std::string& name,
+                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                        Request request = {}) {
+  request.set_name(name);
+  request.set_tenant("red");
+  Reply reply;
+  return ask(*f.stub, token, method, request, reply);
+}
+
 TEST_CASE("another tenant's job looks as if it did not exist") {
   Tenants f;
   REQUIRE(f.create(f.red, "secret").ok());
@@ -174,29 +185,18 @@ TEST_CASE("another tenant's job looks as if it did not exist") {
   is_same_as_missing(inspect(f.blue, "", "", id), inspect(f.blue, "", "", 4711), std::to_string(id),
                      "4711");
   const auto close = [&](const std::string& token, const std::string& name) {
-    control::CloseJobRequest request;
-    request.set_name(name);
-    request.set_tenant("red");
-    control::CloseJobReply reply;
-    return ask(*f.stub, token, &Admin::Stub::CloseJob, request, reply);
+    return ask_of_red(f, token, name, &Admin::Stub::CloseJob);
   };
   is_same_as_missing(close(f.blue, "secret"), close(f.blue, "nosuch"), "secret", "nosuch");
   const auto trace = [&](const std::string& token, const std::string& name) {
-    control::TraceRequest request;
-    request.set_name(name);
-    request.set_tenant("red");
-    request.set_rounds(1);
-    control::TraceReply reply;
-    return ask(*f.stub, token, &Admin::Stub::Trace, request, reply);
+    control::TraceRequest one_round;
+    one_round.set_rounds(1);
+    return ask_of_red(f, token, name, &Admin::Stub::Trace, one_round);
   };
   CHECK(trace(f.red, "secret").ok());
   is_same_as_missing(trace(f.blue, "secret"), trace(f.blue, "nosuch"), "secret", "nosuch");
   const auto plan = [&](const std::string& token, const std::string& name) {
-    control::PlanRequest request;
-    request.set_name(name);
-    request.set_tenant("red");
-    control::PlanReply reply;
-    return ask(*f.stub, token, &Admin::Stub::Plan, request, reply);
+    return ask_of_red(f, token, name, &Admin::Stub::Plan);
   };
   is_same_as_missing(plan(f.blue, "secret"), plan(f.blue, "nosuch"), "secret", "nosuch");
   is_same_as_missing(f.create(f.blue, "x", "red"), f.create(f.blue, "x", "nosuch"), "red",
