@@ -138,15 +138,14 @@ Status create_job(const Session& session, const JobOptions& options) {
                         "leave them out: the first worker brings its own",
                         request.spec().keys_size(), request.ByteSizeLong(), kMaxRequestBytes)};
   }
-  control::CreateJobReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateJob, request, reply));
-  print(session.as_json
-            ? message_json(reply)
-            : fmt::format("job \"{}\" has id {} and waits for {} workers\n"
-                          "nonce (lets a worker join it without a token, shown only now): {}:{}",
-                          request.spec().name(), reply.job_id(), request.spec().workers(),
-                          reply.job_id(), reply.nonce()));
-  return {};
+  return session.show(&control::Admin::Stub::CreateJob, request,
+                      [&](const control::CreateJobReply& reply) {
+                        return fmt::format(
+                            "job \"{}\" has id {} and waits for {} workers\n"
+                            "nonce (lets a worker join it without a token, shown only now): {}:{}",
+                            request.spec().name(), reply.job_id(), request.spec().workers(),
+                            reply.job_id(), reply.nonce());
+                      });
 }
 
 }  // namespace phub::phubctl

@@ -17,14 +17,9 @@ std::string share_of(std::uint64_t bytes, std::uint64_t all) {
 }
 
 std::string cores_table(const control::PlanReply& plan, std::uint64_t all_bytes) {
-  std::vector<Column> columns = {{"SERVER", Align::kRight},
-                                 {"CORE", Align::kRight},
-                                 {"CHUNKS", Align::kRight},
-                                 {"BYTES", Align::kRight},
-                                 {"SHARE", Align::kRight}};
   const bool has_ports = !plan.port_loads().empty();
-  if (has_ports) columns.push_back({"RDMA PORT"});
-  Table table(columns);
+  Table table(has_ports ? ">SERVER|>CORE|>CHUNKS|>BYTES|>SHARE|RDMA PORT"
+                        : ">SERVER|>CORE|>CHUNKS|>BYTES|>SHARE");
   for (const control::CoreLoad& load : plan.loads()) {
     std::vector<std::string> cells = {std::to_string(load.server()), std::to_string(load.core()),
                                       human_count(load.chunks()), human_bytes(load.bytes()),
@@ -38,12 +33,7 @@ std::string cores_table(const control::PlanReply& plan, std::uint64_t all_bytes)
 }
 
 std::string ports_table(const control::PlanReply& plan, std::uint64_t all_bytes) {
-  Table table({{"RDMA PORT"},
-               {"SERVER", Align::kRight},
-               {"CORES"},
-               {"CHUNKS", Align::kRight},
-               {"BYTES", Align::kRight},
-               {"SHARE", Align::kRight}});
+  Table table("RDMA PORT|>SERVER|CORES|>CHUNKS|>BYTES|>SHARE");
   for (const control::PortLoad& load : plan.port_loads()) {
     table.add({human_port(load.device(), load.port()), std::to_string(load.server()),
                fmt::format("{}", fmt::join(load.cores(), ",")), human_count(load.chunks()),

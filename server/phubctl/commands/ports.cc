@@ -15,17 +15,7 @@ std::string gid_of(const control::PortInfo& port) {
 }
 
 std::string ports_table(const control::ServerInfo& server) {
-  Table table({{"RDMA PORT"},
-               {"LINK"},
-               {"STATE"},
-               {"NODE", Align::kRight},
-               {"MTU", Align::kRight},
-               {"CORES"},
-               {"GID"},
-               {"RECEIVED", Align::kRight},
-               {"SENT", Align::kRight},
-               {"PACKETS IN", Align::kRight},
-               {"PACKETS OUT", Align::kRight}});
+  Table table("RDMA PORT|LINK|STATE|>NODE|>MTU|CORES|GID|>RECEIVED|>SENT|>PACKETS IN|>PACKETS OUT");
   for (const control::PortInfo& port : server.ports()) {
     table.add({human_port(port.device(), port.port()), port.link_layer(), port.state(),
                port.numa_node() < 0 ? "-" : std::to_string(port.numa_node()),
@@ -41,7 +31,7 @@ std::string ports_table(const control::ServerInfo& server) {
 
 // Empty: there is nothing to tell.
 std::string signs_table(const control::ServerInfo& server) {
-  Table table({{"RDMA PORT"}, {"SIGN OF"}, {"COUNTER"}, {"VALUE", Align::kRight}});
+  Table table("RDMA PORT|SIGN OF|COUNTER|>VALUE");
   bool has_signs = false;
   for (const control::PortInfo& port : server.ports()) {
     for (const control::PortCounter& counter : port.counters()) {

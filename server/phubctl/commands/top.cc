@@ -64,13 +64,7 @@ std::string bar_of(double share) {
 }
 
 std::string cores_text(const Look& now) {
-  Table table({{"CORE", Align::kRight},
-               {"CPU", Align::kRight},
-               {"BUSY", Align::kRight},
-               {""},
-               {"CONNECTIONS", Align::kRight},
-               {"QUEUED", Align::kRight},
-               {"JOBS"}});
+  Table table(">CORE|>CPU|>BUSY||>CONNECTIONS|>QUEUED|JOBS");
   for (const control::CoreInfo& core : now.server.cores()) {
     std::uint64_t queued = 0;
     std::string names;
@@ -101,16 +95,7 @@ std::string longest_part(const control::JobInfo& job) {
 }
 
 std::string jobs_text(const Look& before, const Look& now) {
-  Table table({{"JOB"},
-               {"TENANT"},
-               {"STATE"},
-               {"WORKERS", Align::kRight},
-               {"ROUNDS", Align::kRight},
-               {"ROUNDS/S", Align::kRight},
-               {"RECEIVED", Align::kRight},
-               {"SENT", Align::kRight},
-               {"ROUND", Align::kRight},
-               {"LONGEST PART"}});
+  Table table("JOB|TENANT|STATE|>WORKERS|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
   bool has_jobs = false;
   for (const control::JobInfo& job : now.jobs.jobs()) {
     const bool is_live =
@@ -118,8 +103,7 @@ std::string jobs_text(const Look& before, const Look& now) {
     if (!is_live) continue;
     has_jobs = true;
     const Rates rates = rates_of(job, before, now);
-    table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(),
-               enum_word(*control::JobState_descriptor()->FindValueByNumber(job.state())),
+    table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(), enum_word(job.state()),
                fmt::format("{}/{}", job.members_size(), job.spec().workers()),
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
