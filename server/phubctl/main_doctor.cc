@@ -1,5 +1,4 @@
-#include "server/phubctl/main_doctor.h"
-
+// `phubctl doctor`.
 #include <signal.h>
 
 #include <atomic>
@@ -7,6 +6,7 @@
 
 #include "common/rpc/credentials_folder.h"
 #include "server/phubctl/doctor/doctor.h"
+#include "server/phubctl/main.h"
 
 namespace phub::phubctl {
 namespace {
@@ -58,8 +58,8 @@ void declare_options(CLI::App& app, Doctor& doctor) {
 
 void declare_doctor(CLI::App& app, const bool& as_json, const std::string& credentials,
                     LocalCommand& command) {
-  CLI::App& sub = *app.add_subcommand("doctor", "Is this machine fit for PHub? Asks no server");
-  sub.footer(
+  CLI::App& sub = add_subcommand(
+      app, "doctor", "Is this machine fit for PHub? Asks no server",
       "Examples:\n"
       "  phubctl doctor\n"
       "  phubctl doctor --verbs-devices mlx5_1 --verbs-gid-index 3\n"

@@ -1,7 +1,7 @@
-#include "server/phubctl/main_pki.h"
-
+// `phubctl pki`.
 #include <memory>
 
+#include "server/phubctl/main.h"
 #include "server/phubctl/pki/pki.h"
 
 namespace phub::phubctl {
@@ -21,15 +21,14 @@ void declare_common(CLI::App& command, PkiOptions& options) {
 }  // namespace
 
 void declare_pki(CLI::App& app, const bool& as_json, LocalCommand& command) {
-  CLI::App& pki = *app.add_subcommand("pki", "Certificates for a lab; asks no server");
+  CLI::App& pki = add_subcommand(app, "pki", "Certificates for a lab; asks no server",
+                                 "Examples:\n"
+                                 "  phubctl pki init pki --host rack1.example\n"
+                                 "  phubctl pki issue pki alice --role admin");
   pki.require_subcommand(1);
-  pki.footer(
-      "Examples:\n"
-      "  phubctl pki init pki --host rack1.example\n"
-      "  phubctl pki issue pki alice --role admin");
   auto options = std::make_shared<PkiOptions>();
-  CLI::App& init = *pki.add_subcommand("init", "A CA, and credentials for each role");
-  init.footer(
+  CLI::App& init = add_subcommand(
+      pki, "init", "A CA, and credentials for each role",
       "Example:\n"
       "  phubctl pki init pki --host rack1.example --host 10.0.0.7\n\n"
       "Makes pki/ca, pki/server, pki/admin, pki/observer and pki/worker and prints what to do\n"
@@ -42,9 +41,8 @@ void declare_pki(CLI::App& app, const bool& as_json, LocalCommand& command) {
       return pki_init(*options);
     };
   });
-  CLI::App& issue =
-      *pki.add_subcommand("issue", "One more folder of credentials, signed by the CA");
-  issue.footer(
+  CLI::App& issue = add_subcommand(
+      pki, "issue", "One more folder of credentials, signed by the CA",
       "Examples:\n"
       "  phubctl pki issue pki alice --role admin\n"
       "  phubctl pki issue pki server2 --role server --host rack2.example --host 10.0.0.8");

@@ -46,6 +46,34 @@ struct TraceOptions {
   std::string output;  // empty: standard output
 };
 
+struct SnapshotOptions {
+  std::string job;
+  std::uint64_t round = 0;  // 0: as soon as possible
+  std::uint32_t wait_ms = 30'000;
+  std::vector<std::string> also;  // the job's other servers
+};
+
+struct RestoreOptions {
+  std::string file;
+  std::string name;  // of the new job; empty: as it was
+};
+
+struct TenantOptions {
+  std::string name;
+  std::optional<std::uint64_t> memory_mib, disk_mib;
+  std::optional<std::uint32_t> connections, jobs, weight;
+  bool close_jobs = false;
+};
+
+struct TokenOptions {
+  std::string tenant;
+  std::string role = "tenant";
+  std::string label;
+  double lifetime_hours = 0.0;  // 0: for ever
+  std::string save;             // a file to write the token to, instead of printing it
+  std::uint64_t id = 0;         // revoke
+};
+
 // Errors: kInvalidArgument names the option, and one that means nothing with the rule.
 Status spec_from(const JobOptions& options, control::JobSpec& spec);
 
@@ -59,5 +87,32 @@ Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
 Status explain_job(const Session& session, const std::string& name);
 Status trace_job(const Session& session, const TraceOptions& options);
+
+// Of several servers all at the same round.
+Status take_snapshot(const Session& session, const SnapshotOptions& options);
+Status list_snapshots(const Session& session);
+Status delete_snapshot(const Session& session, const std::string& file);
+Status restore_snapshot(const Session& session, const RestoreOptions& options);
+
+// What --lifetime-hours means to the server. Errors: kInvalidArgument, also for what is no number.
+Result<std::uint64_t> lifetime_seconds(double hours);
+
+Status create_tenant(const Session& session, const TenantOptions& options);
+Status list_tenants(const Session& session);
+Status inspect_tenant(const Session& session, const std::string& name);
+Status set_tenant(const Session& session, const TenantOptions& options);
+Status delete_tenant(const Session& session, const TenantOptions& options);
+
+Status create_token(const Session& session, const TokenOptions& options);
+Status list_tokens(const Session& session, const std::string& tenant);
+Status revoke_token(const Session& session, std::uint64_t id);
+
+Status print_audit(const Session& session, std::uint32_t count);
+
+// A line for each core; with RDMA each says which port serves it, and the ports have a line each.
+std::string loads_text(const control::PlanReply& plan);
+// A line for each port, with what it has carried, then one for each counter of errors or congestion
+// that is not zero. Empty without ports.
+std::string ports_text(const control::ServerInfo& server);
 
 }  // namespace phub::phubctl

@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/plan.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {

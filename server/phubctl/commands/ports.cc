@@ -1,9 +1,8 @@
-#include "server/phubctl/commands/ports.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {

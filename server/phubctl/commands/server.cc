@@ -7,8 +7,6 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/commands/plan.h"
-#include "server/phubctl/commands/ports.h"
 
 namespace phub::phubctl {
 namespace {

@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/snapshots.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {

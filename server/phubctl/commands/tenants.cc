@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/tenants.h"
-
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 #include "common/base/unique_fd.h"
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {

@@ -7,9 +7,6 @@
 #include "common/text/table.h"
 #include "proto/control.pb.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/commands/plan.h"
-#include "server/phubctl/commands/ports.h"
-#include "server/phubctl/commands/tenants.h"
 
 namespace phub::phubctl {
 namespace {
