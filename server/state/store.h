@@ -74,7 +74,8 @@ class Store {
   Result<std::vector<Token>> tokens();
   // Errors: kFailedPrecondition if its tenant is not there any more.
   Status add_token(const Token& token);
-  Result<std::uint64_t> next_token_id();  // that a token may be added with
+  // That a token may be added with.
+  Result<std::uint64_t> next_token_id() { return reserve_ids(Need::kUrgent, "next_token_id", 1); }
   Status revoke_token(std::uint64_t id);
 
   // Each job's epoch is one more than at the last call.
@@ -82,7 +83,9 @@ class Store {
   // Errors: as add_token.
   Status add_job(const StoredJob& job);
   Status remove_job(std::uint64_t id);
-  Result<std::uint64_t> reserve_job_ids(std::uint64_t count);
+  Result<std::uint64_t> reserve_job_ids(std::uint64_t count) {
+    return reserve_ids(Need::kOrdinary, "next_job_id", count);
+  }
 
   Status add_audit(const AuditRecord& record);
   // Of both kinds, oldest first.
@@ -102,6 +105,8 @@ class Store {
   Status change_locked(Need need, const std::function<Status()>& statements);
   // In a transaction: the counter's value, which it then exceeds by `count`.
   Result<std::uint64_t> take_ids(std::string_view counter, std::uint64_t count);
+  // The same in a transaction of its own.
+  Result<std::uint64_t> reserve_ids(Need need, std::string_view counter, std::uint64_t count);
   Status count_audits();
   Status insert_audit(const AuditRecord& record);
   Result<std::string> remove_audit(bool by_admin);
