@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "common/base/status.h"
@@ -75,6 +77,7 @@ class Daemon {
          std::unique_ptr<SnapshotStore> snapshots);
   void snapshot_before_end(const JobView& job);
   Status serve_http();
+  std::optional<std::string> tenant_that_reads(std::string_view bearer_token) const;
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
@@ -86,7 +89,6 @@ class Daemon {
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
   std::unique_ptr<MetricsCollector> metrics_;
-  std::unique_ptr<ReadAccess> readers_;  // of the page's data and the metrics
   std::unique_ptr<Site> site_;
   std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper

@@ -1,22 +1,80 @@
 #include "server/metrics/collector.h"
 
-#include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "common/base/version.h"
-#include "server/metrics/families.h"
+#include "server/job/latency.h"
 
 namespace phub::server {
 namespace {
 
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 constexpr auto kCounter = MetricType::Counter;
 constexpr auto kGauge = MetricType::Gauge;
+
+using Labels = std::vector<ClientMetric::Label>;
+
+// The families in the order of their first series.
+class Families {
+ public:
+  void add(const char* name, const char* help, MetricType type, Labels labels, double value) {
+    ClientMetric metric;
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    add(name, help, type, std::move(labels), std::move(metric));
+  }
+
+  void add(const char* name, const char* help, Labels labels, const LatencyCounts& latencies) {
+    ClientMetric metric;
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < LatencyCounts::kBounds; ++i) {
+      count += latencies.counts[i];
+      metric.histogram.bucket.push_back(
+          {.cumulative_count = count, .upper_bound = LatencyCounts::bound_seconds(i)});
+    }
+    metric.histogram.sample_count = count + latencies.counts[LatencyCounts::kBounds];
+    metric.histogram.sample_sum = static_cast<double>(latencies.sum_nanoseconds) * 1e-9;
+    add(name, help, MetricType::Histogram, std::move(labels), std::move(metric));
+  }
+  std::vector<MetricFamily> take() { return std::move(all_); }
+
+ private:
+  void add(const char* name, const char* help, MetricType type, Labels labels,
+           ClientMetric metric) {
+    metric.label = std::move(labels);
+    const auto found = std::find_if(all_.begin(), all_.end(), [name](const MetricFamily& family) {
+      return family.name == name;
+    });
+    if (found != all_.end()) return found->metric.push_back(std::move(metric));
+    all_.push_back({name, help, type, {std::move(metric)}});
+  }
+
+  std::vector<MetricFamily> all_;
+};
+
+// A row of a table: one metric of every Subject.
+template <typename Subject>
+struct Metric {
+  const char* name;
+  const char* help;
+  MetricType type;
+  double (*value)(const Subject& subject);
+};
+
+template <typename Subject, std::size_t kCount>
+void add_all(const Metric<Subject> (&table)[kCount], const Subject& subject, const Labels& labels,
+             Families& families) {
+  for (const Metric<Subject>& metric : table) {
+    families.add(metric.name, metric.help, metric.type, labels, metric.value(subject));
+  }
+}
 
 double number(std::uint64_t value) { return static_cast<double>(value); }
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
@@ -242,8 +300,7 @@ void add_server(const JobTable& table, const DataPlane& data_plane, Families& fa
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
-    const std::string& tenant) const {
+std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) const {
   Families families;
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
@@ -280,10 +337,8 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
   return families.take();
 }
 
-std::vector<prometheus::MetricFamily> MetricsCollector::Collect() const { return families_of({}); }
-
 std::string MetricsCollector::text(const std::string& tenant) const {
-  return prometheus::TextSerializer().Serialize(families_of(tenant));
+  return prometheus::TextSerializer().Serialize(families(tenant));
 }
 
 }  // namespace phub::server

@@ -4,7 +4,7 @@
 // Only live jobs are shown: a name that has ended leaves no series behind. Any thread.
 #pragma once
 
-#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <cstdint>
 #include <functional>
@@ -26,20 +26,19 @@ struct MetricsSources {
   std::function<std::uint64_t()> log_lines_dropped = {};  // since the start
 };
 
-class MetricsCollector final : public prometheus::Collectable {
+class MetricsCollector {
  public:
   // All outlive this.
   MetricsCollector(JobTable& table, const DataPlane& data_plane, MetricsSources sources = {})
       : table_(table), data_plane_(data_plane), sources_(std::move(sources)) {}
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  // With a tenant: its own jobs, and how busy the cores are.
+  std::vector<prometheus::MetricFamily> families(const std::string& tenant = {}) const;
 
-  // In Prometheus' text format. With a tenant: its own jobs, and how busy the cores are.
+  // The same in Prometheus' text format.
   std::string text(const std::string& tenant = {}) const;
 
  private:
-  std::vector<prometheus::MetricFamily> families_of(const std::string& tenant) const;
-
   JobTable& table_;
   const DataPlane& data_plane_;
   const MetricsSources sources_;

@@ -138,7 +138,7 @@ TEST_CASE(
   f.running(1);
   const MetricsCollector collector(f.table, f.data_plane);
   std::set<std::string> names;
-  for (const prometheus::MetricFamily& family : collector.Collect()) {
+  for (const prometheus::MetricFamily& family : collector.families()) {
     INFO(family.name);
     CHECK(names.insert(family.name).second);
     CHECK(prometheus::CheckMetricName(family.name));
