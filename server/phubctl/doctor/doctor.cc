@@ -1,6 +1,7 @@
 #include "server/phubctl/doctor/doctor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,10 +13,30 @@
 #include "server/phubctl/doctor/peer/listen.h"
 #include "server/phubctl/doctor/peer/peer.h"
 #include "server/phubctl/doctor/peer/socket.h"
-#include "server/phubctl/doctor/progress.h"
 
 namespace phub::phubctl {
 namespace doctor {
+namespace {
+
+// What is done now, on a terminal's last line; nothing where there is no terminal.
+class ProgressLine {
+ public:
+  ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  // Leaves the line empty.
+  ~ProgressLine() { show(""); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(const std::string& text) const {
+    if (is_terminal_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  }
+
+ private:
+  bool is_terminal_;
+};
+
+}  // namespace
+
 const char* word_of(Severity severity) {
   if (severity == Severity::kOk) return "ok";
   return severity == Severity::kWarn ? "warn" : "fail";
