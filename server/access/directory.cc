@@ -2,18 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace phub::server {
-namespace {
-
-std::int64_t unix_seconds() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Status unknown_tenant(const std::string& name) {
   return {Code::kNotFound, fmt::format("tenant \"{}\" is not known here; `phubctl tenant list` "
@@ -22,7 +13,7 @@ Status unknown_tenant(const std::string& name) {
 }
 
 TenantDirectory::TenantDirectory(Store* store) : store_(store) {
-  tenants_[std::string(kDefaultTenant)] = {.created_unix_s = unix_seconds()};
+  tenants_[std::string(kDefaultTenant)] = {.created_unix_s = std::time(nullptr)};
 }
 
 Status TenantDirectory::load() {
@@ -55,7 +46,7 @@ Result<Tenant> TenantDirectory::create(const std::string& name, const Quotas& qu
     return Status(Code::kAlreadyExists,
                   fmt::format("tenant \"{}\" exists; `phubctl tenant set` changes it", name));
   }
-  Tenant tenant{.name = name, .quotas = quotas, .created_unix_s = unix_seconds()};
+  Tenant tenant{.name = name, .quotas = quotas, .created_unix_s = std::time(nullptr)};
   if (store_ != nullptr) {
     PHUB_ASSIGN_OR_RETURN(tenant.id, store_->add_tenant(tenant));
   } else {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 
 namespace phub::server {
 namespace {
@@ -12,14 +11,6 @@ constexpr std::string_view kPrefix = "phub-";
 constexpr std::uint64_t kLifetimeMax = 100ULL * 365 * 24 * 3600;
 
 }  // namespace
-
-Tokens::Tokens(Store& store, UnixSeconds clock) : store_(store), clock_(std::move(clock)) {}
-
-std::int64_t Tokens::unix_seconds() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
 
 Status Tokens::load() {
   PHUB_ASSIGN_OR_RETURN(const std::vector<Token> stored, store_.tokens());
