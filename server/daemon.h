@@ -21,6 +21,10 @@
 #include "server/plane/data_plane.h"
 #include "server/rpc/service.h"
 
+namespace phub {
+class ServerConfig;
+}
+
 namespace phub::server {
 
 struct DaemonOptions {
@@ -43,6 +47,9 @@ struct DaemonOptions {
   bool drain_snapshots = false;             // of what still runs when the drain timeout is over
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
+
+// REQUIRES: the configuration is valid (common/config/config.h).
+DaemonOptions options_from(const ServerConfig& config);
 
 class Daemon {
  public:

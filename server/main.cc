@@ -12,9 +12,11 @@
 #include <ctime>
 #include <exception>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,12 +29,10 @@
 #include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
-#include "server/daemon_options.h"
 #include "server/door/tls_keeper.h"
 #include "server/plane/core_cpus.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/log.h"
-#include "server/process/thread_limit.h"
 
 namespace phub::server {
 namespace {
@@ -40,6 +40,11 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr std::chrono::milliseconds kDrainSlice{100};
+// The log's, listeners', the reaper's, calls' and the web page's, and those of gRPC that are there
+// on every machine.
+constexpr std::size_t kOfEveryServer = 24;
+// gRPC has two pools that grow with the processors.
+constexpr std::size_t kOfEachProcessor = 2;
 
 struct Overrides {
   std::string config_path;
@@ -205,6 +210,36 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   }
 }
 
+// What a server with so many pinned cores needs on a machine with so many processors: its own
+// threads and those of its libraries.
+std::size_t threads_wanted(std::size_t cores, std::size_t processors) {
+  return kOfEveryServer + cores + kOfEachProcessor * processors;
+}
+
+// Makes so many threads, which end again before it returns: libraries that cannot make a thread in
+// the middle of their start wait for ever, or end the process. Error: kResourceExhausted, with
+// figures and the cure. No other thread may be made meanwhile.
+Status check_threads(std::size_t count) {
+  std::latch end(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  bool is_short = false;
+  try {
+    while (threads.size() < count) threads.emplace_back([&end] { end.wait(); });
+  } catch (const std::system_error&) {
+    is_short = true;
+  }
+  const std::size_t made = threads.size();
+  end.count_down();
+  threads.clear();
+  if (!is_short) return {};
+  return {Code::kResourceExhausted,
+          "this process can make " + std::to_string(made) + " threads, and needs " +
+              std::to_string(count) +
+              ": raise the limit of processes (`ulimit -u`, TasksMax= of systemd, pids.max of a "
+              "container) or of memory (`ulimit -v`, `ulimit -d`)"};
+}
+
 std::uint64_t cores_of(const DataPlaneOptions& data_plane) {
   return data_plane.cores == 0 ? default_cores(std::thread::hardware_concurrency())
                                : data_plane.cores;
@@ -233,25 +268,24 @@ Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
   return Daemon::create(options);
 }
 
+int failed(const Status& error, int exit_status = kExitFailure) {
+  fmt::print(stderr, "phub-server: {}\n", error.message());
+  return exit_status;
+}
+
 int serve(const ServerConfig& config) {
   const sigset_t signals = block_signals();  // before the first thread
   const Status threads = check_threads(threads_wanted(cores_of(options_from(config).data_plane),
                                                       std::thread::hardware_concurrency()));
-  if (!threads.ok()) {
-    fmt::print(stderr, "phub-server: {}\n", threads.message());
-    return kExitFailure;
-  }
+  if (!threads.ok()) return failed(threads);
   const Log log(config.log_level(), STDERR_FILENO);
   gpr_set_log_function(log_of_grpc);
-  if (const Status guarded = install_fault_guard(); !guarded.ok()) {
-    fmt::print(stderr, "phub-server: {}\n", guarded.message());
-    return kExitFailure;
-  }
+  if (const Status guarded = install_fault_guard(); !guarded.ok()) return failed(guarded);
   Result<std::unique_ptr<Daemon>> daemon =
       make_daemon(config, [&log] { return log.lines_dropped(); });
   if (!daemon) {
-    fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
-    return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
+    return failed(daemon.error(),
+                  daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure);
   }
   const std::string http = (*daemon)->http_address();
   fmt::print("phub-server ready control={} data={} pid={}{}{}\n", (*daemon)->control_address(),
@@ -270,10 +304,7 @@ int serve(const ServerConfig& config) {
 int reset_admin_token(const ServerConfig& config) {
   const Log log(config.log_level(), STDERR_FILENO);
   const Result<std::string> file = Tenancy::reset_admin_token(config.state_folder());
-  if (!file) {
-    fmt::print(stderr, "phub-server: {}\n", file.error().message());
-    return kExitFailure;
-  }
+  if (!file) return failed(file.error());
   fmt::print("an admin token is in {}; `phubctl tenant token list` shows which others to revoke\n",
              *file);
   return 0;
@@ -285,10 +316,7 @@ int check(const ServerConfig& config) {
   const DaemonOptions options = options_from(config);
   if (!options.tls.empty()) {
     const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
-    if (!tls) {
-      fmt::print(stderr, "phub-server: {}\n", tls.error().message());
-      return kExitUsage;
-    }
+    if (!tls) return failed(tls.error(), kExitUsage);
   }
   fmt::print(
       "phub-server: the configuration is good; addresses, CPUs and the state folder are tried at "
@@ -307,10 +335,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   const Result<ServerConfig> config = configuration(overrides);
-  if (!config) {
-    fmt::print(stderr, "phub-server: {}\n", config.error().message());
-    return kExitUsage;
-  }
+  if (!config) return failed(config.error(), kExitUsage);
   if (overrides.check_only) return check(*config);
   return overrides.reset_admin_token ? reset_admin_token(*config) : serve(*config);
 }

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/http/message.h"
+#include "server/http/http_server.h"
 
 namespace phub::server {
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "common/base/unique_fd.h"
-#include "server/state/row_sum.h"
 #include "server/state/whole_file.h"
 
 namespace phub::server {

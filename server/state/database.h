@@ -80,6 +80,9 @@ class Statement {
   Status unprepared_;
 };
 
+// Makes the SQL functions of row_sum.cc. Returns SQLite's code.
+int register_row_sums(sqlite3* connection);
+
 // How a database comes to be and is checked.
 struct Schema {
   // The statements that take version v to v + 1.

@@ -13,14 +13,16 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
-#include "server/state/audit_shares.h"
 #include "server/state/database.h"
 #include "server/state/reserve.h"
 #include "server/tenants/principal.h"
@@ -58,6 +60,33 @@ struct AuditRecord {
   std::string object;
   std::string outcome;    // "done", or why not
   bool by_admin = false;  // an administrator's act: those are kept apart from the others
+};
+
+// How many records of the audit log each principal has, and whose is the next to go.
+class AuditShares {
+ public:
+  void add(const std::string& principal, std::int64_t records) {
+    std::int64_t& count = counts_[principal];
+    by_count_.erase({count, principal});
+    count += records;
+    total_ += records;
+    if (count > 0) {
+      by_count_.emplace(count, principal);
+    } else {
+      counts_.erase(principal);
+    }
+  }
+
+  std::int64_t total() const { return total_; }
+
+  // Who has most; of several the last by name. REQUIRES: there is a record.
+  const std::string& largest() const { return by_count_.rbegin()->second; }
+  std::int64_t largest_count() const { return by_count_.rbegin()->first; }
+
+ private:
+  std::map<std::string, std::int64_t> counts_;
+  std::set<std::pair<std::int64_t, std::string>> by_count_;
+  std::int64_t total_ = 0;
 };
 
 class Store {

@@ -3,6 +3,8 @@
 // One thread.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -114,5 +116,32 @@ std::string loads_text(const control::PlanReply& plan);
 // A line for each port, with what it has carried, then one for each counter of errors or congestion
 // that is not zero. Empty without ports.
 std::string ports_text(const control::ServerInfo& server);
+
+// What the server said at one time.
+struct Look {
+  std::chrono::steady_clock::time_point at;
+  control::ServerInfo server;
+  control::ListJobsReply jobs;
+};
+
+// Tables of cores, jobs and refused input. REQUIRES: `before` is of the same server, not later.
+std::string top_text(const Look& before, const Look& now);
+
+// {"server": ..., "jobs": [...], "rates": [{"job_id", "rounds_per_second",
+// "bytes_received_per_second", "bytes_sent_per_second"}, ...]} on one line.
+std::string top_json(const Look& before, const Look& now);
+
+// `text` for a screen of that size, drawn over what is there: lines are cut at its right edge, and
+// the rest of the screen is cleared.
+std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines);
+
+// The last rounds of a job as a Chrome trace (JSON object format), for Perfetto or
+// chrome://tracing.
+//
+// One process for each core and one for each worker; a core's spans are push, wait, aggregate and
+// reply, a worker's are those of its own pushes on each core. Rounds may overlap by a few chunks:
+// even and odd ones have threads of their own, as spans of one thread must nest. Times are
+// microseconds since the first push of the first round.
+std::string chrome_trace(const std::string& job, const control::TraceReply& trace);
 
 }  // namespace phub::phubctl

@@ -1,8 +1,12 @@
 // server stats, drain, job plan.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
@@ -12,6 +16,81 @@ namespace phub::phubctl {
 namespace {
 
 using Stub = control::Admin::Stub;
+
+std::string share_of(std::uint64_t bytes, std::uint64_t all) {
+  return human_share(all == 0 ? 0.0 : static_cast<double>(bytes) / static_cast<double>(all));
+}
+
+std::string core_loads_table(const control::PlanReply& plan, std::uint64_t all_bytes) {
+  const bool has_ports = !plan.port_loads().empty();
+  Table table(has_ports ? ">SERVER|>CORE|>CHUNKS|>BYTES|>SHARE|RDMA PORT"
+                        : ">SERVER|>CORE|>CHUNKS|>BYTES|>SHARE");
+  for (const control::CoreLoad& load : plan.loads()) {
+    std::vector<std::string> cells = {std::to_string(load.server()), std::to_string(load.core()),
+                                      human_count(load.chunks()), human_bytes(load.bytes()),
+                                      share_of(load.bytes(), all_bytes)};
+    if (has_ports) {
+      cells.push_back(load.device().empty() ? "-" : human_port(load.device(), load.port()));
+    }
+    table.add(std::move(cells));
+  }
+  return table.to_string();
+}
+
+std::string port_loads_table(const control::PlanReply& plan, std::uint64_t all_bytes) {
+  Table table("RDMA PORT|>SERVER|CORES|>CHUNKS|>BYTES|>SHARE");
+  for (const control::PortLoad& load : plan.port_loads()) {
+    table.add({human_port(load.device(), load.port()), std::to_string(load.server()),
+               fmt::format("{}", fmt::join(load.cores(), ",")), human_count(load.chunks()),
+               human_bytes(load.bytes()), share_of(load.bytes(), all_bytes)});
+  }
+  return table.to_string();
+}
+
+std::string imbalance_text(const control::PlanReply& plan, std::uint64_t all_bytes) {
+  std::uint64_t most = 0;
+  for (const control::CoreLoad& load : plan.loads()) most = std::max(most, load.bytes());
+  const double mean = static_cast<double>(all_bytes) / std::max(1, plan.loads_size());
+  return fmt::format(
+      "rule lars keeps all of a key on one core: the busiest core has {:.2f}x of the mean\n",
+      mean == 0.0 ? 1.0 : static_cast<double>(most) / mean);
+}
+
+const char* const kNotCounted = "-";
+
+std::string gid_of(const control::PortInfo& port) {
+  return fmt::format("{}: {} {}", port.gid_index(), port.gid_type(), port.gid());
+}
+
+std::string ports_table(const control::ServerInfo& server) {
+  Table table("RDMA PORT|LINK|STATE|>NODE|>MTU|CORES|GID|>RECEIVED|>SENT|>PACKETS IN|>PACKETS OUT");
+  for (const control::PortInfo& port : server.ports()) {
+    table.add({human_port(port.device(), port.port()), port.link_layer(), port.state(),
+               port.numa_node() < 0 ? "-" : std::to_string(port.numa_node()),
+               std::to_string(port.mtu_bytes()), fmt::format("{}", fmt::join(port.cores(), ",")),
+               gid_of(port),
+               port.has_bytes_received() ? human_bytes(port.bytes_received()) : kNotCounted,
+               port.has_bytes_sent() ? human_bytes(port.bytes_sent()) : kNotCounted,
+               port.has_packets_received() ? human_count(port.packets_received()) : kNotCounted,
+               port.has_packets_sent() ? human_count(port.packets_sent()) : kNotCounted});
+  }
+  return table.to_string();
+}
+
+// Empty: there is nothing to tell.
+std::string signs_table(const control::ServerInfo& server) {
+  Table table("RDMA PORT|SIGN OF|COUNTER|>VALUE");
+  bool has_signs = false;
+  for (const control::PortInfo& port : server.ports()) {
+    for (const control::PortCounter& counter : port.counters()) {
+      if (counter.kind().empty() || counter.value() == 0) continue;
+      table.add({human_port(port.device(), port.port()), counter.kind(), counter.name(),
+                 human_count(counter.value())});
+      has_signs = true;
+    }
+  }
+  return has_signs ? table.to_string() : "";
+}
 
 std::string chunks_text(const control::PlanReply& plan) {
   Table table(">CHUNK|>SERVER|>CORE|>ELEMENTS|>KEYS|FIRST KEY");
@@ -65,6 +144,20 @@ std::string statistics_text(const control::StatisticsReply& reply) {
 }
 
 }  // namespace
+
+std::string loads_text(const control::PlanReply& plan) {
+  std::uint64_t all_bytes = 0;
+  for (const control::CoreLoad& load : plan.loads()) all_bytes += load.bytes();
+  std::string cores = core_loads_table(plan, all_bytes);
+  if (plan.whole_keys()) cores += "\n" + imbalance_text(plan, all_bytes);
+  return plan.port_loads().empty() ? cores : cores + "\n" + port_loads_table(plan, all_bytes);
+}
+
+std::string ports_text(const control::ServerInfo& server) {
+  if (server.ports().empty()) return "";
+  const std::string signs = signs_table(server);
+  return ports_table(server) + (signs.empty() ? "" : "\n" + signs);
+}
 
 Status print_plan(const Session& session, const std::string& name, bool with_chunks) {
   const auto text = [&](const control::PlanReply& reply) {

@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/top.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,8 @@
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
+#include "server/phubctl/explain/explain.h"
 
 namespace phub::phubctl {
 namespace {
@@ -80,17 +80,10 @@ std::string cores_text(const Look& now) {
   return table.to_string();
 }
 
-// "computes 74.0 %", the longest part of a round.
-std::string longest_part(const control::JobInfo& job) {
-  const control::JobTiming& timing = job.timing();
-  if (!job.has_timing() || timing.round_seconds() <= 0.0) return "-";
-  const std::vector<std::pair<double, const char*>> parts = {
-      {timing.compute_seconds(), "compute"},
-      {timing.push_seconds(), "push"},
-      {timing.wait_seconds(), "wait for the slowest"},
-      {timing.aggregate_seconds(), "aggregate"},
-      {timing.reply_seconds(), "reply"}};
-  const auto& [seconds, name] = *std::max_element(parts.begin(), parts.end());
+// "compute 74.0 %", the longest part of a round.
+std::string longest_part_text(const control::JobTiming& timing) {
+  if (timing.round_seconds() <= 0.0) return "-";
+  const auto [name, seconds] = longest_part(timing);
   return fmt::format("{} {}", name, human_share(seconds / timing.round_seconds()));
 }
 
@@ -108,7 +101,7 @@ std::string jobs_text(const Look& before, const Look& now) {
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
-               longest_part(job)});
+               longest_part_text(job.timing())});
   }
   return has_jobs ? table.to_string() : "no live jobs\n";
 }

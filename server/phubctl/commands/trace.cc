@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/trace.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {
@@ -38,22 +38,18 @@ class Trace {
   void span(TraceLane lane, const Span& span, ordered_json arguments) {
     const std::uint64_t begin = std::max(span.begin_ns, origin_ns_);
     const std::uint64_t end = std::max(span.end_ns, begin);
-    events_.push_back({{"name", span.name},
-                       {"ph", "X"},
-                       {"ts", microseconds(begin - origin_ns_)},
-                       {"dur", microseconds(end - begin)},
-                       {"pid", lane.pid},
-                       {"tid", lane.tid},
-                       {"args", std::move(arguments)}});
+    events_.push_back(event(span.name, "X", lane, std::move(arguments)));
+    events_.back()["ts"] = microseconds(begin - origin_ns_);
+    events_.back()["dur"] = microseconds(end - begin);
   }
 
   void name_process(std::uint32_t pid, const std::string& name) {
-    names_.push_back(metadata("process_name", {.pid = pid, .tid = 0}, {{"name", name}}));
-    names_.push_back(metadata("process_sort_index", {.pid = pid, .tid = 0}, {{"sort_index", pid}}));
+    names_.push_back(event("process_name", "M", {.pid = pid}, {{"name", name}}));
+    names_.push_back(event("process_sort_index", "M", {.pid = pid}, {{"sort_index", pid}}));
   }
   void name_thread(TraceLane lane, const std::string& name) {
     if (!named_.insert({lane.pid, lane.tid}).second) return;
-    names_.push_back(metadata("thread_name", lane, {{"name", name}}));
+    names_.push_back(event("thread_name", "M", lane, {{"name", name}}));
   }
 
   // Names first, then the spans by time, the longer first where they begin together.
@@ -71,9 +67,10 @@ class Trace {
   static double microseconds(std::uint64_t nanoseconds) {
     return static_cast<double>(nanoseconds) / kNanosecondsPerMicrosecond;
   }
-  static ordered_json metadata(const char* kind, TraceLane lane, ordered_json arguments) {
-    return {{"name", kind},
-            {"ph", "M"},
+  static ordered_json event(const char* name, const char* phase, TraceLane lane,
+                            ordered_json arguments) {
+    return {{"name", name},
+            {"ph", phase},
             {"ts", 0},
             {"dur", 0},
             {"pid", lane.pid},

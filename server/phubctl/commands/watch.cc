@@ -11,8 +11,6 @@
 #include "common/base/visible.h"
 #include "common/base/whole_file.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/commands/top.h"
-#include "server/phubctl/commands/trace.h"
 #include "server/phubctl/explain/explain.h"
 
 namespace phub::phubctl {

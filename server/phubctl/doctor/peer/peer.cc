@@ -11,7 +11,6 @@
 #include "server/phubctl/doctor/peer/blocks.h"
 #include "server/phubctl/doctor/peer/client.h"
 #include "server/phubctl/doctor/peer/end.h"
-#include "server/phubctl/doctor/peer/socket.h"
 
 namespace phub::phubctl::doctor {
 namespace {
