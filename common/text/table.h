@@ -19,6 +19,8 @@ class Table {
   // REQUIRES: as many cells as columns.
   void add(std::vector<std::string> cells);
 
+  bool empty() const { return rows_.size() == 1; }
+
   // One line for the titles, if there are any, and one for each row; no blanks at their ends.
   std::string to_string() const;
 

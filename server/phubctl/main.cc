@@ -226,8 +226,8 @@ int run(int argc, char** argv) {
   declare_snapshots(app, command);
   declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);
-  declare_doctor(app, options.as_json, options.credentials, local_command);
-  declare_pki(app, options.as_json, local_command);
+  declare_doctor(app, local_command);
+  declare_pki(app, local_command);
   app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
@@ -235,7 +235,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse_usage(app, error, argc, argv);
   }
-  const Status status = local_command ? local_command() : ask_server(options, command);
+  const Status status = local_command ? local_command(options.as_json, options.credentials)
+                                      : ask_server(options, command);
   if (status.ok()) return 0;
   say_error(status, options.as_json);
   return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;

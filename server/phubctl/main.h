@@ -14,7 +14,8 @@
 
 namespace phub::phubctl {
 
-using LocalCommand = std::function<Status()>;  // asks no server
+// Asks no server. `credentials`: a folder, or empty.
+using LocalCommand = std::function<Status(bool as_json, const std::string& credentials)>;
 
 inline CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& help,
                                 const std::string& footer) {
@@ -48,10 +49,8 @@ void declare_tenants(CLI::App& app, Command& command);
 // `phubctl top`, `job explain` and `trace`. `jobs` is the subcommand `job`.
 void declare_watch(CLI::App& app, CLI::App& jobs, Command& command);
 
-// `phubctl doctor` and `pki`. `as_json` and `credentials` (a folder, or empty) are read when
-// `command` runs; they outlive both.
-void declare_doctor(CLI::App& app, const bool& as_json, const std::string& credentials,
-                    LocalCommand& command);
-void declare_pki(CLI::App& app, const bool& as_json, LocalCommand& command);
+// `phubctl doctor` and `pki`.
+void declare_doctor(CLI::App& app, LocalCommand& command);
+void declare_pki(CLI::App& app, LocalCommand& command);
 
 }  // namespace phub::phubctl

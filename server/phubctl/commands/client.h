@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,18 +26,14 @@ class AdminClient {
                                                      std::chrono::milliseconds timeout,
                                                      const CredentialFiles& credentials = {});
 
-  // Calls `method` of the stub within the timeout. Errors: the server's, or kUnavailable with the
-  // cure when none answers.
+  // Calls `method` of the stub within `timeout`, or the client's own. Errors: the server's, or
+  // kUnavailable with the cure when none answers.
   template <typename Stub, typename Request, typename Reply>
   Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-              const Request& request, Reply& reply) {
-    return call(method, request, reply, timeout_);
-  }
-  template <typename Stub, typename Request, typename Reply>
-  Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-              const Request& request, Reply& reply, std::chrono::milliseconds timeout) {
+              const Request& request, Reply& reply,
+              std::optional<std::chrono::milliseconds> timeout = {}) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    context.set_deadline(std::chrono::system_clock::now() + timeout.value_or(timeout_));
     if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
     return explain(
         (std::get<std::unique_ptr<Stub>>(stubs_).get()->*method)(&context, request, &reply));

@@ -80,16 +80,14 @@ std::string ports_table(const control::ServerInfo& server) {
 // Empty: there is nothing to tell.
 std::string signs_table(const control::ServerInfo& server) {
   Table table("RDMA PORT|SIGN OF|COUNTER|>VALUE");
-  bool has_signs = false;
   for (const control::PortInfo& port : server.ports()) {
     for (const control::PortCounter& counter : port.counters()) {
       if (counter.kind().empty() || counter.value() == 0) continue;
       table.add({human_port(port.device(), port.port()), counter.kind(), counter.name(),
                  human_count(counter.value())});
-      has_signs = true;
     }
   }
-  return has_signs ? table.to_string() : "";
+  return table.empty() ? "" : table.to_string();
 }
 
 std::string chunks_text(const control::PlanReply& plan) {
@@ -115,13 +113,11 @@ std::string cores_text(const control::ServerInfo& server) {
 
 std::string drops_text(const control::ServerInfo& server) {
   Table table("DROPPED INPUT|>COUNT");
-  bool has_drops = false;
   for (const control::Drop& drop : server.drops()) {
     if (drop.count() == 0) continue;
     table.add({drop.cause(), human_count(drop.count())});
-    has_drops = true;
   }
-  return has_drops ? "\n" + table.to_string() : "";
+  return table.empty() ? "" : "\n" + table.to_string();
 }
 
 std::string statistics_text(const control::StatisticsReply& reply) {

@@ -89,12 +89,10 @@ std::string longest_part_text(const control::JobTiming& timing) {
 
 std::string jobs_text(const Look& before, const Look& now) {
   Table table("JOB|TENANT|STATE|>WORKERS|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
-  bool has_jobs = false;
   for (const control::JobInfo& job : now.jobs.jobs()) {
     const bool is_live =
         job.state() == control::JOB_STATE_WAITING || job.state() == control::JOB_STATE_RUNNING;
     if (!is_live) continue;
-    has_jobs = true;
     const Rates rates = rates_of(job, before, now);
     table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(), enum_word(job.state()),
                fmt::format("{}/{}", job.members_size(), job.spec().workers()),
@@ -103,7 +101,7 @@ std::string jobs_text(const Look& before, const Look& now) {
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
                longest_part_text(job.timing())});
   }
-  return has_jobs ? table.to_string() : "no live jobs\n";
+  return table.empty() ? "no live jobs\n" : table.to_string();
 }
 
 std::string drops_text(const Look& now) {

@@ -90,17 +90,16 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
                       findings.size())};
 }
 
-Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions& listen,
-                        bool as_json, const std::atomic<bool>& stop) {
+Status listen_for_peers(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop) {
   const std::string text =
-      listen.address.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : listen.address;
+      options.listen.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : options.listen;
   PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(text));
   PHUB_ASSIGN_OR_RETURN(const auto listener, doctor::Listener::create({.address = address,
                                                                        .tls = options.tls,
                                                                        .paths = options.paths,
                                                                        .choices = options.choices,
                                                                        .limits = {.stop = &stop},
-                                                                       .once = listen.once}));
+                                                                       .once = options.once}));
   Address own = listener->address();
   const std::string where = to_string(own);
   if (own.host == "0.0.0.0" || own.host == "::") own.host = doctor::host_name();
