@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "server/http/assets.h"
-
 namespace phub::server {
 namespace {
 

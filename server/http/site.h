@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,14 @@
 #include "server/http/http_server.h"
 
 namespace phub::server {
+
+// A file of server/http/page/, embedded into the binary by embed.cmake. Static storage.
+struct Asset {
+  std::string_view path;  // "/page.css"; "/" for index.html
+  std::string_view content_type;
+  std::string_view content;
+};
+std::span<const Asset> page_assets();
 
 // The first two are each for one tenant's view, or with "" for everything.
 struct SiteSources {

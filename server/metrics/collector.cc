@@ -305,8 +305,7 @@ std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) 
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
                table_.views.is_draining() ? 1 : 0);
-  for (const CertificateExpiry& expiry :
-       sources_.certificates ? sources_.certificates() : std::vector<CertificateExpiry>()) {
+  for (const CertificateExpiry& expiry : sources_.certificates()) {
     families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
                  kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
   }
@@ -326,11 +325,9 @@ std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) 
   }
   if (tenant.empty()) {
     add_server(table_, data_plane_, families);
-    add_control_door(sources_.control_door ? sources_.control_door() : ControlDoorCounters(),
-                     families);
+    add_control_door(sources_.control_door(), families);
     families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
-                 kCounter, {},
-                 number(sources_.log_lines_dropped ? sources_.log_lines_dropped() : 0));
+                 kCounter, {}, number(sources_.log_lines_dropped()));
     families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
                  number(table_.starts.waiting()));
   }

@@ -21,9 +21,11 @@ namespace phub::server {
 
 // What the rest of the daemon knows; left out: nothing.
 struct MetricsSources {
-  std::function<std::vector<CertificateExpiry>()> certificates = {};  // the server's own
-  std::function<ControlDoorCounters()> control_door = {};
-  std::function<std::uint64_t()> log_lines_dropped = {};  // since the start
+  std::function<std::vector<CertificateExpiry>()> certificates = [] {  // the server's own
+    return std::vector<CertificateExpiry>();
+  };
+  std::function<ControlDoorCounters()> control_door = [] { return ControlDoorCounters(); };
+  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // since the start
 };
 
 class MetricsCollector {

@@ -53,8 +53,11 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
   file->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
-  const auto field = [&create, file](const std::string& name, auto& value, const char* help) {
-    create.add_option(name, value, help)->excludes(file)->capture_default_str();
+  const auto option = [&create, file](const std::string& name, auto& value, const char* help) {
+    return create.add_option(name, value, help)->excludes(file);
+  };
+  const auto field = [&option](const std::string& name, auto& value, const char* help) {
+    option(name, value, help)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
   field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
@@ -64,21 +67,15 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
   field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
-  create
-      .add_option("--trust-coefficient", job.trust_coefficient,
-                  "Of lars: a step's share of a tensor's norm; left out: 0.001")
-      ->excludes(file);
-  create
-      .add_option("--trust-epsilon", job.trust_epsilon,
-                  "Of lars: added to the gradient's norm; left out: 0")
-      ->excludes(file);
-  create.add_option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
+  option("--trust-coefficient", job.trust_coefficient,
+         "Of lars: a step's share of a tensor's norm; left out: 0.001");
+  option("--trust-epsilon", job.trust_epsilon,
+         "Of lars: added to the gradient's norm; left out: 0");
+  option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
-      ->allow_extra_args(false)
-      ->excludes(file);
-  create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
-      ->allow_extra_args(false)
-      ->excludes(file);
+      ->allow_extra_args(false);
+  option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
+      ->allow_extra_args(false);
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
     command = [&job](const Session& session) { return create_job(session, job); };

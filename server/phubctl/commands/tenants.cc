@@ -91,6 +91,16 @@ std::string audit_text(const control::ListAuditReply& reply) {
   return table.to_string();
 }
 
+// Those that were given.
+template <typename Message>
+void set_quotas(const TenantOptions& options, Message& quotas) {
+  if (options.memory_mib) quotas.set_memory_mib(*options.memory_mib);
+  if (options.connections) quotas.set_connections(*options.connections);
+  if (options.jobs) quotas.set_jobs(*options.jobs);
+  if (options.weight) quotas.set_weight(*options.weight);
+  if (options.disk_mib) quotas.set_disk_mib(*options.disk_mib);
+}
+
 // The file that a secret goes to: made before there is a secret, which nobody could read again.
 class SecretFile {
  public:
@@ -139,11 +149,8 @@ Result<std::uint64_t> lifetime_seconds(double hours) {
 Status create_tenant(const Session& session, const TenantOptions& options) {
   control::CreateTenantRequest request;
   request.set_name(options.name);
-  request.mutable_quotas()->set_memory_mib(options.memory_mib.value_or(0));
-  request.mutable_quotas()->set_connections(options.connections.value_or(0));
-  request.mutable_quotas()->set_jobs(options.jobs.value_or(0));
-  request.mutable_quotas()->set_weight(options.weight.value_or(1));
-  request.mutable_quotas()->set_disk_mib(options.disk_mib.value_or(0));
+  request.mutable_quotas()->set_weight(1);
+  set_quotas(options, *request.mutable_quotas());
   return session.show(&Stub::CreateTenant, request, tenant_text<control::CreateTenantReply>);
 }
 
@@ -161,11 +168,7 @@ Status inspect_tenant(const Session& session, const std::string& name) {
 Status set_tenant(const Session& session, const TenantOptions& options) {
   control::SetTenantRequest request;
   request.set_name(options.name);
-  if (options.memory_mib) request.set_memory_mib(*options.memory_mib);
-  if (options.connections) request.set_connections(*options.connections);
-  if (options.jobs) request.set_jobs(*options.jobs);
-  if (options.weight) request.set_weight(*options.weight);
-  if (options.disk_mib) request.set_disk_mib(*options.disk_mib);
+  set_quotas(options, request);
   return session.show(&Stub::SetTenant, request, tenant_text<control::SetTenantReply>);
 }
 

@@ -81,16 +81,7 @@ std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
                      "step, or hang: look at `phubctl job inspect`"}};
   }
   if (auto reason = standstill(job, server)) return {*reason};  // what was before explains nothing
-  const auto saturation = core_saturation(job, server);
-  const auto transport = slow_transport(job);
-  const bool push_is_compute = !saturation && !transport;
-  std::vector<Reason> reasons;
-  for (const std::optional<Reason>& reason :
-       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
-        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
-        compute_bound(job, push_is_compute)}) {
-    if (reason) reasons.push_back(*reason);
-  }
+  std::vector<Reason> reasons = causes_of(job, server);
   if (job.timing().rounds() < kRoundsToBlame) {
     reasons.push_back(too_few_rounds(job.timing()));
   } else if (reasons.empty()) {

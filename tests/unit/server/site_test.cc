@@ -8,8 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "server/http/assets.h"
-
 namespace phub::server {
 namespace {
 
