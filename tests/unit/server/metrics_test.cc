@@ -98,7 +98,7 @@ TEST_CASE("latencies are told as cumulative histograms in seconds") {
 }
 
 TEST_CASE("a tenant is told of its own jobs and how busy the cores are, of others nothing") {
-  server::TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {}));
   REQUIRE(tenants.create("blue", {}));
   JobTableFixture f(&tenants);
