@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -48,16 +47,9 @@ constexpr std::size_t kOfEachProcessor = 2;
 
 struct Overrides {
   std::string config_path;
-  std::optional<std::string> control;
-  std::optional<std::string> data;
-  std::optional<std::string> http;
-  std::optional<std::string> state;
+  ServerConfig given;  // what options say: over what the file says
   std::optional<std::string> credentials;
-  bool allow_plaintext = false;
-  std::optional<std::string> tokens;
-  std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
-  std::optional<std::string> log_level;
   bool reset_admin_token = false;
   bool check_only = false;
 };
@@ -87,34 +79,39 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config.proto")
       ->type_name("FILE");
-  app.add_option("--control", overrides.control,
-                 "Control address; overrides control_address (port 0: a free one)")
-      ->type_name("HOST:PORT");
-  app.add_option("--data", overrides.data, "Address of the tcp data plane; overrides data_address")
-      ->type_name("HOST:PORT");
-  app.add_option("--http", overrides.http,
-                 "Serve the web page, and /metrics for Prometheus, there; overrides http_address")
-      ->type_name("HOST:PORT");
-  app.add_option("--state", overrides.state,
-                 "Where tenants, tokens and jobs are kept; overrides state_folder")
-      ->type_name("FOLDER");
+  ServerConfig& given = overrides.given;
+  const auto field = [&app](const char* name, const char* type, const char* help, auto set) {
+    return app.add_option_function<std::string>(name, set, help)->type_name(type);
+  };
+  field("--control", "HOST:PORT", "Control address; overrides control_address (port 0: a free one)",
+        [&given](const std::string& value) { given.set_control_address(value); });
+  field("--data", "HOST:PORT", "Address of the tcp data plane; overrides data_address",
+        [&given](const std::string& value) { given.set_data_address(value); });
+  field("--http", "HOST:PORT",
+        "Serve the web page, and /metrics for Prometheus, there; overrides http_address",
+        [&given](const std::string& value) { given.set_http_address(value); });
+  field("--state", "FOLDER", "Where tenants, tokens and jobs are kept; overrides state_folder",
+        [&given](const std::string& value) { given.set_state_folder(value); });
   auto* const credentials =
       app.add_option("--credentials", overrides.credentials,
                      "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
           ->type_name("FOLDER");
-  app.add_flag("--allow-plaintext", overrides.allow_plaintext,
-               "No TLS, also on an address that other hosts reach; tokens stay as they are")
+  app.add_flag_callback(
+         "--allow-plaintext", [&given] { given.mutable_security()->set_allow_plaintext(true); },
+         "No TLS, also on an address that other hosts reach; tokens stay as they are")
       ->excludes(credentials);
-  app.add_option("--tokens", overrides.tokens,
-                 "required, or off: everybody may do everything; overrides security.tokens")
-      ->type_name("WORD");
-  app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
+  field("--tokens", "WORD",
+        "required, or off: everybody may do everything; overrides security.tokens",
+        [&given](const std::string& value) { given.mutable_security()->set_tokens(value); });
+  app.add_option_function<std::uint32_t>(
+         "--cores", [&given](std::uint32_t cores) { given.set_cores(cores); },
+         "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
       ->delimiter(',')
       ->type_name("LIST");
-  app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
-      ->type_name("LEVEL");
+  field("--log-level", "LEVEL", "trace, debug, info, warn, error or off",
+        [&given](const std::string& value) { given.set_log_level(value); });
   app.add_flag("--reset-admin-token", overrides.reset_admin_token,
                "Write a further admin token to admin.token in the state folder, and end: for who\n"
                "lost the others. No server may run on that folder meanwhile");
@@ -125,39 +122,27 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.set_version_flag("--version", version_of("phub-server"));
 }
 
-Status secure(const Overrides& overrides, ServerConfig& config) {
-  if (overrides.state) config.set_state_folder(*overrides.state);
-  if (overrides.allow_plaintext) config.mutable_security()->set_allow_plaintext(true);
-  if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
-  if (!overrides.credentials) return {};
-  PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
-  config.mutable_security()->set_ca(files.tls.ca);
-  config.mutable_security()->set_certificate(files.tls.certificate);
-  config.mutable_security()->set_key(files.tls.key);
-  return {};
-}
-
 Result<ServerConfig> configuration(const Overrides& overrides) {
   ServerConfig config;
   if (!overrides.config_path.empty()) {
     PHUB_ASSIGN_OR_RETURN(config, load_server_config(overrides.config_path));
   }
-  if (overrides.control) config.set_control_address(*overrides.control);
-  if (overrides.data) config.set_data_address(*overrides.data);
-  if (overrides.http) config.set_http_address(*overrides.http);
-  if (overrides.cores) {
-    config.set_cores(*overrides.cores);
-    config.clear_cpus();
-  }
+  config.MergeFrom(overrides.given);
+  if (overrides.given.has_cores()) config.clear_cpus();
   if (!overrides.transports.empty()) {
     config.mutable_transports()->Clear();
     for (const std::string& transport : overrides.transports) config.add_transports(transport);
-    if (!overrides.data && config.transports_size() == 1 && config.transports(0) == "shm") {
+    if (!overrides.given.has_data_address() && config.transports_size() == 1 &&
+        config.transports(0) == "shm") {
       config.clear_data_address();  // the file's, which has no effect now
     }
   }
-  if (overrides.log_level) config.set_log_level(*overrides.log_level);
-  PHUB_RETURN_IF_ERROR(secure(overrides, config));
+  if (overrides.credentials) {
+    PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
+    config.mutable_security()->set_ca(files.tls.ca);
+    config.mutable_security()->set_certificate(files.tls.certificate);
+    config.mutable_security()->set_key(files.tls.key);
+  }
   const Status status = validate(config);
   if (!status.ok()) return status.with_context("command line");
   return config;
