@@ -8,7 +8,6 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <filesystem>
-#include <optional>
 #include <thread>
 #include <utility>
 

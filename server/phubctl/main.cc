@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "common/base/version.h"

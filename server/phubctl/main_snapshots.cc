@@ -15,9 +15,7 @@ void declare_delete(CLI::App& snapshot, Command& command) {
       "Its bytes count no more to the tenant's disk quota. A job that waits to start from it\n"
       "cannot start any more. (A job that is called delete: phubctl snapshot -- delete)");
   remove.add_option("file", *file, "As `phubctl snapshots` lists it")->required();
-  remove.callback([file, &command] {
-    command = [file](const Session& session) { return delete_snapshot(session, *file); };
-  });
+  run_with(remove, command, file, delete_snapshot);
 }
 
 }  // namespace

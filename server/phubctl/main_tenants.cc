@@ -1,6 +1,5 @@
 // `phubctl tenant` and `audit`.
 #include <memory>
-#include <string>
 
 #include "server/phubctl/main.h"
 
@@ -72,15 +71,11 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& o
   CLI::App& list = add_subcommand(tokens, "list", "All tokens, or one tenant's",
                                   "Example:\n  phubctl tenant token list vision");
   list.add_option("tenant", token.tenant, "Whose");
-  run_with(list, command, options, [](const Session& session, const TenantArguments& given) {
-    return list_tokens(session, given.token.tenant);
-  });
+  run_with(list, command, options, &TenantArguments::token, list_tokens);
   CLI::App& revoke = add_subcommand(tokens, "revoke", "Refuse a token from now on",
                                     "Example:\n  phubctl tenant token revoke 7");
   revoke.add_option("id", token.id, "As `token list` shows it")->required();
-  run_with(revoke, command, options, [](const Session& session, const TenantArguments& given) {
-    return revoke_token(session, given.token.id);
-  });
+  run_with(revoke, command, options, &TenantArguments::token, revoke_token);
 }
 
 }  // namespace
@@ -100,9 +95,7 @@ void declare_tenants(CLI::App& app, Command& command) {
   CLI::App& inspect = add_subcommand(tenants, "inspect", "A tenant, its tokens and its jobs",
                                      "Example:\n  phubctl tenant inspect vision");
   inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();
-  run_with(inspect, command, options, [](const Session& session, const TenantArguments& given) {
-    return inspect_tenant(session, given.tenant.name);
-  });
+  run_with(inspect, command, options, &TenantArguments::tenant, inspect_tenant);
   declare_tokens(tenants, options, command);
   CLI::App& audit = add_subcommand(app, "audit", "Who changed what, and who was refused",
                                    "Example:\n  phubctl audit --count 20");

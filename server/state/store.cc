@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "common/base/log_value.h"

@@ -5,7 +5,6 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 
-#include <cstdio>
 #include <set>
 #include <vector>
 

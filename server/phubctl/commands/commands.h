@@ -101,13 +101,13 @@ Result<std::uint64_t> lifetime_seconds(double hours);
 
 Status create_tenant(const Session& session, const TenantOptions& options);
 Status list_tenants(const Session& session);
-Status inspect_tenant(const Session& session, const std::string& name);
+Status inspect_tenant(const Session& session, const TenantOptions& options);
 Status set_tenant(const Session& session, const TenantOptions& options);
 Status delete_tenant(const Session& session, const TenantOptions& options);
 
 Status create_token(const Session& session, const TokenOptions& options);
-Status list_tokens(const Session& session, const std::string& tenant);
-Status revoke_token(const Session& session, std::uint64_t id);
+Status list_tokens(const Session& session, const TokenOptions& options);
+Status revoke_token(const Session& session, const TokenOptions& options);
 
 Status print_audit(const Session& session, std::uint32_t count);
 

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
 

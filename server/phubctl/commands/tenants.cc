@@ -159,9 +159,9 @@ Status list_tenants(const Session& session) {
                       [](const auto& reply) { return tenants_text(reply.tenants()); });
 }
 
-Status inspect_tenant(const Session& session, const std::string& name) {
+Status inspect_tenant(const Session& session, const TenantOptions& options) {
   control::InspectTenantRequest request;
-  request.set_name(name);
+  request.set_name(options.name);
   return session.show(&Stub::InspectTenant, request, inspection_text);
 }
 
@@ -213,18 +213,18 @@ Status create_token(const Session& session, const TokenOptions& options) {
   return {};
 }
 
-Status list_tokens(const Session& session, const std::string& tenant) {
+Status list_tokens(const Session& session, const TokenOptions& options) {
   control::ListTokensRequest request;
-  request.set_tenant(tenant);
+  request.set_tenant(options.tenant);
   return session.show(&Stub::ListTokens, request,
                       [](const auto& reply) { return tokens_text(reply.tokens()); });
 }
 
-Status revoke_token(const Session& session, std::uint64_t id) {
+Status revoke_token(const Session& session, const TokenOptions& options) {
   control::RevokeTokenRequest request;
-  request.set_token_id(id);
-  return session.show(&Stub::RevokeToken, request, [id](const auto& /*reply*/) {
-    return fmt::format("token {} is revoked", id);
+  request.set_token_id(options.id);
+  return session.show(&Stub::RevokeToken, request, [&](const auto& /*reply*/) {
+    return fmt::format("token {} is revoked", options.id);
   });
 }
 

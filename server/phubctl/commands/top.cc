@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"

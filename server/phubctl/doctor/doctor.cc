@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "common/text/table.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/doctor/peer/end.h"
 #include "server/phubctl/doctor/peer/judge.h"

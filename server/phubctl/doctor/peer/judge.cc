@@ -8,7 +8,6 @@
 
 #include "common/text/table.h"
 #include "common/transport/verbs/device/gid.h"
-#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::phubctl::doctor {
 namespace {
