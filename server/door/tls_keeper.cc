@@ -125,12 +125,10 @@ class FileTlsKeeper final : public TlsKeeper {
   Seen what_is_there() const {
     Seen seen;
     for (const std::string& file : {files_.ca, files_.certificate, files_.key}) see(file, seen);
+    if (crl_folder_.empty()) return seen;
     std::error_code ignored;
-    if (!crl_folder_.empty()) see(crl_folder_, seen);
-    for (const auto& entry : crl_folder_.empty() ? fs::directory_iterator()
-                                                 : fs::directory_iterator(crl_folder_, ignored)) {
-      see(entry.path(), seen);
-    }
+    see(crl_folder_, seen);
+    for (const auto& entry : fs::directory_iterator(crl_folder_, ignored)) see(entry.path(), seen);
     return seen;
   }
 
