@@ -80,15 +80,15 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 }
 
 Status Daemon::serve_http() {
-  metrics_ = std::make_unique<MetricsCollector>(
-      table_, *data_plane_,
-      MetricsSources{.certificates = [this] { return service_->certificates(); },
-                     .control_door = [this] { return service_->door_counters(); },
-                     .log_lines_dropped = options_.log_lines_dropped});
+  const MetricsCollector metrics{.table = table_,
+                                 .data_plane = *data_plane_,
+                                 .certificates = [this] { return service_->certificates(); },
+                                 .control_door = [this] { return service_->door_counters(); },
+                                 .log_lines_dropped = options_.log_lines_dropped};
   site_ = std::make_unique<Site>(
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
-          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); },
+          .metrics_text = [metrics](const std::string& tenant) { return metrics.text(tenant); },
           .reads = [this](std::string_view token) { return tenant_that_reads(token); },
           .not_ready =
               [this] { return std::string(table_.views.is_draining() ? "draining" : ""); }},

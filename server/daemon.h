@@ -95,7 +95,6 @@ class Daemon {
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
-  std::unique_ptr<MetricsCollector> metrics_;
   std::unique_ptr<Site> site_;
   std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper

@@ -304,19 +304,19 @@ std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) 
   Families families;
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
-               table_.views.is_draining() ? 1 : 0);
-  for (const CertificateExpiry& expiry : sources_.certificates()) {
+               table.views.is_draining() ? 1 : 0);
+  for (const CertificateExpiry& expiry : certificates()) {
     families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
                  kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
   }
   std::map<std::uint64_t, JobView> jobs;
-  for (JobView& job : table_.views.list()) {
+  for (JobView& job : table.views.list()) {
     const bool is_shown = tenant.empty() || job.tenant == tenant;
     if (is_shown && is_live(job)) jobs.emplace(job.id, std::move(job));
   }
-  for (const auto& [id, job] : jobs) add_job(job, data_plane_, families);
+  for (const auto& [id, job] : jobs) add_job(job, data_plane, families);
   add_tenants(jobs, families);
-  const std::vector<CoreCounters> cores = data_plane_.core_counters();
+  const std::vector<CoreCounters> cores = data_plane.core_counters();
   for (std::size_t i = 0; i < cores.size(); ++i) {
     const Labels labels = {{"core", std::to_string(i)}};
     add_all(kBusyOfCore, cores[i], labels, families);
@@ -324,12 +324,12 @@ std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) 
     add_core_jobs(labels, cores[i], jobs, families);
   }
   if (tenant.empty()) {
-    add_server(table_, data_plane_, families);
-    add_control_door(sources_.control_door(), families);
+    add_server(table, data_plane, families);
+    add_control_door(control_door(), families);
     families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
-                 kCounter, {}, number(sources_.log_lines_dropped()));
+                 kCounter, {}, number(log_lines_dropped()));
     families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
-                 number(table_.starts.waiting()));
+                 number(table.starts.waiting()));
   }
   return families.take();
 }

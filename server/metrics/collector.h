@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "server/door/control_listener.h"
@@ -19,31 +18,20 @@
 
 namespace phub::server {
 
-// What the rest of the daemon knows; left out: nothing.
-struct MetricsSources {
-  std::function<std::vector<CertificateExpiry>()> certificates = [] {  // the server's own
-    return std::vector<CertificateExpiry>();
-  };
-  std::function<ControlDoorCounters()> control_door = [] { return ControlDoorCounters(); };
-  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // since the start
-};
-
-class MetricsCollector {
- public:
-  // All outlive this.
-  MetricsCollector(JobTable& table, const DataPlane& data_plane, MetricsSources sources = {})
-      : table_(table), data_plane_(data_plane), sources_(std::move(sources)) {}
-
+struct MetricsCollector {
   // With a tenant: its own jobs, and how busy the cores are.
   std::vector<prometheus::MetricFamily> families(const std::string& tenant = {}) const;
 
   // The same in Prometheus' text format.
   std::string text(const std::string& tenant = {}) const;
 
- private:
-  JobTable& table_;
-  const DataPlane& data_plane_;
-  const MetricsSources sources_;
+  JobTable& table;
+  const DataPlane& data_plane;
+  std::function<std::vector<CertificateExpiry>()> certificates = [] {  // the server's own
+    return std::vector<CertificateExpiry>();
+  };
+  std::function<ControlDoorCounters()> control_door = [] { return ControlDoorCounters(); };
+  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // since the start
 };
 
 }  // namespace phub::server
