@@ -104,37 +104,38 @@ std::pair<std::uint64_t, std::uint64_t> last_pushes(const control::RoundRecord& 
   return {stamps[(stamps.size() - 1) / 2], stamps.back()};
 }
 
-void add_core(const control::RoundRecord& record, Trace& out) {
-  const std::uint32_t pid = kFirstCorePid + record.core();
-  const TraceLane lane{.pid = pid, .tid = static_cast<std::uint32_t>(record.round() % 2)};
-  out.name_thread(lane, parity_of(record.round()) + " rounds");
-  const auto [median, slowest] = last_pushes(record);
-  const ordered_json arguments = {{"round", record.round()}};
-  const std::string round = fmt::format("round {}", record.round());
-  out.span(lane, {round.c_str(), record.first_push_ns(), record.replied_ns()},
-           {{"round", record.round()},
-            {"work_us", static_cast<double>(record.core_ns()) / kNanosecondsPerMicrosecond}});
-  out.span(lane, {"push", record.first_push_ns(), median}, arguments);
-  out.span(lane, {"wait", median, slowest}, arguments);
+// What a round consists of for whoever pushed from `first_ns` to `last_ns`.
+void add_parts(const control::RoundRecord& record, std::uint64_t first_ns, std::uint64_t last_ns,
+               TraceLane lane, const ordered_json& arguments, Trace& out) {
+  const std::uint64_t slowest = last_pushes(record).second;
+  out.span(lane, {"push", first_ns, last_ns}, arguments);
+  out.span(lane, {"wait", last_ns, slowest}, arguments);
   out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
   out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
            arguments);
 }
 
+void add_core(const control::RoundRecord& record, Trace& out) {
+  const TraceLane lane{.pid = kFirstCorePid + record.core(),
+                       .tid = static_cast<std::uint32_t>(record.round() % 2)};
+  out.name_thread(lane, parity_of(record.round()) + " rounds");
+  const std::string round = fmt::format("round {}", record.round());
+  out.span(lane, {round.c_str(), record.first_push_ns(), record.replied_ns()},
+           {{"round", record.round()},
+            {"work_us", static_cast<double>(record.core_ns()) / kNanosecondsPerMicrosecond}});
+  add_parts(record, record.first_push_ns(), last_pushes(record).first, lane,
+            {{"round", record.round()}}, out);
+}
+
 void add_workers(const control::RoundRecord& record, Trace& out) {
-  const std::uint64_t slowest = last_pushes(record).second;
   std::uint32_t index = 0;
   for (const control::WorkerSpan& worker : record.workers()) {
     const TraceLane lane{.pid = kFirstWorkerPid + index++,
                          .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
     out.name_thread(lane,
                     fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
-    const ordered_json arguments = {{"round", record.round()}, {"core", record.core()}};
-    out.span(lane, {"push", worker.first_push_ns(), worker.last_push_ns()}, arguments);
-    out.span(lane, {"wait", worker.last_push_ns(), slowest}, arguments);
-    out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
-    out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
-             arguments);
+    add_parts(record, worker.first_push_ns(), worker.last_push_ns(), lane,
+              {{"round", record.round()}, {"core", record.core()}}, out);
   }
 }
 

@@ -37,7 +37,7 @@ std::vector<PortCounters> all_counters(const Paths& paths,
     for (const std::string& name : names_in(ports)) {
       std::uint32_t port = 0;
       if (!parse(name, port)) continue;
-      all.push_back(read_counters(paths, device, port));
+      all.push_back({device, port, transport::verbs::read_counters(paths.sysfs, device, port)});
     }
   }
   return all;
@@ -82,12 +82,6 @@ HugePages read_huge_pages(const std::string& sysfs) {
 }
 
 }  // namespace
-
-PortCounters read_counters(const Paths& paths, const std::string& device, std::uint32_t port) {
-  return {.device = device,
-          .port = port,
-          .counters = transport::verbs::read_counters(paths.sysfs, device, port)};
-}
 
 Host read_host(const Paths& paths) {
   Host host;

@@ -64,7 +64,7 @@ class Trial {
  private:
   Status open() {
     show("connecting");
-    if (rdma_ != nullptr) before_ = read_counters(options_.paths, rdma_->device, rdma_->port);
+    if (rdma_ != nullptr) before_ = counters_of(options_.paths, *rdma_);
     doctor_wire::Link link;
     link.set_verbs(rdma_ != nullptr);
     return status_of(client_.call(&Stub::AsyncOpen, link));
@@ -118,7 +118,7 @@ class Trial {
       trial_.risen_there.push_back({printable(counter.name(), 64), counter.value()});
     }
     if (rdma_ != nullptr) {
-      trial_.risen_here = risen(before_, read_counters(options_.paths, rdma_->device, rdma_->port));
+      trial_.risen_here = risen(before_, counters_of(options_.paths, *rdma_));
     }
     return {};
   }
@@ -185,7 +185,7 @@ class Trial {
   DoctorClient& client_;
   const RdmaEnd* rdma_ = nullptr;
   std::unique_ptr<transport::LinkEnd> link_;
-  PortCounters before_;
+  std::vector<Counter> before_;
   LinkTrial trial_;
   std::vector<double> halves_;
 };

@@ -53,7 +53,7 @@ Status Visit::open(bool verbs) {
                    .interrupted = [this] { return interrupted(); }};
   if (!verbs) return {};
   if (!rdma_.obstacle.empty()) return {Code::kFailedPrecondition, rdma_.obstacle};
-  before_ = read_counters(options_.paths, rdma_.device, rdma_.port);
+  before_ = counters_of(options_.paths, rdma_);
   PHUB_ASSIGN_OR_RETURN(
       link_options_.device,
       transport::verbs::open_device(rdma_.device, static_cast<std::uint8_t>(rdma_.port),
@@ -97,8 +97,7 @@ doctor_wire::Found Visit::close() {
   doctor_wire::Found found;
   found.set_verified(link_ && link_->verified());
   if (link_options_.device) {
-    const PortCounters now = read_counters(options_.paths, rdma_.device, rdma_.port);
-    for (const Counter& counter : risen(before_, now)) {
+    for (const Counter& counter : risen(before_, counters_of(options_.paths, rdma_))) {
       doctor_wire::Counter& one = *found.add_risen();
       one.set_name(counter.name);
       one.set_value(counter.value);

@@ -50,7 +50,7 @@ class Visit {
   const RdmaEnd rdma_;
   transport::LinkOptions link_options_;
   std::unique_ptr<transport::LinkEnd> link_;
-  PortCounters before_;  // of link_options_.device, if it has one
+  std::vector<Counter> before_;  // of link_options_.device, if it has one
 };
 
 class DoctorService final : public doctor_wire::Doctor::Service {
