@@ -2,7 +2,6 @@
 // phub_part(checksum), 40 bits of it as a number, small enough to be added up over a table.
 //
 // SQLite computes it as rows are written and compared, on the thread that runs the statement.
-
 #include <openssl/sha.h>
 
 #include <array>
