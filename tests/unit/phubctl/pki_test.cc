@@ -17,8 +17,7 @@ using phubctl::PkiOptions;
 using phubctl::SignedKey;
 
 PkiOptions lab(const TemporaryDirectory& folder) {
-  return {.folder = folder.path / "pki",
-          .hosts = {"rack1.example", "10.0.0.7", "fe80::1"}};
+  return {.folder = folder.path / "pki", .hosts = {"rack1.example", "10.0.0.7", "fe80::1"}};
 }
 
 TEST_CASE("one command makes credentials for every role, keys for the owner only") {
@@ -57,7 +56,8 @@ TEST_CASE("the CA issues further credentials, and says what it cannot") {
   options.role = "server";
   CHECK_THAT(phubctl::pki_issue(options, true).message(), Contains("--host"));
   options.hosts = {"no such,DNS:evil"};
-  CHECK_THAT(phubctl::pki_issue(options, true).message(), Contains("neither a host name nor an IP"));
+  CHECK_THAT(phubctl::pki_issue(options, true).message(),
+             Contains("neither a host name nor an IP"));
   CHECK_FALSE(std::filesystem::exists(options.folder + "/second"));
 }
 
