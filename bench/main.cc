@@ -40,6 +40,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_bars(app, run);
   add_transport(app, run);
   add_tenants(app, run);
+  add_dollars(app, run);
   add_workers(app, run);
   add_tenant_workers(app, run);
   app.failure_message(phub::usage_failure);
