@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/options.h"
 #include "bench/compare/commands.h"
 #include "bench/tenants/worker.h"
 #include "common/base/rule.h"
@@ -9,7 +10,6 @@ namespace phub::bench {
 
 void add_tenants(CLI::App& app, Run& run) {
   auto options = std::make_shared<TenantsOptions>();
-  auto dtype = std::make_shared<std::string>(name_of(options->dtype));
   CLI::App* command = app.add_subcommand("tenants", "what tenants do to each other on one server");
   command->footer(
       "A server with one pinned core, workers on the other CPUs; rates are the server's count of\n"
@@ -47,19 +47,14 @@ void add_tenants(CLI::App& app, Run& run) {
   command->add_option("--elements,-E", options->elements, "elements of a saturating job")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--dtype", *dtype, "element type of a saturating job on the wire")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-      ->capture_default_str();
+  add_dtype(*command, options->dtype, "element type of a saturating job on the wire");
   command
       ->add_option("--compute-us", options->compute_us,
                    "what a worker below capacity does between two exchanges, microseconds")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
-  command->callback([options, dtype, &run] {
-    options->dtype = parse_data_type(*dtype).value_or(options->dtype);
-    run = [options] { return run_tenants(*options); };
-  });
+  runs(*command, run, [options] { return run_tenants(*options); });
 }
 
 void add_tenant_workers(CLI::App& app, Run& run) {
