@@ -104,12 +104,10 @@ void add_exchange(CLI::App& app, Run& run) {
       "  phub-bench exchange --rule momentum --dtype fp16 --vote");
   command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
   command->add_option("--workers,-N", words->options.workers, "worker processes")
       ->delimiter(',')
-      ->check(worker_range())
-      ->capture_default_str();
+      ->check(worker_range());
   add_rules(*command, words->options.rules);
   command->add_flag("--encrypt", words->options.encrypt,
                     "also run phub over encrypted tcp (security.encrypt_data), taking turns with "
@@ -120,8 +118,7 @@ void add_exchange(CLI::App& app, Run& run) {
       "loss scale needs it, taking turns with phub without");
   add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
-      ->check(CLI::Range(1U, kMostChunkKib))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostChunkKib));
   add_plan(*command, words->options.plan);
   add_systems(*command, words);
   command->add_flag("--json", words->options.json, "one JSON object a line instead of tables");
@@ -133,17 +130,14 @@ void add_chunks(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("chunks", "time the exchange with chunks of each size");
   command->footer("  phub-bench chunks --transport tcp --workers 4");
   command->add_option("--transport", options->work.transport, "shm, tcp or verbs")
-      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
   command->add_option("--workers,-N", options->work.workers, "worker processes")
-      ->check(worker_range())
-      ->capture_default_str();
+      ->check(worker_range());
   add_rule(*command, options->work.rule);
   add_work(*command, options->work);
   command->add_option("--sizes", options->sizes_kib, "chunk sizes in KiB")
       ->delimiter(',')
-      ->check(CLI::Range(1U, kMostChunkKib))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostChunkKib));
   add_plan(*command, options->plan);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] {
@@ -166,8 +160,7 @@ void add_bars(CLI::App& app, Run& run) {
   command
       ->add_option("--small-iterations", options->small_plan.iterations,
                    "timed iterations of the one-chunk exchanges")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "one JSON object a line instead of tables");
   runs(*command, run, [options] {
     options->small_plan.blocks = options->plan.blocks;

@@ -12,8 +12,7 @@ namespace {
 void add_threads(CLI::App& command, unsigned& threads) {
   threads = std::min(threads, std::max(1U, std::thread::hardware_concurrency()));
   command.add_option("--threads,-T", threads, "threads, each pinned to a CPU of its own")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -26,16 +25,12 @@ void add_roof(CLI::App& app, Run& run) {
       "no\n"
       "exchange of fp32 gradients through memory can beat on this machine.\n\n"
       "  phub-bench roof --workers 4 --state 1");
-  command->add_option("--workers,-N", options->workers, "source arrays")
-      ->check(worker_range())
-      ->capture_default_str();
+  command->add_option("--workers,-N", options->workers, "source arrays")->check(worker_range());
   add_size(*command, options->elements, nullptr);
   add_threads(*command, options->threads);
-  command
-      ->add_option("--state", options->state,
-                   "1: also time an update with an optimizer state (Nesterov), a stream more in "
-                   "each direction")
-      ->capture_default_str();
+  command->add_option("--state", options->state,
+                      "1: also time an update with an optimizer state (Nesterov), a stream more in "
+                      "each direction");
   add_plan(*command, options->plan);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] {
@@ -56,14 +51,12 @@ void add_aggregate(CLI::App& app, Run& run) {
       "the optimizer comes last.\n\n"
       "  phub-bench aggregate --workers 4 --rule nesterov");
   command->add_option("--workers,-N", options->workers, "gradients to aggregate")
-      ->check(worker_range())
-      ->capture_default_str();
+      ->check(worker_range());
   add_size(*command, options->elements, &options->keys);
   add_rule(*command, options->rule);
   add_threads(*command, options->threads);
   command->add_option("--chunk-kib", options->chunk_kib, "size of a chunk in KiB")
-      ->check(CLI::Range(1U, 16U * 1024U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 16U * 1024U));
   add_plan(*command, options->plan);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] {

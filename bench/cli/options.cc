@@ -30,15 +30,13 @@ void add_size(CLI::App& command, std::uint64_t& elements, std::string* keys) {
       .add_option("--elements,-E", elements,
                   "elements of one worker's gradients; 25557032 is ResNet-50, 8192 one 32 KiB "
                   "chunk of fp32")
-      ->check(CLI::Range(std::uint64_t{1}, kMostElements))
-      ->capture_default_str();
+      ->check(CLI::Range(std::uint64_t{1}, kMostElements));
   if (keys == nullptr) return;
-  command
-      .add_option("--keys", *keys,
-                  "how the elements are cut into keys (tensors): resnet50 (its 161 keys; for other "
-                  "totals in that proportion), one, a number of equal keys, or auto: resnet50 from "
-                  "1,000,000 elements on, else one")
-      ->capture_default_str();
+  command.add_option(
+      "--keys", *keys,
+      "how the elements are cut into keys (tensors): resnet50 (its 161 keys; for other "
+      "totals in that proportion), one, a number of equal keys, or auto: resnet50 from "
+      "1,000,000 elements on, else one");
 }
 
 void add_dtype(CLI::App& command, DataType& dtype, const std::string& help) {
@@ -77,18 +75,14 @@ void add_work(CLI::App& command, Work& work) {
                                         "order in which the server adds the workers' parts")
       ->check(CLI::IsMember({"deterministic", "arrival"}))
       ->default_str("deterministic");
-  command
-      .add_option("--congestion", work.congestion,
-                  "tcp congestion control of phub: auto (reno within a host), system (what its "
-                  "peers use too), or a name that the kernel offers")
-      ->capture_default_str();
+  command.add_option("--congestion", work.congestion,
+                     "tcp congestion control of phub: auto (reno within a host), system (what its "
+                     "peers use too), or a name that the kernel offers");
   work.server_cores = std::max(1U, std::thread::hardware_concurrency());
   command.add_option("--server-cores", work.server_cores, "pinned cores of each server")
-      ->check(CLI::Range(1U, kMostCores))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostCores));
   command.add_option("--servers", work.servers, "servers that share the keys")
-      ->check(CLI::Range(1U, kMostServers))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostServers));
 }
 
 void add_plan(CLI::App& command, BlockPlan& plan) {
@@ -96,16 +90,13 @@ void add_plan(CLI::App& command, BlockPlan& plan) {
   command
       .add_option("--iterations,-I", plan.iterations,
                   "timed iterations of each system, spread evenly over the blocks (rounded up)")
-      ->check(CLI::Range(1U, kMostIterations))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostIterations));
   command
       .add_option("--blocks,-B", plan.blocks,
                   "blocks: the systems take turns, one block each; ratios are taken block by block")
-      ->check(CLI::Range(1U, 1000U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 1000U));
   command.add_option("--warm-up", plan.warm_up, "untimed iterations at the start of each block")
-      ->check(CLI::Range(1U, 1000U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 1000U));
 }
 
 BlockPlan spread(BlockPlan typed) {

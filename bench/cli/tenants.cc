@@ -24,35 +24,27 @@ void add_tenants(CLI::App& app, Run& run) {
       "  phub-bench tenants --transport shm,tcp --seconds 10 --blocks 3");
   command->add_option("--transport", options->transports, "shm, tcp or both")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "tcp"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"shm", "tcp"}));
   command->add_option("--scenarios", options->scenarios, "below, saturation, flood or several")
       ->delimiter(',')
-      ->check(CLI::IsMember({"below", "saturation", "flood"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"below", "saturation", "flood"}));
   command->add_option("--seconds", options->seconds, "of each measurement")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.1, 3600.0));
   command
       ->add_option("--slice", options->slice,
                    "seconds for which one set of jobs runs before the next has its turn")
-      ->check(CLI::Range(0.1, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(0.1, 3600.0));
   command->add_option("--blocks", options->blocks, "repetitions of each scenario")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
   command->add_option("--workers,-N", options->workers, "workers of a saturating job")
-      ->check(CLI::Range(1U, 64U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 64U));
   command->add_option("--elements,-E", options->elements, "elements of a saturating job")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
   add_dtype(*command, options->dtype, "element type of a saturating job on the wire");
   command
       ->add_option("--compute-us", options->compute_us,
                    "what a worker below capacity does between two exchanges, microseconds")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] { return run_tenants(*options); });
 }
