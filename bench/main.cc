@@ -42,7 +42,6 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_transport(app, run);
   add_tenants(app, run);
   add_workers(app, run);
-  add_tenant_workers(app, run);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

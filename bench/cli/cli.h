@@ -22,6 +22,5 @@ void add_tenants(CLI::App& app, Run& run);
 void add_aggregate(CLI::App& app, Run& run);
 // The hidden subcommands that the bench starts its own processes with.
 void add_workers(CLI::App& app, Run& run);
-void add_tenant_workers(CLI::App& app, Run& run);
 
 }  // namespace phub::bench

@@ -70,7 +70,8 @@ void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words)
           "run these on the same work in the same run: gloo (ring and halving-doubling over "
           "TCP on 127.0.0.1), openmpi (MPI_Allreduce in place)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"gloo", "openmpi"}));
+      ->check(CLI::IsMember({"gloo", "openmpi"}))
+      ->default_str("");
   command.add_flag(
       "--roof,!--no-roof", words->roof,
       "also run what memory allows for (workers + 2) streams, see the subcommand roof; "
@@ -80,7 +81,8 @@ void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words)
                   "exactly these systems instead: phub, gloo-ring, gloo-halving-doubling, openmpi, "
                   "roof")
       ->delimiter(',')
-      ->check(CLI::IsMember({"phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"}));
+      ->check(CLI::IsMember({"phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"}))
+      ->default_str("");
 }
 
 }  // namespace

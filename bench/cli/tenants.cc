@@ -3,8 +3,6 @@
 #include "bench/cli/cli.h"
 #include "bench/cli/options.h"
 #include "bench/compare/commands.h"
-#include "bench/tenants/worker.h"
-#include "common/base/rule.h"
 
 namespace phub::bench {
 
@@ -47,43 +45,6 @@ void add_tenants(CLI::App& app, Run& run) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] { return run_tenants(*options); });
-}
-
-void add_tenant_workers(CLI::App& app, Run& run) {
-  struct Words {
-    TenantWorkerOptions options;
-    std::string rule;
-    std::string dtype;
-    std::uint16_t port = 0;
-  };
-  auto words = std::make_shared<Words>();
-  CLI::App* worker = app.add_subcommand("tenant-worker")->group("");
-  worker->add_option("--server", words->options.server)->required();
-  worker->add_option("--tenant", words->options.load.tenant)->required();
-  worker->add_option("--job", words->options.load.job)->required();
-  worker->add_option("--workers", words->options.load.workers)->required();
-  worker->add_option("--index", words->options.index)->required();
-  worker->add_option("--elements", words->options.load.elements)->required();
-  worker->add_option("--keys", words->options.load.keys)->required();
-  worker->add_option("--rule", words->rule)->required();
-  worker->add_option("--dtype", words->dtype)->required();
-  worker->add_option("--transport", words->options.load.transport)->required();
-  worker->add_option("--compute-us", words->options.load.compute_us)->required();
-  worker->add_option("--weight", words->options.load.weight)->required();
-  worker->add_option("--spare-cpus", words->options.spare_cpus)->required();
-  worker->callback([words, &run] {
-    run = [words] {
-      words->options.load.rule = parse_rule_kind(words->rule).value_or(RuleKind::kNesterov);
-      words->options.load.dtype = parse_data_type(words->dtype).value_or(DataType::kFloat32);
-      return run_tenant_worker(words->options);
-    };
-  });
-  CLI::App* garbage = app.add_subcommand("garbage-worker")->group("");
-  garbage->add_option("--port", words->port)->required();
-  garbage->add_option("--spare-cpus", words->options.spare_cpus)->required();
-  garbage->callback([words, &run] {
-    run = [words] { return run_garbage_worker(words->port, words->options.spare_cpus); };
-  });
 }
 
 }  // namespace phub::bench

@@ -30,7 +30,8 @@ void add_transport(CLI::App& app, Run& run) {
       ->add_option("--devices", options->devices,
                    "RDMA devices: one for both ends, or one each; default: the first")
       ->delimiter(',')
-      ->expected(1, 2);
+      ->expected(1, 2)
+      ->default_str("");
   command->add_option("--bytes", options->bytes, "bytes of a write")
       ->check(CLI::Range(1U, kMostBytes));
   command->add_option("--batches", options->batches, "writes in one post, several sizes")

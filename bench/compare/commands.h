@@ -17,7 +17,7 @@ struct RoofOptions {
   std::uint64_t elements = 0;
   unsigned threads = 2;
   bool state = false;
-  BlockPlan plan;
+  BlockPlan plan = {};
   bool json = false;
 };
 Status run_roof(const RoofOptions& options);
@@ -29,7 +29,7 @@ struct AggregateOptions {
   RuleKind rule = RuleKind::kNesterov;
   unsigned threads = 2;
   std::uint32_t chunk_kib = 32;
-  BlockPlan plan;
+  BlockPlan plan = {};
   bool json = false;
 };
 Status run_aggregate(const AggregateOptions& options);
@@ -37,7 +37,7 @@ Status run_aggregate(const AggregateOptions& options);
 struct ChunksOptions {
   Work work;
   std::vector<std::uint32_t> sizes_kib = {4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048};
-  BlockPlan plan;
+  BlockPlan plan = {};
   bool json = false;
 };
 Status run_chunks(const ChunksOptions& options);

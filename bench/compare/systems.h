@@ -55,7 +55,4 @@ struct System {
 // work, else what the process said.
 Result<std::unique_ptr<System>> start_system(SystemKind kind, const Work& work, Places& places);
 
-// The job that the workers of a phub system join.
-inline constexpr std::string_view kJobName = "bench";
-
 }  // namespace phub::bench

@@ -84,7 +84,7 @@ Status measure(Lineup& lineup, const BlockPlan& plan) {
   PHUB_RETURN_IF_ERROR(run_blocks(lineup.systems, plan));
   for (const auto& system : lineup.systems) {
     if (!system->servers) continue;
-    PHUB_ASSIGN_OR_RETURN(system->memory, system->servers->memory(std::string(kJobName)));
+    PHUB_ASSIGN_OR_RETURN(system->memory, system->servers->memory());
   }
   return {};
 }

@@ -23,10 +23,10 @@ constexpr std::uint64_t kBytesPerKib = 1024;
 
 class PhubTask final : public Task {
  public:
-  PhubTask(const ExchangeWorkerOptions& options, std::vector<std::uint64_t> keys)
-      : options_(options), work_(options.work), keys_(std::move(keys)) {}
+  PhubTask(std::uint32_t index, const Work& work, std::vector<std::uint64_t> keys)
+      : index_(index), work_(work), keys_(std::move(keys)) {}
 
-  Status connect();
+  Status connect(const std::vector<std::string>& addresses);
   Status fill(std::uint32_t round) override;
   Status iterate() override;
   Result<std::uint64_t> verify(std::uint32_t round) override;
@@ -42,7 +42,7 @@ class PhubTask final : public Task {
   std::vector<std::span<const std::byte>> results() const;
   std::uint64_t result_checksum() const;
 
-  ExchangeWorkerOptions options_;
+  std::uint32_t index_;
   Work work_;
   std::vector<std::uint64_t> keys_;
   std::unique_ptr<Client> client_;
@@ -54,12 +54,12 @@ Hyper PhubTask::hyper(float rate, float momentum) const {
   return {.learning_rate = rate, .momentum = momentum, .gradient_scale = scale};
 }
 
-Status PhubTask::connect() {
+Status PhubTask::connect(const std::vector<std::string>& addresses) {
   const ClientOptions client{
-      .servers = options_.servers,
-      .job = options_.job,
+      .servers = addresses,
+      .job = kJobName,
       .workers = work_.workers,
-      .worker_index = static_cast<std::int32_t>(options_.hello.index),
+      .worker_index = static_cast<std::int32_t>(index_),
       .transport = work_.transport,
       .links = {.tcp_congestion_control = work_.congestion},
       .wire_type = work_.dtype,
@@ -83,8 +83,7 @@ Status PhubTask::connect() {
 Status PhubTask::fill(std::uint32_t round) {
   std::uint64_t first = 0;
   for (KeyId key = 0; key < keys_.size(); ++key) {
-    fill_wire(client_->gradient_bytes(key), work_.dtype, pattern(round), options_.hello.index,
-              first);
+    fill_wire(client_->gradient_bytes(key), work_.dtype, pattern(round), index_, first);
     first += keys_[key];
   }
   return {};
@@ -120,7 +119,7 @@ Result<std::uint64_t> PhubTask::verify(std::uint32_t round) {
 // checksums of all workers.
 Result<std::uint64_t> PhubTask::verify_update(std::uint32_t round) {
   constexpr std::uint32_t kRounds = 3;
-  const bool computes = options_.hello.index == 0;
+  const bool computes = index_ == 0;
   Reference reference(work_, keys_, weight_decay());
   if (computes) reference.start(parameters());
   std::optional<std::string> wrong;  // all rounds are made in any case: the others wait in them
@@ -165,13 +164,12 @@ std::uint64_t PhubTask::result_checksum() const {
 
 }  // namespace
 
-Status run_exchange_worker(const ExchangeWorkerOptions& options) {
-  end_with_parent();
-  auto keys = make_keys(options.work.keys, options.work.elements);
-  if (!keys) return tell(options.hello, keys.error());
-  PhubTask task(options, std::move(*keys));
-  if (Status status = task.connect(); !status.ok()) return tell(options.hello, status);
-  return serve(options.hello, task);
+Status run_exchange_worker(const WorkerHello& hello, const ServedWork& served) {
+  auto keys = make_keys(served.work.keys, served.work.elements);
+  if (!keys) return tell(hello, keys.error());
+  PhubTask task(hello.index, served.work, std::move(*keys));
+  if (Status status = task.connect(served.addresses); !status.ok()) return tell(hello, status);
+  return serve(hello, task);
 }
 
 }  // namespace phub::bench

@@ -8,7 +8,7 @@
 #include "bench/base/statistics.h"
 #include "bench/compare/commands.h"
 #include "bench/compare/report.h"
-#include "bench/memory/roof_task.h"
+#include "bench/memory/roof.h"
 
 namespace phub::bench {
 namespace {
@@ -96,12 +96,8 @@ void print_table(const RoofOptions& options, const std::vector<MeasuredPass>& al
 }  // namespace
 
 Status run_roof(const RoofOptions& options) {
-  PHUB_ASSIGN_OR_RETURN(const auto roof, Roof::create({.workers = options.workers,
-                                                       .elements = options.elements,
-                                                       .threads = options.threads,
-                                                       .state = options.state}));
-  RoofTask task(*roof, options.workers, RoofPass::kSum);
-  const Result<std::uint64_t> sum = task.verify(1);
+  PHUB_ASSIGN_OR_RETURN(const auto roof, Roof::create(options));
+  const Result<std::uint64_t> sum = roof->verify(1);
   std::vector<MeasuredPass> all = passes(options);
   measure_all(*roof, all, options.plan);
   if (options.json) {

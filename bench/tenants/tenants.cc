@@ -84,7 +84,7 @@ void Tenants::progress(const std::string& text) const {
 
 Result<std::unique_ptr<TenantServer>> Tenants::start(
     const std::vector<std::pair<std::string, std::uint32_t>>& who, const std::vector<Load>& loads) {
-  PHUB_ASSIGN_OR_RETURN(auto server, TenantServer::start(1, places_));
+  PHUB_ASSIGN_OR_RETURN(auto server, TenantServer::start(places_));
   for (const auto& [name, weight] : who) {
     PHUB_RETURN_IF_ERROR(server->create_tenant(name, weight));
   }
