@@ -1,6 +1,7 @@
 #include "bench/exchange/exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "bench/cli/cli.h"
@@ -27,16 +28,12 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
 
 std::vector<SystemKind> chosen_systems(const ExchangeWords& words) {
   const bool gloo = contains(words.peers, "gloo");
-  const std::pair<SystemKind, bool> all[] = {
-      {SystemKind::kPhub, true},
-      {SystemKind::kGlooRing, gloo},
-      {SystemKind::kGlooHalvingDoubling, gloo},
-      {SystemKind::kOpenMpi, contains(words.peers, "openmpi")},
-      {SystemKind::kRoof, words.roof.value_or(!words.peers.empty())}};
+  const std::array wanted = {true, gloo, gloo, contains(words.peers, "openmpi"),
+                             words.roof.value_or(!words.peers.empty())};
   std::vector<SystemKind> kinds;
-  for (const auto& [kind, wanted] : all) {
-    if (words.systems.empty() ? wanted : contains(words.systems, name_of(kind))) {
-      kinds.push_back(kind);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (words.systems.empty() ? wanted[i] : contains(words.systems, kSystemNames[i])) {
+      kinds.push_back(static_cast<SystemKind>(i));
     }
   }
   return kinds;
@@ -81,7 +78,7 @@ void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words)
                   "exactly these systems instead: phub, gloo-ring, gloo-halving-doubling, openmpi, "
                   "roof")
       ->delimiter(',')
-      ->check(CLI::IsMember({"phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"}))
+      ->check(CLI::IsMember(std::vector<std::string>(kSystemNames.begin(), kSystemNames.end())))
       ->default_str("");
 }
 

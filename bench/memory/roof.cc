@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "bench/memory/roof_kernels.h"
 #include "bench/memory/team.h"
 #include "kernels/reduce.h"
 
@@ -112,11 +111,13 @@ Result<std::uint64_t> Roof::verify(std::uint32_t round) {
 }
 
 Status run_roof_worker(const WorkerHello& hello, const Work& work) {
-  const unsigned cpus = std::max(1U, std::thread::hardware_concurrency());
-  const auto roof = Roof::create({.workers = work.workers,
-                                  .elements = work.elements,
-                                  .threads = std::min(work.server_cores * work.servers, cpus),
-                                  .state = state_arrays(work.rule) > 0});
+  RoofOptions options;
+  options.workers = work.workers;
+  options.elements = work.elements;
+  options.threads =
+      std::min(work.server_cores * work.servers, std::max(1U, std::thread::hardware_concurrency()));
+  options.state = state_arrays(work.rule) > 0;
+  const auto roof = Roof::create(options);
   return roof ? serve(hello, **roof) : tell(hello, roof.error());
 }
 

@@ -56,6 +56,15 @@ class Roof final : public Task {
   std::unique_ptr<Team> team_;
 };
 
+// The loops over one thread's part of the arrays (roof_kernels.cc). Pure; any thread.
+// out[i] = sources[0][i] + ... + sources[count-1][i]
+void roof_sum(float* out, const float* const* sources, unsigned count, std::size_t elements);
+// The same sum g, then v = 0.9 v + g; w -= 0.01 (g + 0.9 v)
+void roof_update(float* parameters, float* state, const float* const* sources, unsigned count,
+                 std::size_t elements);
+void roof_copy(float* out, const float* source, std::size_t elements);
+void roof_triad(float* out, const float* first, const float* second, std::size_t elements);
+
 // The hidden subcommand "roof-worker": as many threads as the work's servers have cores.
 Status run_roof_worker(const WorkerHello& hello, const Work& work);
 

@@ -1,9 +1,9 @@
 // Plain loops for the compiler to vectorize (this file is built with -O3). Sources beyond the
 // unrolled counts are added block by block, with the running sum in the first-level cache.
-#include "bench/memory/roof_kernels.h"
-
 #include <algorithm>
 #include <array>
+
+#include "bench/memory/roof.h"
 
 namespace phub::bench {
 namespace {

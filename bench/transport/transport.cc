@@ -151,7 +151,8 @@ std::string ratio_text(const MeasuredRow& row, const std::vector<MeasuredRow>& a
 }
 
 void print(const TransportOptions& options, const std::vector<MeasuredRow>& all, bool verified) {
-  Table table({"system", "measure", "median", "against its peer, above 1 phub is better"});
+  Table table =
+      table_of({"system", "measure", "median", "against its peer, above 1 phub is better"});
   for (const MeasuredRow& row : all) {
     const double middle = median(all_values(row.values));
     if (options.json) {
@@ -172,9 +173,9 @@ void print(const TransportOptions& options, const std::vector<MeasuredRow>& all,
                ratio_text(row, all)});
   }
   if (options.json) return;
-  fmt::print("{}: {} a write, {} blocks in turns, {}\n", options.transport,
-             format_bytes(options.bytes), options.blocks, verified ? "verified" : "WRONG BYTES");
-  table.print();
+  fmt::print("{}: {} a write, {} blocks in turns, {}\n{}", options.transport,
+             format_bytes(options.bytes), options.blocks, verified ? "verified" : "WRONG BYTES",
+             table.to_string());
 }
 
 Status measure(const TransportOptions& options, UniqueFd socket, std::vector<MeasuredRow>& all,
