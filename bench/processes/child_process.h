@@ -56,9 +56,8 @@ class ChildProcess {
 
   Options options_;
   pid_t pid_;
-  UniqueFd output_;
+  LineChannel output_;
   UniqueFd pid_fd_;
-  std::string buffer_;
   bool ended_ = false;
   int wait_status_ = 0;
 };

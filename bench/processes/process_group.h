@@ -46,11 +46,12 @@ class ProcessGroup {
   explicit ProcessGroup(Options options) : options_(std::move(options)) {}
   Status accept_workers(int listener);
   Status greet(LineChannel channel, Deadline deadline);
-  Status wait_readable(std::vector<int> fds, Deadline deadline, std::vector<bool>& readable);
+  // Which of them can be read, once one can; a negative one never can.
+  Result<std::vector<bool>> wait_readable(std::vector<int> fds, Deadline deadline) const;
   std::string describe(std::uint32_t index) const;
-  Status lost(std::uint32_t index);
+  Status lost(std::uint32_t index) const;
   // "; NAME (pid P) was ended by signal S" and the end of its log, if any process has ended.
-  std::string obituary();
+  std::string obituary() const;
 
   Options options_;
   std::vector<LineChannel> channels_;

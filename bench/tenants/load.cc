@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <span>
+#include <sstream>
 #include <thread>
 
 #include "bench/processes/admin_call.h"
-#include "bench/tenants/cpu_time.h"
 #include "bench/tenants/worker.h"
 #include "common/base/affinity.h"
 
@@ -25,6 +27,37 @@ template <typename Method, typename Request, typename Reply>
 Status call(const PhubServer& server, Method method, const Request& request, Reply& reply) {
   return call_admin(server.address, method, request, reply)
       .with_context("asking " + server.address);
+}
+
+// Of all processes, in ticks of the system's clock since the machine started.
+struct CpuTime {
+  std::uint64_t busy = 0;
+  std::uint64_t total = 0;
+};
+
+// The sum over these CPUs, from /proc/stat.
+Result<CpuTime> cpu_time(std::span<const std::uint32_t> cpus) {
+  // cpuN user nice system idle iowait irq softirq steal (proc(5)); what follows is in user already.
+  constexpr int kFields = 8;
+  constexpr int kIdle = 3;
+  constexpr int kIoWait = 4;
+  std::ifstream file("/proc/stat");
+  CpuTime sum;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const bool is_wanted = std::ranges::any_of(
+        cpus, [&](std::uint32_t cpu) { return name == "cpu" + std::to_string(cpu); });
+    if (!is_wanted) continue;
+    std::uint64_t ticks = 0;
+    for (int field = 0; field < kFields && words >> ticks; ++field) {
+      sum.total += ticks;
+      if (field != kIdle && field != kIoWait) sum.busy += ticks;
+    }
+  }
+  if (sum.total == 0) return Status(Code::kUnavailable, "/proc/stat names none of the CPUs");
+  return sum;
 }
 
 }  // namespace
@@ -155,7 +188,10 @@ Status TenantServer::measure(double seconds, Totals& totals) {
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_after, cpu_time(workers));
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
   totals.seconds += passed;
-  totals.workers_busy += passed * cpu_after.busy_since(cpu_before);
+  const auto busy = static_cast<double>(cpu_after.busy - cpu_before.busy);
+  const auto all =
+      static_cast<double>(std::max<std::uint64_t>(1, cpu_after.total - cpu_before.total));
+  totals.workers_busy += passed * busy / all;
   totals.exchanges.resize(loads_.size());
   totals.core_seconds.resize(loads_.size());
   for (std::size_t i = 0; i < loads_.size(); ++i) {
