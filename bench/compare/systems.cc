@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 #include <thread>
@@ -92,15 +91,9 @@ Result<std::vector<Command>> roof_commands(const Work& work, const Places& place
 }  // namespace
 
 std::string System::transport() const {
-  switch (kind) {
-    case SystemKind::kRoof:
-      return "memory";
-    case SystemKind::kGlooRing:
-    case SystemKind::kGlooHalvingDoubling:
-      return "tcp";
-    default:
-      return work.encrypt ? work.transport + ", encrypted" : work.transport;
-  }
+  if (kind == SystemKind::kRoof) return "memory";
+  if (kind == SystemKind::kGlooRing || kind == SystemKind::kGlooHalvingDoubling) return "tcp";
+  return work.encrypt ? work.transport + ", encrypted" : work.transport;
 }
 
 std::string System::label() const {

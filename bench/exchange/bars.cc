@@ -1,7 +1,6 @@
 // "phub-bench bars": every bar that the product is held to, in one run.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 

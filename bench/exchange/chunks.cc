@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "bench/base/keys.h"
 #include "bench/base/statistics.h"

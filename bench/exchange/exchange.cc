@@ -15,18 +15,9 @@ bool is_peer(SystemKind kind) { return kind != SystemKind::kPhub && kind != Syst
 // Whether an already started system serves for this kind and work too.
 bool serves(const System& system, SystemKind kind, const Work& work) {
   if (system.kind != kind || system.work.workers != work.workers) return false;
-  switch (kind) {
-    case SystemKind::kPhub:
-      return false;
-    case SystemKind::kGlooRing:
-    case SystemKind::kGlooHalvingDoubling:
-      return true;
-    case SystemKind::kOpenMpi:
-      return system.work.transport == work.transport;
-    case SystemKind::kRoof:
-      return state_arrays(system.work.rule) == state_arrays(work.rule);
-  }
-  return false;
+  if (kind == SystemKind::kPhub) return false;
+  if (kind == SystemKind::kRoof) return state_arrays(system.work.rule) == state_arrays(work.rule);
+  return kind != SystemKind::kOpenMpi || system.work.transport == work.transport;
 }
 
 Status add_comparison(const ExchangeOptions& options, const Work& work, Places& places,

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "bench/base/pattern.h"
-#include "bench/memory/team.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {

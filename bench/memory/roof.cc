@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "bench/memory/team.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
@@ -20,20 +19,6 @@ std::uint64_t padded(std::uint64_t elements) {
 }
 
 }  // namespace
-
-unsigned roof_streams(RoofPass pass, unsigned workers) {
-  switch (pass) {
-    case RoofPass::kSum:
-      return workers + 2;
-    case RoofPass::kUpdate:
-      return workers + 4;
-    case RoofPass::kCopy:
-      return 3;
-    case RoofPass::kTriad:
-      return 4;
-  }
-  return 0;
-}
 
 Result<std::unique_ptr<Roof>> Roof::create(const RoofOptions& options) {
   if (options.workers == 0 || options.workers > kernels::kMaxSources || options.elements == 0) {

@@ -26,9 +26,6 @@ enum class RoofPass : std::uint8_t {
   kTriad,   // out = s0 + 3 s1
 };
 
-// Arrays of `elements` that the pass moves between memory and the cores.
-unsigned roof_streams(RoofPass pass, unsigned workers);
-
 class Roof final : public Task {
  public:
   // Errors: kResourceExhausted (memory), kInvalidArgument (threads).

@@ -24,7 +24,6 @@ Deadline after(std::chrono::milliseconds timeout) {
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options) {
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(options));
   group->channels_.resize(options.workers);
-  group->present_.resize(options.workers);
   group->pids_.resize(options.workers);
   std::string control;
   PHUB_ASSIGN_OR_RETURN(const UniqueFd listener, listen_abstract(control));
@@ -47,8 +46,8 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options
 Status ProcessGroup::accept_workers(int listener) {
   const Deadline deadline = after(options_.start_timeout);
   constexpr std::chrono::milliseconds kLookForTheDead{200};
-  for (auto missing = present_.begin();
-       (missing = std::find(present_.begin(), present_.end(), false)) != present_.end();) {
+  for (auto missing = pids_.begin();
+       (missing = std::find(pids_.begin(), pids_.end(), 0)) != pids_.end();) {
     const auto ready = wait_readable({listener}, std::min(deadline, after(kLookForTheDead)));
     if (ready) {
       PHUB_ASSIGN_OR_RETURN(LineChannel channel, accept_channel(listener));
@@ -64,7 +63,7 @@ Status ProcessGroup::accept_workers(int listener) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(Code::kDeadlineExceeded,
                     fmt::format("{} worker {} did not start within {} s{}", options_.name,
-                                missing - present_.begin(), options_.start_timeout.count() / 1000,
+                                missing - pids_.begin(), options_.start_timeout.count() / 1000,
                                 children_.front()->log_tail()));
     }
   }
@@ -82,7 +81,7 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
   std::uint32_t index = 0;
   int pid = 0;
   words >> verb >> index >> pid;
-  if (!words || index >= options_.workers || present_[index]) {
+  if (!words || index >= options_.workers || pids_[index] != 0) {
     return Status(Code::kInternal, fmt::format("{}: odd greeting '{}'", options_.name, *line));
   }
   pids_[index] = pid;
@@ -92,7 +91,6 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
     return Status(Code::kAborted, fmt::format("{}: {}", describe(index), rest));
   }
   if (index == 0) note_ = rest;
-  present_[index] = true;
   channels_[index] = std::move(channel);
   return {};
 }

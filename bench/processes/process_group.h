@@ -55,8 +55,7 @@ class ProcessGroup {
 
   Options options_;
   std::vector<LineChannel> channels_;
-  std::vector<bool> present_;
-  std::vector<int> pids_;
+  std::vector<int> pids_;  // 0: has not said hello
   std::string note_;
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };

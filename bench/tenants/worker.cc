@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "bench/base/keys.h"
-#include "bench/base/worker_loop.h"
 #include "common/base/affinity.h"
 #include "common/base/unique_fd.h"
 #include "worker/client/phub.h"
