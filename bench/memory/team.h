@@ -30,12 +30,11 @@ class Team {
   // Inside `work`: returns when all members have come here.
   void meet() { all_.arrive_and_wait(); }
 
-  unsigned size() const { return threads_count_; }
+  unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
  private:
-  explicit Team(unsigned threads) : threads_count_(threads), all_(threads) {}
+  explicit Team(unsigned threads) : all_(threads) {}
 
-  unsigned threads_count_;
   const std::function<void(unsigned)>* work_ = nullptr;  // null when all have come: stop
   std::barrier<> all_;
   std::vector<std::jthread> threads_;

@@ -101,7 +101,7 @@ Result<std::string> ChildProcess::read_output_line(Deadline deadline) {
     if (ready < 0 && errno == EINTR) return Status(Code::kAborted, "interrupted");
     if (ready == 0) {
       return Status(Code::kDeadlineExceeded, fmt::format("{} (pid {}) did not get ready in time{}",
-                                                         name(), pid_, log_tail()));
+                                                         options_.name, pid_, log_tail()));
     }
     if (!output_.read_some().ok()) {
       stop(0, std::chrono::steady_clock::now() + std::chrono::seconds(1));
@@ -113,13 +113,15 @@ Result<std::string> ChildProcess::read_output_line(Deadline deadline) {
 std::string ChildProcess::how_it_ended() {
   if (!reap(false)) return "";
   if (WIFSIGNALED(wait_status_)) {
-    return fmt::format("{} (pid {}) was ended by signal {}", name(), pid_, WTERMSIG(wait_status_));
+    return fmt::format("{} (pid {}) was ended by signal {}", options_.name, pid_,
+                       WTERMSIG(wait_status_));
   }
   const int code = WEXITSTATUS(wait_status_);
   if (code == kExecFailed) {
-    return fmt::format("{} could not be started: is {} installed?", name(), options_.command[0]);
+    return fmt::format("{} could not be started: is {} installed?", options_.name,
+                       options_.command[0]);
   }
-  return fmt::format("{} (pid {}) ended with exit code {}", name(), pid_, code);
+  return fmt::format("{} (pid {}) ended with exit code {}", options_.name, pid_, code);
 }
 
 std::string ChildProcess::log_tail() const {

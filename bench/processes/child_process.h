@@ -44,7 +44,6 @@ class ChildProcess {
   std::string log_tail() const;
 
   pid_t pid() const { return pid_; }
-  const std::string& name() const { return options_.name; }
 
  private:
   ChildProcess(Options options, pid_t pid, UniqueFd output, UniqueFd pid_fd)

@@ -11,6 +11,7 @@
 namespace phub::bench {
 namespace {
 
+constexpr std::chrono::seconds kGroupStartTimeout{60};
 constexpr std::chrono::milliseconds kStopTimeout{5'000};
 // A process that dies closes its connections first; its exit status comes a little later.
 constexpr std::chrono::milliseconds kObituaryTimeout{500};
@@ -44,7 +45,7 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options
 }
 
 Status ProcessGroup::accept_workers(int listener) {
-  const Deadline deadline = after(options_.start_timeout);
+  const Deadline deadline = after(kGroupStartTimeout);
   constexpr std::chrono::milliseconds kLookForTheDead{200};
   for (auto missing = pids_.begin();
        (missing = std::find(pids_.begin(), pids_.end(), 0)) != pids_.end();) {
@@ -63,7 +64,7 @@ Status ProcessGroup::accept_workers(int listener) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(Code::kDeadlineExceeded,
                     fmt::format("{} worker {} did not start within {} s{}", options_.name,
-                                missing - pids_.begin(), options_.start_timeout.count() / 1000,
+                                missing - pids_.begin(), kGroupStartTimeout.count(),
                                 children_.front()->log_tail()));
     }
   }

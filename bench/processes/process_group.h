@@ -24,7 +24,6 @@ class ProcessGroup {
     // of them. "--control NAME" is appended to each.
     std::vector<std::vector<std::string>> commands;
     std::string log_path;
-    std::chrono::milliseconds start_timeout{60'000};
     int interrupt_fd = -1;  // readable when the user wants to stop
   };
   // Returns when every worker has said hello. Errors name the worker that is missing or failed.

@@ -80,23 +80,27 @@ Status TenantServer::create_tenant(const std::string& name, std::uint32_t weight
   return call(server_, &control::Admin::Stub::CreateTenant, request, reply);
 }
 
-Status TenantServer::start(const Load& load) {
+Status TenantServer::start_process(const std::string& name, std::vector<std::string> words) {
+  const std::string log = places_.fresh_path(words.front() + ".log");
   PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
+  words.insert(words.begin(), program);
+  PHUB_ASSIGN_OR_RETURN(auto process,
+                        ChildProcess::start({.name = name, .command = words, .log_path = log}));
+  job_of_.push_back(loads_.size());
+  workers_.push_back(std::move(process));
+  return {};
+}
+
+Status TenantServer::start(const Load& load) {
   const nlohmann::json options = TenantWorkerOptions{load, server_.address};
-  std::vector<ChildProcess*> started;
+  const std::size_t first = workers_.size();
   for (std::uint32_t index = 0; index < load.workers; ++index) {
-    PHUB_ASSIGN_OR_RETURN(
-        auto worker, ChildProcess::start(
-                         {.name = fmt::format("worker {} of {}/{}", index, load.tenant, load.job),
-                          .command = {program, "tenant-worker", options.dump(), "--index",
-                                      std::to_string(index)},
-                          .log_path = places_.fresh_path("tenant-worker.log")}));
-    started.push_back(worker.get());
-    job_of_.push_back(loads_.size());
-    workers_.push_back(std::move(worker));
+    PHUB_RETURN_IF_ERROR(
+        start_process(fmt::format("worker {} of {}/{}", index, load.tenant, load.job),
+                      {"tenant-worker", options.dump(), "--index", std::to_string(index)}));
   }
-  for (ChildProcess* const worker : started) {
-    const auto line = worker->read_output_line(Clock::now() + kWorkerStartTimeout);
+  for (std::size_t i = first; i < workers_.size(); ++i) {
+    const auto line = workers_[i]->read_output_line(Clock::now() + kWorkerStartTimeout);
     if (!line) return line.error();
   }
   loads_.push_back(load);
@@ -104,14 +108,7 @@ Status TenantServer::start(const Load& load) {
 }
 
 Status TenantServer::start_garbage() {
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
-  PHUB_ASSIGN_OR_RETURN(
-      auto process, ChildProcess::start({.name = "garbage",
-                                         .command = {program, "garbage-worker", server_.data_port},
-                                         .log_path = places_.fresh_path("garbage.log")}));
-  job_of_.push_back(loads_.size());
-  workers_.push_back(std::move(process));
-  return {};
+  return start_process("garbage", {"garbage-worker", server_.data_port});
 }
 
 Status TenantServer::run_only(const std::vector<std::size_t>& jobs) {

@@ -72,6 +72,8 @@ class TenantServer {
 
  private:
   explicit TenantServer(Places& places) : places_(places) {}
+  // Of the job that is started next.
+  Status start_process(const std::string& name, std::vector<std::string> words);
   Result<Totals> progress() const;
   std::string why_it_ended() const;
 
