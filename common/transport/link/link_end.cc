@@ -142,7 +142,7 @@ Status LinkEnd::send(std::uint64_t count, std::uint32_t batch, std::uint32_t byt
                    .immediate = at};
     }
     if (room > 0) posted_ += endpoint_->post(peer_, {writes.data(), room});
-    PHUB_RETURN_IF_ERROR(progress());
+    if (posted_ < end) PHUB_RETURN_IF_ERROR(progress());
   }
   return {};
 }
@@ -151,7 +151,9 @@ Status LinkEnd::receive(std::uint64_t count) {
   auto deadline = Clock::now() + options_.patience;
   while (arrived_ < count) {
     const std::uint64_t seen = arrived_;
-    PHUB_RETURN_IF_ERROR(progress());
+    const Status moved = progress();
+    if (arrived_ >= count) break;  // the other end may be gone after its last write
+    PHUB_RETURN_IF_ERROR(moved);
     const auto now = Clock::now();
     if (arrived_ != seen) {
       deadline = now + options_.patience;
