@@ -1,5 +1,5 @@
-// Who a gRPC call comes from, and whether it may: the first line of every call of Admin, and of
-// Join.
+// Who a gRPC call comes from, and whether it may: what calls.h asks for every call of Admin, and
+// the first line of Join and Take.
 //
 // Owned by the ControlService; gRPC's threads.
 #pragma once
@@ -58,11 +58,3 @@ class Authorizer {
 };
 
 }  // namespace phub::server
-
-// `declaration` = the caller that the Result `expression` lets in, or return its error.
-#define PHUB_CALLER_OR_RETURN(declaration, expression)                   \
-  auto PHUB_CONCAT(phub_caller_, __LINE__) = (expression);               \
-  if (!PHUB_CONCAT(phub_caller_, __LINE__)) {                            \
-    return ::phub::to_grpc(PHUB_CONCAT(phub_caller_, __LINE__).error()); \
-  }                                                                      \
-  declaration = std::move(*PHUB_CONCAT(phub_caller_, __LINE__))

@@ -17,7 +17,6 @@
 #include "server/job/spec_check.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
-#include "server/rpc/messages/names.h"
 #include "server/rpc/rendezvous.h"
 
 namespace phub::server {

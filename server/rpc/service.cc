@@ -12,6 +12,8 @@
 #include "common/base/unique_fd.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/status.h"
+#include "common/text/message_json.h"
+#include "proto/page.pb.h"
 #include "server/door/control_listener.h"
 #include "server/process/control_threads.h"
 #include "server/process/descriptor_limit.h"
@@ -19,9 +21,9 @@
 #include "server/rpc/admin.h"
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
+#include "server/rpc/messages/messages.h"
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
-#include "server/rpc/state.h"
 #include "server/rpc/tenants.h"
 
 namespace phub::server {
@@ -58,9 +60,8 @@ class GrpcControlService final : public ControlService {
                     options.join_patience),
         admin_(table, data_plane, options.waiting, options.tenancy),
         tenants_(table, options.tenancy,
-                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store(),
-                 admin_.authorizer()),
-        admin_calls_(admin_, tenants_, threads_),
+                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_calls_(admin_, tenants_, options.tenancy, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
@@ -118,9 +119,7 @@ class GrpcControlService final : public ControlService {
     server_->GetHealthCheckService()->SetServingStatus(is_ready);
   }
 
-  std::string state_json(const std::string& tenant) override {
-    return server::state_json(admin_, table_, tenant);
-  }
+  std::string state_json(const std::string& tenant) override;
 
   Status reload() override { return tls_ ? tls_->look() : Status(); }
 
@@ -161,6 +160,29 @@ class GrpcControlService final : public ControlService {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };
+
+std::string GrpcControlService::state_json(const std::string& tenant) {
+  page::PageState state;
+  state.set_tenant(tenant);
+  admin_.fill_server(*state.mutable_server());
+  if (!tenant.empty()) {
+    redact_other_tenants(tenant, table_.usage.of(tenant), *state.mutable_server());
+  }
+  for (const JobView& view : table_.views.list()) {
+    if (!tenant.empty() && view.tenant != tenant) continue;
+    control::JobInfo& job = *state.add_jobs();
+    fill(view, Keys::kLeftOut, job);
+    admin_.fill_timing(view, job);
+    if (view.state != JobState::kRunning) continue;
+    const Result<PlanView> plan = table_.views.plan(name_of(view));
+    if (!plan) continue;  // it has ended meanwhile
+    page::JobPlan* const shown = state.add_plans();
+    shown->set_job_id(view.id);
+    shown->set_server(plan->server_index);
+    fill_loads(*plan, *shown->mutable_loads());
+  }
+  return message_json(state);
+}
 
 }  // namespace
 

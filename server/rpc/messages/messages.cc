@@ -4,7 +4,6 @@
 #include <string>
 
 #include "common/protocol/job_message.h"
-#include "server/rpc/messages/ports.h"
 
 namespace phub::server {
 namespace {
