@@ -5,10 +5,10 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <fstream>
 #include <utility>
 #include <vector>
 
+#include "common/base/first_line.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/status.h"
@@ -35,13 +35,6 @@ constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
 // Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
 constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kLateStartsInterval{50};
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id;
-}
 
 void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
@@ -194,7 +187,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .tcp_port = data_plane.tcp_port(),
       .shm_socket = data_plane.shm_socket(),
       .rdma = data_plane.verbs_ports(),
-      .boot_id = boot_id(),
+      .boot_id = first_line(kBootId),
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
       .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);
