@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/words.h"
+
 namespace phub::server {
 namespace {
 
@@ -22,17 +24,8 @@ std::string describe_delay(const Job& job, std::uint32_t worker, std::uint32_t c
 }  // namespace
 
 std::string_view name_of(JobState state) {
-  switch (state) {
-    case JobState::kWaiting:
-      return "waiting";
-    case JobState::kRunning:
-      return "running";
-    case JobState::kEnded:
-      return "ended";
-    case JobState::kFailed:
-      return "failed";
-  }
-  return "?";
+  static constexpr Words<JobState, 4> kWords = {{"waiting", "running", "ended", "failed"}};
+  return kWords.of(state);
 }
 
 std::string to_string(const JobName& job) {
