@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "common/base/log_value.h"
-#include "server/access/token_readers.h"
 
 namespace phub::server {
 namespace {
@@ -81,24 +80,33 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
 }
 
 Status Daemon::serve_http() {
-  metrics_ = std::make_unique<MetricsCollector>(
-      table_, *data_plane_,
-      MetricsSources{.certificates = [this] { return service_->certificates(); },
-                     .control_door = [this] { return service_->door_counters(); },
-                     .log_lines_dropped = options_.log_lines_dropped});
-  readers_ = std::make_unique<TokenReaders>(tenancy_->access);
+  const MetricsCollector metrics{.table = table_,
+                                 .data_plane = *data_plane_,
+                                 .certificates = [this] { return service_->certificates(); },
+                                 .control_door = [this] { return service_->door_counters(); },
+                                 .log_lines_dropped = options_.log_lines_dropped};
   site_ = std::make_unique<Site>(
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },
-          .metrics_text = [this](const std::string& tenant) { return metrics_->text(tenant); },
+          .metrics_text = [metrics](const std::string& tenant) { return metrics.text(tenant); },
+          .reads = [this](std::string_view token) { return tenant_that_reads(token); },
           .not_ready =
               [this] { return std::string(table_.views.is_draining() ? "draining" : ""); }},
-      *readers_, options_.http_hosts);
+      options_.http_hosts);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
                           return site_->reply_to(request);
                         }));
   return {};
+}
+
+// Whom a token makes an administrator or an observer, everything, and everybody where no tokens are
+// required; a tenant's token its own.
+std::optional<std::string> Daemon::tenant_that_reads(std::string_view bearer_token) const {
+  const auto caller =
+      tenancy_->access.authenticate({.token = std::string(bearer_token), .peer = "http"});
+  if (!caller || !has_right(caller->role, Right::kRead)) return std::nullopt;
+  return caller->role == Role::kTenant ? caller->tenant : "";
 }
 
 Daemon::~Daemon() {

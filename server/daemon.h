@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "common/base/status.h"
@@ -18,6 +20,10 @@
 #include "server/metrics/collector.h"
 #include "server/plane/data_plane.h"
 #include "server/rpc/service.h"
+
+namespace phub {
+class ServerConfig;
+}
 
 namespace phub::server {
 
@@ -41,6 +47,9 @@ struct DaemonOptions {
   bool drain_snapshots = false;             // of what still runs when the drain timeout is over
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
+
+// REQUIRES: the configuration is valid (common/config/config.h).
+DaemonOptions options_from(const ServerConfig& config);
 
 class Daemon {
  public:
@@ -75,6 +84,7 @@ class Daemon {
          std::unique_ptr<SnapshotStore> snapshots);
   void snapshot_before_end(const JobView& job);
   Status serve_http();
+  std::optional<std::string> tenant_that_reads(std::string_view bearer_token) const;
   void reap_until_stopped();
   std::chrono::milliseconds heartbeat_interval() const;
 
@@ -85,8 +95,6 @@ class Daemon {
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;
   std::unique_ptr<ControlService> service_;
-  std::unique_ptr<MetricsCollector> metrics_;
-  std::unique_ptr<ReadAccess> readers_;  // of the page's data and the metrics
   std::unique_ptr<Site> site_;
   std::unique_ptr<HttpServer> http_;
   std::atomic<bool> is_stopping_{false};  // set by the destructor, read by the reaper

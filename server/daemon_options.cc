@@ -1,7 +1,10 @@
-#include "server/daemon_options.h"
+// What a ServerConfig means to the daemon.
 
 #include <algorithm>
 #include <string>
+
+#include "proto/config.pb.h"
+#include "server/daemon.h"
 
 namespace phub::server {
 namespace {

@@ -6,15 +6,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,12 +28,10 @@
 #include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
-#include "server/daemon_options.h"
 #include "server/door/tls_keeper.h"
 #include "server/plane/core_cpus.h"
 #include "server/process/descriptor_limit.h"
 #include "server/process/log.h"
-#include "server/process/thread_limit.h"
 
 namespace phub::server {
 namespace {
@@ -40,19 +39,17 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr std::chrono::milliseconds kDrainSlice{100};
+// The log's, listeners', the reaper's, calls' and the web page's, and those of gRPC that are there
+// on every machine.
+constexpr std::size_t kOfEveryServer = 24;
+// gRPC has two pools that grow with the processors.
+constexpr std::size_t kOfEachProcessor = 2;
 
 struct Overrides {
   std::string config_path;
-  std::optional<std::string> control;
-  std::optional<std::string> data;
-  std::optional<std::string> http;
-  std::optional<std::string> state;
+  ServerConfig given;  // what options say: over what the file says
   std::optional<std::string> credentials;
-  bool allow_plaintext = false;
-  std::optional<std::string> tokens;
-  std::optional<std::uint32_t> cores;
   std::vector<std::string> transports;
-  std::optional<std::string> log_level;
   bool reset_admin_token = false;
   bool check_only = false;
 };
@@ -82,34 +79,39 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.add_option("--config", overrides.config_path,
                  "Configuration file (textproto); its fields are in proto/config.proto")
       ->type_name("FILE");
-  app.add_option("--control", overrides.control,
-                 "Control address; overrides control_address (port 0: a free one)")
-      ->type_name("HOST:PORT");
-  app.add_option("--data", overrides.data, "Address of the tcp data plane; overrides data_address")
-      ->type_name("HOST:PORT");
-  app.add_option("--http", overrides.http,
-                 "Serve the web page, and /metrics for Prometheus, there; overrides http_address")
-      ->type_name("HOST:PORT");
-  app.add_option("--state", overrides.state,
-                 "Where tenants, tokens and jobs are kept; overrides state_folder")
-      ->type_name("FOLDER");
+  ServerConfig& given = overrides.given;
+  const auto field = [&app](const char* name, const char* type, const char* help, auto set) {
+    return app.add_option_function<std::string>(name, set, help)->type_name(type);
+  };
+  field("--control", "HOST:PORT", "Control address; overrides control_address (port 0: a free one)",
+        [&given](const std::string& value) { given.set_control_address(value); });
+  field("--data", "HOST:PORT", "Address of the tcp data plane; overrides data_address",
+        [&given](const std::string& value) { given.set_data_address(value); });
+  field("--http", "HOST:PORT",
+        "Serve the web page, and /metrics for Prometheus, there; overrides http_address",
+        [&given](const std::string& value) { given.set_http_address(value); });
+  field("--state", "FOLDER", "Where tenants, tokens and jobs are kept; overrides state_folder",
+        [&given](const std::string& value) { given.set_state_folder(value); });
   auto* const credentials =
       app.add_option("--credentials", overrides.credentials,
                      "TLS with its ca.pem, cert.pem and key.pem; overrides security's")
           ->type_name("FOLDER");
-  app.add_flag("--allow-plaintext", overrides.allow_plaintext,
-               "No TLS, also on an address that other hosts reach; tokens stay as they are")
+  app.add_flag_callback(
+         "--allow-plaintext", [&given] { given.mutable_security()->set_allow_plaintext(true); },
+         "No TLS, also on an address that other hosts reach; tokens stay as they are")
       ->excludes(credentials);
-  app.add_option("--tokens", overrides.tokens,
-                 "required, or off: everybody may do everything; overrides security.tokens")
-      ->type_name("WORD");
-  app.add_option("--cores", overrides.cores, "Number of pinned cores; overrides cores and cpus")
+  field("--tokens", "WORD",
+        "required, or off: everybody may do everything; overrides security.tokens",
+        [&given](const std::string& value) { given.mutable_security()->set_tokens(value); });
+  app.add_option_function<std::uint32_t>(
+         "--cores", [&given](std::uint32_t cores) { given.set_cores(cores); },
+         "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")
       ->delimiter(',')
       ->type_name("LIST");
-  app.add_option("--log-level", overrides.log_level, "trace, debug, info, warn, error or off")
-      ->type_name("LEVEL");
+  field("--log-level", "LEVEL", "trace, debug, info, warn, error or off",
+        [&given](const std::string& value) { given.set_log_level(value); });
   app.add_flag("--reset-admin-token", overrides.reset_admin_token,
                "Write a further admin token to admin.token in the state folder, and end: for who\n"
                "lost the others. No server may run on that folder meanwhile");
@@ -120,39 +122,27 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.set_version_flag("--version", version_of("phub-server"));
 }
 
-Status secure(const Overrides& overrides, ServerConfig& config) {
-  if (overrides.state) config.set_state_folder(*overrides.state);
-  if (overrides.allow_plaintext) config.mutable_security()->set_allow_plaintext(true);
-  if (overrides.tokens) config.mutable_security()->set_tokens(*overrides.tokens);
-  if (!overrides.credentials) return {};
-  PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
-  config.mutable_security()->set_ca(files.tls.ca);
-  config.mutable_security()->set_certificate(files.tls.certificate);
-  config.mutable_security()->set_key(files.tls.key);
-  return {};
-}
-
 Result<ServerConfig> configuration(const Overrides& overrides) {
   ServerConfig config;
   if (!overrides.config_path.empty()) {
     PHUB_ASSIGN_OR_RETURN(config, load_server_config(overrides.config_path));
   }
-  if (overrides.control) config.set_control_address(*overrides.control);
-  if (overrides.data) config.set_data_address(*overrides.data);
-  if (overrides.http) config.set_http_address(*overrides.http);
-  if (overrides.cores) {
-    config.set_cores(*overrides.cores);
-    config.clear_cpus();
-  }
+  config.MergeFrom(overrides.given);
+  if (overrides.given.has_cores()) config.clear_cpus();
   if (!overrides.transports.empty()) {
     config.mutable_transports()->Clear();
     for (const std::string& transport : overrides.transports) config.add_transports(transport);
-    if (!overrides.data && config.transports_size() == 1 && config.transports(0) == "shm") {
+    if (!overrides.given.has_data_address() && config.transports_size() == 1 &&
+        config.transports(0) == "shm") {
       config.clear_data_address();  // the file's, which has no effect now
     }
   }
-  if (overrides.log_level) config.set_log_level(*overrides.log_level);
-  PHUB_RETURN_IF_ERROR(secure(overrides, config));
+  if (overrides.credentials) {
+    PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(*overrides.credentials));
+    config.mutable_security()->set_ca(files.tls.ca);
+    config.mutable_security()->set_certificate(files.tls.certificate);
+    config.mutable_security()->set_key(files.tls.key);
+  }
   const Status status = validate(config);
   if (!status.ok()) return status.with_context("command line");
   return config;
@@ -205,6 +195,36 @@ void drain(Daemon& daemon, const sigset_t& signals) {
   }
 }
 
+// What a server with so many pinned cores needs on a machine with so many processors: its own
+// threads and those of its libraries.
+std::size_t threads_wanted(std::size_t cores, std::size_t processors) {
+  return kOfEveryServer + cores + kOfEachProcessor * processors;
+}
+
+// Makes so many threads, which end again before it returns: libraries that cannot make a thread in
+// the middle of their start wait for ever, or end the process. Error: kResourceExhausted, with
+// figures and the cure. No other thread may be made meanwhile.
+Status check_threads(std::size_t count) {
+  std::latch end(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(count);
+  bool is_short = false;
+  try {
+    while (threads.size() < count) threads.emplace_back([&end] { end.wait(); });
+  } catch (const std::system_error&) {
+    is_short = true;
+  }
+  const std::size_t made = threads.size();
+  end.count_down();
+  threads.clear();
+  if (!is_short) return {};
+  return {Code::kResourceExhausted,
+          "this process can make " + std::to_string(made) + " threads, and needs " +
+              std::to_string(count) +
+              ": raise the limit of processes (`ulimit -u`, TasksMax= of systemd, pids.max of a "
+              "container) or of memory (`ulimit -v`, `ulimit -d`)"};
+}
+
 std::uint64_t cores_of(const DataPlaneOptions& data_plane) {
   return data_plane.cores == 0 ? default_cores(std::thread::hardware_concurrency())
                                : data_plane.cores;
@@ -233,25 +253,24 @@ Result<std::unique_ptr<Daemon>> make_daemon(const ServerConfig& config,
   return Daemon::create(options);
 }
 
+int failed(const Status& error, int exit_status = kExitFailure) {
+  fmt::print(stderr, "phub-server: {}\n", error.message());
+  return exit_status;
+}
+
 int serve(const ServerConfig& config) {
   const sigset_t signals = block_signals();  // before the first thread
   const Status threads = check_threads(threads_wanted(cores_of(options_from(config).data_plane),
                                                       std::thread::hardware_concurrency()));
-  if (!threads.ok()) {
-    fmt::print(stderr, "phub-server: {}\n", threads.message());
-    return kExitFailure;
-  }
+  if (!threads.ok()) return failed(threads);
   const Log log(config.log_level(), STDERR_FILENO);
   gpr_set_log_function(log_of_grpc);
-  if (const Status guarded = install_fault_guard(); !guarded.ok()) {
-    fmt::print(stderr, "phub-server: {}\n", guarded.message());
-    return kExitFailure;
-  }
+  if (const Status guarded = install_fault_guard(); !guarded.ok()) return failed(guarded);
   Result<std::unique_ptr<Daemon>> daemon =
       make_daemon(config, [&log] { return log.lines_dropped(); });
   if (!daemon) {
-    fmt::print(stderr, "phub-server: {}\n", daemon.error().message());
-    return daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;
+    return failed(daemon.error(),
+                  daemon.error().code() == Code::kInvalidArgument ? kExitUsage : kExitFailure);
   }
   const std::string http = (*daemon)->http_address();
   fmt::print("phub-server ready control={} data={} pid={}{}{}\n", (*daemon)->control_address(),
@@ -270,10 +289,7 @@ int serve(const ServerConfig& config) {
 int reset_admin_token(const ServerConfig& config) {
   const Log log(config.log_level(), STDERR_FILENO);
   const Result<std::string> file = Tenancy::reset_admin_token(config.state_folder());
-  if (!file) {
-    fmt::print(stderr, "phub-server: {}\n", file.error().message());
-    return kExitFailure;
-  }
+  if (!file) return failed(file.error());
   fmt::print("an admin token is in {}; `phubctl tenant token list` shows which others to revoke\n",
              *file);
   return 0;
@@ -285,10 +301,7 @@ int check(const ServerConfig& config) {
   const DaemonOptions options = options_from(config);
   if (!options.tls.empty()) {
     const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
-    if (!tls) {
-      fmt::print(stderr, "phub-server: {}\n", tls.error().message());
-      return kExitUsage;
-    }
+    if (!tls) return failed(tls.error(), kExitUsage);
   }
   fmt::print(
       "phub-server: the configuration is good; addresses, CPUs and the state folder are tried at "
@@ -307,10 +320,7 @@ int run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
   const Result<ServerConfig> config = configuration(overrides);
-  if (!config) {
-    fmt::print(stderr, "phub-server: {}\n", config.error().message());
-    return kExitUsage;
-  }
+  if (!config) return failed(config.error(), kExitUsage);
   if (overrides.check_only) return check(*config);
   return overrides.reset_admin_token ? reset_admin_token(*config) : serve(*config);
 }

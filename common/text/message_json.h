@@ -5,6 +5,7 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <google/protobuf/generated_enum_reflection.h>
 #include <google/protobuf/message.h>
 
 #include <string>
@@ -13,7 +14,11 @@ namespace phub {
 
 std::string message_json(const google::protobuf::Message& message);
 
-// JOB_STATE_RUNNING -> "running".
+// JOB_STATE_RUNNING -> "running". REQUIRES: it is one of the enumerators.
 std::string enum_word(const google::protobuf::EnumValueDescriptor& value);
+template <typename Enum>
+std::string enum_word(Enum value) {
+  return enum_word(*google::protobuf::GetEnumDescriptor<Enum>()->FindValueByNumber(value));
+}
 
 }  // namespace phub

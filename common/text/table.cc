@@ -21,38 +21,39 @@ std::size_t width_of(const std::string& text) {
   }));
 }
 
-std::string line_of(const std::vector<std::string>& cells, const std::vector<Column>& columns,
-                    const std::vector<std::size_t>& widths) {
-  std::string line;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string padding(widths[i] - width_of(cells[i]), ' ');
-    if (i > 0) line += "  ";
-    const bool is_left = columns[i].align == Align::kLeft;
-    line.append(is_left ? cells[i] : padding).append(is_left ? padding : cells[i]);
-  }
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
 }  // namespace
 
+Table::Table(std::string_view titles) : rows_(1) {
+  for (std::size_t begin = 0; begin <= titles.size();) {
+    const std::size_t end = std::min(titles.find('|', begin), titles.size());
+    std::string_view title = titles.substr(begin, end - begin);
+    to_the_right_.push_back(title.starts_with('>'));
+    if (to_the_right_.back()) title.remove_prefix(1);
+    rows_[0].emplace_back(title);
+    begin = end + 1;
+  }
+}
+
 void Table::add(std::vector<std::string> cells) {
-  PHUB_CHECK(cells.size() == columns_.size(), "a row has a cell for each column");
+  PHUB_CHECK(cells.size() == to_the_right_.size(), "a row has a cell for each column");
   rows_.push_back(std::move(cells));
 }
 
 std::string Table::to_string() const {
-  std::vector<std::string> titles;
-  std::vector<std::size_t> widths;
-  for (const Column& column : columns_) {
-    titles.push_back(column.title);
-    widths.push_back(width_of(column.title));
-  }
+  std::vector<std::size_t> widths(to_the_right_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
   }
-  std::string text = line_of(titles, columns_, widths);
-  for (const auto& row : rows_) text += line_of(row, columns_, widths);
+  std::string text;
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - width_of(row[i]), ' ');
+      if (i > 0) text += "  ";
+      text.append(to_the_right_[i] ? padding : row[i]).append(to_the_right_[i] ? row[i] : padding);
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    if (!text.empty()) text += "\n";
+  }
   return text;
 }
 

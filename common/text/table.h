@@ -5,30 +5,28 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace phub {
 
-enum class Align : std::uint8_t { kLeft, kRight };
-
-struct Column {
-  std::string title;
-  Align align = Align::kLeft;
-};
-
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // ">ID|NAME|>SIZE": the titles; the cells below one that begins with '>' are aligned to the
+  // right.
+  explicit Table(std::string_view titles);
 
   // REQUIRES: as many cells as columns.
   void add(std::vector<std::string> cells);
 
-  // One line for the titles and one for each row; no blanks at the ends of lines.
+  bool empty() const { return rows_.size() == 1; }
+
+  // One line for the titles, if there are any, and one for each row; no blanks at their ends.
   std::string to_string() const;
 
  private:
-  std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<bool> to_the_right_;              // by column
+  std::vector<std::vector<std::string>> rows_;  // the titles first
 };
 
 std::string human_bytes(std::uint64_t bytes);  // "512 B", "1.5 MiB"

@@ -2,18 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace phub::server {
-namespace {
-
-std::int64_t unix_seconds() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
 
 Status unknown_tenant(const std::string& name) {
   return {Code::kNotFound, fmt::format("tenant \"{}\" is not known here; `phubctl tenant list` "
@@ -21,13 +12,12 @@ Status unknown_tenant(const std::string& name) {
                                        name, name)};
 }
 
-TenantDirectory::TenantDirectory(Store* store) : store_(store) {
-  tenants_[std::string(kDefaultTenant)] = {.created_unix_s = unix_seconds()};
+TenantDirectory::TenantDirectory(Store& store) : store_(store) {
+  tenants_[std::string(kDefaultTenant)] = {.created_unix_s = std::time(nullptr)};
 }
 
 Status TenantDirectory::load() {
-  if (store_ == nullptr) return {};
-  PHUB_ASSIGN_OR_RETURN(const std::vector<Tenant> stored, store_->tenants());
+  PHUB_ASSIGN_OR_RETURN(const std::vector<Tenant> stored, store_.tenants());
   const std::lock_guard lock(mutex_);
   for (const Tenant& tenant : stored) tenants_[tenant.name] = tenant;
   return {};
@@ -55,12 +45,8 @@ Result<Tenant> TenantDirectory::create(const std::string& name, const Quotas& qu
     return Status(Code::kAlreadyExists,
                   fmt::format("tenant \"{}\" exists; `phubctl tenant set` changes it", name));
   }
-  Tenant tenant{.name = name, .quotas = quotas, .created_unix_s = unix_seconds()};
-  if (store_ != nullptr) {
-    PHUB_ASSIGN_OR_RETURN(tenant.id, store_->add_tenant(tenant));
-  } else {
-    tenant.id = next_id_++;
-  }
+  Tenant tenant{.name = name, .quotas = quotas, .created_unix_s = std::time(nullptr)};
+  PHUB_ASSIGN_OR_RETURN(tenant.id, store_.add_tenant(tenant));
   const std::lock_guard lock(mutex_);
   tenants_[name] = tenant;
   return tenant;
@@ -70,7 +56,7 @@ Result<Tenant> TenantDirectory::set(const std::string& name, const Quotas& quota
   PHUB_RETURN_IF_ERROR(validate(quotas));
   const std::lock_guard change(change_mutex_);
   PHUB_ASSIGN_OR_RETURN(Tenant tenant, find(name));
-  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->set_quotas(tenant.id, quotas));
+  PHUB_RETURN_IF_ERROR(store_.set_quotas(tenant.id, quotas));
   tenant.quotas = quotas;
   const std::lock_guard lock(mutex_);
   tenants_[name] = tenant;
@@ -83,7 +69,7 @@ Status TenantDirectory::remove(const std::string& name) {
   if (tenant.id == 0) {
     return {Code::kFailedPrecondition, "the default tenant cannot be deleted"};
   }
-  if (store_ != nullptr) PHUB_RETURN_IF_ERROR(store_->remove_tenant(tenant.id));
+  PHUB_RETURN_IF_ERROR(store_.remove_tenant(tenant.id));
   const std::lock_guard lock(mutex_);
   tenants_.erase(name);
   return {};

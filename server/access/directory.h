@@ -4,8 +4,6 @@
 // first, one at a time, and then seen.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,8 +20,7 @@ Status unknown_tenant(const std::string& name);
 
 class TenantDirectory {
  public:
-  // `store` null: nothing is kept. It outlives the directory.
-  explicit TenantDirectory(Store* store = nullptr);
+  explicit TenantDirectory(Store& store);  // which outlives it
 
   // What the store has. REQUIRES: before any other call.
   Status load();
@@ -39,11 +36,10 @@ class TenantDirectory {
   Status remove(const std::string& name);
 
  private:
-  Store* const store_;
+  Store& store_;
   std::mutex change_mutex_;   // one change at a time; taken before mutex_
   mutable std::mutex mutex_;  // tenants_
   std::map<std::string, Tenant> tenants_;
-  std::uint32_t next_id_ = 1;
 };
 
 }  // namespace phub::server

@@ -39,7 +39,7 @@ class Tenancy {
  private:
   Tenancy(std::unique_ptr<Store> opened, bool tokens_required)
       : store(std::move(opened)),
-        directory(store.get()),
+        directory(*store),
         tokens(*store),
         audit(*store),
         access(tokens_required, tokens, audit) {}

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <chrono>
 
 namespace phub::server {
 namespace {
@@ -12,14 +11,6 @@ constexpr std::string_view kPrefix = "phub-";
 constexpr std::uint64_t kLifetimeMax = 100ULL * 365 * 24 * 3600;
 
 }  // namespace
-
-Tokens::Tokens(Store& store, UnixSeconds clock) : store_(store), clock_(std::move(clock)) {}
-
-std::int64_t Tokens::unix_seconds() {
-  using std::chrono::system_clock;
-  return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch())
-      .count();
-}
 
 Status Tokens::load() {
   PHUB_ASSIGN_OR_RETURN(const std::vector<Token> stored, store_.tokens());
@@ -65,20 +56,16 @@ Result<NewToken> Tokens::create(Role role, const std::optional<Tenant>& owner,
 
 Status Tokens::revoke(std::uint64_t id) {
   const std::lock_guard change(change_mutex_);
-  const auto unknown = [&] {
-    return Status(Code::kNotFound, fmt::format("token {} is not known here; `phubctl tenant token "
-                                               "list` shows all",
-                                               id));
-  };
   {
     const std::lock_guard lock(mutex_);
-    if (tokens_.count(id) == 0) return unknown();
+    if (!tokens_.contains(id)) {
+      return {Code::kNotFound,
+              fmt::format("token {} is not known here; `phubctl tenant token list` shows all", id)};
+    }
   }
   PHUB_RETURN_IF_ERROR(store_.revoke_token(id));
   const std::lock_guard lock(mutex_);
-  const auto found = tokens_.find(id);
-  if (found == tokens_.end()) return unknown();
-  found->second.is_revoked = true;
+  tokens_.at(id).is_revoked = true;  // tokens go under change_mutex_ only
   return {};
 }
 

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -28,7 +30,9 @@ class Tokens {
   using UnixSeconds = std::function<std::int64_t()>;
 
   // `store` outlives the tokens.
-  explicit Tokens(Store& store, UnixSeconds clock = unix_seconds);
+  explicit Tokens(
+      Store& store, UnixSeconds clock = [] { return std::time(nullptr); })
+      : store_(store), clock_(std::move(clock)) {}
 
   // What the store has. REQUIRES: before any other call.
   Status load();
@@ -51,8 +55,6 @@ class Tokens {
   // The token that `text` is, if it is one that is neither expired nor revoked. Takes as long
   // whatever is wrong with the secret.
   std::optional<Token> find(std::string_view text) const;
-
-  static std::int64_t unix_seconds();
 
  private:
   Store& store_;

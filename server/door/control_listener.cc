@@ -123,29 +123,6 @@ Result<std::vector<UniqueFd>> listen_on_all(Address& address) {
   return listeners;
 }
 
-class AsioControlListener;
-
-// Has said nothing yet. Owns itself through the callbacks that wait.
-class Silent final : public Lobby::Guest, public std::enable_shared_from_this<Silent> {
- public:
-  Silent(AsioControlListener& listener, Door& door, UniqueFd socket, std::string address);
-  ~Silent();
-  Silent(const Silent&) = delete;
-  Silent& operator=(const Silent&) = delete;
-
-  void wait(std::chrono::milliseconds time);
-  void turn_out() override;
-
- private:
-  void on_readable();
-
-  AsioControlListener& listener_;
-  Door& door_;
-  const std::string address_;
-  asio::posix::stream_descriptor stream_;
-  asio::steady_timer timer_;
-};
-
 class AsioControlListener final : public ControlListener {
  public:
   explicit AsioControlListener(const ControlListenerOptions& options)
@@ -200,7 +177,59 @@ class AsioControlListener final : public ControlListener {
   const std::string& address() const override { return address_; }
 
  private:
-  friend class Silent;
+  // Has said nothing yet. Owns itself through the callbacks that wait.
+  class Silent final : public Lobby::Guest, public std::enable_shared_from_this<Silent> {
+   public:
+    Silent(AsioControlListener& listener, Door& door, UniqueFd socket, std::string address)
+        : listener_(listener),
+          door_(door),
+          address_(std::move(address)),
+          stream_(listener.context_, socket.release()),
+          timer_(listener.context_) {
+      listener_.silent_.enter(address_, *this);
+    }
+    ~Silent() { listener_.silent_.leave(*this); }
+    Silent(const Silent&) = delete;
+    Silent& operator=(const Silent&) = delete;
+
+    void wait(std::chrono::milliseconds time) {
+      timer_.expires_after(time);
+      timer_.async_wait([self = shared_from_this()](const Error& error) {
+        if (!error) self->turn_out();
+      });
+      stream_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [self = shared_from_this()](const Error& error) {
+                           if (!error && self->stream_.is_open()) self->on_readable();
+                         });
+    }
+
+    void turn_out() override {
+      if (!stream_.is_open()) return;
+      listener_.silent_.leave(*this);
+      listener_.turned_out_.add(1);
+      door_.charge(address_, kSilentCost);
+      stream_.close();
+      timer_.cancel();
+    }
+
+   private:
+    void on_readable() {
+      char byte = 0;
+      if (::recv(stream_.native_handle(), &byte, 1, MSG_PEEK) != 1) return turn_out();
+      // Who has left while it waited in the system's queue is not worth gRPC's time.
+      pollfd gone{.fd = stream_.native_handle(), .events = POLLRDHUP, .revents = 0};
+      if (::poll(&gone, 1, 0) == 1) return turn_out();
+      listener_.silent_.leave(*this);
+      timer_.cancel();
+      listener_.serve(UniqueFd(stream_.release()), door_, address_);
+    }
+
+    AsioControlListener& listener_;
+    Door& door_;
+    const std::string address_;
+    asio::posix::stream_descriptor stream_;
+    asio::steady_timer timer_;
+  };
 
   void serve(UniqueFd socket, Door& door, const std::string& address) {
     served_.enter(socket.get(), door, address);
@@ -229,48 +258,6 @@ class AsioControlListener final : public ControlListener {
   asio::steady_timer timer_{context_};
   std::thread thread_;
 };
-
-Silent::Silent(AsioControlListener& listener, Door& door, UniqueFd socket, std::string address)
-    : listener_(listener),
-      door_(door),
-      address_(std::move(address)),
-      stream_(listener.context_, socket.release()),
-      timer_(listener.context_) {
-  listener_.silent_.enter(address_, *this);
-}
-
-Silent::~Silent() { listener_.silent_.leave(*this); }
-
-void Silent::wait(std::chrono::milliseconds time) {
-  timer_.expires_after(time);
-  timer_.async_wait([self = shared_from_this()](const Error& error) {
-    if (!error) self->turn_out();
-  });
-  stream_.async_wait(asio::posix::stream_descriptor::wait_read,
-                     [self = shared_from_this()](const Error& error) {
-                       if (!error && self->stream_.is_open()) self->on_readable();
-                     });
-}
-
-void Silent::turn_out() {
-  if (!stream_.is_open()) return;
-  listener_.silent_.leave(*this);
-  listener_.turned_out_.add(1);
-  door_.charge(address_, kSilentCost);
-  stream_.close();
-  timer_.cancel();
-}
-
-void Silent::on_readable() {
-  char byte = 0;
-  if (::recv(stream_.native_handle(), &byte, 1, MSG_PEEK) != 1) return turn_out();
-  // Who has left while it waited in the system's queue is not worth gRPC's time.
-  pollfd gone{.fd = stream_.native_handle(), .events = POLLRDHUP, .revents = 0};
-  if (::poll(&gone, 1, 0) == 1) return turn_out();
-  listener_.silent_.leave(*this);
-  timer_.cancel();
-  listener_.serve(UniqueFd(stream_.release()), door_, address_);
-}
 
 }  // namespace
 

@@ -77,7 +77,14 @@ void ServedConnections::know(const std::string& peer, const std::string& payer) 
     std::list<Served*>& known = (*served.payer)->second.known;
     return known.splice(known.end(), known, served.place);
   }
-  if (!make_room(payer)) return say_full();
+  if (!make_room(payer)) {
+    return say(said_full_, [this] {
+      spdlog::warn(
+          "event=control_full connections={} reason=\"new callers may be turned out; is the limit "
+          "of open files too low, or does somebody keep connections?\"",
+          known_);
+    });
+  }
   strangers_.leave(served);
   served.door.prove(served.address);
   served.is_known = true;
@@ -199,15 +206,6 @@ void ServedConnections::turn_out(Served& served) {
   strangers_.leave(served);
   leave_payer(served);
   served.turn_out();
-}
-
-void ServedConnections::say_full() {
-  say(said_full_, [this] {
-    spdlog::warn(
-        "event=control_full connections={} reason=\"new callers may be turned out; is the limit "
-        "of open files too low, or does somebody keep connections?\"",
-        known_);
-  });
 }
 
 }  // namespace phub::server

@@ -77,7 +77,6 @@ class ServedConnections {
   void leave_payer(Served& served);
   void turn_out(Served& served);
   std::size_t share_of(const std::string& payer) const;
-  void say_full();
 
   const ControlListenerOptions options_;
   Lobby strangers_;

@@ -9,7 +9,6 @@
 // The door's one thread.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <list>
 #include <string>

@@ -7,19 +7,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <regex>
-#include <thread>
 
 #include "common/base/log_value.h"
 #include "common/base/unique_fd.h"
 #include "common/base/whole_file.h"
 #include "common/rpc/credentials.h"
+#include "server/process/ticker.h"
 
 namespace phub::server {
 namespace {
@@ -90,19 +89,10 @@ class FileTlsKeeper final : public TlsKeeper {
   FileTlsKeeper(const TlsFiles& files, std::string crl_folder)
       : files_(files), crl_folder_(std::move(crl_folder)) {}
 
-  ~FileTlsKeeper() override {
-    {
-      const std::lock_guard lock(mutex_);
-      is_stopping_ = true;
-    }
-    changed_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
-
   Status start() {
     PHUB_RETURN_IF_ERROR(look());
     warn_of_readers();
-    thread_ = std::thread([this] { look_until_stopped(); });
+    ticker_.emplace(kPeriod, [this] { static_cast<void>(look()); });  // logged
     return {};
   }
 
@@ -135,12 +125,10 @@ class FileTlsKeeper final : public TlsKeeper {
   Seen what_is_there() const {
     Seen seen;
     for (const std::string& file : {files_.ca, files_.certificate, files_.key}) see(file, seen);
+    if (crl_folder_.empty()) return seen;
     std::error_code ignored;
-    if (!crl_folder_.empty()) see(crl_folder_, seen);
-    for (const auto& entry : crl_folder_.empty() ? fs::directory_iterator()
-                                                 : fs::directory_iterator(crl_folder_, ignored)) {
-      see(entry.path(), seen);
-    }
+    see(crl_folder_, seen);
+    for (const auto& entry : fs::directory_iterator(crl_folder_, ignored)) see(entry.path(), seen);
     return seen;
   }
 
@@ -185,27 +173,16 @@ class FileTlsKeeper final : public TlsKeeper {
     }
   }
 
-  void look_until_stopped() {
-    std::unique_lock lock(mutex_);
-    while (!changed_.wait_for(lock, kPeriod, [this] { return is_stopping_; })) {
-      lock.unlock();
-      static_cast<void>(look());  // logged
-      lock.lock();
-    }
-  }
-
   const TlsFiles files_;
   const std::string crl_folder_;
   mutable std::mutex mutex_;  // all below
-  std::condition_variable changed_;
-  bool is_stopping_ = false;
   Seen seen_;
   std::uint64_t generation_ = 0;
   Copy ca_;
   Copy pair_;
   std::vector<CertificateExpiry> expiries_;
   system_clock::time_point warned_;
-  std::thread thread_;
+  std::optional<Ticker> ticker_;  // last: it uses the others
 };
 
 }  // namespace

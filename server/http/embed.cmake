@@ -1,4 +1,4 @@
-# cmake -DOUTPUT=FILE.cc -DFOLDER=DIR -DFILES=a;b -P embed.cmake: writes page_assets() of assets.h.
+# cmake -DOUTPUT=FILE.cc -DFOLDER=DIR -DFILES=a;b -P embed.cmake: writes page_assets() of site.h.
 set(type_html "text/html; charset=utf-8")
 set(type_css "text/css; charset=utf-8")
 set(type_js "text/javascript; charset=utf-8")
@@ -15,7 +15,7 @@ foreach(name ${FILES})
     "    {\"${path}\", \"${type_${extension}}\", R\"phub_page(${content})phub_page\"},\n")
 endforeach()
 file(WRITE "${OUTPUT}" "// Made by embed.cmake.
-#include \"server/http/assets.h\"
+#include \"server/http/site.h\"
 
 namespace phub::server {
 namespace {

@@ -8,7 +8,6 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <filesystem>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -67,7 +66,6 @@ class BeastServer final : public HttpServer {
  public:
   BeastServer(const HttpOptions& options, HttpHandler handler)
       : options_(options),
-        connections_max_(options.connections_max),
         sessions_{.handler = std::move(handler), .deadline = options.deadline, .connections = {}} {}
 
   ~BeastServer() override {
@@ -75,8 +73,8 @@ class BeastServer final : public HttpServer {
     if (thread_.joinable()) thread_.join();
   }
 
-  Status listen(const HttpOptions& options) {
-    PHUB_ASSIGN_OR_RETURN(Address address, parse_address(options.address));
+  Status listen() {
+    PHUB_ASSIGN_OR_RETURN(Address address, parse_address(options_.address));
     Error error;
     const auto ip = asio::ip::make_address(address.host, error);
     if (error) {
@@ -85,22 +83,22 @@ class BeastServer final : public HttpServer {
                           "127.0.0.1:7079",
                           address.host)};
     }
-    if (!options.certificate_file.empty()) {
-      tls_read_ = times_of(options);
-      PHUB_ASSIGN_OR_RETURN(tls_, tls_from(options));
-    } else if (!ip.is_loopback() && !options.allow_plaintext) {
+    if (!options_.certificate_file.empty()) {
+      tls_read_ = times_of(options_);
+      PHUB_ASSIGN_OR_RETURN(tls_, tls_from(options_));
+    } else if (!ip.is_loopback() && !options_.allow_plaintext) {
       return {Code::kInvalidArgument,
               fmt::format("http_address: {} can be reached from other hosts, and there is no "
                           "certificate: whoever listens on the way reads what is served; set "
                           "http_allow_plaintext, or use a loopback address and a tunnel",
-                          options.address)};
+                          options_.address)};
     }
     const tcp::endpoint endpoint(ip, address.port);
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) return listen_error(options.address, error);
+    if (error) return listen_error(options_.address, error);
     address.port = acceptor_.local_endpoint(error).port();
     address_ = to_string(address);
     return {};
@@ -146,8 +144,8 @@ class BeastServer final : public HttpServer {
   // A closed connection is counted until its callbacks have run: hence room for as many again.
   bool make_room() {
     const auto& open = sessions_.connections;
-    if (open.size() < connections_max_) return true;
-    if (open.size() >= 2 * connections_max_) return false;
+    if (open.size() < options_.connections_max) return true;
+    if (open.size() >= 2 * options_.connections_max) return false;
     const auto waiting = std::find_if(open.begin(), open.end(),
                                       [](const HttpConnection* c) { return c->is_waiting(); });
     if (waiting == open.end()) return false;
@@ -156,7 +154,6 @@ class BeastServer final : public HttpServer {
   }
 
   const HttpOptions options_;
-  const std::size_t connections_max_;
   SessionContext sessions_;
   std::unique_ptr<asio::ssl::context> tls_;
   FileTimes tls_read_;           // when its files were written
@@ -172,7 +169,7 @@ class BeastServer final : public HttpServer {
 Result<std::unique_ptr<HttpServer>> HttpServer::create(const HttpOptions& options,
                                                        HttpHandler handler) {
   auto server = std::make_unique<BeastServer>(options, std::move(handler));
-  PHUB_RETURN_IF_ERROR(server->listen(options));
+  PHUB_RETURN_IF_ERROR(server->listen());
   server->run();
   return std::unique_ptr<HttpServer>(std::move(server));
 }

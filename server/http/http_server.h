@@ -12,9 +12,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
-#include "server/http/message.h"
 
 namespace phub::server {
 
@@ -26,6 +26,19 @@ struct HttpOptions {
   std::string key_file = {};
   std::size_t connections_max = 64;
   std::chrono::milliseconds deadline{10'000};  // of a handshake, of a request's head, of a reply
+};
+
+// As the handler sees them: without sockets and Beast.
+struct HttpRequest {
+  std::string_view target;         // "/api/state?x=1"
+  std::string_view authorization;  // the header's value; empty: none
+  std::string_view host = {};      // likewise
+};
+
+struct HttpReply {
+  unsigned status = 200;
+  std::string_view content_type = "text/plain; charset=utf-8";  // of static storage
+  std::string body = {};
 };
 
 using HttpHandler = std::function<HttpReply(const HttpRequest&)>;

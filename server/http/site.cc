@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "server/http/assets.h"
-
 namespace phub::server {
 namespace {
 
@@ -78,11 +76,11 @@ HttpReply Site::reply_to(const HttpRequest& request) {
   }
   const bool is_state = path == "/api/state";
   if (is_state || path == "/metrics") {
-    const auto reader = access_.reader_of(token_of(request.authorization));
-    if (!reader) return not_authorized();
-    if (is_state) return {.content_type = "application/json", .body = state(reader->tenant)};
+    const auto tenant = sources_.reads(token_of(request.authorization));
+    if (!tenant) return not_authorized();
+    if (is_state) return {.content_type = "application/json", .body = state(*tenant)};
     return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
-            .body = sources_.metrics_text(reader->tenant)};
+            .body = sources_.metrics_text(*tenant)};
   }
   const auto assets = page_assets();
   const auto found = std::find_if(assets.begin(), assets.end(),

@@ -1,22 +1,80 @@
 #include "server/metrics/collector.h"
 
-#include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "common/base/version.h"
-#include "server/metrics/families.h"
+#include "server/job/latency.h"
 
 namespace phub::server {
 namespace {
 
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
 using prometheus::MetricType;
 
 constexpr auto kCounter = MetricType::Counter;
 constexpr auto kGauge = MetricType::Gauge;
+
+using Labels = std::vector<ClientMetric::Label>;
+
+// The families in the order of their first series.
+class Families {
+ public:
+  void add(const char* name, const char* help, MetricType type, Labels labels, double value) {
+    ClientMetric metric;
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    add(name, help, type, std::move(labels), std::move(metric));
+  }
+
+  void add(const char* name, const char* help, Labels labels, const LatencyCounts& latencies) {
+    ClientMetric metric;
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < LatencyCounts::kBounds; ++i) {
+      count += latencies.counts[i];
+      metric.histogram.bucket.push_back(
+          {.cumulative_count = count, .upper_bound = LatencyCounts::bound_seconds(i)});
+    }
+    metric.histogram.sample_count = count + latencies.counts[LatencyCounts::kBounds];
+    metric.histogram.sample_sum = static_cast<double>(latencies.sum_nanoseconds) * 1e-9;
+    add(name, help, MetricType::Histogram, std::move(labels), std::move(metric));
+  }
+  std::vector<MetricFamily> take() { return std::move(all_); }
+
+ private:
+  void add(const char* name, const char* help, MetricType type, Labels labels,
+           ClientMetric metric) {
+    metric.label = std::move(labels);
+    const auto found = std::find_if(all_.begin(), all_.end(), [name](const MetricFamily& family) {
+      return family.name == name;
+    });
+    if (found != all_.end()) return found->metric.push_back(std::move(metric));
+    all_.push_back({name, help, type, {std::move(metric)}});
+  }
+
+  std::vector<MetricFamily> all_;
+};
+
+// A row of a table: one metric of every Subject.
+template <typename Subject>
+struct Metric {
+  const char* name;
+  const char* help;
+  MetricType type;
+  double (*value)(const Subject& subject);
+};
+
+template <typename Subject, std::size_t kCount>
+void add_all(const Metric<Subject> (&table)[kCount], const Subject& subject, const Labels& labels,
+             Families& families) {
+  for (const Metric<Subject>& metric : table) {
+    families.add(metric.name, metric.help, metric.type, labels, metric.value(subject));
+  }
+}
 
 double number(std::uint64_t value) { return static_cast<double>(value); }
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
@@ -242,25 +300,23 @@ void add_server(const JobTable& table, const DataPlane& data_plane, Families& fa
 
 }  // namespace
 
-std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
-    const std::string& tenant) const {
+std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) const {
   Families families;
   families.add("phub_build_info", "1; the version is a label", kGauge, {{"version", kVersion}}, 1);
   families.add("phub_draining", "1 when no new job is taken", kGauge, {},
-               table_.views.is_draining() ? 1 : 0);
-  for (const CertificateExpiry& expiry :
-       sources_.certificates ? sources_.certificates() : std::vector<CertificateExpiry>()) {
+               table.views.is_draining() ? 1 : 0);
+  for (const CertificateExpiry& expiry : certificates()) {
     families.add("phub_certificate_expires_seconds", "When it does, in seconds of Unix time",
                  kGauge, {{"certificate", expiry.what}}, static_cast<double>(expiry.unix_s));
   }
   std::map<std::uint64_t, JobView> jobs;
-  for (JobView& job : table_.views.list()) {
+  for (JobView& job : table.views.list()) {
     const bool is_shown = tenant.empty() || job.tenant == tenant;
     if (is_shown && is_live(job)) jobs.emplace(job.id, std::move(job));
   }
-  for (const auto& [id, job] : jobs) add_job(job, data_plane_, families);
+  for (const auto& [id, job] : jobs) add_job(job, data_plane, families);
   add_tenants(jobs, families);
-  const std::vector<CoreCounters> cores = data_plane_.core_counters();
+  const std::vector<CoreCounters> cores = data_plane.core_counters();
   for (std::size_t i = 0; i < cores.size(); ++i) {
     const Labels labels = {{"core", std::to_string(i)}};
     add_all(kBusyOfCore, cores[i], labels, families);
@@ -268,22 +324,18 @@ std::vector<prometheus::MetricFamily> MetricsCollector::families_of(
     add_core_jobs(labels, cores[i], jobs, families);
   }
   if (tenant.empty()) {
-    add_server(table_, data_plane_, families);
-    add_control_door(sources_.control_door ? sources_.control_door() : ControlDoorCounters(),
-                     families);
+    add_server(table, data_plane, families);
+    add_control_door(control_door(), families);
     families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
-                 kCounter, {},
-                 number(sources_.log_lines_dropped ? sources_.log_lines_dropped() : 0));
+                 kCounter, {}, number(log_lines_dropped()));
     families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},
-                 number(table_.starts.waiting()));
+                 number(table.starts.waiting()));
   }
   return families.take();
 }
 
-std::vector<prometheus::MetricFamily> MetricsCollector::Collect() const { return families_of({}); }
-
 std::string MetricsCollector::text(const std::string& tenant) const {
-  return prometheus::TextSerializer().Serialize(families_of(tenant));
+  return prometheus::TextSerializer().Serialize(families(tenant));
 }
 
 }  // namespace phub::server

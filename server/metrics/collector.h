@@ -4,12 +4,11 @@
 // Only live jobs are shown: a name that has ended leaves no series behind. Any thread.
 #pragma once
 
-#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
 
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "server/door/control_listener.h"
@@ -19,30 +18,20 @@
 
 namespace phub::server {
 
-// What the rest of the daemon knows; left out: nothing.
-struct MetricsSources {
-  std::function<std::vector<CertificateExpiry>()> certificates = {};  // the server's own
-  std::function<ControlDoorCounters()> control_door = {};
-  std::function<std::uint64_t()> log_lines_dropped = {};  // since the start
-};
+struct MetricsCollector {
+  // With a tenant: its own jobs, and how busy the cores are.
+  std::vector<prometheus::MetricFamily> families(const std::string& tenant = {}) const;
 
-class MetricsCollector final : public prometheus::Collectable {
- public:
-  // All outlive this.
-  MetricsCollector(JobTable& table, const DataPlane& data_plane, MetricsSources sources = {})
-      : table_(table), data_plane_(data_plane), sources_(std::move(sources)) {}
-
-  std::vector<prometheus::MetricFamily> Collect() const override;
-
-  // In Prometheus' text format. With a tenant: its own jobs, and how busy the cores are.
+  // The same in Prometheus' text format.
   std::string text(const std::string& tenant = {}) const;
 
- private:
-  std::vector<prometheus::MetricFamily> families_of(const std::string& tenant) const;
-
-  JobTable& table_;
-  const DataPlane& data_plane_;
-  const MetricsSources sources_;
+  JobTable& table;
+  const DataPlane& data_plane;
+  std::function<std::vector<CertificateExpiry>()> certificates = [] {  // the server's own
+    return std::vector<CertificateExpiry>();
+  };
+  std::function<ControlDoorCounters()> control_door = [] { return ControlDoorCounters(); };
+  std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // since the start
 };
 
 }  // namespace phub::server

@@ -1,4 +1,6 @@
 // phubctl: looks at and administers a phub-server.
+#include "server/phubctl/main.h"
+
 #include <fmt/format.h>
 #include <grpc/support/log.h>
 
@@ -6,20 +8,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <functional>
-#include <memory>
 #include <string>
 
 #include "common/base/version.h"
 #include "common/text/error_line.h"
 #include "common/text/usage.h"
 #include "server/phubctl/commands/client.h"
-#include "server/phubctl/commands/commands.h"
-#include "server/phubctl/main_doctor.h"
-#include "server/phubctl/main_pki.h"
-#include "server/phubctl/main_snapshots.h"
-#include "server/phubctl/main_tenants.h"
-#include "server/phubctl/main_watch.h"
 
 namespace phub::phubctl {
 namespace {
@@ -42,8 +36,8 @@ struct Arguments {
 };
 
 void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
-  CLI::App& create = *jobs.add_subcommand("create", "Make a job before its workers join");
-  create.footer(
+  CLI::App& create = add_subcommand(
+      jobs, "create", "Make a job before its workers join",
       "Examples:\n"
       "  phubctl job create demo --workers 4 --rule mean\n"
       "  phubctl job create demo --workers 2 --rule nesterov --learning-rate 0.05 --momentum "
@@ -57,8 +51,11 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
   file->type_name("FILE");
   create.add_option("name", job.name, "Name of the job (with --file: instead of the file's)");
-  const auto field = [&create, file](const std::string& name, auto& value, const char* help) {
-    create.add_option(name, value, help)->excludes(file)->capture_default_str();
+  const auto option = [&create, file](const std::string& name, auto& value, const char* help) {
+    return create.add_option(name, value, help)->excludes(file);
+  };
+  const auto field = [&option](const std::string& name, auto& value, const char* help) {
+    option(name, value, help)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
   field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
@@ -68,21 +65,15 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
   field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
-  create
-      .add_option("--trust-coefficient", job.trust_coefficient,
-                  "Of lars: a step's share of a tensor's norm; left out: 0.001")
-      ->excludes(file);
-  create
-      .add_option("--trust-epsilon", job.trust_epsilon,
-                  "Of lars: added to the gradient's norm; left out: 0")
-      ->excludes(file);
-  create.add_option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
+  option("--trust-coefficient", job.trust_coefficient,
+         "Of lars: a step's share of a tensor's norm; left out: 0.001");
+  option("--trust-epsilon", job.trust_epsilon,
+         "Of lars: added to the gradient's norm; left out: 0");
+  option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
-      ->allow_extra_args(false)
-      ->excludes(file);
-  create.add_option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
-      ->allow_extra_args(false)
-      ->excludes(file);
+      ->allow_extra_args(false);
+  option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
+      ->allow_extra_args(false);
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
     command = [&job](const Session& session) { return create_job(session, job); };
@@ -90,25 +81,21 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
 }
 
 void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
-  CLI::App& jobs =
-      *app.add_subcommand("job", "List, inspect, explain, create, close and plan jobs");
+  CLI::App& jobs = add_subcommand(app, "job", "List, inspect, explain, create, close and plan jobs",
+                                  "Examples:\n"
+                                  "  phubctl job list\n"
+                                  "  phubctl job inspect demo\n"
+                                  "  phubctl job COMMAND --help      more of each");
   jobs.require_subcommand(1);
-  jobs.footer(
-      "Examples:\n"
-      "  phubctl job list\n"
-      "  phubctl job inspect demo\n"
-      "  phubctl job COMMAND --help      more of each");
-  CLI::App& list = *jobs.add_subcommand("list", "Live jobs and the last finished ones");
-  list.footer(
-      "Examples:\n"
-      "  phubctl job list\n"
-      "  phubctl --json job list");
+  CLI::App& list = add_subcommand(jobs, "list", "Live jobs and the last finished ones",
+                                  "Examples:\n"
+                                  "  phubctl job list\n"
+                                  "  phubctl --json job list");
   list.callback([&command] { command = list_jobs; });
-  CLI::App& inspect = *jobs.add_subcommand("inspect", "A job, its members and its statistics");
-  inspect.footer(
-      "Examples:\n"
-      "  phubctl job inspect demo\n"
-      "  phubctl job inspect --id 7");
+  CLI::App& inspect = add_subcommand(jobs, "inspect", "A job, its members and its statistics",
+                                     "Examples:\n"
+                                     "  phubctl job inspect demo\n"
+                                     "  phubctl job inspect --id 7");
   inspect.add_option("name", options.name, "Name: the live job, else the last one of that name");
   inspect.add_option("--id", options.job_id, "Id, instead of the name");
   inspect.callback([&] {
@@ -118,17 +105,15 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
     };
   });
   declare_create(jobs, options, command);
-  CLI::App& close = *jobs.add_subcommand("close", "End a job; its workers are told");
-  close.footer("Example:\n  phubctl job close demo");
+  CLI::App& close = add_subcommand(jobs, "close", "End a job; its workers are told",
+                                   "Example:\n  phubctl job close demo");
   close.add_option("name", options.name, "Name of the job")->required();
   close.callback(
       [&] { command = [&](const Session& session) { return close_job(session, options.name); }; });
-  CLI::App& plan =
-      *jobs.add_subcommand("plan", "Which core has which chunks, and the load of each");
-  plan.footer(
-      "Examples:\n"
-      "  phubctl job plan demo\n"
-      "  phubctl job plan demo --chunks");
+  CLI::App& plan = add_subcommand(jobs, "plan", "Which core has which chunks, and the load of each",
+                                  "Examples:\n"
+                                  "  phubctl job plan demo\n"
+                                  "  phubctl job plan demo --chunks");
   plan.add_option("name", options.name, "Name of the job")->required();
   plan.add_flag("--chunks", options.with_chunks, "List every chunk too");
   plan.callback([&] {
@@ -139,16 +124,15 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
 }
 
 void declare_server(CLI::App& app, Arguments& options, Command& command) {
-  CLI::App& server = *app.add_subcommand("server", "The server itself");
+  CLI::App& server = add_subcommand(app, "server", "The server itself",
+                                    "Examples:\n"
+                                    "  phubctl server stats\n"
+                                    "  phubctl --server 10.0.0.7:7077 --json server stats");
   server.require_subcommand(1);
-  server.footer(
-      "Examples:\n"
-      "  phubctl server stats\n"
-      "  phubctl --server 10.0.0.7:7077 --json server stats");
   server.add_subcommand("stats", "Load, memory, connections and dropped input")
       ->callback([&command] { command = print_statistics; });
-  CLI::App& drain_command = *app.add_subcommand("drain", "Take no new jobs from now on");
-  drain_command.footer(
+  CLI::App& drain_command = add_subcommand(
+      app, "drain", "Take no new jobs from now on",
       "Examples:\n"
       "  phubctl drain                                    running jobs may finish\n"
       "  phubctl drain --deadline-ms 60000 --snapshots    they have a minute, then are kept as "
@@ -237,8 +221,8 @@ int run(int argc, char** argv) {
   declare_snapshots(app, command);
   declare_tenants(app, command);
   declare_watch(app, *app.get_subcommand("job"), command);
-  declare_doctor(app, options.as_json, options.credentials, local_command);
-  declare_pki(app, options.as_json, local_command);
+  declare_doctor(app, local_command);
+  declare_pki(app, local_command);
   app.failure_message(usage_failure);
   gpr_set_log_function([](gpr_log_func_args*) {});  // what matters comes back as a Status
   try {
@@ -246,7 +230,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return refuse_usage(app, error, argc, argv);
   }
-  const Status status = local_command ? local_command() : ask_server(options, command);
+  const Status status = local_command ? local_command(options.as_json, options.credentials)
+                                      : ask_server(options, command);
   if (status.ok()) return 0;
   say_error(status, options.as_json);
   return status.code() == Code::kInvalidArgument ? kExitUsage : kExitFailure;

@@ -1,33 +1,29 @@
-#include "server/phubctl/main_snapshots.h"
-
+// `phubctl snapshot`, `snapshots` and `restore`.
 #include <memory>
 
-#include "server/phubctl/commands/snapshots.h"
-#include "server/phubctl/commands/subcommand.h"
+#include "server/phubctl/main.h"
 
 namespace phub::phubctl {
 namespace {
 
 void declare_delete(CLI::App& snapshot, Command& command) {
   const auto file = std::make_shared<std::string>();
-  CLI::App& remove = *snapshot.add_subcommand("delete", "Delete a snapshot of the server's");
-  remove.footer(
+  CLI::App& remove = add_subcommand(
+      snapshot, "delete", "Delete a snapshot of the server's",
       "Example:\n"
       "  phubctl snapshot delete default/demo.000000001200.safetensors\n\n"
       "Its bytes count no more to the tenant's disk quota. A job that waits to start from it\n"
       "cannot start any more. (A job that is called delete: phubctl snapshot -- delete)");
   remove.add_option("file", *file, "As `phubctl snapshots` lists it")->required();
-  remove.callback([file, &command] {
-    command = [file](const Session& session) { return delete_snapshot(session, *file); };
-  });
+  run_with(remove, command, file, delete_snapshot);
 }
 
 }  // namespace
 
 void declare_snapshots(CLI::App& app, Command& command) {
   const auto snapshot = std::make_shared<SnapshotOptions>();
-  CLI::App& take = *app.add_subcommand("snapshot", "Write a running job's parameters and state");
-  take.footer(
+  CLI::App& take = add_subcommand(
+      app, "snapshot", "Write a running job's parameters and state",
       "Examples:\n"
       "  phubctl snapshot demo\n"
       "  phubctl --server 10.0.0.1:7077 snapshot demo --also 10.0.0.2:7077\n"
@@ -49,15 +45,14 @@ void declare_snapshots(CLI::App& app, Command& command) {
     if (snapshot->job.empty()) throw CLI::RequiredError("job");
     command = [snapshot](const Session& session) { return take_snapshot(session, *snapshot); };
   });
-  CLI::App& list = *app.add_subcommand("snapshots", "List the server's snapshots");
-  list.footer(
-      "Examples:\n"
-      "  phubctl snapshots\n"
-      "  phubctl --json snapshots");
+  CLI::App& list = add_subcommand(app, "snapshots", "List the server's snapshots",
+                                  "Examples:\n"
+                                  "  phubctl snapshots\n"
+                                  "  phubctl --json snapshots");
   list.callback([&command] { command = list_snapshots; });
   const auto restore = std::make_shared<RestoreOptions>();
-  CLI::App& again = *app.add_subcommand("restore", "Make a job that starts from a snapshot");
-  again.footer(
+  CLI::App& again = add_subcommand(
+      app, "restore", "Make a job that starts from a snapshot",
       "Example:\n"
       "  phubctl restore default/demo.000000001200.safetensors --as demo\n\n"
       "The job waits for its workers, which join as they join any other. Its first round, which\n"

@@ -1,10 +1,7 @@
-#include "server/phubctl/main_tenants.h"
-
+// `phubctl tenant` and `audit`.
 #include <memory>
-#include <string>
 
-#include "server/phubctl/commands/subcommand.h"
-#include "server/phubctl/commands/tenants.h"
+#include "server/phubctl/main.h"
 
 namespace phub::phubctl {
 namespace {
@@ -33,16 +30,17 @@ void declare_quotas(CLI::App& command, TenantOptions& tenant) {
 
 void declare_changes(CLI::App& tenants, const std::shared_ptr<TenantArguments>& options,
                      Command& command) {
-  CLI::App& create = *tenants.add_subcommand("create", "Make a tenant");
-  create.footer("Example:\n  phubctl tenant create vision --memory-mib 4096 --jobs 8 --weight 2");
+  CLI::App& create = add_subcommand(
+      tenants, "create", "Make a tenant",
+      "Example:\n  phubctl tenant create vision --memory-mib 4096 --jobs 8 --weight 2");
   declare_quotas(create, options->tenant);
   run_with(create, command, options, &TenantArguments::tenant, create_tenant);
-  CLI::App& set = *tenants.add_subcommand("set", "Change quotas; what is left out stays");
-  set.footer("Example:\n  phubctl tenant set vision --jobs 16");
+  CLI::App& set = add_subcommand(tenants, "set", "Change quotas; what is left out stays",
+                                 "Example:\n  phubctl tenant set vision --jobs 16");
   declare_quotas(set, options->tenant);
   run_with(set, command, options, &TenantArguments::tenant, set_tenant);
-  CLI::App& remove = *tenants.add_subcommand("delete", "Delete a tenant and its tokens");
-  remove.footer("Example:\n  phubctl tenant delete vision --close-jobs");
+  CLI::App& remove = add_subcommand(tenants, "delete", "Delete a tenant and its tokens",
+                                    "Example:\n  phubctl tenant delete vision --close-jobs");
   remove.add_option("name", options->tenant.name, "Name of the tenant")->required();
   remove.add_flag("--close-jobs", options->tenant.close_jobs, "End its live jobs too");
   run_with(remove, command, options, &TenantArguments::tenant, delete_tenant);
@@ -54,12 +52,12 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& o
       *tenants.add_subcommand("token", "What tenants, observers and administrators show");
   tokens.require_subcommand(1);
   TokenOptions& token = options->token;
-  CLI::App& create = *tokens.add_subcommand("create", "Make a token; it is shown only once");
-  create.footer(
-      "Examples:\n"
-      "  phubctl tenant token create vision --label ci --lifetime-hours 720\n"
-      "  phubctl tenant token create vision --save pki/worker/token\n"
-      "  phubctl tenant token create --role observer");
+  CLI::App& create =
+      add_subcommand(tokens, "create", "Make a token; it is shown only once",
+                     "Examples:\n"
+                     "  phubctl tenant token create vision --label ci --lifetime-hours 720\n"
+                     "  phubctl tenant token create vision --save pki/worker/token\n"
+                     "  phubctl tenant token create --role observer");
   create.add_option("tenant", token.tenant, "Whose; none for the roles admin and observer");
   create.add_option("--role", token.role, "tenant, admin or observer")->capture_default_str();
   create.add_option("--label", token.label, "For people, in lists and in the audit log");
@@ -70,43 +68,37 @@ void declare_tokens(CLI::App& tenants, const std::shared_ptr<TenantArguments>& o
   create.add_option("--save", token.save, "Write it there, readable for you only")
       ->type_name("FILE");
   run_with(create, command, options, &TenantArguments::token, create_token);
-  CLI::App& list = *tokens.add_subcommand("list", "All tokens, or one tenant's");
-  list.footer("Example:\n  phubctl tenant token list vision");
+  CLI::App& list = add_subcommand(tokens, "list", "All tokens, or one tenant's",
+                                  "Example:\n  phubctl tenant token list vision");
   list.add_option("tenant", token.tenant, "Whose");
-  run_with(list, command, options, [](const Session& session, const TenantArguments& given) {
-    return list_tokens(session, given.token.tenant);
-  });
-  CLI::App& revoke = *tokens.add_subcommand("revoke", "Refuse a token from now on");
-  revoke.footer("Example:\n  phubctl tenant token revoke 7");
+  run_with(list, command, options, &TenantArguments::token, list_tokens);
+  CLI::App& revoke = add_subcommand(tokens, "revoke", "Refuse a token from now on",
+                                    "Example:\n  phubctl tenant token revoke 7");
   revoke.add_option("id", token.id, "As `token list` shows it")->required();
-  run_with(revoke, command, options, [](const Session& session, const TenantArguments& given) {
-    return revoke_token(session, given.token.id);
-  });
+  run_with(revoke, command, options, &TenantArguments::token, revoke_token);
 }
 
 }  // namespace
 
 void declare_tenants(CLI::App& app, Command& command) {
   auto options = std::make_shared<TenantArguments>();
-  CLI::App& tenants = *app.add_subcommand("tenant", "Tenants, their quotas and their tokens");
+  CLI::App& tenants =
+      add_subcommand(app, "tenant", "Tenants, their quotas and their tokens",
+                     "Examples:\n"
+                     "  phubctl tenant create vision --memory-mib 4096 --jobs 8\n"
+                     "  phubctl tenant token create vision --save pki/worker/token\n"
+                     "  phubctl tenant list");
   tenants.require_subcommand(1);
-  tenants.footer(
-      "Examples:\n"
-      "  phubctl tenant create vision --memory-mib 4096 --jobs 8\n"
-      "  phubctl tenant token create vision --save pki/worker/token\n"
-      "  phubctl tenant list");
   declare_changes(tenants, options, command);
   tenants.add_subcommand("list", "All tenants, and what they use of their quotas")
       ->callback([&command] { command = list_tenants; });
-  CLI::App& inspect = *tenants.add_subcommand("inspect", "A tenant, its tokens and its jobs");
-  inspect.footer("Example:\n  phubctl tenant inspect vision");
+  CLI::App& inspect = add_subcommand(tenants, "inspect", "A tenant, its tokens and its jobs",
+                                     "Example:\n  phubctl tenant inspect vision");
   inspect.add_option("name", options->tenant.name, "Name of the tenant")->required();
-  run_with(inspect, command, options, [](const Session& session, const TenantArguments& given) {
-    return inspect_tenant(session, given.tenant.name);
-  });
+  run_with(inspect, command, options, &TenantArguments::tenant, inspect_tenant);
   declare_tokens(tenants, options, command);
-  CLI::App& audit = *app.add_subcommand("audit", "Who changed what, and who was refused");
-  audit.footer("Example:\n  phubctl audit --count 20");
+  CLI::App& audit = add_subcommand(app, "audit", "Who changed what, and who was refused",
+                                   "Example:\n  phubctl audit --count 20");
   audit.add_option("--count", options->audit_count, "The last so many records, at most 10,000")
       ->check(CLI::Range(1U, 10'000U))
       ->capture_default_str();

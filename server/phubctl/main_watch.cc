@@ -1,8 +1,7 @@
-#include "server/phubctl/main_watch.h"
-
+// `phubctl top`, `job explain` and `trace`.
 #include <memory>
 
-#include "server/phubctl/commands/subcommand.h"
+#include "server/phubctl/main.h"
 
 namespace phub::phubctl {
 namespace {
@@ -10,8 +9,8 @@ namespace {
 constexpr std::uint32_t kRoundsMax = 256;  // that a core's log holds
 
 void declare_top(CLI::App& app, Command& command) {
-  CLI::App& sub = *app.add_subcommand("top", "Cores and jobs with live rates");
-  sub.footer(
+  CLI::App& sub = add_subcommand(
+      app, "top", "Cores and jobs with live rates",
       "Examples:\n"
       "  phubctl top                     until Ctrl-C\n"
       "  phubctl top --once              one look (as when the output is no terminal)\n"
@@ -25,8 +24,8 @@ void declare_top(CLI::App& app, Command& command) {
 }
 
 void declare_explain(CLI::App& jobs, Command& command) {
-  CLI::App& sub = *jobs.add_subcommand("explain", "Why is a step of the job slow?");
-  sub.footer(
+  CLI::App& sub = add_subcommand(
+      jobs, "explain", "Why is a step of the job slow?",
       "Examples:\n"
       "  phubctl job explain mnist\n"
       "  phubctl --json job explain mnist\n\n"
@@ -38,8 +37,8 @@ void declare_explain(CLI::App& jobs, Command& command) {
 }
 
 void declare_trace(CLI::App& app, Command& command) {
-  CLI::App& sub = *app.add_subcommand("trace", "The last rounds of a job as a Chrome trace");
-  sub.footer(
+  CLI::App& sub = add_subcommand(
+      app, "trace", "The last rounds of a job as a Chrome trace",
       "Examples:\n"
       "  phubctl trace mnist --rounds 50 --output mnist.json\n"
       "  phubctl trace mnist > mnist.json\n\n"

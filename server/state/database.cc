@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
 #include "common/base/unique_fd.h"
-#include "server/state/integrity.h"
-#include "server/state/row_sum.h"
 #include "server/state/whole_file.h"
 
 namespace phub::server {
@@ -46,6 +45,55 @@ std::uint64_t inode_of(const std::string& path) {
   return ::stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
 }
 
+// Every table, index, view and trigger, in the words that made it.
+Result<std::vector<std::string>> parts_of(Database& database) {
+  Statement query = database.prepare(
+      "SELECT type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, '') "
+      "FROM sqlite_master ORDER BY type, name");
+  return query.rows<std::string>([&] { return query.text(0); });
+}
+
+Status lost(std::string what) { return {Code::kDataLoss, std::move(what)}; }
+
+// OK when the first row of the query, if there is one, is `expected`.
+Status first_row_is(Database& database, std::string_view sql, std::string_view expected) {
+  Statement query = database.prepare(sql);
+  PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
+  if (!has_row || query.text(0) == expected) return {};
+  return lost(query.text(0));
+}
+
+// That the file is whole as SQLite sees it, and has the tables that `migrations` make and no
+// others. Errors: kDataLoss says what is wrong.
+Status check_structure(Database& database, std::span<const std::string_view> migrations) {
+  PHUB_RETURN_IF_ERROR(first_row_is(database, "PRAGMA integrity_check(1)", "ok"));
+  PHUB_ASSIGN_OR_RETURN(const auto reference, Database::open("", {.migrations = migrations}));
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> expected, parts_of(*reference));
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> found, parts_of(database));
+  if (found == expected) return {};
+  return lost(fmt::format("its tables are not those of schema {}", migrations.size()));
+}
+
+// That constraints, references and `checks` hold. Errors: kDataLoss names the first fault.
+Status check_contents(Database& database, std::span<const std::string_view> checks) {
+  PHUB_RETURN_IF_ERROR(first_row_is(database, "PRAGMA integrity_check(1)", "ok"));
+  PHUB_RETURN_IF_ERROR(first_row_is(database, "PRAGMA foreign_key_check", "")
+                           .with_context("a reference leads nowhere from"));
+  for (const std::string_view check : checks) {
+    PHUB_RETURN_IF_ERROR(
+        first_row_is(database, check, "").with_context("not what was written there"));
+  }
+  return {};
+}
+
+// What is said of such a file, with the cure.
+Status damaged_file(const std::string& path, std::string_view what) {
+  return {Code::kDataLoss,
+          fmt::format("state_folder: {} is damaged: {}; put back a copy of it, or move it away to "
+                      "begin without tenants, tokens and saved jobs",
+                      path, what)};
+}
+
 }  // namespace
 
 Statement::Statement(sqlite3_stmt* statement, sqlite3* connection)
@@ -53,26 +101,14 @@ Statement::Statement(sqlite3_stmt* statement, sqlite3* connection)
   if (statement == nullptr) unprepared_ = error_of(connection);
 }
 
-Statement& Statement::bind(int index, std::int64_t value) {
-  sqlite3_bind_int64(statement_.get(), index, value);
-  return *this;
-}
-
-Statement& Statement::bind(int index, std::string_view text) {
+void Statement::set(int index, std::string_view text) {
   sqlite3_bind_text(statement_.get(), index, text.data(), static_cast<int>(text.size()),
                     SQLITE_TRANSIENT);  // NOLINT(performance-no-int-to-ptr): SQLite's own
-  return *this;
 }
 
-Statement& Statement::bind(int index, std::span<const std::uint8_t> bytes) {
+void Statement::set(int index, std::span<const std::uint8_t> bytes) {
   sqlite3_bind_blob(statement_.get(), index, bytes.data(), static_cast<int>(bytes.size()),
                     SQLITE_TRANSIENT);  // NOLINT(performance-no-int-to-ptr): SQLite's own
-  return *this;
-}
-
-Statement& Statement::bind_null(int index) {
-  sqlite3_bind_null(statement_.get(), index);
-  return *this;
 }
 
 Result<bool> Statement::step() {
@@ -90,27 +126,18 @@ Status Statement::run() {
   }
 }
 
-std::int64_t Statement::integer(int column) const {
-  return sqlite3_column_int64(statement_.get(), column);
-}
-
 std::string Statement::text(int column) const {
-  const auto* const text = sqlite3_column_text(statement_.get(), column);
+  const auto* const text = static_cast<const char*>(sqlite3_column_blob(statement_.get(), column));
   const int size = sqlite3_column_bytes(statement_.get(), column);
-  return text == nullptr
-             ? std::string()
-             : std::string(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  return text == nullptr ? "" : std::string(text, static_cast<std::size_t>(size));
 }
 
-std::vector<std::uint8_t> Statement::bytes(int column) const {
-  const auto* const data =
-      static_cast<const std::uint8_t*>(sqlite3_column_blob(statement_.get(), column));
-  const int size = sqlite3_column_bytes(statement_.get(), column);
-  return data == nullptr ? std::vector<std::uint8_t>() : std::vector(data, data + size);
-}
-
-bool Statement::is_null(int column) const {
-  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+std::optional<Digest> Statement::digest(int column) const {
+  const std::string bytes = text(column);
+  Digest digest{};
+  if (bytes.size() != digest.size()) return std::nullopt;
+  std::copy(bytes.begin(), bytes.end(), digest.begin());
+  return digest;
 }
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, const Schema& schema) {

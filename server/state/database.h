@@ -9,40 +9,69 @@
 
 #include <sqlite3.h>
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "server/tenants/secret.h"
 
 namespace phub::server {
 
-// A prepared statement; bound from 1, read from 0, as SQLite counts.
+// A prepared statement; columns are read from 0, as SQLite counts.
 class Statement {
  public:
   // `statement` null: it could not be prepared, which each step then says.
   Statement(sqlite3_stmt* statement, sqlite3* connection);
 
-  Statement& bind(int index, std::int64_t value);
-  Statement& bind(int index, std::string_view text);
-  Statement& bind(int index, std::span<const std::uint8_t> bytes);
-  Statement& bind_null(int index);
+  // The values of its parameters, in order: integers, text, bytes, or an optional of them.
+  template <typename... Values>
+  Statement& bind(const Values&... values) {
+    int index = 0;
+    (set(++index, values), ...);
+    return *this;
+  }
 
   // True: there is a row to read. False: done. Errors: kResourceExhausted for want of room,
   // kDataLoss for a damaged file, kFailedPrecondition for what a constraint refuses, kInternal.
   Result<bool> step();
   Status run();  // to its end
+  // What `read` makes of each row that is left.
+  template <typename Row>
+  Result<std::vector<Row>> rows(const std::function<Result<Row>()>& read) {
+    std::vector<Row> all;
+    while (true) {
+      PHUB_ASSIGN_OR_RETURN(const bool has_row, step());
+      if (!has_row) return all;
+      PHUB_ASSIGN_OR_RETURN(Row row, read());
+      all.push_back(std::move(row));
+    }
+  }
 
-  std::int64_t integer(int column) const;
-  std::string text(int column) const;
-  std::vector<std::uint8_t> bytes(int column) const;
-  bool is_null(int column) const;
+  template <typename Number = std::int64_t>
+  Number integer(int column) const {
+    return static_cast<Number>(sqlite3_column_int64(statement_.get(), column));
+  }
+  std::string text(int column) const;              // or bytes
+  std::optional<Digest> digest(int column) const;  // nothing: it is none
 
  private:
+  void set(int index, std::integral auto value) {
+    sqlite3_bind_int64(statement_.get(), index, static_cast<std::int64_t>(value));
+  }
+  void set(int index, std::string_view text);
+  void set(int index, std::span<const std::uint8_t> bytes);
+  template <typename Value>
+  void set(int index, const std::optional<Value>& value) {
+    if (value) set(index, *value);  // what is not bound is NULL
+  }
+
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
   };
@@ -50,6 +79,9 @@ class Statement {
   sqlite3* connection_;
   Status unprepared_;
 };
+
+// Makes the SQL functions of row_sum.cc. Returns SQLite's code.
+int register_row_sums(sqlite3* connection);
 
 // How a database comes to be and is checked.
 struct Schema {
@@ -70,7 +102,6 @@ class Database {
   Status transact(const std::function<Status()>& change);
   Status execute(const std::string& sql);
   Statement prepare(std::string_view sql);
-  sqlite3* connection() const { return connection_.get(); }
 
  private:
   struct Close {

@@ -1,10 +1,15 @@
-#include "server/state/row_sum.h"
+// The SQL functions phub_sum(...), a checksum over its arguments, their types and their order, and
+// phub_part(checksum), 40 bits of it as a number, small enough to be added up over a table.
+//
+// SQLite computes it as rows are written and compared, on the thread that runs the statement.
 
 #include <openssl/sha.h>
 
 #include <array>
 #include <cstdint>
 #include <string>
+
+#include "server/state/database.h"
 
 namespace phub::server {
 namespace {

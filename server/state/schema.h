@@ -1,6 +1,6 @@
 // The tables of state.sqlite. A change is a further entry: what is there is never edited.
 //
-// From version 2 on each row has a checksum over its values (phub_sum, server/state/row_sum.h),
+// From version 2 on each row has a checksum over its values (phub_sum, server/state/row_sum.cc),
 // which SQLite computes as it writes the row, and each table has a total of its rows' checksums, so
 // that no row goes unseen; kChecks compares them at start. Types and ranges are
 // the tables' own constraints, which SQLite's integrity check looks at too. Ids come from

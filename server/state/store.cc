@@ -4,12 +4,10 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "common/base/log_value.h"
 #include "server/state/schema.h"
-#include "server/state/values.h"
 
 namespace phub::server {
 namespace {
@@ -82,34 +80,42 @@ Status Store::change_locked(Need need, const std::function<Status()>& statements
 Result<std::uint64_t> Store::take_ids(std::string_view counter, std::uint64_t count) {
   Statement query =
       database_->prepare("UPDATE counters SET value = value + ? WHERE name = ? RETURNING value");
-  query.bind(1, stored(count)).bind(2, counter);
+  query.bind(count, counter);
   PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
   if (!has_row) return Status(Code::kDataLoss, "state.sqlite lacks a counter");
-  const std::uint64_t end = whole(query.integer(0));
+  const std::uint64_t end = query.integer<std::uint64_t>(0);
   PHUB_RETURN_IF_ERROR(query.run());
   return end - count;
+}
+
+Result<std::uint64_t> Store::reserve_ids(Need need, std::string_view counter, std::uint64_t count) {
+  std::uint64_t first = 0;
+  const Status taken = change(need, [&]() -> Status {
+    PHUB_ASSIGN_OR_RETURN(first, take_ids(counter, count));
+    return {};
+  });
+  if (!taken.ok()) return taken;
+  return first;
 }
 
 Result<std::vector<Tenant>> Store::tenants() {
   const std::lock_guard lock(mutex_);
   Statement query = database_->prepare(
       "SELECT id, name, memory_mib, connections, jobs, weight, disk_mib, created FROM tenants");
-  std::vector<Tenant> tenants;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) return tenants;
-    tenants.push_back({.id = static_cast<std::uint32_t>(query.integer(0)),
-                       .name = query.text(1),
-                       .quotas = {.memory_mib = whole(query.integer(2)),
-                                  .connections = static_cast<std::uint32_t>(query.integer(3)),
-                                  .jobs = static_cast<std::uint32_t>(query.integer(4)),
-                                  .weight = static_cast<std::uint32_t>(query.integer(5)),
-                                  .disk_mib = whole(query.integer(6))},
-                       .created_unix_s = query.integer(7)});
-  }
+  return query.rows<Tenant>([&] {
+    return Tenant{.id = query.integer<std::uint32_t>(0),
+                  .name = query.text(1),
+                  .quotas = {.memory_mib = query.integer<std::uint64_t>(2),
+                             .connections = query.integer<std::uint32_t>(3),
+                             .jobs = query.integer<std::uint32_t>(4),
+                             .weight = query.integer<std::uint32_t>(5),
+                             .disk_mib = query.integer<std::uint64_t>(6)},
+                  .created_unix_s = query.integer(7)};
+  });
 }
 
 Result<std::uint32_t> Store::add_tenant(const Tenant& tenant) {
+  const Quotas& quotas = tenant.quotas;
   std::uint64_t id = 0;
   const Status added = change(Need::kOrdinary, [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(id, take_ids("next_tenant_id", 1));
@@ -117,14 +123,8 @@ Result<std::uint32_t> Store::add_tenant(const Tenant& tenant) {
         ->prepare(
             "INSERT INTO tenants (id, name, memory_mib, connections, jobs, weight, disk_mib, "
             "created) VALUES (?, ?, ?, ?, ?, ?, ?, ?)")
-        .bind(1, stored(id))
-        .bind(2, tenant.name)
-        .bind(3, stored(tenant.quotas.memory_mib))
-        .bind(4, std::int64_t{tenant.quotas.connections})
-        .bind(5, std::int64_t{tenant.quotas.jobs})
-        .bind(6, std::int64_t{tenant.quotas.weight})
-        .bind(7, stored(tenant.quotas.disk_mib))
-        .bind(8, tenant.created_unix_s)
+        .bind(id, tenant.name, quotas.memory_mib, quotas.connections, quotas.jobs, quotas.weight,
+              quotas.disk_mib, tenant.created_unix_s)
         .run();
   });
   if (!added.ok()) return added;
@@ -137,12 +137,8 @@ Status Store::set_quotas(std::uint32_t id, const Quotas& quotas) {
         ->prepare(
             "UPDATE tenants SET memory_mib = ?, connections = ?, jobs = ?, weight = ?, "
             "disk_mib = ? WHERE id = ?")
-        .bind(1, stored(quotas.memory_mib))
-        .bind(2, std::int64_t{quotas.connections})
-        .bind(3, std::int64_t{quotas.jobs})
-        .bind(4, std::int64_t{quotas.weight})
-        .bind(5, stored(quotas.disk_mib))
-        .bind(6, std::int64_t{id})
+        .bind(quotas.memory_mib, quotas.connections, quotas.jobs, quotas.weight, quotas.disk_mib,
+              id)
         .run();
   });
 }
@@ -152,7 +148,7 @@ Status Store::remove_tenant(std::uint32_t id) {
     for (const std::string_view sql :
          {"DELETE FROM tokens WHERE tenant = ?", "DELETE FROM jobs WHERE tenant = ?",
           "DELETE FROM tenants WHERE id = ?"}) {
-      PHUB_RETURN_IF_ERROR(database_->prepare(sql).bind(1, std::int64_t{id}).run());
+      PHUB_RETURN_IF_ERROR(database_->prepare(sql).bind(id).run());
     }
     return {};
   });
@@ -163,55 +159,38 @@ Result<std::vector<Token>> Store::tokens() {
   Statement query = database_->prepare(
       "SELECT k.id, k.role, k.tenant, t.name, k.label, k.hash, k.created, k.expires, k.revoked "
       "FROM tokens k LEFT JOIN tenants t ON t.id = k.tenant");
-  std::vector<Token> tokens;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) return tokens;
+  return query.rows<Token>([&]() -> Result<Token> {
     const auto role = parse_role(query.text(1));
-    const auto hash = digest_from(query.bytes(5));
+    const auto hash = query.digest(5);
     if (!role || !hash) return Status(Code::kDataLoss, "state.sqlite has a token of no known role");
-    tokens.push_back({.id = whole(query.integer(0)),
-                      .role = *role,
-                      .tenant_id = static_cast<std::uint32_t>(query.integer(2)),
-                      .tenant = query.text(3),
-                      .label = query.text(4),
-                      .hash = *hash,
-                      .created_unix_s = query.integer(6),
-                      .expires_unix_s = query.integer(7),
-                      .is_revoked = query.integer(8) != 0});
-  }
-}
-
-Result<std::uint64_t> Store::next_token_id() {
-  std::uint64_t id = 0;
-  const Status taken = change(Need::kUrgent, [&]() -> Status {
-    PHUB_ASSIGN_OR_RETURN(id, take_ids("next_token_id", 1));
-    return {};
+    return Token{.id = query.integer<std::uint64_t>(0),
+                 .role = *role,
+                 .tenant_id = query.integer<std::uint32_t>(2),
+                 .tenant = query.text(3),
+                 .label = query.text(4),
+                 .hash = *hash,
+                 .created_unix_s = query.integer(6),
+                 .expires_unix_s = query.integer(7),
+                 .is_revoked = query.integer(8) != 0};
   });
-  if (!taken.ok()) return taken;
-  return id;
 }
 
 Status Store::add_token(const Token& token) {
   return change(Need::kOrdinary, [&] {
-    Statement insert = database_->prepare(
-        "INSERT INTO tokens (id, role, tenant, label, hash, created, expires, revoked) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, 0)");
-    insert.bind(1, stored(token.id)).bind(2, name_of(token.role)).bind_null(3);
-    if (token.role == Role::kTenant) insert.bind(3, std::int64_t{token.tenant_id});
-    return insert.bind(4, token.label)
-        .bind(5, token.hash)
-        .bind(6, token.created_unix_s)
-        .bind(7, token.expires_unix_s)
+    const auto tenant = token.role == Role::kTenant ? std::optional(token.tenant_id) : std::nullopt;
+    return database_
+        ->prepare(
+            "INSERT INTO tokens (id, role, tenant, label, hash, created, expires, revoked) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, 0)")
+        .bind(token.id, name_of(token.role), tenant, token.label, token.hash, token.created_unix_s,
+              token.expires_unix_s)
         .run();
   });
 }
 
 Status Store::revoke_token(std::uint64_t id) {
   return change(Need::kUrgent, [&] {
-    return database_->prepare("UPDATE tokens SET revoked = 1 WHERE id = ?")
-        .bind(1, stored(id))
-        .run();
+    return database_->prepare("UPDATE tokens SET revoked = 1 WHERE id = ?").bind(id).run();
   });
 }
 

@@ -13,14 +13,16 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
-#include "server/state/audit_shares.h"
 #include "server/state/database.h"
 #include "server/state/reserve.h"
 #include "server/tenants/principal.h"
@@ -60,6 +62,33 @@ struct AuditRecord {
   bool by_admin = false;  // an administrator's act: those are kept apart from the others
 };
 
+// How many records of the audit log each principal has, and whose is the next to go.
+class AuditShares {
+ public:
+  void add(const std::string& principal, std::int64_t records) {
+    std::int64_t& count = counts_[principal];
+    by_count_.erase({count, principal});
+    count += records;
+    total_ += records;
+    if (count > 0) {
+      by_count_.emplace(count, principal);
+    } else {
+      counts_.erase(principal);
+    }
+  }
+
+  std::int64_t total() const { return total_; }
+
+  // Who has most; of several the last by name. REQUIRES: there is a record.
+  const std::string& largest() const { return by_count_.rbegin()->second; }
+  std::int64_t largest_count() const { return by_count_.rbegin()->first; }
+
+ private:
+  std::map<std::string, std::int64_t> counts_;
+  std::set<std::pair<std::int64_t, std::string>> by_count_;
+  std::int64_t total_ = 0;
+};
+
 class Store {
  public:
   // `folder` empty: in memory, gone with the process. It is made if it is not there.
@@ -74,7 +103,8 @@ class Store {
   Result<std::vector<Token>> tokens();
   // Errors: kFailedPrecondition if its tenant is not there any more.
   Status add_token(const Token& token);
-  Result<std::uint64_t> next_token_id();  // that a token may be added with
+  // That a token may be added with.
+  Result<std::uint64_t> next_token_id() { return reserve_ids(Need::kUrgent, "next_token_id", 1); }
   Status revoke_token(std::uint64_t id);
 
   // Each job's epoch is one more than at the last call.
@@ -82,7 +112,9 @@ class Store {
   // Errors: as add_token.
   Status add_job(const StoredJob& job);
   Status remove_job(std::uint64_t id);
-  Result<std::uint64_t> reserve_job_ids(std::uint64_t count);
+  Result<std::uint64_t> reserve_job_ids(std::uint64_t count) {
+    return reserve_ids(Need::kOrdinary, "next_job_id", count);
+  }
 
   Status add_audit(const AuditRecord& record);
   // Of both kinds, oldest first.
@@ -102,6 +134,8 @@ class Store {
   Status change_locked(Need need, const std::function<Status()>& statements);
   // In a transaction: the counter's value, which it then exceeds by `count`.
   Result<std::uint64_t> take_ids(std::string_view counter, std::uint64_t count);
+  // The same in a transaction of its own.
+  Result<std::uint64_t> reserve_ids(Need need, std::string_view counter, std::uint64_t count);
   Status count_audits();
   Status insert_audit(const AuditRecord& record);
   Result<std::string> remove_audit(bool by_admin);

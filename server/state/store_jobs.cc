@@ -4,7 +4,6 @@
 #include <string>
 
 #include "server/state/store.h"
-#include "server/state/values.h"
 
 namespace phub::server {
 namespace {
@@ -21,49 +20,33 @@ Result<std::vector<StoredJob>> Store::take_jobs() {
   Statement query = database_->prepare(
       "SELECT j.id, j.epoch, j.tenant, t.name, j.spec, j.nonce_hash, j.snapshot "
       "FROM jobs j JOIN tenants t ON t.id = j.tenant");
-  std::vector<StoredJob> jobs;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) return jobs;
-    const std::vector<std::uint8_t> spec = query.bytes(4);
-    jobs.push_back({.id = whole(query.integer(0)),
-                    .epoch = static_cast<std::uint32_t>(query.integer(1)),
-                    .tenant_id = static_cast<std::uint32_t>(query.integer(2)),
-                    .tenant = query.text(3),
-                    .spec = {spec.begin(), spec.end()},
-                    .nonce_hash = digest_from(query.bytes(5)),
-                    .snapshot = query.text(6)});
-  }
+  return query.rows<StoredJob>([&] {
+    return StoredJob{.id = query.integer<std::uint64_t>(0),
+                     .epoch = query.integer<std::uint32_t>(1),
+                     .tenant_id = query.integer<std::uint32_t>(2),
+                     .tenant = query.text(3),
+                     .spec = query.text(4),
+                     .nonce_hash = query.digest(5),
+                     .snapshot = query.text(6)};
+  });
 }
 
 Status Store::add_job(const StoredJob& job) {
   return change(Need::kOrdinary, [&] {
-    Statement insert = database_->prepare(
-        "INSERT INTO jobs (id, epoch, tenant, spec, nonce_hash, snapshot) "
-        "VALUES (?, ?, ?, ?, ?, ?)");
-    insert.bind(1, stored(job.id)).bind(2, std::int64_t{job.epoch});
-    insert.bind(3, std::int64_t{job.tenant_id});
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(job.spec.data());
-    insert.bind(4, std::span(bytes, job.spec.size())).bind_null(5);
-    if (job.nonce_hash) insert.bind(5, *job.nonce_hash);
-    return insert.bind(6, job.snapshot).run();
+    return database_
+        ->prepare(
+            "INSERT INTO jobs (id, epoch, tenant, spec, nonce_hash, snapshot) "
+            "VALUES (?, ?, ?, ?, ?, ?)")
+        .bind(job.id, job.epoch, job.tenant_id, std::span(bytes, job.spec.size()), job.nonce_hash,
+              job.snapshot)
+        .run();
   });
 }
 
 Status Store::remove_job(std::uint64_t id) {
-  return change(Need::kUrgent, [&] {
-    return database_->prepare("DELETE FROM jobs WHERE id = ?").bind(1, stored(id)).run();
-  });
-}
-
-Result<std::uint64_t> Store::reserve_job_ids(std::uint64_t count) {
-  std::uint64_t first = 0;
-  const Status taken = change(Need::kOrdinary, [&]() -> Status {
-    PHUB_ASSIGN_OR_RETURN(first, take_ids("next_job_id", count));
-    return {};
-  });
-  if (!taken.ok()) return taken;
-  return first;
+  return change(Need::kUrgent,
+                [&] { return database_->prepare("DELETE FROM jobs WHERE id = ?").bind(id).run(); });
 }
 
 Status Store::count_audits() {
@@ -84,13 +67,8 @@ Status Store::insert_audit(const AuditRecord& record) {
       ->prepare(
           "INSERT INTO audit (id, time_ms, by_admin, principal, action, object, outcome) "
           "VALUES (?, ?, ?, ?, ?, ?, ?)")
-      .bind(1, last_audit_ + 1)
-      .bind(2, record.unix_ms)
-      .bind(3, std::int64_t{record.by_admin})
-      .bind(4, record.principal)
-      .bind(5, record.action)
-      .bind(6, record.object)
-      .bind(7, record.outcome)
+      .bind(last_audit_ + 1, record.unix_ms, record.by_admin, record.principal, record.action,
+            record.object, record.outcome)
       .run();
 }
 
@@ -104,8 +82,7 @@ Result<std::string> Store::remove_audit(bool by_admin) {
                 "principal = ?) RETURNING principal"
               : "DELETE FROM audit WHERE id = (SELECT min(id) FROM audit WHERE by_admin = ?) "
                 "RETURNING principal");
-  removal.bind(1, std::int64_t{by_admin});
-  if (has_two) removal.bind(2, shares.largest());
+  has_two ? removal.bind(by_admin, shares.largest()) : removal.bind(by_admin);
   PHUB_ASSIGN_OR_RETURN(const bool has_row, removal.step());
   if (!has_row) return Status(Code::kDataLoss, "audit: the record that was to go is not there");
   std::string principal = removal.text(0);
@@ -139,19 +116,16 @@ Result<std::vector<AuditRecord>> Store::last_audits(std::uint32_t count) {
   Statement query = database_->prepare(
       "SELECT time_ms, principal, action, object, outcome, by_admin FROM audit "
       "ORDER BY id DESC LIMIT ?");
-  query.bind(1, std::int64_t{count});
-  std::vector<AuditRecord> records;
-  while (true) {
-    PHUB_ASSIGN_OR_RETURN(const bool has_row, query.step());
-    if (!has_row) break;
-    records.push_back({.unix_ms = query.integer(0),
+  query.bind(count);
+  auto records = query.rows<AuditRecord>([&] {
+    return AuditRecord{.unix_ms = query.integer(0),
                        .principal = query.text(1),
                        .action = query.text(2),
                        .object = query.text(3),
                        .outcome = query.text(4),
-                       .by_admin = query.integer(5) != 0});
-  }
-  std::reverse(records.begin(), records.end());
+                       .by_admin = query.integer(5) != 0};
+  });
+  if (records) std::reverse(records->begin(), records->end());
   return records;
 }
 

@@ -3,43 +3,31 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <utility>
 
 namespace phub::server {
 namespace {
 
-constexpr std::array kRoles = {
-    std::pair(Role::kAdmin, std::string_view("admin")),
-    std::pair(Role::kTenant, std::string_view("tenant")),
-    std::pair(Role::kObserver, std::string_view("observer")),
-    std::pair(Role::kWorker, std::string_view("worker")),
+struct RoleWords {
+  std::string_view name;
+  std::string_view reach;
 };
+// By Role.
+constexpr std::array<RoleWords, 4> kRoles = {{
+    {"admin", "does everything"},
+    {"tenant", "creates, joins, reads and closes its own jobs"},
+    {"observer", "reads"},
+    {"worker", "joins jobs"},
+}};
 
-std::string_view reach_of(Role role) {
-  switch (role) {
-    case Role::kTenant:
-      return "creates, joins, reads and closes its own jobs";
-    case Role::kObserver:
-      return "reads";
-    case Role::kWorker:
-      return "joins jobs";
-    default:
-      return "does everything";
-  }
-}
+const RoleWords& words_of(Role role) { return kRoles.at(static_cast<std::size_t>(role)); }
 
 }  // namespace
 
-std::string_view name_of(Role role) {
-  for (const auto& [value, word] : kRoles) {
-    if (value == role) return word;
-  }
-  return "?";
-}
+std::string_view name_of(Role role) { return words_of(role).name; }
 
 std::optional<Role> parse_role(std::string_view word) {
-  for (const auto& [value, name] : kRoles) {
-    if (name == word) return value;
+  for (const Role role : {Role::kAdmin, Role::kTenant, Role::kObserver, Role::kWorker}) {
+    if (name_of(role) == word) return role;
   }
   return std::nullopt;
 }
@@ -62,7 +50,7 @@ Status require(const Principal& principal, Right right) {
   if (has_right(principal.role, right)) return {};
   return {Code::kPermissionDenied,
           fmt::format("{} has the role {}, which only {}; use other credentials (--credentials)",
-                      principal.name, name_of(principal.role), reach_of(principal.role))};
+                      principal.name, name_of(principal.role), words_of(principal.role).reach)};
 }
 
 bool can_see(const Principal& principal, std::string_view tenant) {

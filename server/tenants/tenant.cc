@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace phub::server {
 namespace {
 
 constexpr std::size_t kNameCharsMax = 64;
 constexpr std::uint32_t kWeightMax = 1000;
-constexpr std::uint64_t kMemoryMibMax = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMibMax = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 
 std::uint64_t mebibytes(std::uint64_t bytes) { return (bytes + kMebibyte - 1) / kMebibyte; }
@@ -36,13 +37,11 @@ Status validate(const Quotas& quotas) {
     return {Code::kInvalidArgument, fmt::format("weight: {}, allowed are 1 to {}", quotas.weight,
                                                 std::uint32_t{kWeightMax})};
   }
-  if (quotas.memory_mib > kMemoryMibMax) {
-    return {Code::kInvalidArgument, fmt::format("memory_mib: {}, at most {} are allowed",
-                                                quotas.memory_mib, std::uint64_t{kMemoryMibMax})};
-  }
-  if (quotas.disk_mib > kMemoryMibMax) {
-    return {Code::kInvalidArgument, fmt::format("disk_mib: {}, at most {} are allowed",
-                                                quotas.disk_mib, std::uint64_t{kMemoryMibMax})};
+  for (const auto& [field, mib] :
+       {std::pair("memory_mib", quotas.memory_mib), std::pair("disk_mib", quotas.disk_mib)}) {
+    if (mib <= kMibMax) continue;
+    return {Code::kInvalidArgument,
+            fmt::format("{}: {}, at most {} are allowed", field, mib, std::uint64_t{kMibMax})};
   }
   return {};
 }

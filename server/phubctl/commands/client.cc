@@ -5,7 +5,6 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 
-#include <cstdio>
 #include <set>
 #include <vector>
 
@@ -61,11 +60,11 @@ Status AdminClient::explain(const grpc::Status& status) const {
   return from_grpc(status);
 }
 
-Status with_other_tenants(const Session& session, const std::string& job, Status outcome) {
-  if (outcome.code() != Code::kNotFound || !session.tenant.empty() || job.empty()) return outcome;
+Status Session::with_other_tenants(const std::string& job, Status outcome) const {
+  if (outcome.code() != Code::kNotFound || !tenant.empty() || job.empty()) return outcome;
   control::ListJobsReply jobs;
   const Status listed =
-      session.client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), jobs);
+      client.call(&control::Admin::Stub::ListJobs, control::ListJobsRequest(), jobs);
   if (!listed.ok()) return outcome;
   std::set<std::string> tenants;
   for (const control::JobInfo& other : jobs.jobs()) {

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "common/base/status.h"
 #include "common/rpc/credentials_folder.h"
+#include "common/text/message_json.h"
 #include "proto/control.grpc.pb.h"
 
 namespace phub::phubctl {
@@ -24,18 +26,14 @@ class AdminClient {
                                                      std::chrono::milliseconds timeout,
                                                      const CredentialFiles& credentials = {});
 
-  // Calls `method` of the stub within the timeout. Errors: the server's, or kUnavailable with the
-  // cure when none answers.
+  // Calls `method` of the stub within `timeout`, or the client's own. Errors: the server's, or
+  // kUnavailable with the cure when none answers.
   template <typename Stub, typename Request, typename Reply>
   Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-              const Request& request, Reply& reply) {
-    return call(method, request, reply, timeout_);
-  }
-  template <typename Stub, typename Request, typename Reply>
-  Status call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-              const Request& request, Reply& reply, std::chrono::milliseconds timeout) {
+              const Request& request, Reply& reply,
+              std::optional<std::chrono::milliseconds> timeout = {}) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    context.set_deadline(std::chrono::system_clock::now() + timeout.value_or(timeout_));
     if (!token_.empty()) context.AddMetadata("authorization", "Bearer " + token_);
     return explain(
         (std::get<std::unique_ptr<Stub>>(stubs_).get()->*method)(&context, request, &reply));
@@ -56,6 +54,9 @@ class AdminClient {
       stubs_;
 };
 
+// Writes a line or several to standard output.
+void print(const std::string& text);
+
 struct Session {
   AdminClient& client;
   bool as_json = false;
@@ -70,13 +71,21 @@ struct Session {
   }
   // Another server, with the same credentials.
   std::function<Result<std::unique_ptr<AdminClient>>(const std::string& address)> connect = {};
+
+  // The outcome of a call about a job; of one that was not found, with the tenants that have a job
+  // of that name, as far as the caller sees them.
+  Status with_other_tenants(const std::string& job, Status outcome) const;
+
+  // Calls `method` and prints the reply: as JSON, or as `text(reply)` says it. `job`: that the call
+  // is about, if with_other_tenants is wanted.
+  template <typename Stub, typename Request, typename Reply, typename Text>
+  Status show(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+              const Request& request, const Text& text, const std::string& job = {}) const {
+    Reply reply;
+    PHUB_RETURN_IF_ERROR(with_other_tenants(job, client.call(method, request, reply)));
+    print(as_json ? message_json(reply) : text(reply));
+    return {};
+  }
 };
-
-// The outcome of a call about a job; of one that was not found, with the tenants that have a job of
-// that name, as far as the caller sees them.
-Status with_other_tenants(const Session& session, const std::string& job, Status outcome);
-
-// Writes a line or several to standard output.
-void print(const std::string& text);
 
 }  // namespace phub::phubctl

@@ -3,6 +3,8 @@
 // One thread.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -46,6 +48,34 @@ struct TraceOptions {
   std::string output;  // empty: standard output
 };
 
+struct SnapshotOptions {
+  std::string job;
+  std::uint64_t round = 0;  // 0: as soon as possible
+  std::uint32_t wait_ms = 30'000;
+  std::vector<std::string> also;  // the job's other servers
+};
+
+struct RestoreOptions {
+  std::string file;
+  std::string name;  // of the new job; empty: as it was
+};
+
+struct TenantOptions {
+  std::string name;
+  std::optional<std::uint64_t> memory_mib, disk_mib;
+  std::optional<std::uint32_t> connections, jobs, weight;
+  bool close_jobs = false;
+};
+
+struct TokenOptions {
+  std::string tenant;
+  std::string role = "tenant";
+  std::string label;
+  double lifetime_hours = 0.0;  // 0: for ever
+  std::string save;             // a file to write the token to, instead of printing it
+  std::uint64_t id = 0;         // revoke
+};
+
 // Errors: kInvalidArgument names the option, and one that means nothing with the rule.
 Status spec_from(const JobOptions& options, control::JobSpec& spec);
 
@@ -59,5 +89,59 @@ Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
 Status explain_job(const Session& session, const std::string& name);
 Status trace_job(const Session& session, const TraceOptions& options);
+
+// Of several servers all at the same round.
+Status take_snapshot(const Session& session, const SnapshotOptions& options);
+Status list_snapshots(const Session& session);
+Status delete_snapshot(const Session& session, const std::string& file);
+Status restore_snapshot(const Session& session, const RestoreOptions& options);
+
+// What --lifetime-hours means to the server. Errors: kInvalidArgument, also for what is no number.
+Result<std::uint64_t> lifetime_seconds(double hours);
+
+Status create_tenant(const Session& session, const TenantOptions& options);
+Status list_tenants(const Session& session);
+Status inspect_tenant(const Session& session, const TenantOptions& options);
+Status set_tenant(const Session& session, const TenantOptions& options);
+Status delete_tenant(const Session& session, const TenantOptions& options);
+
+Status create_token(const Session& session, const TokenOptions& options);
+Status list_tokens(const Session& session, const TokenOptions& options);
+Status revoke_token(const Session& session, const TokenOptions& options);
+
+Status print_audit(const Session& session, std::uint32_t count);
+
+// A line for each core; with RDMA each says which port serves it, and the ports have a line each.
+std::string loads_text(const control::PlanReply& plan);
+// A line for each port, with what it has carried, then one for each counter of errors or congestion
+// that is not zero. Empty without ports.
+std::string ports_text(const control::ServerInfo& server);
+
+// What the server said at one time.
+struct Look {
+  std::chrono::steady_clock::time_point at;
+  control::ServerInfo server;
+  control::ListJobsReply jobs;
+};
+
+// Tables of cores, jobs and refused input. REQUIRES: `before` is of the same server, not later.
+std::string top_text(const Look& before, const Look& now);
+
+// {"server": ..., "jobs": [...], "rates": [{"job_id", "rounds_per_second",
+// "bytes_received_per_second", "bytes_sent_per_second"}, ...]} on one line.
+std::string top_json(const Look& before, const Look& now);
+
+// `text` for a screen of that size, drawn over what is there: lines are cut at its right edge, and
+// the rest of the screen is cleared.
+std::string screen_of(const std::string& text, std::size_t columns, std::size_t lines);
+
+// The last rounds of a job as a Chrome trace (JSON object format), for Perfetto or
+// chrome://tracing.
+//
+// One process for each core and one for each worker; a core's spans are push, wait, aggregate and
+// reply, a worker's are those of its own pushes on each core. Rounds may overlap by a few chunks:
+// even and odd ones have threads of their own, as spans of one thread must nest. Times are
+// microseconds since the first push of the first round.
+std::string chrome_trace(const std::string& job, const control::TraceReply& trace);
 
 }  // namespace phub::phubctl

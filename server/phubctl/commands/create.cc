@@ -16,13 +16,14 @@ namespace {
 
 constexpr std::uint32_t kKibibyte = 1024;
 
-// The number of the enumerator whose word is `word`.
-Result<int> enumerator(const google::protobuf::EnumDescriptor& type, std::string_view option,
-                       std::string_view word) {
+// The enumerator whose word is `word`.
+template <typename Enum>
+Result<Enum> enumerator(std::string_view option, std::string_view word) {
+  const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
   std::string words;
   for (int i = 0; i < type.value_count(); ++i) {
     const std::string candidate = enum_word(*type.value(i));
-    if (candidate == word) return type.value(i)->number();
+    if (candidate == word) return static_cast<Enum>(type.value(i)->number());
     words += (words.empty() ? "" : ", ") + candidate;
   }
   return Status(Code::kInvalidArgument,
@@ -107,17 +108,16 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
     if (!options.name.empty()) spec.set_name(options.name);
     return {};
   }
-  PHUB_ASSIGN_OR_RETURN(const int wire_type, enumerator(*control::WireType_descriptor(),
-                                                        "--wire-type", options.wire_type));
-  PHUB_ASSIGN_OR_RETURN(const int rule,
-                        enumerator(*control::UpdateRule_descriptor(), "--rule", options.rule));
-  PHUB_ASSIGN_OR_RETURN(const int order, enumerator(*control::AggregationOrder_descriptor(),
-                                                    "--order", options.order));
+  PHUB_ASSIGN_OR_RETURN(const auto wire_type,
+                        enumerator<control::WireType>("--wire-type", options.wire_type));
+  PHUB_ASSIGN_OR_RETURN(const auto rule, enumerator<control::UpdateRule>("--rule", options.rule));
+  PHUB_ASSIGN_OR_RETURN(const auto order,
+                        enumerator<control::AggregationOrder>("--order", options.order));
   spec.set_name(options.name);
   spec.set_workers(options.workers);
-  spec.set_wire_type(static_cast<control::WireType>(wire_type));
-  spec.set_rule(static_cast<control::UpdateRule>(rule));
-  spec.set_order(static_cast<control::AggregationOrder>(order));
+  spec.set_wire_type(wire_type);
+  spec.set_rule(rule);
+  spec.set_order(order);
   spec.set_chunk_bytes(options.chunk_kib * kKibibyte);
   spec.set_learning_rate(options.learning_rate);
   spec.set_momentum(options.momentum);
@@ -138,15 +138,14 @@ Status create_job(const Session& session, const JobOptions& options) {
                         "leave them out: the first worker brings its own",
                         request.spec().keys_size(), request.ByteSizeLong(), kMaxRequestBytes)};
   }
-  control::CreateJobReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateJob, request, reply));
-  print(session.as_json
-            ? message_json(reply)
-            : fmt::format("job \"{}\" has id {} and waits for {} workers\n"
-                          "nonce (lets a worker join it without a token, shown only now): {}:{}",
-                          request.spec().name(), reply.job_id(), request.spec().workers(),
-                          reply.job_id(), reply.nonce()));
-  return {};
+  return session.show(&control::Admin::Stub::CreateJob, request,
+                      [&](const control::CreateJobReply& reply) {
+                        return fmt::format(
+                            "job \"{}\" has id {} and waits for {} workers\n"
+                            "nonce (lets a worker join it without a token, shown only now): {}:{}",
+                            request.spec().name(), reply.job_id(), request.spec().workers(),
+                            reply.job_id(), reply.nonce());
+                      });
 }
 
 }  // namespace phub::phubctl

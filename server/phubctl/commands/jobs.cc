@@ -11,18 +11,7 @@
 namespace phub::phubctl {
 namespace {
 
-std::string state_of(const control::JobInfo& job) {
-  return enum_word(*control::JobState_descriptor()->FindValueByNumber(job.state()));
-}
-std::string rule_of(const control::JobSpec& spec) {
-  return enum_word(*control::UpdateRule_descriptor()->FindValueByNumber(spec.rule()));
-}
-std::string wire_type_of(const control::JobSpec& spec) {
-  return enum_word(*control::WireType_descriptor()->FindValueByNumber(spec.wire_type()));
-}
-std::string order_of(const control::JobSpec& spec) {
-  return enum_word(*control::AggregationOrder_descriptor()->FindValueByNumber(spec.order()));
-}
+using Stub = control::Admin::Stub;
 
 std::string members_of(const control::JobInfo& job) {
   return fmt::format("{}/{}", job.members_size(), job.spec().workers());
@@ -35,20 +24,21 @@ std::string pages_text(const control::JobStatistics& statistics) {
   return human_bytes(statistics.reserved_page_bytes()) + " from the pool";
 }
 
-void print_summary(const control::JobInfo& job) {
+std::string summary_text(const control::JobInfo& job) {
   const control::JobSpec& spec = job.spec();
   const control::JobStatistics& statistics = job.statistics();
   std::uint64_t elements = 0;
   for (const control::Key& key : spec.keys()) elements += key.elements();
-  Table table({{"job"}, {spec.name()}});
+  Table table("|");
+  table.add({"job", spec.name()});
   table.add({"tenant", job.tenant()});
   table.add({"id", fmt::format("{} (epoch {})", job.job_id(), job.epoch())});
-  table.add({"state", state_of(job)});
+  table.add({"state", enum_word(job.state())});
   if (!job.reason().empty()) table.add({"reason", job.reason()});
   table.add({"workers", members_of(job)});
-  table.add({"rule", rule_of(spec)});
-  table.add({"wire type", wire_type_of(spec)});
-  table.add({"order", order_of(spec)});
+  table.add({"rule", enum_word(spec.rule())});
+  table.add({"wire type", enum_word(spec.wire_type())});
+  table.add({"order", enum_word(spec.order())});
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});
   table.add({"momentum", fmt::format("{}", spec.momentum())});
@@ -81,19 +71,12 @@ void print_summary(const control::JobInfo& job) {
   const bool has_verbs = std::any_of(job.members().begin(), job.members().end(),
                                      [](const auto& m) { return m.transport() == "verbs"; });
   if (has_verbs) table.add({"huge pages", pages_text(statistics)});
-  print(table.to_string());
+  return table.to_string();
 }
 
-void print_members(const control::JobInfo& job) {
-  if (job.members().empty()) return;
-  Table table({{"WORKER", Align::kRight},
-               {"HOST"},
-               {"PID", Align::kRight},
-               {"TRANSPORT"},
-               {"PUSHES", Align::kRight},
-               {"HEARTBEAT AGE", Align::kRight},
-               {"LEFT"},
-               {"WHY THIS TRANSPORT"}});
+std::string members_text(const control::JobInfo& job) {
+  if (job.members().empty()) return "";
+  Table table(">WORKER|HOST|>PID|TRANSPORT|>PUSHES|>HEARTBEAT AGE|LEFT|WHY THIS TRANSPORT");
   for (const control::Member& member : job.members()) {
     table.add({std::to_string(member.worker_index()), member.host(),
                std::to_string(member.process_id()),
@@ -101,7 +84,23 @@ void print_members(const control::JobInfo& job) {
                human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no",
                member.transport_reason().empty() ? "-" : member.transport_reason()});
   }
-  print("\n" + table.to_string());
+  return "\n" + table.to_string();
+}
+
+std::string jobs_text(const control::ListJobsReply& reply) {
+  if (reply.jobs().empty()) {
+    return "no jobs yet: workers make them when they join, or `phubctl job create` does";
+  }
+  Table table(">ID|TENANT|NAME|STATE|>WORKERS|RULE|TYPE|>ROUNDS|>RECEIVED|>SENT|>MEMORY|REASON");
+  for (const control::JobInfo& job : reply.jobs()) {
+    const control::JobStatistics& statistics = job.statistics();
+    table.add({std::to_string(job.job_id()), job.tenant(), job.spec().name(),
+               enum_word(job.state()), members_of(job), enum_word(job.spec().rule()),
+               enum_word(job.spec().wire_type()), human_count(statistics.rounds()),
+               human_bytes(statistics.bytes_received()), human_bytes(statistics.bytes_sent()),
+               human_bytes(statistics.memory_bytes()), job.reason()});
+  }
+  return table.to_string();
 }
 
 }  // namespace
@@ -109,62 +108,23 @@ void print_members(const control::JobInfo& job) {
 Status list_jobs(const Session& session) {
   control::ListJobsRequest request;
   request.set_tenant(session.tenant);
-  control::ListJobsReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListJobs, request, reply));
-  if (session.as_json) {
-    print(message_json(reply));
-    return {};
-  }
-  if (reply.jobs().empty()) {
-    print("no jobs yet: workers make them when they join, or `phubctl job create` does");
-    return {};
-  }
-  Table table({{"ID", Align::kRight},
-               {"TENANT"},
-               {"NAME"},
-               {"STATE"},
-               {"WORKERS", Align::kRight},
-               {"RULE"},
-               {"TYPE"},
-               {"ROUNDS", Align::kRight},
-               {"RECEIVED", Align::kRight},
-               {"SENT", Align::kRight},
-               {"MEMORY", Align::kRight},
-               {"REASON"}});
-  for (const control::JobInfo& job : reply.jobs()) {
-    const control::JobStatistics& statistics = job.statistics();
-    table.add({std::to_string(job.job_id()), job.tenant(), job.spec().name(), state_of(job),
-               members_of(job), rule_of(job.spec()), wire_type_of(job.spec()),
-               human_count(statistics.rounds()), human_bytes(statistics.bytes_received()),
-               human_bytes(statistics.bytes_sent()), human_bytes(statistics.memory_bytes()),
-               job.reason()});
-  }
-  print(table.to_string());
-  return {};
+  return session.show(&Stub::ListJobs, request, jobs_text);
 }
 
 Status inspect_job(const Session& session, const std::string& name, std::uint64_t job_id) {
   auto request = session.about<control::InspectJobRequest>(name);
   request.set_job_id(job_id);
-  control::InspectJobReply reply;
-  PHUB_RETURN_IF_ERROR(with_other_tenants(
-      session, name, session.client.call(&control::Admin::Stub::InspectJob, request, reply)));
-  if (session.as_json) {
-    print(message_json(reply));
-    return {};
-  }
-  print_summary(reply.job());
-  print_members(reply.job());
-  return {};
+  const auto text = [](const control::InspectJobReply& reply) {
+    return summary_text(reply.job()) + members_text(reply.job());
+  };
+  return session.show(&Stub::InspectJob, request, text, name);
 }
 
 Status close_job(const Session& session, const std::string& name) {
-  const auto request = session.about<control::CloseJobRequest>(name);
-  control::CloseJobReply reply;
-  PHUB_RETURN_IF_ERROR(with_other_tenants(
-      session, name, session.client.call(&control::Admin::Stub::CloseJob, request, reply)));
-  print(session.as_json ? message_json(reply) : fmt::format("job \"{}\" is closed", name));
-  return {};
+  const auto text = [&](const auto& /*reply*/) {
+    return fmt::format("job \"{}\" is closed", name);
+  };
+  return session.show(&Stub::CloseJob, session.about<control::CloseJobRequest>(name), text, name);
 }
 
 }  // namespace phub::phubctl

@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/snapshots.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {
@@ -41,12 +40,7 @@ Result<std::uint64_t> common_round(const Session& session, const std::vector<Ser
 }
 
 void print_taken(const std::vector<Server>& servers, const std::vector<control::TakeReply>& taken) {
-  Table table({{"SERVER"},
-               {"ROUND", Align::kRight},
-               {"SIZE", Align::kRight},
-               {"PAUSE", Align::kRight},
-               {"TIME", Align::kRight},
-               {"FILE"}});
+  Table table("SERVER|>ROUND|>SIZE|>PAUSE|>TIME|FILE");
   for (std::size_t i = 0; i < taken.size(); ++i) {
     const control::SnapshotInfo& info = taken[i].snapshot();
     table.add({servers[i].address, std::to_string(info.round()), human_bytes(info.bytes()),
@@ -96,36 +90,23 @@ Status take_snapshot(const Session& session, const SnapshotOptions& options) {
 }
 
 Status list_snapshots(const Session& session) {
-  control::ListSnapshotsReply reply;
-  PHUB_RETURN_IF_ERROR(
-      session.client.call(&control::Snapshots::Stub::List, control::ListSnapshotsRequest(), reply));
-  if (session.as_json) {
-    print(message_json(reply));
-    return {};
-  }
-  Table table({{"TENANT"},
-               {"JOB"},
-               {"ROUND", Align::kRight},
-               {"SIZE", Align::kRight},
-               {"CREATED"},
-               {"FILE"}});
-  for (const control::SnapshotInfo& info : reply.snapshots()) {
-    table.add({info.tenant(), info.job(), std::to_string(info.round()), human_bytes(info.bytes()),
-               info.created(), info.file()});
-  }
-  print(table.to_string());
-  return {};
+  const auto text = [](const control::ListSnapshotsReply& reply) {
+    Table table("TENANT|JOB|>ROUND|>SIZE|CREATED|FILE");
+    for (const control::SnapshotInfo& info : reply.snapshots()) {
+      table.add({info.tenant(), info.job(), std::to_string(info.round()), human_bytes(info.bytes()),
+                 info.created(), info.file()});
+    }
+    return table.to_string();
+  };
+  return session.show(&control::Snapshots::Stub::List, control::ListSnapshotsRequest(), text);
 }
 
 Status delete_snapshot(const Session& session, const std::string& file) {
   control::DeleteSnapshotRequest request;
   request.set_file(file);
-  control::DeleteSnapshotReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Snapshots::Stub::Delete, request, reply));
-  print(session.as_json
-            ? message_json(reply)
-            : fmt::format("{} is deleted, {} are free again", file, human_bytes(reply.bytes())));
-  return {};
+  return session.show(&control::Snapshots::Stub::Delete, request, [&](const auto& reply) {
+    return fmt::format("{} is deleted, {} are free again", file, human_bytes(reply.bytes()));
+  });
 }
 
 Status restore_snapshot(const Session& session, const RestoreOptions& options) {

@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/tenants.h"
-
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -12,9 +10,12 @@
 #include "common/base/unique_fd.h"
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {
+
+using Stub = control::Admin::Stub;
 
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr double kSecondsPerHour = 3600.0;
@@ -37,15 +38,8 @@ std::string bytes_text(std::uint64_t bytes, std::uint64_t quota_mib) {
   return quota_mib == 0 ? used : fmt::format("{} of {}", used, human_bytes(quota_mib * kMebibyte));
 }
 
-void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) {
-  Table table({{"TENANT"},
-               {"JOBS", Align::kRight},
-               {"CONNECTIONS", Align::kRight},
-               {"MEMORY", Align::kRight},
-               {"DISK", Align::kRight},
-               {"WEIGHT", Align::kRight},
-               {"TOKENS", Align::kRight},
-               {"SINCE"}});
+std::string tenants_text(const google::protobuf::RepeatedPtrField<control::TenantInfo>& tenants) {
+  Table table("TENANT|>JOBS|>CONNECTIONS|>MEMORY|>DISK|>WEIGHT|>TOKENS|SINCE");
   for (const control::TenantInfo& tenant : tenants) {
     const control::Quotas& quotas = tenant.quotas();
     table.add({tenant.name(), share_text(tenant.live_jobs(), quotas.jobs()),
@@ -54,17 +48,11 @@ void print_tenants(const google::protobuf::RepeatedPtrField<control::TenantInfo>
                bytes_text(tenant.disk_bytes(), quotas.disk_mib()), std::to_string(quotas.weight()),
                std::to_string(tenant.tokens()), time_text(tenant.created_unix_seconds())});
   }
-  print(table.to_string());
+  return table.to_string();
 }
 
-void print_tokens(const google::protobuf::RepeatedPtrField<control::TokenInfo>& tokens) {
-  Table table({{"TOKEN", Align::kRight},
-               {"ROLE"},
-               {"TENANT"},
-               {"LABEL"},
-               {"CREATED"},
-               {"EXPIRES"},
-               {"STATE"}});
+std::string tokens_text(const google::protobuf::RepeatedPtrField<control::TokenInfo>& tokens) {
+  Table table(">TOKEN|ROLE|TENANT|LABEL|CREATED|EXPIRES|STATE");
   for (const control::TokenInfo& token : tokens) {
     table.add({std::to_string(token.token_id()), token.role(),
                token.tenant().empty() ? "-" : token.tenant(),
@@ -74,16 +62,43 @@ void print_tokens(const google::protobuf::RepeatedPtrField<control::TokenInfo>& 
                : token.revoked() ? "revoked"
                                  : "expired"});
   }
-  print(table.to_string());
+  return table.to_string();
 }
 
-// Prints the reply as JSON, or else one tenant's row.
 template <typename Reply>
-void print_one(const Session& session, const Reply& reply) {
-  if (session.as_json) return print(message_json(reply));
+std::string tenant_text(const Reply& reply) {
   google::protobuf::RepeatedPtrField<control::TenantInfo> one;
   *one.Add() = reply.tenant();
-  print_tenants(one);
+  return tenants_text(one);
+}
+
+std::string inspection_text(const control::InspectTenantReply& reply) {
+  std::string text = tenant_text(reply);
+  if (reply.tokens_size() > 0) text += "\n" + tokens_text(reply.tokens());
+  Table jobs(">ID|JOB|STATE");
+  for (const control::JobInfo& job : reply.jobs()) {
+    jobs.add({std::to_string(job.job_id()), job.spec().name(), enum_word(job.state())});
+  }
+  return reply.jobs_size() > 0 ? text + "\n" + jobs.to_string() : text;
+}
+
+std::string audit_text(const control::ListAuditReply& reply) {
+  Table table("TIME|WHO|ACTION|OBJECT|OUTCOME");
+  for (const control::AuditEntry& entry : reply.entries()) {
+    table.add({time_text(entry.unix_milliseconds() / 1000), entry.principal(), entry.action(),
+               entry.object(), entry.outcome()});
+  }
+  return table.to_string();
+}
+
+// Those that were given.
+template <typename Message>
+void set_quotas(const TenantOptions& options, Message& quotas) {
+  if (options.memory_mib) quotas.set_memory_mib(*options.memory_mib);
+  if (options.connections) quotas.set_connections(*options.connections);
+  if (options.jobs) quotas.set_jobs(*options.jobs);
+  if (options.weight) quotas.set_weight(*options.weight);
+  if (options.disk_mib) quotas.set_disk_mib(*options.disk_mib);
 }
 
 // The file that a secret goes to: made before there is a secret, which nobody could read again.
@@ -134,72 +149,36 @@ Result<std::uint64_t> lifetime_seconds(double hours) {
 Status create_tenant(const Session& session, const TenantOptions& options) {
   control::CreateTenantRequest request;
   request.set_name(options.name);
-  request.mutable_quotas()->set_memory_mib(options.memory_mib.value_or(0));
-  request.mutable_quotas()->set_connections(options.connections.value_or(0));
-  request.mutable_quotas()->set_jobs(options.jobs.value_or(0));
-  request.mutable_quotas()->set_weight(options.weight.value_or(1));
-  request.mutable_quotas()->set_disk_mib(options.disk_mib.value_or(0));
-  control::CreateTenantReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateTenant, request, reply));
-  print_one(session, reply);
-  return {};
+  request.mutable_quotas()->set_weight(1);
+  set_quotas(options, *request.mutable_quotas());
+  return session.show(&Stub::CreateTenant, request, tenant_text<control::CreateTenantReply>);
 }
 
 Status list_tenants(const Session& session) {
-  control::ListTenantsReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListTenants,
-                                           control::ListTenantsRequest(), reply));
-  if (session.as_json) {
-    print(message_json(reply));
-  } else {
-    print_tenants(reply.tenants());
-  }
-  return {};
+  return session.show(&Stub::ListTenants, control::ListTenantsRequest(),
+                      [](const auto& reply) { return tenants_text(reply.tenants()); });
 }
 
-Status inspect_tenant(const Session& session, const std::string& name) {
+Status inspect_tenant(const Session& session, const TenantOptions& options) {
   control::InspectTenantRequest request;
-  request.set_name(name);
-  control::InspectTenantReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::InspectTenant, request, reply));
-  print_one(session, reply);
-  if (session.as_json) return {};
-  if (reply.tokens_size() > 0) {
-    print("");
-    print_tokens(reply.tokens());
-  }
-  Table jobs({{"ID", Align::kRight}, {"JOB"}, {"STATE"}});
-  for (const control::JobInfo& job : reply.jobs()) {
-    const auto* const state = control::JobState_descriptor()->FindValueByNumber(job.state());
-    jobs.add({std::to_string(job.job_id()), job.spec().name(), enum_word(*state)});
-  }
-  if (reply.jobs_size() > 0) print("\n" + jobs.to_string());
-  return {};
+  request.set_name(options.name);
+  return session.show(&Stub::InspectTenant, request, inspection_text);
 }
 
 Status set_tenant(const Session& session, const TenantOptions& options) {
   control::SetTenantRequest request;
   request.set_name(options.name);
-  if (options.memory_mib) request.set_memory_mib(*options.memory_mib);
-  if (options.connections) request.set_connections(*options.connections);
-  if (options.jobs) request.set_jobs(*options.jobs);
-  if (options.weight) request.set_weight(*options.weight);
-  if (options.disk_mib) request.set_disk_mib(*options.disk_mib);
-  control::SetTenantReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::SetTenant, request, reply));
-  print_one(session, reply);
-  return {};
+  set_quotas(options, request);
+  return session.show(&Stub::SetTenant, request, tenant_text<control::SetTenantReply>);
 }
 
 Status delete_tenant(const Session& session, const TenantOptions& options) {
   control::DeleteTenantRequest request;
   request.set_name(options.name);
   request.set_close_jobs(options.close_jobs);
-  control::DeleteTenantReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::DeleteTenant, request, reply));
-  print(session.as_json ? message_json(reply)
-                        : fmt::format("tenant \"{}\" is deleted, with its tokens", options.name));
-  return {};
+  return session.show(&Stub::DeleteTenant, request, [&](const auto& /*reply*/) {
+    return fmt::format("tenant \"{}\" is deleted, with its tokens", options.name);
+  });
 }
 
 Status create_token(const Session& session, const TokenOptions& options) {
@@ -211,7 +190,7 @@ Status create_token(const Session& session, const TokenOptions& options) {
   request.set_lifetime_seconds(lifetime_s);
   PHUB_ASSIGN_OR_RETURN(const auto file, SecretFile::create(options.save));
   control::CreateTokenReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::CreateToken, request, reply));
+  PHUB_RETURN_IF_ERROR(session.client.call(&Stub::CreateToken, request, reply));
   if (!options.save.empty()) {
     const Status written = file->write(reply.token());
     if (!written.ok()) {
@@ -234,44 +213,25 @@ Status create_token(const Session& session, const TokenOptions& options) {
   return {};
 }
 
-Status list_tokens(const Session& session, const std::string& tenant) {
+Status list_tokens(const Session& session, const TokenOptions& options) {
   control::ListTokensRequest request;
-  request.set_tenant(tenant);
-  control::ListTokensReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListTokens, request, reply));
-  if (session.as_json) {
-    print(message_json(reply));
-  } else {
-    print_tokens(reply.tokens());
-  }
-  return {};
+  request.set_tenant(options.tenant);
+  return session.show(&Stub::ListTokens, request,
+                      [](const auto& reply) { return tokens_text(reply.tokens()); });
 }
 
-Status revoke_token(const Session& session, std::uint64_t id) {
+Status revoke_token(const Session& session, const TokenOptions& options) {
   control::RevokeTokenRequest request;
-  request.set_token_id(id);
-  control::RevokeTokenReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::RevokeToken, request, reply));
-  print(session.as_json ? message_json(reply) : fmt::format("token {} is revoked", id));
-  return {};
+  request.set_token_id(options.id);
+  return session.show(&Stub::RevokeToken, request, [&](const auto& /*reply*/) {
+    return fmt::format("token {} is revoked", options.id);
+  });
 }
 
 Status print_audit(const Session& session, std::uint32_t count) {
   control::ListAuditRequest request;
   request.set_count(count);
-  control::ListAuditReply reply;
-  PHUB_RETURN_IF_ERROR(session.client.call(&control::Admin::Stub::ListAudit, request, reply));
-  if (session.as_json) {
-    print(message_json(reply));
-    return {};
-  }
-  Table table({{"TIME"}, {"WHO"}, {"ACTION"}, {"OBJECT"}, {"OUTCOME"}});
-  for (const control::AuditEntry& entry : reply.entries()) {
-    table.add({time_text(entry.unix_milliseconds() / 1000), entry.principal(), entry.action(),
-               entry.object(), entry.outcome()});
-  }
-  print(table.to_string());
-  return {};
+  return session.show(&Stub::ListAudit, request, audit_text);
 }
 
 }  // namespace phub::phubctl

@@ -1,15 +1,14 @@
-#include "server/phubctl/commands/top.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "common/text/message_json.h"
 #include "common/text/table.h"
+#include "server/phubctl/commands/commands.h"
+#include "server/phubctl/explain/explain.h"
 
 namespace phub::phubctl {
 namespace {
@@ -64,13 +63,7 @@ std::string bar_of(double share) {
 }
 
 std::string cores_text(const Look& now) {
-  Table table({{"CORE", Align::kRight},
-               {"CPU", Align::kRight},
-               {"BUSY", Align::kRight},
-               {""},
-               {"CONNECTIONS", Align::kRight},
-               {"QUEUED", Align::kRight},
-               {"JOBS"}});
+  Table table(">CORE|>CPU|>BUSY||>CONNECTIONS|>QUEUED|JOBS");
   for (const control::CoreInfo& core : now.server.cores()) {
     std::uint64_t queued = 0;
     std::string names;
@@ -86,47 +79,28 @@ std::string cores_text(const Look& now) {
   return table.to_string();
 }
 
-// "computes 74.0 %", the longest part of a round.
-std::string longest_part(const control::JobInfo& job) {
-  const control::JobTiming& timing = job.timing();
-  if (!job.has_timing() || timing.round_seconds() <= 0.0) return "-";
-  const std::vector<std::pair<double, const char*>> parts = {
-      {timing.compute_seconds(), "compute"},
-      {timing.push_seconds(), "push"},
-      {timing.wait_seconds(), "wait for the slowest"},
-      {timing.aggregate_seconds(), "aggregate"},
-      {timing.reply_seconds(), "reply"}};
-  const auto& [seconds, name] = *std::max_element(parts.begin(), parts.end());
+// "compute 74.0 %", the longest part of a round.
+std::string longest_part_text(const control::JobTiming& timing) {
+  if (timing.round_seconds() <= 0.0) return "-";
+  const auto [name, seconds] = longest_part(timing);
   return fmt::format("{} {}", name, human_share(seconds / timing.round_seconds()));
 }
 
 std::string jobs_text(const Look& before, const Look& now) {
-  Table table({{"JOB"},
-               {"TENANT"},
-               {"STATE"},
-               {"WORKERS", Align::kRight},
-               {"ROUNDS", Align::kRight},
-               {"ROUNDS/S", Align::kRight},
-               {"RECEIVED", Align::kRight},
-               {"SENT", Align::kRight},
-               {"ROUND", Align::kRight},
-               {"LONGEST PART"}});
-  bool has_jobs = false;
+  Table table("JOB|TENANT|STATE|>WORKERS|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
   for (const control::JobInfo& job : now.jobs.jobs()) {
     const bool is_live =
         job.state() == control::JOB_STATE_WAITING || job.state() == control::JOB_STATE_RUNNING;
     if (!is_live) continue;
-    has_jobs = true;
     const Rates rates = rates_of(job, before, now);
-    table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(),
-               enum_word(*control::JobState_descriptor()->FindValueByNumber(job.state())),
+    table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(), enum_word(job.state()),
                fmt::format("{}/{}", job.members_size(), job.spec().workers()),
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",
-               longest_part(job)});
+               longest_part_text(job.timing())});
   }
-  return has_jobs ? table.to_string() : "no live jobs\n";
+  return table.empty() ? "no live jobs\n" : table.to_string();
 }
 
 std::string drops_text(const Look& now) {

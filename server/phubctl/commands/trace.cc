@@ -1,5 +1,3 @@
-#include "server/phubctl/commands/trace.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {
@@ -38,22 +38,18 @@ class Trace {
   void span(TraceLane lane, const Span& span, ordered_json arguments) {
     const std::uint64_t begin = std::max(span.begin_ns, origin_ns_);
     const std::uint64_t end = std::max(span.end_ns, begin);
-    events_.push_back({{"name", span.name},
-                       {"ph", "X"},
-                       {"ts", microseconds(begin - origin_ns_)},
-                       {"dur", microseconds(end - begin)},
-                       {"pid", lane.pid},
-                       {"tid", lane.tid},
-                       {"args", std::move(arguments)}});
+    events_.push_back(event(span.name, "X", lane, std::move(arguments)));
+    events_.back()["ts"] = microseconds(begin - origin_ns_);
+    events_.back()["dur"] = microseconds(end - begin);
   }
 
   void name_process(std::uint32_t pid, const std::string& name) {
-    names_.push_back(metadata("process_name", {.pid = pid, .tid = 0}, {{"name", name}}));
-    names_.push_back(metadata("process_sort_index", {.pid = pid, .tid = 0}, {{"sort_index", pid}}));
+    names_.push_back(event("process_name", "M", {.pid = pid}, {{"name", name}}));
+    names_.push_back(event("process_sort_index", "M", {.pid = pid}, {{"sort_index", pid}}));
   }
   void name_thread(TraceLane lane, const std::string& name) {
     if (!named_.insert({lane.pid, lane.tid}).second) return;
-    names_.push_back(metadata("thread_name", lane, {{"name", name}}));
+    names_.push_back(event("thread_name", "M", lane, {{"name", name}}));
   }
 
   // Names first, then the spans by time, the longer first where they begin together.
@@ -71,9 +67,10 @@ class Trace {
   static double microseconds(std::uint64_t nanoseconds) {
     return static_cast<double>(nanoseconds) / kNanosecondsPerMicrosecond;
   }
-  static ordered_json metadata(const char* kind, TraceLane lane, ordered_json arguments) {
-    return {{"name", kind},
-            {"ph", "M"},
+  static ordered_json event(const char* name, const char* phase, TraceLane lane,
+                            ordered_json arguments) {
+    return {{"name", name},
+            {"ph", phase},
             {"ts", 0},
             {"dur", 0},
             {"pid", lane.pid},
@@ -107,37 +104,38 @@ std::pair<std::uint64_t, std::uint64_t> last_pushes(const control::RoundRecord& 
   return {stamps[(stamps.size() - 1) / 2], stamps.back()};
 }
 
-void add_core(const control::RoundRecord& record, Trace& out) {
-  const std::uint32_t pid = kFirstCorePid + record.core();
-  const TraceLane lane{.pid = pid, .tid = static_cast<std::uint32_t>(record.round() % 2)};
-  out.name_thread(lane, parity_of(record.round()) + " rounds");
-  const auto [median, slowest] = last_pushes(record);
-  const ordered_json arguments = {{"round", record.round()}};
-  const std::string round = fmt::format("round {}", record.round());
-  out.span(lane, {round.c_str(), record.first_push_ns(), record.replied_ns()},
-           {{"round", record.round()},
-            {"work_us", static_cast<double>(record.core_ns()) / kNanosecondsPerMicrosecond}});
-  out.span(lane, {"push", record.first_push_ns(), median}, arguments);
-  out.span(lane, {"wait", median, slowest}, arguments);
+// What a round consists of for whoever pushed from `first_ns` to `last_ns`.
+void add_parts(const control::RoundRecord& record, std::uint64_t first_ns, std::uint64_t last_ns,
+               TraceLane lane, const ordered_json& arguments, Trace& out) {
+  const std::uint64_t slowest = last_pushes(record).second;
+  out.span(lane, {"push", first_ns, last_ns}, arguments);
+  out.span(lane, {"wait", last_ns, slowest}, arguments);
   out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
   out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
            arguments);
 }
 
+void add_core(const control::RoundRecord& record, Trace& out) {
+  const TraceLane lane{.pid = kFirstCorePid + record.core(),
+                       .tid = static_cast<std::uint32_t>(record.round() % 2)};
+  out.name_thread(lane, parity_of(record.round()) + " rounds");
+  const std::string round = fmt::format("round {}", record.round());
+  out.span(lane, {round.c_str(), record.first_push_ns(), record.replied_ns()},
+           {{"round", record.round()},
+            {"work_us", static_cast<double>(record.core_ns()) / kNanosecondsPerMicrosecond}});
+  add_parts(record, record.first_push_ns(), last_pushes(record).first, lane,
+            {{"round", record.round()}}, out);
+}
+
 void add_workers(const control::RoundRecord& record, Trace& out) {
-  const std::uint64_t slowest = last_pushes(record).second;
   std::uint32_t index = 0;
   for (const control::WorkerSpan& worker : record.workers()) {
     const TraceLane lane{.pid = kFirstWorkerPid + index++,
                          .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
     out.name_thread(lane,
                     fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
-    const ordered_json arguments = {{"round", record.round()}, {"core", record.core()}};
-    out.span(lane, {"push", worker.first_push_ns(), worker.last_push_ns()}, arguments);
-    out.span(lane, {"wait", worker.last_push_ns(), slowest}, arguments);
-    out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
-    out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
-             arguments);
+    add_parts(record, worker.first_push_ns(), worker.last_push_ns(), lane,
+              {{"round", record.round()}, {"core", record.core()}}, out);
   }
 }
 

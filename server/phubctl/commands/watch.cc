@@ -11,8 +11,6 @@
 #include "common/base/visible.h"
 #include "common/base/whole_file.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/commands/top.h"
-#include "server/phubctl/commands/trace.h"
 #include "server/phubctl/explain/explain.h"
 
 namespace phub::phubctl {
@@ -83,8 +81,8 @@ Status top(const Session& session, const TopOptions& options) {
 Status explain_job(const Session& session, const std::string& name) {
   const auto request = session.about<control::InspectJobRequest>(name);
   const auto inspect = [&](control::InspectJobReply& job) {
-    return with_other_tenants(session, name,
-                              session.client.call(&control::Admin::Stub::InspectJob, request, job));
+    return session.with_other_tenants(
+        name, session.client.call(&control::Admin::Stub::InspectJob, request, job));
   };
   control::InspectJobReply before, job;
   PHUB_RETURN_IF_ERROR(inspect(before));
@@ -103,8 +101,8 @@ Status trace_job(const Session& session, const TraceOptions& options) {
   auto request = session.about<control::TraceRequest>(options.name);
   request.set_rounds(options.rounds);
   control::TraceReply reply;
-  PHUB_RETURN_IF_ERROR(with_other_tenants(
-      session, options.name, session.client.call(&control::Admin::Stub::Trace, request, reply)));
+  PHUB_RETURN_IF_ERROR(session.with_other_tenants(
+      options.name, session.client.call(&control::Admin::Stub::Trace, request, reply)));
   if (reply.records().empty()) {
     control::InspectJobReply job;
     PHUB_RETURN_IF_ERROR(

@@ -1,21 +1,41 @@
 #include "server/phubctl/doctor/doctor.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
-#include "common/text/table.h"
 #include "server/phubctl/commands/client.h"
 #include "server/phubctl/doctor/peer/end.h"
 #include "server/phubctl/doctor/peer/judge.h"
 #include "server/phubctl/doctor/peer/listen.h"
 #include "server/phubctl/doctor/peer/peer.h"
 #include "server/phubctl/doctor/peer/socket.h"
-#include "server/phubctl/doctor/progress.h"
 
 namespace phub::phubctl {
 namespace doctor {
+namespace {
+
+// What is done now, on a terminal's last line; nothing where there is no terminal.
+class ProgressLine {
+ public:
+  ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+  // Leaves the line empty.
+  ~ProgressLine() { show(""); }
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  void show(const std::string& text) const {
+    if (is_terminal_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  }
+
+ private:
+  bool is_terminal_;
+};
+
+}  // namespace
+
 const char* word_of(Severity severity) {
   if (severity == Severity::kOk) return "ok";
   return severity == Severity::kWarn ? "warn" : "fail";
@@ -69,17 +89,16 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
                       findings.size())};
 }
 
-Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions& listen,
-                        bool as_json, const std::atomic<bool>& stop) {
+Status listen_for_peers(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop) {
   const std::string text =
-      listen.address.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : listen.address;
+      options.listen.empty() ? fmt::format("0.0.0.0:{}", doctor::kDefaultPort) : options.listen;
   PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(text));
   PHUB_ASSIGN_OR_RETURN(const auto listener, doctor::Listener::create({.address = address,
                                                                        .tls = options.tls,
                                                                        .paths = options.paths,
                                                                        .choices = options.choices,
                                                                        .limits = {.stop = &stop},
-                                                                       .once = listen.once}));
+                                                                       .once = options.once}));
   Address own = listener->address();
   const std::string where = to_string(own);
   if (own.host == "0.0.0.0" || own.host == "::") own.host = doctor::host_name();

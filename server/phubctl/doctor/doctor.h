@@ -18,14 +18,11 @@ namespace phub::phubctl {
 struct DoctorOptions {
   doctor::Paths paths;
   doctor::Choices choices;
-  TlsFiles tls = {};      // of both ends of a meeting; empty: in clear
-  std::string peer = {};  // HOST[:PORT] of another doctor; empty: this machine only
-  double seconds = 1.0;   // of each measurement with the peer, about
-};
-
-struct DoctorListenOptions {
-  std::string address = {};  // ADDRESS:PORT; empty: every address, doctor::kDefaultPort
-  bool once = false;         // ends after one peer
+  TlsFiles tls = {};        // of both ends of a meeting; empty: in clear
+  std::string peer = {};    // HOST[:PORT] of another doctor; empty: this machine only
+  double seconds = 1.0;     // of each measurement with the peer, about
+  std::string listen = {};  // ADDRESS:PORT; empty: every address, doctor::kDefaultPort
+  bool once = false;        // listening ends after one peer
 };
 
 // Prints the report. `stop` ends the measurements; the report says so. Error: kFailedPrecondition
@@ -34,8 +31,7 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
 
 // Lets other hosts' doctors measure with this one until `stop` is set. Prints where it listens,
 // then a line for each peer. Errors: the address cannot be had; with `once`, the peer's failure.
-Status listen_for_peers(const DoctorOptions& options, const DoctorListenOptions& listen,
-                        bool as_json, const std::atomic<bool>& stop);
+Status listen_for_peers(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop);
 
 namespace doctor {
 

@@ -27,7 +27,7 @@ std::vector<RatedGid> rated_gids(const Host& host, const Choices& choices, const
 }
 
 std::string gid_table(const std::vector<RatedGid>& rated) {
-  Table table({{"INDEX", Align::kRight}, {"TYPE"}, {"GID"}, {"INTERFACE"}, {"CHOICE"}});
+  Table table(">INDEX|TYPE|GID|INTERFACE|CHOICE");
   for (const RatedGid& entry : rated) {
     table.add({std::to_string(entry.gid.index), name_of(entry.gid.type), address_text(entry.gid),
                entry.gid.netdev.empty() ? "-" : entry.gid.netdev, entry.reason});
@@ -120,7 +120,7 @@ ordered_json json_of(const Meeting& meeting) {
 }  // namespace
 
 std::string to_table(const Host& host, const Choices& choices, const Findings& findings) {
-  Table table({{"STATUS"}, {"CHECK"}, {"WHERE"}, {"FINDING"}});
+  Table table("STATUS|CHECK|WHERE|FINDING");
   for (const Finding& finding : findings) {
     table.add({word_of(finding.severity), finding.check, finding.where, finding.text});
     if (!finding.cure.empty()) table.add({"", "", "", "-> " + finding.cure});

@@ -102,37 +102,7 @@ double work_share(int index, const Looks& server) {
   return seconds > 0.0 ? std::clamp(work / seconds, 0.0, 1.0) : 0.0;
 }
 
-}  // namespace
-
-std::optional<Reason> standstill(const control::JobInfo& job, const Looks& server) {
-  constexpr double kRoundsAtLeast = 3.0;
-  const control::JobInfo& before = server.job_before;
-  const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
-  if (before.job_id() != job.job_id() || seconds < kRoundsAtLeast * job.timing().round_seconds() ||
-      before.statistics().chunks_completed() != job.statistics().chunks_completed()) {
-    return {};
-  }
-  std::uint64_t most = 0;
-  for (const control::Member& member : job.members()) most = std::max(most, member.pushes());
-  std::vector<std::string> behind;
-  for (const control::Member& member : job.members()) {
-    if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
-  }
-  return Reason{
-      .topic = "standstill",
-      .what = fmt::format(
-          "Nothing was completed for {} or longer, in which {:.0f} rounds were "
-          "done before. {}",
-          human_time(seconds), seconds / job.timing().round_seconds(),
-          behind.empty()
-              ? "All workers have pushed as much: none waits for another."
-              : fmt::format("The others wait for the pushes of {}.", fmt::join(behind, ", "))),
-      .cure =
-          "look at that process: stopped, in a debugger, without data, in its first evaluation "
-          "or writing a checkpoint",
-      .seconds = seconds};
-}
-
+// One worker is the last in most rounds, by at least a twentieth of a round.
 std::optional<Reason> straggler(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
@@ -152,6 +122,7 @@ std::optional<Reason> straggler(const control::JobInfo& job) {
       .seconds = last->late_seconds()};
 }
 
+// The wait for the slowest is long, and no single worker is to blame.
 std::optional<Reason> uneven_work(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const control::WorkerTiming* const last = last_worker(timing);
@@ -171,6 +142,7 @@ std::optional<Reason> uneven_work(const control::JobInfo& job) {
       .seconds = timing.wait_seconds()};
 }
 
+// Cores that have the job's chunks are nearly always busy, and not with waiting for work.
 std::optional<Reason> core_saturation(const control::JobInfo& job, const Looks& server) {
   const control::JobTiming& timing = job.timing();
   const double at_stake = timing.aggregate_seconds() + timing.reply_seconds();
@@ -199,6 +171,7 @@ std::optional<Reason> core_saturation(const control::JobInfo& job, const Looks& 
       .seconds = server_seconds(timing)};
 }
 
+// Pushes wait because other jobs have their turn.
 std::optional<Reason> fair_share_queue(const control::JobInfo& job,
                                        const control::ServerInfo& server) {
   std::vector<std::string> words;
@@ -218,6 +191,7 @@ std::optional<Reason> fair_share_queue(const control::JobInfo& job,
                 .seconds = timing.push_seconds() + timing.aggregate_seconds()};
 }
 
+// Workers that move their gradients by tcp while that costs.
 std::optional<Reason> slow_transport(const control::JobInfo& job) {
   const control::JobTiming& timing = job.timing();
   const double share = share_of_round(timing, server_seconds(timing));
@@ -252,6 +226,7 @@ std::optional<Reason> slow_transport(const control::JobInfo& job) {
       .seconds = server_seconds(timing)};
 }
 
+// RDMA ports that are not active or count errors.
 std::optional<Reason> network_port(const control::JobInfo& job, const control::ServerInfo& server) {
   const bool has_verbs = std::any_of(job.members().begin(), job.members().end(),
                                      [](const auto& m) { return m.transport() == "verbs"; });
@@ -274,6 +249,7 @@ std::optional<Reason> network_port(const control::JobInfo& job, const control::S
                 .seconds = job.timing().push_seconds() + job.timing().reply_seconds()};
 }
 
+// Rounds are so short that waking a core that sleeps is a part of them.
 std::optional<Reason> sleeping_cores(const control::JobInfo& job,
                                      const control::ServerInfo& server) {
   const control::JobTiming& timing = job.timing();
@@ -293,6 +269,8 @@ std::optional<Reason> sleeping_cores(const control::JobInfo& job,
       .seconds = server_seconds(timing)};
 }
 
+// More steps or updates left out, because gradients were not finite, than finding a loss scale
+// needs.
 std::optional<Reason> skipped_steps(const control::JobInfo& job) {
   const control::JobStatistics& done = job.statistics();
   if (done.rounds() == 0) return {};
@@ -320,6 +298,8 @@ std::optional<Reason> skipped_steps(const control::JobInfo& job) {
       .seconds = share * job.timing().round_seconds()};
 }
 
+// The workers compute most of the time. The backward pass overlaps the pushes: where nothing else
+// explains these (`push_is_compute`), they are its.
 std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_compute) {
   const control::JobTiming& timing = job.timing();
   const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
@@ -336,6 +316,51 @@ std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_co
                     human_time(reply), human_share(share_of_round(timing, reply))),
                 .cure = "faster or more workers, a smaller model or batch; not the server",
                 .seconds = seconds};
+}
+
+}  // namespace
+
+std::optional<Reason> standstill(const control::JobInfo& job, const Looks& server) {
+  constexpr double kRoundsAtLeast = 3.0;
+  const control::JobInfo& before = server.job_before;
+  const double seconds = server.now.uptime_seconds() - server.before.uptime_seconds();
+  if (before.job_id() != job.job_id() || seconds < kRoundsAtLeast * job.timing().round_seconds() ||
+      before.statistics().chunks_completed() != job.statistics().chunks_completed()) {
+    return {};
+  }
+  std::uint64_t most = 0;
+  for (const control::Member& member : job.members()) most = std::max(most, member.pushes());
+  std::vector<std::string> behind;
+  for (const control::Member& member : job.members()) {
+    if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
+  }
+  return Reason{
+      .topic = "standstill",
+      .what = fmt::format(
+          "Nothing was completed for {} or longer, in which {:.0f} rounds were "
+          "done before. {}",
+          human_time(seconds), seconds / job.timing().round_seconds(),
+          behind.empty()
+              ? "All workers have pushed as much: none waits for another."
+              : fmt::format("The others wait for the pushes of {}.", fmt::join(behind, ", "))),
+      .cure =
+          "look at that process: stopped, in a debugger, without data, in its first evaluation "
+          "or writing a checkpoint",
+      .seconds = seconds};
+}
+
+std::vector<Reason> causes_of(const control::JobInfo& job, const Looks& server) {
+  const auto saturation = core_saturation(job, server);
+  const auto transport = slow_transport(job);
+  const bool push_is_compute = !saturation && !transport;
+  std::vector<Reason> reasons;
+  for (const std::optional<Reason>& reason :
+       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
+        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
+        compute_bound(job, push_is_compute)}) {
+    if (reason) reasons.push_back(*reason);
+  }
+  return reasons;
 }
 
 }  // namespace phub::phubctl

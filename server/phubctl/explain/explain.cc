@@ -13,21 +13,17 @@
 namespace phub::phubctl {
 namespace {
 
-bool is_in_state(const control::JobInfo& job, control::JobState state) {
-  return job.state() == state;
-}
-
 // A job that does not run has no steps to explain.
 std::optional<Reason> not_running(const control::JobInfo& job) {
-  if (is_in_state(job, control::JOB_STATE_RUNNING)) return {};
-  if (is_in_state(job, control::JOB_STATE_WAITING)) {
+  if (job.state() == control::JOB_STATE_RUNNING) return {};
+  if (job.state() == control::JOB_STATE_WAITING) {
     return Reason{.topic = "workers are missing",
                   .what = fmt::format("{} of {} workers have joined, and no round begins before "
                                       "all have.",
                                       job.members_size(), job.spec().workers()),
                   .cure = "start the others, or look in their logs for why they do not come"};
   }
-  const bool has_failed = is_in_state(job, control::JOB_STATE_FAILED);
+  const bool has_failed = job.state() == control::JOB_STATE_FAILED;
   return Reason{
       .topic = has_failed ? "failed" : "ended",
       .what = fmt::format("The job has {}{}{}.", has_failed ? "failed" : "ended",
@@ -37,18 +33,6 @@ std::optional<Reason> not_running(const control::JobInfo& job) {
                            "begin anew"
                          : "none is needed; to train on, start its workers again with more epochs "
                            "and --resume CHECKPOINT"};
-}
-
-struct Part {
-  const char* name;
-  double seconds;
-};
-std::vector<Part> parts_of(const control::JobTiming& timing) {
-  return {{"compute", timing.compute_seconds()},
-          {"push", timing.push_seconds()},
-          {"wait for the slowest", timing.wait_seconds()},
-          {"aggregate", timing.aggregate_seconds()},
-          {"reply", timing.reply_seconds()}};
 }
 
 // Said last, beside what few rounds do show.
@@ -62,10 +46,7 @@ Reason too_few_rounds(const control::JobTiming& timing) {
 }
 
 Reason nothing_stands_out(const control::JobInfo& job) {
-  const std::vector<Part> parts = parts_of(job.timing());
-  const Part longest =
-      *std::max_element(parts.begin(), parts.end(),
-                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+  const RoundPart longest = longest_part(job.timing());
   return {
       .topic = "nothing stands out",
       .what = fmt::format("No straggler, no saturated core, no slow transport; the longest part "
@@ -77,6 +58,20 @@ Reason nothing_stands_out(const control::JobInfo& job) {
 
 }  // namespace
 
+std::vector<RoundPart> parts_of(const control::JobTiming& timing) {
+  return {{"compute", timing.compute_seconds()},
+          {"push", timing.push_seconds()},
+          {"wait for the slowest", timing.wait_seconds()},
+          {"aggregate", timing.aggregate_seconds()},
+          {"reply", timing.reply_seconds()}};
+}
+
+RoundPart longest_part(const control::JobTiming& timing) {
+  const std::vector<RoundPart> parts = parts_of(timing);
+  return *std::max_element(parts.begin(), parts.end(),
+                           [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+}
+
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
   if (auto reason = not_running(job)) return {*reason};
   if (!job.has_timing() || job.timing().round_seconds() <= 0.0) {
@@ -86,16 +81,7 @@ std::vector<Reason> explain(const control::JobInfo& job, const Looks& server) {
                      "step, or hang: look at `phubctl job inspect`"}};
   }
   if (auto reason = standstill(job, server)) return {*reason};  // what was before explains nothing
-  const auto saturation = core_saturation(job, server);
-  const auto transport = slow_transport(job);
-  const bool push_is_compute = !saturation && !transport;
-  std::vector<Reason> reasons;
-  for (const std::optional<Reason>& reason :
-       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
-        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
-        compute_bound(job, push_is_compute)}) {
-    if (reason) reasons.push_back(*reason);
-  }
+  std::vector<Reason> reasons = causes_of(job, server);
   if (job.timing().rounds() < kRoundsToBlame) {
     reasons.push_back(too_few_rounds(job.timing()));
   } else if (reasons.empty()) {

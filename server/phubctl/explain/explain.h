@@ -28,6 +28,13 @@ struct Looks {
 // The most expensive first; never empty.
 std::vector<Reason> explain(const control::JobInfo& job, const Looks& server);
 
+struct RoundPart {
+  const char* name;
+  double seconds;
+};
+std::vector<RoundPart> parts_of(const control::JobTiming& timing);
+RoundPart longest_part(const control::JobTiming& timing);
+
 // One sentence: how long a round takes and where its time goes. Empty before there is a timing.
 std::string round_sentence(const control::JobInfo& job);
 

@@ -1,10 +1,10 @@
 #include "server/phubctl/pki/certificate.h"
 
 #include <fcntl.h>
+#include <openssl/bn.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
 #include <array>
@@ -94,13 +94,11 @@ Status SignedKey::make_key_and_certificate(const Subject& subject) {
   certificate_.reset(X509_new());
   if (!key_ || !certificate_) return failed("making a key");
   X509* const certificate = certificate_.get();
-  std::array<unsigned char, 16> serial{};
-  if (RAND_bytes(serial.data(), static_cast<int>(serial.size())) != 1)
+  const std::unique_ptr<BIGNUM, decltype(&BN_free)> serial(BN_new(), BN_free);
+  if (BN_rand(serial.get(), 127, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) != 1) {
     return failed("random bytes");
-  serial[0] &= 0x7F;  // serial numbers are positive
-  BIGNUM* const number = BN_bin2bn(serial.data(), static_cast<int>(serial.size()), nullptr);
-  BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate));
-  BN_free(number);
+  }
+  BN_to_ASN1_INTEGER(serial.get(), X509_get_serialNumber(certificate));
   X509_set_version(certificate, 2);  // counted from 0: X.509 version 3
   X509_gmtime_adj(X509_getm_notBefore(certificate), kBackdateSeconds);
   X509_gmtime_adj(X509_getm_notAfter(certificate),
@@ -111,17 +109,24 @@ Status SignedKey::make_key_and_certificate(const Subject& subject) {
   return X509_set_pubkey(certificate, key_.get()) == 1 ? Status() : failed("making a certificate");
 }
 
+Status SignedKey::sign(const SignedKey& issuer,
+                       std::initializer_list<std::pair<int, std::string>> extensions) {
+  X509* const certificate = certificate_.get();
+  X509_set_issuer_name(certificate, X509_get_subject_name(issuer.certificate_.get()));
+  for (const auto& [kind, value] : extensions) {
+    if (value.empty()) continue;
+    PHUB_RETURN_IF_ERROR(add_extension(certificate, issuer.certificate_.get(), kind, value));
+  }
+  return X509_sign(certificate, issuer.key_.get(), EVP_sha256()) == 0 ? failed("signing")
+                                                                      : Status();
+}
+
 Result<SignedKey> SignedKey::make_ca(const Subject& subject) {
   SignedKey ca;
   PHUB_RETURN_IF_ERROR(ca.make_key_and_certificate(subject));
-  X509* const certificate = ca.certificate_.get();
-  X509_set_issuer_name(certificate, X509_get_subject_name(certificate));
-  PHUB_RETURN_IF_ERROR(
-      add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0"));
-  PHUB_RETURN_IF_ERROR(
-      add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign"));
-  PHUB_RETURN_IF_ERROR(add_extension(certificate, certificate, NID_subject_key_identifier, "hash"));
-  if (X509_sign(certificate, ca.key_.get(), EVP_sha256()) == 0) return failed("signing");
+  PHUB_RETURN_IF_ERROR(ca.sign(ca, {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                                    {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                                    {NID_subject_key_identifier, "hash"}}));
   return ca;
 }
 
@@ -129,18 +134,12 @@ Result<SignedKey> SignedKey::issue(const Subject& subject) const {
   PHUB_ASSIGN_OR_RETURN(const std::string names, alternative_names(subject.hosts));
   SignedKey issued;
   PHUB_RETURN_IF_ERROR(issued.make_key_and_certificate(subject));
-  X509* const certificate = issued.certificate_.get();
-  X509* const ca = certificate_.get();
-  X509_set_issuer_name(certificate, X509_get_subject_name(ca));
-  PHUB_RETURN_IF_ERROR(add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE"));
-  PHUB_RETURN_IF_ERROR(add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature"));
-  PHUB_RETURN_IF_ERROR(add_extension(certificate, ca, NID_ext_key_usage,
-                                     names.empty() ? "clientAuth" : "serverAuth,clientAuth"));
-  PHUB_RETURN_IF_ERROR(add_extension(certificate, ca, NID_authority_key_identifier, "keyid"));
-  if (!names.empty()) {
-    PHUB_RETURN_IF_ERROR(add_extension(certificate, ca, NID_subject_alt_name, names));
-  }
-  if (X509_sign(certificate, key_.get(), EVP_sha256()) == 0) return failed("signing");
+  const char* const usage = names.empty() ? "clientAuth" : "serverAuth,clientAuth";
+  PHUB_RETURN_IF_ERROR(issued.sign(*this, {{NID_basic_constraints, "critical,CA:FALSE"},
+                                           {NID_key_usage, "critical,digitalSignature"},
+                                           {NID_ext_key_usage, usage},
+                                           {NID_authority_key_identifier, "keyid"},
+                                           {NID_subject_alt_name, names}}));
   return issued;
 }
 

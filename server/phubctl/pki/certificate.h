@@ -7,8 +7,10 @@
 #include <openssl/x509.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -40,6 +42,10 @@ class SignedKey {
     void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
   };
   Status make_key_and_certificate(const Subject& subject);
+  // Gives the certificate what it lacks: extensions (of a kind of OpenSSL's, those that are not
+  // empty), and the issuer's name and signature.
+  Status sign(const SignedKey& issuer,
+              std::initializer_list<std::pair<int, std::string>> extensions);
 
   std::unique_ptr<X509, Free> certificate_;
   std::unique_ptr<EVP_PKEY, Free> key_;

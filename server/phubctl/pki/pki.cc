@@ -52,7 +52,7 @@ std::string next_steps(const std::string& folder, const std::string& host) {
 
 }  // namespace
 
-Status pki_init(const PkiOptions& options) {
+Status pki_init(const PkiOptions& options, bool as_json) {
   std::vector<std::string> hosts = options.hosts;
   for (const char* const local : {"localhost", "127.0.0.1", "::1"}) hosts.emplace_back(local);
   PHUB_ASSIGN_OR_RETURN(const SignedKey ca,
@@ -80,7 +80,7 @@ Status pki_init(const PkiOptions& options) {
     PHUB_RETURN_IF_ERROR(issue_into(ca, options.folder + "/" + role,
                                     {.name = role, .unit = role, .days = options.days}));
   }
-  if (options.as_json) {
+  if (as_json) {
     print(nlohmann::ordered_json({{"folder", options.folder}, {"hosts", hosts}}).dump());
   } else {
     print(next_steps(std::filesystem::absolute(options.folder).string(), hosts.front()));
@@ -88,7 +88,7 @@ Status pki_init(const PkiOptions& options) {
   return {};
 }
 
-Status pki_issue(const PkiOptions& options) {
+Status pki_issue(const PkiOptions& options, bool as_json) {
   const std::string& role = options.role;
   if (role != "admin" && role != "observer" && role != "worker" && role != "server") {
     return {Code::kInvalidArgument,
@@ -108,8 +108,8 @@ Status pki_issue(const PkiOptions& options) {
   PHUB_RETURN_IF_ERROR(issue_into(
       ca, folder,
       {.name = options.name, .unit = role, .hosts = options.hosts, .days = options.days}));
-  print(options.as_json ? nlohmann::ordered_json({{"folder", folder}, {"role", role}}).dump()
-                        : fmt::format("made {} with the role {}", folder, role));
+  print(as_json ? nlohmann::ordered_json({{"folder", folder}, {"role", role}}).dump()
+                : fmt::format("made {} with the role {}", folder, role));
   return {};
 }
 

@@ -21,13 +21,12 @@ struct PkiOptions {
   std::string role = "worker";          // issue: admin, observer, worker, server
   std::vector<std::string> hosts = {};  // names and addresses of the server
   std::uint32_t days = 365;             // of what the CA signs
-  bool as_json = false;
 };
 
 // Makes all of them and prints what to do next. Errors: kAlreadyExists, kInvalidArgument (--host).
-Status pki_init(const PkiOptions& options);
+Status pki_init(const PkiOptions& options, bool as_json);
 
 // One more folder, DIR/NAME, signed by DIR/ca.
-Status pki_issue(const PkiOptions& options);
+Status pki_issue(const PkiOptions& options, bool as_json);
 
 }  // namespace phub::phubctl

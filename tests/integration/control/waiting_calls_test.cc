@@ -79,7 +79,7 @@ class StandingDataPlane final : public FakeDataPlane {
 struct Server {
   TemporaryDirectory folder;
   StandingDataPlane data_plane{kCores};
-  server::TenantDirectory tenants;
+  TenantsInMemory tenants;
   server::JobTable table{{.tenants = &tenants}};
   std::unique_ptr<server::SnapshotStore> store =
       std::move(*server::SnapshotStore::create({.folder = folder.path, .kept = 1}));

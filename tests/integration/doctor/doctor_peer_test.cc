@@ -171,7 +171,7 @@ TEST_CASE("a listener that ends while it is measured with is found at once") {
 TEST_CASE("with certificates only those of the same CA meet") {
   const TemporaryDirectory files;
   const auto make = [&](const std::string& folder) {
-    REQUIRE(pki_init({.folder = files.path / folder, .hosts = {"127.0.0.1"}}).ok());
+    REQUIRE(pki_init({.folder = files.path / folder, .hosts = {"127.0.0.1"}}, true).ok());
   };
   const auto tls_of = [&](const std::string& folder) -> TlsFiles {
     const std::string own = files.path / folder;

@@ -15,6 +15,7 @@
 #include "server/jobs/table.h"
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/server/job_replies.h"
+#include "tests/support/server/tenants_in_memory.h"
 
 namespace phub::testing {
 

@@ -211,8 +211,8 @@ TEST_CASE("error counters that rise are a warning at their end, traffic is none"
 }
 
 TEST_CASE("counters that have grown are listed with their growth") {
-  const PortCounters before{"mlx5_0", 1, {{"a", 5}, {"b", 5}, {"c", 5}}};
-  const PortCounters after{"mlx5_0", 1, {{"a", 5}, {"b", 7}, {"c", 1}, {"d", 9}}};
+  const std::vector<Counter> before{{"a", 5}, {"b", 5}, {"c", 5}};
+  const std::vector<Counter> after{{"a", 5}, {"b", 7}, {"c", 1}, {"d", 9}};
   const std::vector<Counter> grown = risen(before, after);
   REQUIRE(grown.size() == 1);
   CHECK(grown[0].name == "b");

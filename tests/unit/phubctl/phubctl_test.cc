@@ -7,9 +7,6 @@
 #include "common/text/table.h"
 #include "proto/control.pb.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/commands/plan.h"
-#include "server/phubctl/commands/ports.h"
-#include "server/phubctl/commands/tenants.h"
 
 namespace phub::phubctl {
 namespace {
@@ -17,7 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 TEST_CASE("a table aligns its columns to the widest cell and ends no line with blanks") {
-  Table table({{"NAME"}, {"BYTES", Align::kRight}, {"NOTE"}});
+  Table table("NAME|>BYTES|NOTE");
   table.add({"a", "1", ""});
   table.add({"longer", "1,000", "x"});
   table.add({"\xC3\xA9t\xC3\xA9", "10", ""});  // three characters in five bytes

@@ -18,14 +18,13 @@ using phubctl::SignedKey;
 
 PkiOptions lab(const TemporaryDirectory& folder) {
   return {.folder = folder.path / "pki",
-          .hosts = {"rack1.example", "10.0.0.7", "fe80::1"},
-          .as_json = true};
+          .hosts = {"rack1.example", "10.0.0.7", "fe80::1"}};
 }
 
 TEST_CASE("one command makes credentials for every role, keys for the owner only") {
   const TemporaryDirectory folder;
   const PkiOptions options = lab(folder);
-  REQUIRE(phubctl::pki_init(options).ok());
+  REQUIRE(phubctl::pki_init(options, true).ok());
   for (const std::string name : {"ca", "server", "admin", "observer", "worker"}) {
     const std::string own = options.folder + "/" + name;
     CHECK(std::filesystem::status(own + "/key.pem").permissions() ==
@@ -35,7 +34,7 @@ TEST_CASE("one command makes credentials for every role, keys for the owner only
     CHECK(channel_credentials(files.tls));
   }
   const std::string key = folder.read("pki/ca/key.pem");
-  const Status again = phubctl::pki_init(options);
+  const Status again = phubctl::pki_init(options, true);
   CHECK(again.code() == Code::kAlreadyExists);
   CHECK_THAT(again.message(), Contains("pki issue"));
   CHECK(folder.read("pki/ca/key.pem") == key);
@@ -44,27 +43,27 @@ TEST_CASE("one command makes credentials for every role, keys for the owner only
 TEST_CASE("the CA issues further credentials, and says what it cannot") {
   const TemporaryDirectory folder;
   PkiOptions options = lab(folder);
-  REQUIRE(phubctl::pki_init(options).ok());
+  REQUIRE(phubctl::pki_init(options, true).ok());
   options.hosts.clear();
   options.name = "alice";
   options.role = "admin";
-  CHECK(phubctl::pki_issue(options).ok());
-  CHECK(phubctl::pki_issue(options).code() == Code::kAlreadyExists);
+  CHECK(phubctl::pki_issue(options, true).ok());
+  CHECK(phubctl::pki_issue(options, true).code() == Code::kAlreadyExists);
   options.name = "../alice";
-  CHECK(phubctl::pki_issue(options).code() == Code::kInvalidArgument);
+  CHECK(phubctl::pki_issue(options, true).code() == Code::kInvalidArgument);
   options.name = "second";
   options.role = "root";
-  CHECK_THAT(phubctl::pki_issue(options).message(), Contains("--role"));
+  CHECK_THAT(phubctl::pki_issue(options, true).message(), Contains("--role"));
   options.role = "server";
-  CHECK_THAT(phubctl::pki_issue(options).message(), Contains("--host"));
+  CHECK_THAT(phubctl::pki_issue(options, true).message(), Contains("--host"));
   options.hosts = {"no such,DNS:evil"};
-  CHECK_THAT(phubctl::pki_issue(options).message(), Contains("neither a host name nor an IP"));
+  CHECK_THAT(phubctl::pki_issue(options, true).message(), Contains("neither a host name nor an IP"));
   CHECK_FALSE(std::filesystem::exists(options.folder + "/second"));
 }
 
 TEST_CASE("files that do not fit are named before anybody connects") {
   const TemporaryDirectory folder;
-  REQUIRE(phubctl::pki_init(lab(folder)).ok());
+  REQUIRE(phubctl::pki_init(lab(folder), true).ok());
   const std::string pki = folder.path / "pki";
   const TlsFiles good{.ca = pki + "/server/ca.pem",
                       .certificate = pki + "/server/cert.pem",

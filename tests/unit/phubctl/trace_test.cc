@@ -1,13 +1,11 @@
 // The Chrome trace and the look of `top`, from made-up replies.
-#include "server/phubctl/commands/trace.h"
-
 #include <catch2/catch.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-#include "server/phubctl/commands/top.h"
+#include "server/phubctl/commands/commands.h"
 
 namespace phub::phubctl {
 namespace {

@@ -27,7 +27,7 @@ JobSpec of_many_chunks() {
 
 // Of a job of the default tenant that is ready, on cores with these ports.
 std::uint64_t bytes_with(const std::vector<server::CorePort>& ports) {
-  const TenantDirectory tenants;
+  const TenantsInMemory tenants;
   JobTableFixture f(&tenants);
   f.data_plane.ports = ports;
   REQUIRE(f.ready(f.join(large()).value(), large()).ok());
@@ -37,7 +37,7 @@ std::uint64_t bytes_with(const std::vector<server::CorePort>& ports) {
 }  // namespace
 
 TEST_CASE("an ended job's memory counts until it is released, its connections do not") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {}));
   JobTableFixture f(&tenants);
   const Identity member = f.join(large(), -1, "red").value();
@@ -66,7 +66,7 @@ TEST_CASE("where RDMA is offered a worker's window counts as its job's memory") 
 }
 
 TEST_CASE("a job that is too large for its tenant is refused before it is planned") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.memory_mib = 60}));
   JobTableFixture f(&tenants);
   const Identity member = f.join(of_many_chunks(), -1, "red").value();
@@ -81,7 +81,7 @@ TEST_CASE("a job that is too large for its tenant is refused before it is planne
 }
 
 TEST_CASE("a job for which the server has no room is refused before it is planned") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {}));
   JobTableFixture f(&tenants);
   const Identity member = f.join(of_many_chunks(), -1, "red").value();

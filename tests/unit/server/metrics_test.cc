@@ -13,7 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 std::string text_of(JobTableFixture& fixture) {
-  return MetricsCollector(fixture.table, fixture.data_plane).text();
+  return MetricsCollector{fixture.table, fixture.data_plane}.text();
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ TEST_CASE("latencies are told as cumulative histograms in seconds") {
 }
 
 TEST_CASE("a tenant is told of its own jobs and how busy the cores are, of others nothing") {
-  server::TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {}));
   REQUIRE(tenants.create("blue", {}));
   JobTableFixture f(&tenants);
@@ -111,7 +111,7 @@ TEST_CASE("a tenant is told of its own jobs and how busy the cores are, of other
     REQUIRE(f.ready(member, spec).ok());
     f.connect(member);
   }
-  const std::string text = MetricsCollector(f.table, f.data_plane).text("red");
+  const std::string text = MetricsCollector{f.table, f.data_plane}.text("red");
   for (const char* line :
        {"phub_job_running{phub_job=\"job-of-red\",tenant=\"red\"} 1\n",
         "phub_core_job_busy_seconds_total{core=\"0\",phub_job=\"job-of-red\",tenant=\"red\"} 1.5\n",
@@ -136,9 +136,9 @@ TEST_CASE(
     "names and labels are Prometheus's, a counter's ends with _total, and each is told once") {
   JobTableFixture f;
   f.running(1);
-  const MetricsCollector collector(f.table, f.data_plane);
+  const MetricsCollector collector{f.table, f.data_plane};
   std::set<std::string> names;
-  for (const prometheus::MetricFamily& family : collector.Collect()) {
+  for (const prometheus::MetricFamily& family : collector.families()) {
     INFO(family.name);
     CHECK(names.insert(family.name).second);
     CHECK(prometheus::CheckMetricName(family.name));
@@ -151,11 +151,11 @@ TEST_CASE(
 
 TEST_CASE("what became of connections to the control port is counted") {
   JobTableFixture f;
-  const MetricsCollector collector(
-      f.table, f.data_plane, {.control_door = [] {
+  const MetricsCollector collector{
+      .table = f.table, .data_plane = f.data_plane, .control_door = [] {
         return ControlDoorCounters{
             .handed_over = 9, .turned_out = 5, .crowded_out = 2, .shortages = 1};
-      }});
+      }};
   for (const char* line : {"phub_control_connections_total{outcome=\"served\"} 9",
                            "phub_control_connections_total{outcome=\"turned out\"} 3",
                            "phub_control_connections_total{outcome=\"crowded out\"} 2",

@@ -22,7 +22,7 @@ JobSpec large(const std::string& name, std::uint64_t mebibytes) {
 }
 
 TEST_CASE("the quota of live jobs is that of one tenant") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.jobs = 2}));
   JobTableFixture f(&tenants);
   REQUIRE(f.join(spec_of(1, "a"), -1, "red"));
@@ -40,7 +40,7 @@ TEST_CASE("the quota of live jobs is that of one tenant") {
 }
 
 TEST_CASE("beside others a tenant without quotas takes half at most, alone all") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   FakeDataPlane data_plane(kCores);
   JobTable table({.live_jobs_max = 6, .connections_per_core = 16, .tenants = &tenants});
   table.attach(data_plane);
@@ -59,7 +59,7 @@ TEST_CASE("beside others a tenant without quotas takes half at most, alone all")
 }
 
 TEST_CASE("connections are workers times cores of all live jobs") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.connections = 5}));
   JobTableFixture f(&tenants);
   REQUIRE(f.join(spec_of(1, "a"), -1, "red"));
@@ -71,7 +71,7 @@ TEST_CASE("connections are workers times cores of all live jobs") {
 }
 
 TEST_CASE("memory counts parameters, optimizer state and what serves them until the release") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.memory_mib = 36}));
   JobTableFixture f(&tenants);
   const JobSpec first = large("a", 10);
@@ -92,7 +92,7 @@ TEST_CASE("memory counts parameters, optimizer state and what serves them until 
 
 TEST_CASE(
     "a snapshot under way counts as its tenant's memory, and is refused when it does not fit") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.memory_mib = 42}));
   JobTableFixture f(&tenants);
   const JobSpec spec = large("a", 10);
@@ -116,7 +116,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what a job stages beyond what was admitted counts as its tenant's memory") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.memory_mib = 60}));
   JobTableFixture f(&tenants);
   const JobSpec spec = large("a", 10);
@@ -152,7 +152,7 @@ TEST_CASE("the buffer of each encrypted connection counts as its tenant's memory
   constexpr std::uint64_t kBuffer = 4 * (16 + 16 + 32 * 1024 + 16);  // four records, their tags
   std::uint64_t bytes[2] = {};
   for (const bool encrypts : {false, true}) {
-    TenantDirectory tenants;
+    TenantsInMemory tenants;
     REQUIRE(tenants.create("red", {.memory_mib = 36}));
     JobTableFixture f(&tenants);
     f.data_plane.encrypts = encrypts;

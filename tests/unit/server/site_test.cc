@@ -2,41 +2,35 @@
 #include "server/http/site.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <regex>
 #include <string>
-
-#include "server/http/assets.h"
+#include <string_view>
+#include <utility>
 
 namespace phub::server {
 namespace {
 
 using Catch::Matchers::Contains;
 
-// Of a server without tokens.
-class AllowAll final : public ReadAccess {
- public:
-  std::optional<Reader> reader_of(std::string_view /*bearer_token*/) override { return Reader{}; }
-};
+std::optional<std::string> everybody(std::string_view /*bearer_token*/) { return ""; }
 
-class Tokens final : public ReadAccess {
- public:
-  std::optional<Reader> reader_of(std::string_view bearer_token) override {
-    if (bearer_token == "right") return Reader{};
-    if (bearer_token == "red" || bearer_token == "blue") return Reader{std::string(bearer_token)};
-    return std::nullopt;
-  }
-};
+std::optional<std::string> with_tokens(std::string_view bearer_token) {
+  if (bearer_token == "right") return "";
+  if (bearer_token == "red" || bearer_token == "blue") return std::string(bearer_token);
+  return std::nullopt;
+}
 
-SiteSources sources() {
+SiteSources sources(decltype(SiteSources::reads) reads) {
   return {.state_json = [](const std::string& tenant) { return "{" + tenant + "}"; },
-          .metrics_text = [](const std::string& tenant) { return "phub_jobs 0\n" + tenant; }};
+          .metrics_text = [](const std::string& tenant) { return "phub_jobs 0\n" + tenant; },
+          .reads = std::move(reads)};
 }
 
 }  // namespace
 
 TEST_CASE("the page, the state and the metrics each have their place and type") {
-  AllowAll everybody;
-  Site site(sources(), everybody);
+  Site site(sources(everybody));
   const HttpReply page = site.reply_to({.target = "/", .authorization = ""});
   CHECK(page.status == 200);
   CHECK_THAT(std::string(page.content_type), Contains("text/html"));
@@ -49,11 +43,10 @@ TEST_CASE("the page, the state and the metrics each have their place and type") 
 }
 
 TEST_CASE("supervisors learn without a token whether the server answers and takes jobs") {
-  Tokens nobody;
   std::string reason;
-  SiteSources ready = sources();
+  SiteSources ready = sources(with_tokens);
   ready.not_ready = [&reason] { return reason; };
-  Site site(ready, nobody);
+  Site site(ready);
   const auto ask = [&site](const char* target) {
     return site.reply_to({.target = target, .authorization = ""});
   };
@@ -66,8 +59,7 @@ TEST_CASE("supervisors learn without a token whether the server answers and take
 }
 
 TEST_CASE("where everybody may read, the server is asked by names of its own only") {
-  AllowAll everybody;
-  Site site(sources(), everybody, {.any = false, .names = {"rack1.example"}});
+  Site site(sources(everybody), {.any = false, .names = {"rack1.example"}});
   const auto status = [&site](const char* host) {
     return site.reply_to({.target = "/metrics", .authorization = "", .host = host}).status;
   };
@@ -82,14 +74,13 @@ TEST_CASE("where everybody may read, the server is asked by names of its own onl
     INFO(other);
     CHECK(status(other) == 421);
   }
-  Site with_tokens(sources(), everybody);
-  CHECK(with_tokens.reply_to({.target = "/metrics", .authorization = "", .host = "any.example"})
-            .status == 200);
+  Site any(sources(everybody));
+  CHECK(any.reply_to({.target = "/metrics", .authorization = "", .host = "any.example"}).status ==
+        200);
 }
 
 TEST_CASE("without the right token there are the page's files and nothing else") {
-  Tokens access;
-  Site site(sources(), access);
+  Site site(sources(with_tokens));
   for (const char* target : {"/api/state", "/metrics"}) {
     for (const char* wrong :
          {"", "right", "Bearer ", "Bearer wrong", "Basic right", "bearerright"}) {
@@ -101,11 +92,10 @@ TEST_CASE("without the right token there are the page's files and nothing else")
 }
 
 TEST_CASE("many pages ask for the state once") {
-  AllowAll everybody;
   int asked = 0;
-  SiteSources counted = sources();
+  SiteSources counted = sources(everybody);
   counted.state_json = [&asked](const std::string& /*tenant*/) { return std::to_string(++asked); };
-  Site site(counted, everybody);
+  Site site(counted);
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) site.reply_to({.target = "/api/state", .authorization = ""});
   const auto took = std::chrono::steady_clock::now() - start;
@@ -113,8 +103,7 @@ TEST_CASE("many pages ask for the state once") {
 }
 
 TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
-  Tokens access;
-  Site site(sources(), access);
+  Site site(sources(with_tokens));
   const auto body = [&](const char* target, const char* authorization) {
     return site.reply_to({.target = target, .authorization = authorization}).body;
   };
@@ -129,8 +118,7 @@ TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
 
 TEST_CASE("every file that the page names is embedded, by its own path") {
   const std::regex reference("(?:src|href)=\"([^\"#]+)\"|from \"\\./([^\"]+)\"");
-  AllowAll everybody;
-  Site site(sources(), everybody);
+  Site site(sources(everybody));
   int references = 0;
   for (const Asset& asset : page_assets()) {
     const std::string content(asset.content);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "server/access/directory.h"
+#include "tests/support/server/tenants_in_memory.h"
 #include "tests/support/temporary_directory.h"
 
 namespace phub::server {
@@ -67,7 +68,7 @@ TEST_CASE("no quota is no bound") {
 }
 
 TEST_CASE("a tenant is made once, changed in its bounds, and deleted unless it is the default") {
-  TenantDirectory tenants;
+  testing::TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.jobs = 1}));
   CHECK(tenants.create("red", {}).error().code() == Code::kAlreadyExists);
   CHECK(tenants.find("red")->quotas.jobs == 1);
@@ -95,13 +96,13 @@ TEST_CASE("quotas that were changed are there after a restart, each of them") {
   const std::string state = folder.path / "state";
   {
     const auto store = std::move(*Store::open(state));
-    TenantDirectory tenants(store.get());
+    TenantDirectory tenants(*store);
     REQUIRE(tenants.load().ok());
     REQUIRE(tenants.create("red", {.memory_mib = 1, .connections = 2, .jobs = 3, .weight = 4}));
     REQUIRE(tenants.set("red", {.memory_mib = 5, .connections = 6, .jobs = 7, .weight = 8}));
   }
   const auto store = std::move(*Store::open(state));
-  TenantDirectory tenants(store.get());
+  TenantDirectory tenants(*store);
   REQUIRE(tenants.load().ok());
   const Quotas quotas = tenants.find("red")->quotas;
   CHECK(quotas.memory_mib == 5);

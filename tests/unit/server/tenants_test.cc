@@ -15,7 +15,7 @@ JobSpec one_chunk(const std::string& name) {
 }
 
 TEST_CASE("two tenants have jobs of one name, each its own") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {.weight = 2}));
   REQUIRE(tenants.create("blue", {}));
   JobTableFixture f(&tenants);
@@ -42,7 +42,7 @@ TEST_CASE("two tenants have jobs of one name, each its own") {
 }
 
 TEST_CASE("a tenant that does not exist is named with the cure") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   JobTableFixture f(&tenants);
   const Status refused = f.join(spec_of(1), -1, "ghost").error();
   CHECK(refused.code() == Code::kNotFound);
@@ -94,7 +94,7 @@ TEST_CASE("all workers of a job plan with the same load, whatever came between")
 }
 
 TEST_CASE("a ticket joins its job and no other, and says nothing of what there is") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   REQUIRE(tenants.create("red", {}));
   JobTableFixture f(&tenants);
   Digest hash{};
@@ -240,7 +240,7 @@ TEST_CASE("a job that is closed while it is being saved does not come back") {
 }
 
 TEST_CASE("a tenant made again under a deleted name sees nothing of the old one's jobs") {
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   const Tenant old = tenants.create("red", {}).value();
   JobTableFixture f(&tenants);
   REQUIRE(f.table.life.create(spec_of(1, "secret"), "red"));

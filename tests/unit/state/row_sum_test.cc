@@ -1,10 +1,10 @@
 // The checksum of a row sees every value: its kind, its length and its bytes.
-#include "server/state/row_sum.h"
-
 #include <catch2/catch.hpp>
 #include <memory>
 #include <set>
 #include <string>
+
+#include "server/state/database.h"
 
 namespace phub::server {
 namespace {

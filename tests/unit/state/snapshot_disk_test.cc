@@ -11,6 +11,7 @@
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/server/job_replies.h"
 #include "tests/support/server/snapshot_example.h"
+#include "tests/support/server/tenants_in_memory.h"
 #include "tests/support/temporary_directory.h"
 
 namespace phub::testing {
@@ -173,7 +174,7 @@ TEST_CASE("a snapshot without room on the disk, or that could not be read back, 
 TEST_CASE("what a restored job starts from counts with it while it is read, and not later") {
   const TemporaryDirectory folder;
   const auto store = store_in(folder.path / "s", 3);
-  TenantDirectory tenants;
+  TenantsInMemory tenants;
   const Tenant red = tenants.create("red", {.memory_mib = 1}).value();
   Example example;
   example.copied.layout.tenant = red.name;

@@ -27,7 +27,7 @@ TEST_CASE("tenants, tokens, jobs, ids and the audit log are there again after a 
   const Digest digest = digest_of("x");
   {
     const auto store = std::move(*Store::open(state));
-    TenantDirectory tenants(store.get());
+    TenantDirectory tenants(*store);
     REQUIRE(tenants.load().ok());
     REQUIRE(tenants.create("red", {.memory_mib = 7, .connections = 6, .jobs = 5, .weight = 4}));
     REQUIRE(tenants.set("default", {.jobs = 9}));
@@ -50,7 +50,7 @@ TEST_CASE("tenants, tokens, jobs, ids and the audit log are there again after a 
             .ok());
   }
   const auto store = std::move(*Store::open(state));
-  TenantDirectory tenants(store.get());
+  TenantDirectory tenants(*store);
   REQUIRE(tenants.load().ok());
   const Tenant red = tenants.find("red").value();
   CHECK(red.id == 1);

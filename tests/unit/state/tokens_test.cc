@@ -21,7 +21,7 @@ struct Fixture {
   std::unique_ptr<Store> store = std::move(*Store::open(""));
   Tokens tokens{*store, [this] { return now; }};
   AuditLog audit{*store};
-  TenantDirectory tenants{store.get()};
+  TenantDirectory tenants{*store};
   Tenant red = tenants.create("red", {}).value();
   Fixture() { spdlog::set_level(spdlog::level::off); }
 };

@@ -18,9 +18,9 @@ enum class Severity : std::uint8_t { kOk, kWarn, kFail };
 
 struct Finding {
   Severity severity = Severity::kOk;
-  std::string check;  // "port", "gid", "memlock"
-  std::string where;  // "mlx5_0/1"; empty: the machine
-  std::string text;
+  std::string check;       // "port", "gid", "memlock"
+  std::string where = {};  // "mlx5_0/1"; empty: the machine
+  std::string text = {};
   std::string cure = {};  // empty: none is needed
 };
 using Findings = std::vector<Finding>;

@@ -1,9 +1,8 @@
 // What the ports have counted since they came up: errors, losses, congestion.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <iterator>
+#include <vector>
 
 #include "common/text/table.h"
 #include "server/phubctl/doctor/checks/checks.h"
@@ -39,14 +38,6 @@ std::string join(const std::vector<Counter>& counters) {
   return text;
 }
 
-std::vector<Counter> congestion_of(const PortCounters& port) {
-  std::vector<Counter> found;
-  std::copy_if(
-      port.counters.begin(), port.counters.end(), std::back_inserter(found),
-      [](const Counter& counter) { return kind_of(counter.name) == CounterKind::kCongestion; });
-  return found;
-}
-
 // A finding for each cause that has counted; `watched` grows by the counters that were looked at.
 Findings errors_of(const std::vector<Counter>& counters, const std::string& where,
                    const std::string& before_cure, std::size_t& watched) {
@@ -62,16 +53,6 @@ Findings errors_of(const std::vector<Counter>& counters, const std::string& wher
     findings.push_back({Severity::kWarn, "counters", where,
                         fmt::format("{}: {}", name_of(cause.kind), join(counted)),
                         before_cure + cause.cure});
-  }
-  return findings;
-}
-
-Findings errors_of(const PortCounters& port, const std::string& where) {
-  std::size_t watched = 0;
-  Findings findings = errors_of(port.counters, where, kAskForGrowth, watched);
-  if (findings.empty()) {
-    findings.push_back({Severity::kOk, "counters", where,
-                        fmt::format("no errors; counters of them: {}", watched)});
   }
   return findings;
 }
@@ -93,8 +74,17 @@ Findings check_counters(const Host& host) {
   for (const PortCounters& port : host.counters) {
     if (port.counters.empty()) continue;
     const std::string where = human_port(port.device, port.port);
-    for (const Finding& finding : errors_of(port, where)) findings.push_back(finding);
-    const std::vector<Counter> congestion = congestion_of(port);
+    std::size_t watched = 0;
+    const Findings errors = errors_of(port.counters, where, kAskForGrowth, watched);
+    append(findings, errors);
+    if (errors.empty()) {
+      findings.push_back({Severity::kOk, "counters", where,
+                          fmt::format("no errors; counters of them: {}", watched)});
+    }
+    std::vector<Counter> congestion = port.counters;
+    std::erase_if(congestion, [](const Counter& counter) {
+      return kind_of(counter.name) != CounterKind::kCongestion;
+    });
     if (congestion.empty()) continue;
     findings.push_back({Severity::kOk, "congestion", where, join(congestion)});
   }

@@ -29,17 +29,15 @@ std::string chosen_word(const std::string& line) {
   return close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
 }
 
-std::vector<PortCounters> all_counters(const std::string& sysfs,
+std::vector<PortCounters> all_counters(const Paths& paths,
                                        const std::vector<std::string>& devices) {
   std::vector<PortCounters> all;
   for (const std::string& device : devices) {
-    const std::string ports = fmt::format("{}/class/infiniband/{}/ports", sysfs, device);
+    const std::string ports = fmt::format("{}/class/infiniband/{}/ports", paths.sysfs, device);
     for (const std::string& name : names_in(ports)) {
       std::uint32_t port = 0;
       if (!parse(name, port)) continue;
-      all.push_back({.device = device,
-                     .port = port,
-                     .counters = transport::verbs::read_counters(sysfs, device, port)});
+      all.push_back({device, port, transport::verbs::read_counters(paths.sysfs, device, port)});
     }
   }
   return all;
@@ -85,12 +83,6 @@ HugePages read_huge_pages(const std::string& sysfs) {
 
 }  // namespace
 
-PortCounters read_counters(const Paths& paths, const std::string& device, std::uint32_t port) {
-  return {.device = device,
-          .port = port,
-          .counters = transport::verbs::read_counters(paths.sysfs, device, port)};
-}
-
 Host read_host(const Paths& paths) {
   Host host;
   auto devices = transport::verbs::list_devices(paths.sysfs);
@@ -100,7 +92,7 @@ Host read_host(const Paths& paths) {
     host.devices_error = devices.error().message();
   }
   host.kernel_devices = names_in(paths.sysfs + "/class/infiniband");
-  host.counters = all_counters(paths.sysfs, host.kernel_devices);
+  host.counters = all_counters(paths, host.kernel_devices);
   host.numa_nodes = numa_nodes_of(paths.sysfs);
   host.memlock = read_memlock(paths.procfs);
   host.huge_pages = read_huge_pages(paths.sysfs);

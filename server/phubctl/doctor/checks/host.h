@@ -59,7 +59,4 @@ struct Host {
 
 Host read_host(const Paths& paths);
 
-// What one port has counted until now; without counters when it shows none.
-PortCounters read_counters(const Paths& paths, const std::string& device, std::uint32_t port);
-
 }  // namespace phub::phubctl::doctor

@@ -31,7 +31,7 @@ std::string cpus_of(const Host& host, int node) {
 
 Findings check_memlock(const Host& host) {
   const Memlock& limit = host.memlock;
-  Finding finding{.check = "memlock", .where = "", .text = size_of(limit.soft_bytes)};
+  Finding finding{.check = "memlock", .text = size_of(limit.soft_bytes)};
   if (limit.soft_bytes == kUnlimited) return {finding};
   if (limit.is_exempt) {
     finding.text += ", but CAP_IPC_LOCK exempts this process; a service or another user has none";
@@ -55,7 +55,7 @@ Findings check_huge_pages(const Host& host) {
   if (pages.anonymous.empty()) {
     return {{Severity::kOk, "huge pages", "", "this kernel has no transparent ones"}};
   }
-  Finding own{.check = "huge pages", .where = "", .text = "private memory: " + pages.anonymous};
+  Finding own{.check = "huge pages", .text = "private memory: " + pages.anonymous};
   if (pages.anonymous == "never") {
     own.severity = Severity::kWarn;
     own.cure = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";

@@ -6,7 +6,6 @@
 #include "common/rpc/status.h"
 #include "server/phubctl/doctor/peer/end.h"
 #include "server/phubctl/doctor/peer/service.h"
-#include "server/phubctl/doctor/peer/socket.h"
 
 namespace phub::phubctl::doctor {
 namespace {

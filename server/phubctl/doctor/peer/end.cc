@@ -82,13 +82,17 @@ Result<RdmaEnd> choose_end_towards(const Paths& paths, const Choices& choices,
                   chosen(verbs::rate_gids(route.choice.port, there.gid, choices.gid_index)));
 }
 
-std::vector<Counter> risen(const PortCounters& before, const PortCounters& after) {
+std::vector<Counter> counters_of(const Paths& paths, const RdmaEnd& end) {
+  return verbs::read_counters(paths.sysfs, end.device, end.port);
+}
+
+std::vector<Counter> risen(const std::vector<Counter>& before, const std::vector<Counter>& after) {
   std::vector<Counter> all;
-  for (const Counter& now : after.counters) {
-    const auto then =
-        std::find_if(before.counters.begin(), before.counters.end(),
-                     [&](const Counter& counter) { return counter.name == now.name; });
-    if (then == before.counters.end() || now.value <= then->value) continue;
+  for (const Counter& now : after) {
+    const auto then = std::find_if(before.begin(), before.end(), [&](const Counter& counter) {
+      return counter.name == now.name;
+    });
+    if (then == before.end() || now.value <= then->value) continue;
     all.push_back({now.name, now.value - then->value});
   }
   return all;

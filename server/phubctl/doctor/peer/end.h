@@ -26,8 +26,10 @@ RdmaEnd choose_end(const Paths& paths, const Choices& choices);
 Result<RdmaEnd> choose_end_towards(const Paths& paths, const Choices& choices,
                                    const RdmaEnd& there);
 
+// What the end's port has counted until now; nothing when it shows none.
+std::vector<Counter> counters_of(const Paths& paths, const RdmaEnd& end);
 // By how much each counter has grown; those that have not are left out.
-std::vector<Counter> risen(const PortCounters& before, const PortCounters& after);
+std::vector<Counter> risen(const std::vector<Counter>& before, const std::vector<Counter>& after);
 
 doctor_wire::Port to_wire(const RdmaEnd& end);
 // Error: kInvalidArgument names the field that no doctor would send.

@@ -8,7 +8,6 @@
 
 #include "common/text/table.h"
 #include "common/transport/verbs/device/gid.h"
-#include "common/transport/verbs/device/port_choice.h"
 
 namespace phub::phubctl::doctor {
 namespace {
@@ -109,7 +108,7 @@ double bits_per_second_of(const std::string& speed) {
 }
 
 Findings judge_peer(const Meeting& meeting) {
-  Finding finding{.check = "peer", .where = to_string(meeting.address), .text = {}};
+  Finding finding{.check = "peer", .where = to_string(meeting.address)};
   if (meeting.met.ok()) {
     finding.text = "answers: " + meeting.there.host;
     return {finding};
@@ -135,7 +134,6 @@ Findings judge_trial(const LinkTrial& trial, const std::string& what) {
   if (trial.chunk_seconds > 0) {
     findings.push_back(
         {.check = what,
-         .where = {},
          .text = fmt::format("half a round trip {} (64 bytes), {} (32 KiB)",
                              latency(trial.ping_seconds), latency(trial.chunk_seconds))});
   }
@@ -144,12 +142,11 @@ Findings judge_trial(const LinkTrial& trial, const std::string& what) {
     return findings;
   }
   findings.push_back({.check = what,
-                      .where = {},
                       .text = fmt::format("writes of 32 KiB: {} to it, {} from it",
                                           gigabits(trial.bytes_per_second_there),
                                           gigabits(trial.bytes_per_second_back))});
   if (trial.verified_here && trial.verified_there) {
-    findings.push_back({.check = what, .where = {}, .text = "what arrived is what was sent"});
+    findings.push_back({.check = what, .text = "what arrived is what was sent"});
   } else {
     findings.push_back({Severity::kFail, what,
                         trial.verified_here ? "there" : (trial.verified_there ? "here" : ""),
@@ -181,7 +178,6 @@ Findings judge_speed(const LinkTrial& trial, const RdmaEnd& here, const RdmaEnd&
   const double slower = std::min(trial.bytes_per_second_there, trial.bytes_per_second_back);
   const double share = slower * 8 / link;
   Finding finding{.check = "speed",
-                  .where = {},
                   .text = fmt::format("{} of the slower card's {}", human_share(share),
                                       own <= other ? here.speed : there.speed)};
   if (share < kGoodShare) {

@@ -12,7 +12,7 @@
 #include "common/rpc/tls_files.h"
 #include "server/door/control_listener.h"
 #include "server/phubctl/doctor/checks/checks.h"
-#include "server/phubctl/doctor/peer/limits.h"
+#include "server/phubctl/doctor/peer/socket.h"
 
 namespace grpc {
 class ServerCredentials;

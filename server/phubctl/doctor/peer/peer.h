@@ -8,8 +8,8 @@
 
 #include "common/rpc/tls_files.h"
 #include "server/phubctl/doctor/checks/checks.h"
-#include "server/phubctl/doctor/peer/limits.h"
 #include "server/phubctl/doctor/peer/meeting.h"
+#include "server/phubctl/doctor/peer/socket.h"
 
 namespace phub::phubctl::doctor {
 

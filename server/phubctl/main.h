@@ -1,0 +1,56 @@
+// The parts of phubctl's command line, and how a subcommand becomes what is done.
+//
+// Main thread. `command` outlives `app`, and is set where a subcommand is given.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/status.h"
+#include "server/phubctl/commands/commands.h"
+
+namespace phub::phubctl {
+
+// Asks no server. `credentials`: a folder, or empty.
+using LocalCommand = std::function<Status(bool as_json, const std::string& credentials)>;
+
+inline CLI::App& add_subcommand(CLI::App& app, const std::string& name, const std::string& help,
+                                const std::string& footer) {
+  CLI::App& sub = *app.add_subcommand(name, help);
+  sub.footer(footer);
+  return sub;
+}
+
+// Where `sub` is given, `command` becomes `function(session, options)`.
+template <typename Options, typename Function>
+void run_with(CLI::App& sub, Command& command, const std::shared_ptr<Options>& options,
+              Function function) {
+  sub.callback([options, function = std::move(function), &command] {
+    command = [options, function](const Session& session) { return function(session, *options); };
+  });
+}
+// The same for a part of the options, which several subcommands share.
+template <typename Options, typename Part, typename Function>
+void run_with(CLI::App& sub, Command& command, const std::shared_ptr<Options>& options,
+              Part Options::*part, Function function) {
+  run_with(sub, command, std::shared_ptr<Part>(options, &(options.get()->*part)),
+           std::move(function));
+}
+
+// `phubctl snapshot`, `snapshots` and `restore`.
+void declare_snapshots(CLI::App& app, Command& command);
+
+// `phubctl tenant` and `audit`.
+void declare_tenants(CLI::App& app, Command& command);
+
+// `phubctl top`, `job explain` and `trace`. `jobs` is the subcommand `job`.
+void declare_watch(CLI::App& app, CLI::App& jobs, Command& command);
+
+// `phubctl doctor` and `pki`.
+void declare_doctor(CLI::App& app, LocalCommand& command);
+void declare_pki(CLI::App& app, LocalCommand& command);
+
+}  // namespace phub::phubctl
