@@ -98,7 +98,7 @@ JobLayout layout_of(const Job& job) {
                    .deterministic = spec.deterministic,
                    .weight_decay = {},
                    .lars = lars_of(spec),
-                   .plain = {},
+                   .exclude_from_lars = {},
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,
@@ -107,7 +107,7 @@ JobLayout layout_of(const Job& job) {
   layout.weight_decay.reserve(spec.keys.size());
   for (const KeySpec& key : spec.keys) {
     layout.weight_decay.push_back(key.weight_decay);
-    layout.plain.push_back(key.plain);
+    layout.exclude_from_lars.push_back(key.exclude_from_lars);
   }
   return layout;
 }
