@@ -27,6 +27,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
       "element by element. Exit code: 0; 1 after a wrong sum or a failure; 2 for bad input.",
       "phub-bench");
   app.require_subcommand(1);
+  app.option_defaults()->always_capture_default();
   app.set_version_flag("--version", phub::version_of("phub-bench"));
   app.footer(
       "Start with:\n"
@@ -40,8 +41,8 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_bars(app, run);
   add_transport(app, run);
   add_tenants(app, run);
+  add_dollars(app, run);
   add_workers(app, run);
-  add_tenant_workers(app, run);
   app.failure_message(phub::usage_failure);
   try {
     app.parse(argc, argv);

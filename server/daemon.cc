@@ -95,7 +95,7 @@ Status Daemon::serve_http() {
       options_.http_hosts);
   PHUB_ASSIGN_OR_RETURN(http_,
                         HttpServer::create(options_.http, [this](const HttpRequest& request) {
-                          return site_->answer(request);
+                          return site_->reply_to(request);
                         }));
   return {};
 }

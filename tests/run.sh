@@ -42,24 +42,35 @@ build() {  # build PRESET [target...]
   echo "[$SECONDS s] building $preset"
   cmake --preset "$preset" >"$log" 2>&1 || { tail -n 30 "$log"; exit 1; }
   cmake --build --preset "$preset" ${1:+--target "$@"} >>"$log" 2>&1 || { grep -E 'error|FAILED' -A5 "$log" | head -60; exit 1; }
+  echo "[$SECONDS s] built $preset"
 }
 
 run() {  # run PRESET [ctest options]
   local preset=$1; shift
   echo "[$SECONDS s] testing $preset"
-  ctest --preset "$preset" --parallel 2 "$@"  # those that want the machine alone say so
+  ctest --preset "$preset" "$@"  # four at a time; those that want the machine alone say so
+}
+
+# The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there by the
+# kernels' own test.
+build_sanitized() {
+  renice -n 19 $BASHPID >/dev/null  # the time that the tests leave
+  build asan phub_sanitized_tests phub_fuzzers
+  build tsan phub_sanitized_tests
 }
 
 build dev
 if [ "$quick" = yes ]; then
   run dev -LE '^(long|rdma)$'
 else
+  set -m  # a process group of its own
+  build_sanitized &
+  sanitized=$!
+  set +m
+  trap 'kill -- "-$sanitized" 2>/dev/null || true' EXIT
   run dev
-  # The sanitizers watch what serves strangers and what shares memory; arithmetic is covered there
-  # by the kernels' own test.
-  build asan phub_sanitized_tests phub_fuzzers
+  wait "$sanitized"
   run asan -L 'sanitized|fuzz'
-  build tsan phub_sanitized_tests
   run tsan -L sanitized
 fi
 echo "[$SECONDS s] all tests passed$skipped"

@@ -8,22 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 
 namespace phub::bench {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::size_t kReadBytes = 64 * 1024;
-
-socklen_t abstract_address(const std::string& name, sockaddr_un& address) {
-  address = {};
-  address.sun_family = AF_UNIX;
-  // The first byte stays zero: that is what makes the name abstract.
-  const std::size_t length = std::min(name.size(), sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path + 1, name.data(), length);
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-}
 
 }  // namespace
 
@@ -49,7 +39,7 @@ Status LineChannel::read_some() {
   std::array<char, kReadBytes> bytes;
   ssize_t n = 0;
   do {
-    n = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+    n = ::read(fd_.get(), bytes.data(), bytes.size());
   } while (n < 0 && errno == EINTR);
   if (n < 0) return errno_status("control channel", Code::kUnavailable);
   if (n == 0) return Status(Code::kUnavailable, "control channel closed");
@@ -100,7 +90,10 @@ Result<LineChannel> connect_channel(const std::string& name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return errno_status("socket");
   sockaddr_un address{};
-  const socklen_t length = abstract_address(name, address);
+  address.sun_family = AF_UNIX;
+  // The first byte stays zero: that is what makes the name abstract.
+  const std::size_t copied = name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + copied);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     return errno_status("connect to the bench", Code::kUnavailable);
   }

@@ -1,4 +1,5 @@
-// Lines of text over a local stream socket between the bench and its processes.
+// Lines of text between the bench and its processes: over a local stream socket, or what one
+// prints.
 //
 // One owner, one thread for each end. The bench listens on an abstract Unix name (nothing to
 // remove afterwards); each process connects and says hello. A closed channel ends the process.
@@ -19,6 +20,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Milliseconds until the deadline as poll(2) wants them, never negative.
 int poll_timeout(Deadline deadline);
 
+// Of a socket, or the end of a pipe that is read.
 class LineChannel {
  public:
   LineChannel() = default;

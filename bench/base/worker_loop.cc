@@ -59,10 +59,10 @@ Result<std::string> reply_to(const std::string& line, Task& task) {
   return Status(Code::kInvalidArgument, fmt::format("unknown command '{}'", line));
 }
 
-Result<LineChannel> say_hello(const WorkerHello& hello) {
+Result<LineChannel> greet(const WorkerHello& hello, const char* verb, const std::string& text) {
   PHUB_ASSIGN_OR_RETURN(LineChannel channel, connect_channel(hello.control));
   PHUB_RETURN_IF_ERROR(channel.write_line(
-      fmt::format("hello {} {} {}", hello.index, ::getpid(), one_line(hello.note))));
+      fmt::format("{} {} {} {}", verb, hello.index, ::getpid(), one_line(text))));
   return channel;
 }
 
@@ -71,7 +71,7 @@ Result<LineChannel> say_hello(const WorkerHello& hello) {
 void end_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Status serve(const WorkerHello& hello, Task& task) {
-  PHUB_ASSIGN_OR_RETURN(LineChannel channel, say_hello(hello));
+  PHUB_ASSIGN_OR_RETURN(LineChannel channel, greet(hello, "hello", hello.note));
   for (;;) {
     Result<std::string> line = channel.read_line();
     if (!line || *line == "quit") return {};
@@ -83,10 +83,7 @@ Status serve(const WorkerHello& hello, Task& task) {
 }
 
 Status tell(const WorkerHello& hello, Status error) {
-  if (Result<LineChannel> channel = connect_channel(hello.control)) {
-    (void)channel->write_line(
-        fmt::format("failed {} {} {}", hello.index, ::getpid(), one_line(error.message())));
-  }
+  (void)greet(hello, "failed", error.message());
   return error;
 }
 

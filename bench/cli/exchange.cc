@@ -1,6 +1,7 @@
 #include "bench/exchange/exchange.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "bench/cli/cli.h"
@@ -11,13 +12,11 @@ namespace phub::bench {
 namespace {
 
 constexpr unsigned kMostChunkKib = 16 * 1024;
+constexpr unsigned kSmallIterations = 3500;
 constexpr unsigned kSmallWarmUp = 50;
 
 struct ExchangeWords {
   ExchangeOptions options;
-  WorkWords work;
-  PlanWords plan;
-  std::vector<std::string> rules = {"sum"};
   std::vector<std::string> peers;
   std::vector<std::string> systems;
   std::optional<bool> roof;
@@ -28,16 +27,13 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
 }
 
 std::vector<SystemKind> chosen_systems(const ExchangeWords& words) {
+  const bool gloo = contains(words.peers, "gloo");
+  const std::array wanted = {true, gloo, gloo, contains(words.peers, "openmpi"),
+                             words.roof.value_or(!words.peers.empty())};
   std::vector<SystemKind> kinds;
-  for (const SystemKind kind :
-       {SystemKind::kPhub, SystemKind::kGlooRing, SystemKind::kGlooHalvingDoubling,
-        SystemKind::kOpenMpi, SystemKind::kRoof}) {
-    const bool gloo = kind == SystemKind::kGlooRing || kind == SystemKind::kGlooHalvingDoubling;
-    const bool wanted = (kind == SystemKind::kPhub) || (gloo && contains(words.peers, "gloo")) ||
-                        (kind == SystemKind::kOpenMpi && contains(words.peers, "openmpi")) ||
-                        (kind == SystemKind::kRoof && words.roof.value_or(!words.peers.empty()));
-    if (words.systems.empty() ? wanted : contains(words.systems, name_of(kind))) {
-      kinds.push_back(kind);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (words.systems.empty() ? wanted[i] : contains(words.systems, kSystemNames[i])) {
+      kinds.push_back(static_cast<SystemKind>(i));
     }
   }
   return kinds;
@@ -45,12 +41,7 @@ std::vector<SystemKind> chosen_systems(const ExchangeWords& words) {
 
 Status run_words(const ExchangeWords& words) {
   ExchangeOptions options = words.options;
-  options.work = understood(options.work, words.work);
-  options.plan = understood(words.plan);
-  options.rules.clear();
-  for (const std::string& rule : words.rules) {
-    options.rules.push_back(parse_rule_kind(rule).value_or(RuleKind::kSum));
-  }
+  options.plan = spread(options.plan);
   options.systems = chosen_systems(words);
   const bool has_phub = std::find(options.systems.begin(), options.systems.end(),
                                   SystemKind::kPhub) != options.systems.end();
@@ -76,7 +67,8 @@ void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words)
           "run these on the same work in the same run: gloo (ring and halving-doubling over "
           "TCP on 127.0.0.1), openmpi (MPI_Allreduce in place)")
       ->delimiter(',')
-      ->check(CLI::IsMember({"gloo", "openmpi"}));
+      ->check(CLI::IsMember({"gloo", "openmpi"}))
+      ->default_str("");
   command.add_flag(
       "--roof,!--no-roof", words->roof,
       "also run what memory allows for (workers + 2) streams, see the subcommand roof; "
@@ -86,7 +78,8 @@ void add_systems(CLI::App& command, const std::shared_ptr<ExchangeWords>& words)
                   "exactly these systems instead: phub, gloo-ring, gloo-halving-doubling, openmpi, "
                   "roof")
       ->delimiter(',')
-      ->check(CLI::IsMember({"phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"}));
+      ->check(CLI::IsMember(std::vector<std::string>(kSystemNames.begin(), kSystemNames.end())))
+      ->default_str("");
 }
 
 }  // namespace
@@ -110,16 +103,11 @@ void add_exchange(CLI::App& app, Run& run) {
       "  phub-bench exchange --rule momentum --dtype fp16 --vote");
   command->add_option("--transport", words->options.transports, "shm, tcp, verbs or several")
       ->delimiter(',')
-      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
   command->add_option("--workers,-N", words->options.workers, "worker processes")
       ->delimiter(',')
-      ->check(worker_range())
-      ->capture_default_str();
-  command->add_option("--rule", words->rules, "sum, mean, sgd, momentum, nesterov")
-      ->delimiter(',')
-      ->check(rule_words())
-      ->capture_default_str();
+      ->check(worker_range());
+  add_rules(*command, words->options.rules);
   command->add_flag("--encrypt", words->options.encrypt,
                     "also run phub over encrypted tcp (security.encrypt_data), taking turns with "
                     "phub over plain tcp");
@@ -127,83 +115,57 @@ void add_exchange(CLI::App& app, Run& run) {
       "--vote", words->options.vote,
       "also run phub with a vote of each worker at the end of each round, as a dynamic "
       "loss scale needs it, taking turns with phub without");
-  add_work(*command, words->options.work, words->work);
+  add_work(*command, words->options.work);
   command->add_option("--chunk-kib", words->options.work.chunk_kib, "size of a chunk in KiB")
-      ->check(CLI::Range(1U, kMostChunkKib))
-      ->capture_default_str();
-  add_plan(*command, words->plan);
+      ->check(CLI::Range(1U, kMostChunkKib));
+  add_plan(*command, words->options.plan);
   add_systems(*command, words);
   command->add_flag("--json", words->options.json, "one JSON object a line instead of tables");
-  command->callback([words, &run] { run = [words] { return run_words(*words); }; });
+  runs(*command, run, [words] { return run_words(*words); });
 }
 
 void add_chunks(CLI::App& app, Run& run) {
-  struct ChunksWords {
-    ChunksOptions options;
-    WorkWords work;
-    PlanWords plan;
-  };
-  auto words = std::make_shared<ChunksWords>();
+  auto options = std::make_shared<ChunksOptions>();
   CLI::App* command = app.add_subcommand("chunks", "time the exchange with chunks of each size");
   command->footer("  phub-bench chunks --transport tcp --workers 4");
-  command->add_option("--transport", words->options.work.transport, "shm, tcp or verbs")
-      ->check(CLI::IsMember({"shm", "tcp", "verbs"}))
-      ->capture_default_str();
-  command->add_option("--workers,-N", words->options.work.workers, "worker processes")
-      ->check(worker_range())
-      ->capture_default_str();
-  command->add_option("--rule", words->work.rule, "sum, mean, sgd, momentum, nesterov")
-      ->check(rule_words())
-      ->capture_default_str();
-  add_work(*command, words->options.work, words->work);
-  command->add_option("--sizes", words->options.sizes_kib, "chunk sizes in KiB")
+  command->add_option("--transport", options->work.transport, "shm, tcp or verbs")
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
+  command->add_option("--workers,-N", options->work.workers, "worker processes")
+      ->check(worker_range());
+  add_rule(*command, options->work.rule);
+  add_work(*command, options->work);
+  command->add_option("--sizes", options->sizes_kib, "chunk sizes in KiB")
       ->delimiter(',')
-      ->check(CLI::Range(1U, kMostChunkKib))
-      ->capture_default_str();
-  add_plan(*command, words->plan);
-  command->add_flag("--json", words->options.json, "one JSON object a line instead of a table");
-  command->callback([words, &run] {
-    run = [words] {
-      ChunksOptions options = words->options;
-      options.work = understood(options.work, words->work);
-      options.plan = understood(words->plan);
-      return run_chunks(options);
-    };
+      ->check(CLI::Range(1U, kMostChunkKib));
+  add_plan(*command, options->plan);
+  command->add_flag("--json", options->json, "one JSON object a line instead of a table");
+  runs(*command, run, [options] {
+    options->plan = spread(options->plan);
+    return run_chunks(*options);
   });
 }
 
 void add_bars(CLI::App& app, Run& run) {
-  struct BarsWords {
-    BarsOptions options;
-    WorkWords work;
-    PlanWords plan;
-    unsigned small_iterations = 3500;
-  };
-  auto words = std::make_shared<BarsWords>();
+  auto options = std::make_shared<BarsOptions>();
+  options->small_plan.iterations = kSmallIterations;
+  options->small_plan.warm_up = kSmallWarmUp;
   CLI::App* command = app.add_subcommand(
       "bars", "every bar that PHub is held to, in one run: 4 and 8 workers, shm and tcp");
   command->footer(
       "Needs both peers and some 10 GiB of memory for ResNet-50.\n\n"
       "  phub-bench bars");
-  add_work(*command, words->options.work, words->work);
-  add_plan(*command, words->plan);
+  add_work(*command, options->work);
+  add_plan(*command, options->plan);
   command
-      ->add_option("--small-iterations", words->small_iterations,
+      ->add_option("--small-iterations", options->small_plan.iterations,
                    "timed iterations of the one-chunk exchanges")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_flag("--json", words->options.json, "one JSON object a line instead of tables");
-  command->callback([words, &run] {
-    run = [words] {
-      BarsOptions options = words->options;
-      options.work = understood(options.work, words->work);
-      options.plan = understood(words->plan);
-      PlanWords small = words->plan;
-      small.iterations = words->small_iterations;
-      small.warm_up = kSmallWarmUp;
-      options.small_plan = understood(small);
-      return run_bars(options);
-    };
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", options->json, "one JSON object a line instead of tables");
+  runs(*command, run, [options] {
+    options->small_plan.blocks = options->plan.blocks;
+    options->small_plan = spread(options->small_plan);
+    options->plan = spread(options->plan);
+    return run_bars(*options);
   });
 }
 

@@ -4,34 +4,29 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "bench/cli/cli.h"
 #include "bench/compare/interleave.h"
 #include "bench/processes/work.h"
 
 namespace phub::bench {
 
-// Words as they were typed; the checks of the options guarantee that they can be understood.
-struct WorkWords {
-  std::string dtype = "fp32";
-  std::string rule = "sum";
-  std::string order = "deterministic";
-};
-
-struct PlanWords {
-  unsigned iterations = 35;
-  unsigned blocks = 7;
-  unsigned warm_up = 1;
-};
-
 void add_size(CLI::App& command, std::uint64_t& elements, std::string* keys);
+void add_dtype(CLI::App& command, DataType& dtype, const std::string& help);
+void add_rule(CLI::App& command, RuleKind& rule);
+void add_rules(CLI::App& command, std::vector<RuleKind>& rules);
 // --dtype --order --servers --server-cores --keys --elements
-void add_work(CLI::App& command, Work& work, WorkWords& words);
-void add_plan(CLI::App& command, PlanWords& words);
+void add_work(CLI::App& command, Work& work);
+// The iterations are typed for all blocks: see spread.
+void add_plan(CLI::App& command, BlockPlan& plan);
 
-Work understood(Work work, const WorkWords& words);
-BlockPlan understood(const PlanWords& words);
+// The plan with the iterations of each block, rounded up.
+BlockPlan spread(BlockPlan typed);
 
-CLI::Validator rule_words();
 CLI::Validator worker_range();
+
+// Once the command line is known to be right, `action` is what runs.
+void runs(CLI::App& command, Run& run, Run action);
 
 }  // namespace phub::bench

@@ -25,29 +25,24 @@ void add_transport(CLI::App& app, Run& run) {
       "  phub-bench transport --transport verbs --perftest\n"
       "  phub-bench transport --transport verbs --devices mlx5_0,mlx5_1 --batches 1,16");
   command->add_option("--transport", options->transport, "verbs or tcp")
-      ->check(CLI::IsMember({"verbs", "tcp"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"verbs", "tcp"}));
   command
       ->add_option("--devices", options->devices,
                    "RDMA devices: one for both ends, or one each; default: the first")
       ->delimiter(',')
-      ->expected(1, 2);
+      ->expected(1, 2)
+      ->default_str("");
   command->add_option("--bytes", options->bytes, "bytes of a write")
-      ->check(CLI::Range(1U, kMostBytes))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, kMostBytes));
   command->add_option("--batches", options->batches, "writes in one post, several sizes")
       ->delimiter(',')
-      ->check(CLI::Range(1U, 128U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 128U));
   command->add_option("--writes", options->writes, "writes of a bandwidth measurement")
-      ->check(CLI::Range(std::uint64_t{128}, std::uint64_t{1} << 40U))
-      ->capture_default_str();
+      ->check(CLI::Range(std::uint64_t{128}, std::uint64_t{1} << 40U));
   command->add_option("--round-trips", options->round_trips, "round trips of a latency measurement")
-      ->check(CLI::Range(std::uint64_t{5}, std::uint64_t{1} << 40U))
-      ->capture_default_str();
+      ->check(CLI::Range(std::uint64_t{5}, std::uint64_t{1} << 40U));
   command->add_option("--blocks", options->blocks, "how often everything takes its turn")
-      ->check(CLI::Range(1U, 1000U))
-      ->capture_default_str();
+      ->check(CLI::Range(1U, 1000U));
   command
       ->add_option_function<std::string>(
           "--waiting", [options](const std::string& word) { options->waiting = waiting_of(word); },

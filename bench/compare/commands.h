@@ -12,25 +12,24 @@
 
 namespace phub::bench {
 
-struct RoofOptions {
+// What is common to the passes over memory that run in the bench itself.
+struct MemoryOptions {
   std::uint32_t workers = 4;
   std::uint64_t elements = 0;
   unsigned threads = 2;
-  bool state = false;
   BlockPlan plan;
   bool json = false;
 };
+
+struct RoofOptions : MemoryOptions {
+  bool state = false;
+};
 Status run_roof(const RoofOptions& options);
 
-struct AggregateOptions {
-  std::uint32_t workers = 4;
-  std::uint64_t elements = 0;
+struct AggregateOptions : MemoryOptions {
   std::string keys = "auto";
   RuleKind rule = RuleKind::kNesterov;
-  unsigned threads = 2;
   std::uint32_t chunk_kib = 32;
-  BlockPlan plan;
-  bool json = false;
 };
 Status run_aggregate(const AggregateOptions& options);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <sstream>
 #include <vector>
@@ -11,6 +12,7 @@
 namespace phub::bench {
 namespace {
 
+constexpr std::chrono::seconds kBlockTimeout{120};  // of one block
 constexpr double kNanosecondsPerSecond = 1e9;
 
 // Seconds of each iteration from every worker's "done t0 t1 ...".
@@ -37,9 +39,9 @@ Result<std::vector<double>> seconds_of(const std::vector<std::string>& replies,
   return seconds;
 }
 
-Status verify(System& system, std::uint32_t round, std::chrono::milliseconds timeout) {
+Status verify(System& system, std::uint32_t round) {
   PHUB_ASSIGN_OR_RETURN(const auto replies,
-                        system.group->ask(fmt::format("verify {}", round), timeout));
+                        system.group->ask(fmt::format("verify {}", round), kBlockTimeout));
   for (std::size_t worker = 0; worker < replies.size(); ++worker) {
     if (replies[worker].starts_with("wrong ")) {
       system.failure = fmt::format("{} worker {}: {}", system.label(), worker, replies[worker]);
@@ -72,20 +74,20 @@ Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockP
   Progress progress(systems.size() * (plan.blocks + 2));
   for (const auto& system : systems) {
     progress.step("verifying " + system->label());
-    PHUB_RETURN_IF_ERROR(verify(*system, 1, plan.timeout));
+    PHUB_RETURN_IF_ERROR(verify(*system, 1));
   }
   const std::string command = fmt::format("run {} {}", plan.warm_up, plan.iterations);
   for (unsigned block = 0; block < plan.blocks; ++block) {
     for (const auto& system : systems) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, system->label()));
-      PHUB_ASSIGN_OR_RETURN(const auto replies, system->group->ask(command, plan.timeout));
+      PHUB_ASSIGN_OR_RETURN(const auto replies, system->group->ask(command, kBlockTimeout));
       PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations));
       system->blocks.push_back(std::move(seconds));
     }
   }
   for (const auto& system : systems) {
     progress.step("verifying " + system->label());
-    PHUB_RETURN_IF_ERROR(verify(*system, 2, plan.timeout));
+    PHUB_RETURN_IF_ERROR(verify(*system, 2));
   }
   return {};
 }

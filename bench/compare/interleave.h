@@ -2,7 +2,6 @@
 // treats them alike. Belongs to the bench's main thread.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,9 +13,8 @@ namespace phub::bench {
 
 struct BlockPlan {
   unsigned blocks = 7;
-  unsigned iterations = 5;                     // timed, in each block
-  unsigned warm_up = 1;                        // before them, not timed
-  std::chrono::milliseconds timeout{120'000};  // of one block
+  unsigned iterations = 5;  // timed, in each block
+  unsigned warm_up = 1;     // before them, not timed
 };
 
 // A line on standard error that is rewritten; silent where that is not a terminal.

@@ -1,26 +1,25 @@
 // What the bench prints: aligned tables for people, JSON lines for programs. Main thread.
 #pragma once
 
-#include <memory>
-#include <span>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "bench/base/statistics.h"
 #include "bench/compare/interleave.h"
 #include "bench/compare/systems.h"
+#include "common/text/table.h"
 
 namespace phub::bench {
 
-// Rows of text, first column left-aligned, the others right-aligned.
-class Table {
- public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  void print() const;
+// A table whose first column is left-aligned, the others right-aligned.
+Table table_of(const std::vector<std::string>& titles);
 
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
+// A row of it: the name, p50, p99, GB/s of an iteration's bytes, the ratio to `base`, if there is
+// one, with its range, and `more`.
+std::vector<std::string> timing_cells(std::string name, const Blocks& blocks, double bytes,
+                                      const Blocks* base, std::initializer_list<std::string> more);
+std::string format_range(const Spread& spread);  // "[0.98 .. 1.03]"
 
 std::string format_seconds(double seconds);     // "28.1 ms", "41.0 us"
 std::string format_bytes(std::uint64_t bytes);  // "32.0 KiB", "97.5 MiB"
@@ -41,5 +40,8 @@ void print_json(const std::string& bench, const Comparison& comparison, const Bl
 
 // Parameters and optimizer state of the job, what an ideal server would hold.
 std::uint64_t ideal_server_bytes(const Work& work);
+
+// What its servers hold, but for staging, over that. REQUIRES: its memory was measured.
+double memory_ratio(const System& system);
 
 }  // namespace phub::bench

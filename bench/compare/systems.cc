@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <initializer_list>
 #include <thread>
@@ -33,20 +32,8 @@ Result<std::string> peer_program(const Places& places, const std::string& name,
 Result<std::vector<Command>> phub_commands(const Work& work, const Places& places,
                                            const PhubServers& servers) {
   PHUB_ASSIGN_OR_RETURN(const std::string self, places.program("phub-bench"));
-  Command command = {self,           "exchange-worker",
-                     "--servers",    servers.addresses(),
-                     "--job",        std::string(kJobName),
-                     "--workers",    std::to_string(work.workers),
-                     "--transport",  work.transport,
-                     "--congestion", work.congestion,
-                     "--elements",   std::to_string(work.elements),
-                     "--keys",       work.keys,
-                     "--dtype",      std::string(name_of(work.dtype)),
-                     "--rule",       std::string(name_of(work.rule)),
-                     "--order",      work.deterministic ? "deterministic" : "arrival",
-                     "--chunk-kib",  std::to_string(work.chunk_kib)};
-  if (work.vote) command.emplace_back("--vote");
-  return std::vector<Command>(work.workers, command);
+  const nlohmann::json options = ServedWork{work, servers.addresses()};
+  return std::vector<Command>(work.workers, {self, "exchange-worker", options.dump()});
 }
 
 Result<std::vector<Command>> gloo_commands(SystemKind kind, const Work& work, Places& places) {
@@ -98,26 +85,15 @@ Result<std::vector<Command>> roof_commands(const Work& work, const Places& place
     return Status(Code::kInvalidArgument, "the roof is defined for --dtype fp32: use --no-roof");
   }
   PHUB_ASSIGN_OR_RETURN(const std::string self, places.program("phub-bench"));
-  const unsigned threads =
-      std::min(work.server_cores * work.servers, std::max(1U, std::thread::hardware_concurrency()));
-  return std::vector<Command>{{self, "roof-worker", "--workers", std::to_string(work.workers),
-                               "--elements", std::to_string(work.elements), "--threads",
-                               std::to_string(threads), "--state",
-                               std::to_string(state_arrays(work.rule))}};
+  return std::vector<Command>{{self, "roof-worker", nlohmann::json(work).dump()}};
 }
 
 }  // namespace
 
 std::string System::transport() const {
-  switch (kind) {
-    case SystemKind::kRoof:
-      return "memory";
-    case SystemKind::kGlooRing:
-    case SystemKind::kGlooHalvingDoubling:
-      return "tcp";
-    default:
-      return work.encrypt ? work.transport + ", encrypted" : work.transport;
-  }
+  if (kind == SystemKind::kRoof) return "memory";
+  if (kind == SystemKind::kGlooRing || kind == SystemKind::kGlooHalvingDoubling) return "tcp";
+  return work.encrypt ? work.transport + ", encrypted" : work.transport;
 }
 
 std::string System::label() const {

@@ -3,6 +3,7 @@
 // Belongs to the bench's main thread. All systems of a run live as long as the run and take turns.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,20 +18,11 @@ namespace phub::bench {
 
 enum class SystemKind : std::uint8_t { kPhub, kGlooRing, kGlooHalvingDoubling, kOpenMpi, kRoof };
 
+inline constexpr std::array<std::string_view, 5> kSystemNames = {
+    "phub", "gloo-ring", "gloo-halving-doubling", "openmpi", "roof"};
+
 constexpr std::string_view name_of(SystemKind kind) {
-  switch (kind) {
-    case SystemKind::kPhub:
-      return "phub";
-    case SystemKind::kGlooRing:
-      return "gloo-ring";
-    case SystemKind::kGlooHalvingDoubling:
-      return "gloo-halving-doubling";
-    case SystemKind::kOpenMpi:
-      return "openmpi";
-    case SystemKind::kRoof:
-      return "roof";
-  }
-  return "?";
+  return kSystemNames[static_cast<std::size_t>(kind)];
 }
 
 struct System {
@@ -54,8 +46,5 @@ struct System {
 // Errors: kNotFound with the package to install, kInvalidArgument if the system cannot do the
 // work, else what the process said.
 Result<std::unique_ptr<System>> start_system(SystemKind kind, const Work& work, Places& places);
-
-// The job that the workers of a phub system join.
-inline constexpr std::string_view kJobName = "bench";
 
 }  // namespace phub::bench

@@ -1,7 +1,6 @@
 // "phub-bench bars": every bar that the product is held to, in one run.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -75,8 +74,7 @@ Result<Lineup> start_large(const Work& base, Places& places) {
       {SystemKind::kPhub, part_of(base, "tcp", 2 * kWorkers, kSum)}};
   Lineup lineup;
   for (const auto& [kind, work] : parts) {
-    PHUB_ASSIGN_OR_RETURN(auto system, start_system(kind, work, places));
-    lineup.systems.push_back(std::move(system));
+    PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto started, lineup.start(kind, work, places));
   }
   lineup.comparisons = {compare(lineup, {kShm, kGloo, kHalvingDoubling, kOpenMpiShm, kRoof}),
                         compare(lineup, {kShmNesterov, kRoofNesterov}),
@@ -99,19 +97,13 @@ Spread nesterov_ratio(const Lineup& lineup) {
   return spread_of(ratios);
 }
 
-Spread memory_ratio(const System& system) {
-  const std::uint64_t owned = system.memory->owned();
-  const double value =
-      (static_cast<double>(owned) - static_cast<double>(system.memory->job_staging)) /
-      static_cast<double>(ideal_server_bytes(system.work));
-  return {value, value, value};
-}
-
 std::vector<Bar> judge(const Lineup& lineup) {
   const auto over = [&](BarRole a, BarRole b) {
     return ratio(lineup.systems[a]->blocks, lineup.systems[b]->blocks);
   };
-  const auto memory = [&](BarRole role) { return memory_ratio(*lineup.systems[role]); };
+  const auto memory = [&](BarRole role) {
+    return spread_of({memory_ratio(*lineup.systems[role])});
+  };
   return {{"shm sum / roof", 1.6, true, over(kShm, kRoof)},
           {"Open MPI over shared memory / shm sum", 4.0, false, over(kOpenMpiShm, kShm)},
           {"Gloo ring / shm sum", 3.0, false, over(kGloo, kShm)},
@@ -137,27 +129,16 @@ void print_bars(const std::vector<Bar>& bars, bool json) {
     return;
   }
   fmt::print("\n");
-  Table table({"measure (block by block)", "bar", "median", "[min .. max]", "met"});
+  Table table = table_of({"measure (block by block)", "bar", "median", "[min .. max]", "met"});
   for (const Bar& bar : bars) {
     table.add({bar.measure, fmt::format("{} {:.2f}x", bar.at_most ? "<=" : ">=", bar.limit),
-               fmt::format("{:.2f}x", bar.value.median),
-               fmt::format("[{:.2f} .. {:.2f}]", bar.value.min, bar.value.max),
+               fmt::format("{:.2f}x", bar.value.median), format_range(bar.value),
                bar.met() ? "yes" : "NO"});
   }
-  table.print();
   fmt::print(
-      "ideal server memory: parameters + optimizer state; staging and, over shm, the workers'\n"
-      "gradients are left out, the daemon itself is in.\n");
-}
-
-void print_lineup(const Lineup& lineup, const BlockPlan& plan, bool json) {
-  for (const Comparison& comparison : lineup.comparisons) {
-    if (json) {
-      print_json("exchange", comparison, plan);
-    } else {
-      print_comparison(comparison, plan);
-    }
-  }
+      "{}ideal server memory: parameters + optimizer state; staging and, over shm, the workers'\n"
+      "gradients are left out, the daemon itself is in.\n",
+      table.to_string());
 }
 
 ExchangeOptions small_options(const BarsOptions& options) {
@@ -183,15 +164,13 @@ Status run_bars(const BarsOptions& options) {
     PHUB_RETURN_IF_ERROR(measure(large, options.plan));
     print_lineup(large, options.plan, options.json);
     print_bars(judge(large), options.json);
-    right = failures_of(large);
-    for (const auto& system : large.systems) system->group->stop();
+    right = finish(large);
   }
   PHUB_ASSIGN_OR_RETURN(Lineup small, start_lineup(small_options(options), *places));
   PHUB_RETURN_IF_ERROR(measure(small, options.small_plan));
   print_lineup(small, options.small_plan, options.json);
-  if (right.ok()) right = failures_of(small);
-  for (const auto& system : small.systems) system->group->stop();
-  return right;
+  const Status small_right = finish(small);
+  return right.ok() ? small_right : right;
 }
 
 }  // namespace phub::bench

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "bench/base/keys.h"
 #include "bench/base/statistics.h"
@@ -22,11 +21,10 @@ Result<Lineup> start_sizes(const ChunksOptions& options, Places& places) {
   for (const std::uint32_t kib : options.sizes_kib) {
     Work work = options.work;
     work.chunk_kib = kib;
-    PHUB_ASSIGN_OR_RETURN(auto system, start_system(SystemKind::kPhub, work, places));
-    comparison.rows.push_back(system.get());
+    PHUB_ASSIGN_OR_RETURN(const System* system, lineup.start(SystemKind::kPhub, work, places));
+    comparison.rows.push_back(system);
     // The default size is the base of the ratios; without it the first.
-    if (comparison.phub == nullptr || kib == kDefaultKib) comparison.phub = system.get();
-    lineup.systems.push_back(std::move(system));
+    if (comparison.phub == nullptr || kib == kDefaultKib) comparison.phub = system;
   }
   lineup.comparisons.push_back(std::move(comparison));
   return lineup;
@@ -42,22 +40,17 @@ void print_table(const ChunksOptions& options, const Comparison& comparison) {
     slowest = std::max(slowest, median(all_values(system->blocks)));
   }
   const std::string base = fmt::format("time / {} KiB", comparison.phub->work.chunk_kib);
-  Table table({"chunk", "p50", "p99", "GB/s", base, "[min .. max]", "verified", "p50 "});
+  Table table = table_of({"chunk", "p50", "p99", "GB/s", base, "[min .. max]", "verified", "p50 "});
   for (const System* system : comparison.rows) {
-    const std::vector<double> seconds = all_values(system->blocks);
-    const double p50 = median(seconds);
-    const Spread over = ratio(system->blocks, comparison.phub->blocks);
-    const auto bar = static_cast<std::size_t>(p50 / slowest * kBarWidth);
-    table.add({fmt::format("{:>4} KiB", system->work.chunk_kib), format_seconds(p50),
-               format_seconds(percentile(seconds, kTail)),
-               fmt::format("{:.2f}", exchanged_bytes(system->work) / p50 / kGiga),
-               fmt::format("{:.2f}x", over.median),
-               fmt::format("[{:.2f} .. {:.2f}]", over.min, over.max),
-               system->failure.empty() ? "yes" : "NO",
-               fmt::format("{:<{}}", std::string(std::max<std::size_t>(bar, 1), '#'),
-                           static_cast<std::size_t>(kBarWidth))});
+    const double share = median(all_values(system->blocks)) / slowest;
+    const auto bar = std::max<std::size_t>(static_cast<std::size_t>(share * kBarWidth), 1);
+    table.add(timing_cells(
+        fmt::format("{:>4} KiB", system->work.chunk_kib), system->blocks,
+        exchanged_bytes(system->work), &comparison.phub->blocks,
+        {system->failure.empty() ? "yes" : "NO",
+         fmt::format("{:<{}}", std::string(bar, '#'), static_cast<std::size_t>(kBarWidth))}));
   }
-  table.print();
+  fmt::print("{}", table.to_string());
 }
 
 }  // namespace
@@ -74,9 +67,7 @@ Status run_chunks(const ChunksOptions& options) {
   } else {
     print_table(options, comparison);
   }
-  const Status right = failures_of(lineup);
-  for (const auto& system : lineup.systems) system->group->stop();
-  return right;
+  return finish(lineup);
 }
 
 }  // namespace phub::bench

@@ -29,6 +29,9 @@ struct ExchangeOptions {
 struct Lineup {
   std::vector<std::unique_ptr<System>> systems;
   std::vector<Comparison> comparisons;
+
+  // Starts one more.
+  Result<const System*> start(SystemKind kind, const Work& work, Places& places);
 };
 
 // Starts what the options ask for. A peer that is the same in two configurations (Gloo knows only
@@ -38,10 +41,13 @@ Result<Lineup> start_lineup(const ExchangeOptions& options, Places& places);
 // Blocks, verification, server memory.
 Status measure(Lineup& lineup, const BlockPlan& plan);
 
+// A table, or JSON lines, of each comparison.
+void print_lineup(const Lineup& lineup, const BlockPlan& plan, bool json);
+
+// Ends the systems. Error: kDataLoss: every wrong sum of the run.
+Status finish(const Lineup& lineup);
+
 // The subcommand. Error: kDataLoss: a wrong sum.
 Status run_exchange(const ExchangeOptions& options);
-
-// Every wrong sum of the run. Error: kDataLoss.
-Status failures_of(const Lineup& lineup);
 
 }  // namespace phub::bench

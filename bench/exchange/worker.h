@@ -2,21 +2,11 @@
 // subcommand "exchange-worker". Main thread of its process.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "bench/base/worker_loop.h"
 #include "bench/processes/work.h"
 
 namespace phub::bench {
 
-struct ExchangeWorkerOptions {
-  WorkerHello hello;
-  Work work;
-  std::vector<std::string> servers;  // control addresses
-  std::string job;
-};
-
-Status run_exchange_worker(const ExchangeWorkerOptions& options);
+Status run_exchange_worker(const WorkerHello& hello, const ServedWork& served);
 
 }  // namespace phub::bench

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "bench/base/pattern.h"
-#include "bench/memory/team.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
 namespace {
 
+constexpr std::uint64_t kElementsPerKib = 1024 / sizeof(float);
 constexpr Hyper kHyper{.learning_rate = 1e-3F, .momentum = 0.9F, .gradient_scale = 0.25F};
 
 kernels::Source source_at(std::span<const float> array, std::uint64_t first) {
@@ -19,11 +18,11 @@ kernels::Source source_at(std::span<const float> array, std::uint64_t first) {
 
 }  // namespace
 
-Result<std::unique_ptr<Aggregation>> Aggregation::create(const Options& options) {
-  std::unique_ptr<Aggregation> made(new Aggregation(options));
-  made->elements_ = std::accumulate(options.keys.begin(), options.keys.end(), std::uint64_t{0});
+Result<std::unique_ptr<Aggregation>> Aggregation::create(const AggregateOptions& options,
+                                                         std::vector<std::uint64_t> keys) {
+  std::unique_ptr<Aggregation> made(new Aggregation(options, std::move(keys)));
   const std::uint64_t page = page_bytes() / sizeof(float);
-  made->stride_ = (made->elements_ + page - 1) / page * page + kLine;
+  made->stride_ = (options.elements + page - 1) / page * page + kLine;
   const std::uint64_t arrays = options.workers + 3;
   PHUB_ASSIGN_OR_RETURN(made->memory_, Mapping::anonymous(arrays * made->stride_ * sizeof(float)));
   const Pattern pattern{pattern_modulus(DataType::kFloat32, options.workers), 1};
@@ -37,7 +36,7 @@ Result<std::unique_ptr<Aggregation>> Aggregation::create(const Options& options)
 }
 
 std::span<float> Aggregation::array(unsigned index) const {
-  return {reinterpret_cast<float*>(memory_->data()) + index * stride_, elements_};
+  return {reinterpret_cast<float*>(memory_->data()) + index * stride_, options_.elements};
 }
 
 void Aggregation::reset() {
@@ -45,28 +44,28 @@ void Aggregation::reset() {
   std::ranges::fill(array(options_.workers + 1), 0.0F);
 }
 
-void Aggregation::run(Way way) {
-  team_->run([this, way](unsigned member) {
-    if (way.tall) {
-      tall(way.fused, member);
+void Aggregation::run(bool tall, bool fused) {
+  team_->run([=, this](unsigned member) {
+    if (tall) {
+      run_tall(fused, member);
     } else {
-      wide(way.fused, member);
+      run_wide(fused, member);
     }
   });
 }
 
-void Aggregation::tall(bool fused, unsigned member) {
-  const std::uint64_t chunk = options_.chunk_elements;
-  const std::uint64_t chunks = (elements_ + chunk - 1) / chunk;
+void Aggregation::run_tall(bool fused, unsigned member) {
+  const std::uint64_t chunk = options_.chunk_kib * kElementsPerKib;
+  const std::uint64_t chunks = (options_.elements + chunk - 1) / chunk;
   const std::uint64_t last = chunks * (member + 1) / team_->size();
   for (std::uint64_t c = chunks * member / team_->size(); c < last; ++c) {
-    aggregate(fused, c * chunk, std::min(chunk, elements_ - c * chunk));
+    aggregate(fused, c * chunk, std::min(chunk, options_.elements - c * chunk));
   }
 }
 
-void Aggregation::wide(bool fused, unsigned member) {
+void Aggregation::run_wide(bool fused, unsigned member) {
   std::uint64_t key_start = 0;
-  for (const std::uint64_t key : options_.keys) {
+  for (const std::uint64_t key : keys_) {
     const std::uint64_t lines = (key + kLine - 1) / kLine;
     const std::uint64_t first = std::min(key, lines * member / team_->size() * kLine);
     const std::uint64_t last = std::min(key, lines * (member + 1) / team_->size() * kLine);

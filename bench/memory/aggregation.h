@@ -12,44 +12,35 @@
 #include <span>
 #include <vector>
 
+#include "bench/compare/commands.h"
 #include "bench/memory/team.h"
-#include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/memory/memory.h"
 
 namespace phub::bench {
 
-struct Way {
-  bool tall = true;
-  bool fused = true;
-};
-
 class Aggregation {
  public:
-  struct Options {
-    unsigned workers = 4;
-    std::vector<std::uint64_t> keys;  // elements of each tensor
-    RuleKind rule = RuleKind::kNesterov;
-    unsigned threads = 2;
-    std::uint64_t chunk_elements = 8192;
-  };
-  static Result<std::unique_ptr<Aggregation>> create(const Options& options);
+  // Of these keys. Errors: kResourceExhausted (memory), kInvalidArgument (threads).
+  static Result<std::unique_ptr<Aggregation>> create(const AggregateOptions& options,
+                                                     std::vector<std::uint64_t> keys);
 
   // Parameters and state as they were at first.
   void reset();
   // One round over all elements.
-  void run(Way way);
+  void run(bool tall, bool fused);
   std::span<const float> parameters() const { return array(options_.workers); }
 
  private:
-  explicit Aggregation(const Options& options) : options_(options) {}
+  Aggregation(const AggregateOptions& options, std::vector<std::uint64_t> keys)
+      : options_(options), keys_(std::move(keys)) {}
   std::span<float> array(unsigned index) const;
   void aggregate(bool fused, std::uint64_t first, std::uint64_t elements);
-  void tall(bool fused, unsigned member);
-  void wide(bool fused, unsigned member);
+  void run_tall(bool fused, unsigned member);
+  void run_wide(bool fused, unsigned member);
 
-  Options options_;
-  std::uint64_t elements_ = 0;
+  AggregateOptions options_;
+  std::vector<std::uint64_t> keys_;  // elements of each tensor
   std::uint64_t stride_ = 0;         // elements from one array to the next
   std::unique_ptr<Mapping> memory_;  // the workers' gradients, parameters, state, running sum
   std::unique_ptr<Team> team_;

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
-#include "bench/memory/roof_kernels.h"
-#include "bench/memory/team.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
@@ -21,21 +20,7 @@ std::uint64_t padded(std::uint64_t elements) {
 
 }  // namespace
 
-unsigned roof_streams(RoofPass pass, unsigned workers) {
-  switch (pass) {
-    case RoofPass::kSum:
-      return workers + 2;
-    case RoofPass::kUpdate:
-      return workers + 4;
-    case RoofPass::kCopy:
-      return 3;
-    case RoofPass::kTriad:
-      return 4;
-  }
-  return 0;
-}
-
-Result<std::unique_ptr<Roof>> Roof::create(const Options& options) {
+Result<std::unique_ptr<Roof>> Roof::create(const RoofOptions& options) {
   if (options.workers == 0 || options.workers > kernels::kMaxSources || options.elements == 0) {
     return Status(
         Code::kInvalidArgument,
@@ -52,12 +37,10 @@ Result<std::unique_ptr<Roof>> Roof::create(const Options& options) {
   return roof;
 }
 
-std::span<float> Roof::source(unsigned worker) {
+std::span<float> Roof::array(unsigned index) const {
   float* base = reinterpret_cast<float*>(memory_->data());
-  return {base + worker * padded(options_.elements), options_.elements};
+  return {base + index * padded(options_.elements), options_.elements};
 }
-
-std::span<float> Roof::output() { return source(options_.workers); }
 
 void Roof::run(RoofPass pass) {
   team_->run([this, pass](unsigned member) { share(pass, member); });
@@ -71,14 +54,14 @@ void Roof::share(RoofPass pass, unsigned member) {
   if (first >= last) return;
   const std::size_t length = last - first;
   std::vector<const float*> sources;
-  for (unsigned w = 0; w < options_.workers; ++w) sources.push_back(source(w).data() + first);
+  for (unsigned w = 0; w < options_.workers; ++w) sources.push_back(array(w).data() + first);
   float* out = output().data() + first;
   switch (pass) {
     case RoofPass::kSum:
       roof_sum(out, sources.data(), options_.workers, length);
       break;
     case RoofPass::kUpdate: {
-      float* state = source(options_.workers + 1).data() + first;
+      float* state = array(options_.workers + 1).data() + first;
       roof_update(out, state, sources.data(), options_.workers, length);
       break;
     }
@@ -89,6 +72,38 @@ void Roof::share(RoofPass pass, unsigned member) {
       roof_triad(out, sources[0], sources[std::min(1U, options_.workers - 1)], length);
       break;
   }
+}
+
+Status Roof::fill(std::uint32_t round) {
+  for (std::uint32_t worker = 0; worker < options_.workers; ++worker) {
+    fill_pattern(array(worker), pattern(round), worker, 0);
+  }
+  return {};
+}
+
+Status Roof::iterate() {
+  run(options_.state ? RoofPass::kUpdate : RoofPass::kSum);
+  return {};
+}
+
+Result<std::uint64_t> Roof::verify(std::uint32_t round) {
+  PHUB_RETURN_IF_ERROR(fill(round));
+  run(RoofPass::kSum);
+  if (const auto wrong = first_wrong_sum(output(), pattern(round), options_.workers, 0)) {
+    return Status(Code::kDataLoss, fmt::format("wrong sum at element {}", *wrong));
+  }
+  return checksum(output(), 0);
+}
+
+Status run_roof_worker(const WorkerHello& hello, const Work& work) {
+  RoofOptions options;
+  options.workers = work.workers;
+  options.elements = work.elements;
+  options.threads =
+      std::min(work.server_cores * work.servers, std::max(1U, std::thread::hardware_concurrency()));
+  options.state = state_arrays(work.rule) > 0;
+  const auto roof = Roof::create(options);
+  return roof ? serve(hello, **roof) : tell(hello, roof.error());
 }
 
 }  // namespace phub::bench

@@ -1,6 +1,7 @@
 // What memory allows: sums of N arrays into one, and an update with optimizer state, by the
 // simplest loop on pinned threads. Nothing here is the product's; it is what the product is
-// measured against.
+// measured against. As a task it is one of the interleaved systems: a single process that sums on
+// all its threads.
 //
 // Belongs to one thread, which is member 0 of its team.
 #pragma once
@@ -9,6 +10,9 @@
 #include <memory>
 #include <span>
 
+#include "bench/base/pattern.h"
+#include "bench/base/worker_loop.h"
+#include "bench/compare/commands.h"
 #include "bench/memory/team.h"
 #include "common/base/status.h"
 #include "common/memory/memory.h"
@@ -22,35 +26,43 @@ enum class RoofPass : std::uint8_t {
   kTriad,   // out = s0 + 3 s1
 };
 
-// Arrays of `elements` that the pass moves between memory and the cores.
-unsigned roof_streams(RoofPass pass, unsigned workers);
-
-class Roof {
+class Roof final : public Task {
  public:
-  struct Options {
-    unsigned workers = 4;        // source arrays, 1 to 64
-    std::uint64_t elements = 0;  // fp32
-    unsigned threads = 2;
-    bool state = false;  // allocate the optimizer state for kUpdate
-  };
   // Errors: kResourceExhausted (memory), kInvalidArgument (threads).
-  static Result<std::unique_ptr<Roof>> create(const Options& options);
-  Roof(const Roof&) = delete;
-  Roof& operator=(const Roof&) = delete;
+  static Result<std::unique_ptr<Roof>> create(const RoofOptions& options);
 
   // One pass over all elements by all threads; returns when the last is done.
   void run(RoofPass pass);
 
-  std::span<float> source(unsigned worker);
-  std::span<float> output();
+  Status fill(std::uint32_t round) override;
+  // Updates where there is a state, else sums.
+  Status iterate() override;
+  Result<std::uint64_t> verify(std::uint32_t round) override;  // of a sum
 
  private:
-  explicit Roof(const Options& options) : options_(options) {}
+  explicit Roof(const RoofOptions& options) : options_(options) {}
+  std::span<float> array(unsigned index) const;  // the workers', the output, the state
+  std::span<float> output() const { return array(options_.workers); }
+  Pattern pattern(std::uint32_t round) const {
+    return {pattern_modulus(DataType::kFloat32, options_.workers), round};
+  }
   void share(RoofPass pass, unsigned member);
 
-  Options options_;
+  RoofOptions options_;
   std::unique_ptr<Mapping> memory_;
   std::unique_ptr<Team> team_;
 };
+
+// The loops over one thread's part of the arrays (roof_kernels.cc). Pure; any thread.
+// out[i] = sources[0][i] + ... + sources[count-1][i]
+void roof_sum(float* out, const float* const* sources, unsigned count, std::size_t elements);
+// The same sum g, then v = 0.9 v + g; w -= 0.01 (g + 0.9 v)
+void roof_update(float* parameters, float* state, const float* const* sources, unsigned count,
+                 std::size_t elements);
+void roof_copy(float* out, const float* source, std::size_t elements);
+void roof_triad(float* out, const float* first, const float* second, std::size_t elements);
+
+// The hidden subcommand "roof-worker": as many threads as the work's servers have cores.
+Status run_roof_worker(const WorkerHello& hello, const Work& work);
 
 }  // namespace phub::bench

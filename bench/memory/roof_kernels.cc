@@ -1,9 +1,9 @@
 // Plain loops for the compiler to vectorize (this file is built with -O3). Sources beyond the
 // unrolled counts are added block by block, with the running sum in the first-level cache.
-#include "bench/memory/roof_kernels.h"
-
 #include <algorithm>
 #include <array>
+
+#include "bench/memory/roof.h"
 
 namespace phub::bench {
 namespace {
@@ -24,33 +24,10 @@ void sum_of(float* __restrict out, const float* const* sources, std::size_t firs
 
 void sum_block(float* __restrict out, const float* const* sources, unsigned count,
                std::size_t first, std::size_t elements) {
-  switch (std::min(count, 8U)) {
-    case 1:
-      sum_of<1>(out, sources, first, elements);
-      break;
-    case 2:
-      sum_of<2>(out, sources, first, elements);
-      break;
-    case 3:
-      sum_of<3>(out, sources, first, elements);
-      break;
-    case 4:
-      sum_of<4>(out, sources, first, elements);
-      break;
-    case 5:
-      sum_of<5>(out, sources, first, elements);
-      break;
-    case 6:
-      sum_of<6>(out, sources, first, elements);
-      break;
-    case 7:
-      sum_of<7>(out, sources, first, elements);
-      break;
-    default:
-      sum_of<8>(out, sources, first, elements);
-      break;
-  }
-  for (unsigned k = 8; k < count; ++k) {
+  constexpr std::array kSums = {sum_of<1>, sum_of<2>, sum_of<3>, sum_of<4>,
+                                sum_of<5>, sum_of<6>, sum_of<7>, sum_of<8>};
+  kSums[std::min<std::size_t>(count, kSums.size()) - 1](out, sources, first, elements);
+  for (unsigned k = kSums.size(); k < count; ++k) {
     const float* source = sources[k] + first;
     for (std::size_t i = 0; i < elements; ++i) out[i] += source[i];
   }

@@ -19,29 +19,26 @@ Result<std::unique_ptr<Team>> Team::create(unsigned threads) {
     team->threads_.emplace_back([self = team.get(), member, cpu = cpus[member]] {
       (void)pin_this_thread(cpu);
       for (;;) {
-        self->start_.arrive_and_wait();
+        self->meet();
         if (self->work_ == nullptr) return;
         (*self->work_)(member);
-        self->end_.arrive_and_wait();
+        self->meet();
       }
     });
   }
   return team;
 }
 
-Team::Team(unsigned threads)
-    : threads_count_(threads), start_(threads), middle_(threads), end_(threads) {}
-
 Team::~Team() {
   work_ = nullptr;
-  start_.arrive_and_wait();
+  meet();
 }
 
 void Team::run(const std::function<void(unsigned)>& work) {
   work_ = &work;
-  start_.arrive_and_wait();
+  meet();
   work(0);
-  end_.arrive_and_wait();
+  meet();
 }
 
 }  // namespace phub::bench

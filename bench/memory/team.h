@@ -28,18 +28,15 @@ class Team {
   // Calls work(member) on every member; returns when the last has returned.
   void run(const std::function<void(unsigned)>& work);
   // Inside `work`: returns when all members have come here.
-  void meet() { middle_.arrive_and_wait(); }
+  void meet() { all_.arrive_and_wait(); }
 
-  unsigned size() const { return threads_count_; }
+  unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
 
  private:
-  explicit Team(unsigned threads);
+  explicit Team(unsigned threads) : all_(threads) {}
 
-  unsigned threads_count_;
-  const std::function<void(unsigned)>* work_ = nullptr;  // null at the start barrier: stop
-  std::barrier<> start_;
-  std::barrier<> middle_;
-  std::barrier<> end_;
+  const std::function<void(unsigned)>* work_ = nullptr;  // null when all have come: stop
+  std::barrier<> all_;
   std::vector<std::jthread> threads_;
 };
 

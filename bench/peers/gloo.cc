@@ -65,7 +65,7 @@ class GlooTask final : public phub::bench::PeerTask {
   Status choose() {
     return guarded([this] {
       if (options().algorithm == "halving-doubling") {
-        use_halving_doubling();
+        use<gloo::AllreduceHalvingDoubling<float>>("gloo::AllreduceHalvingDoubling");
         return;
       }
       double ring = std::numeric_limits<double>::max();
@@ -73,7 +73,7 @@ class GlooTask final : public phub::bench::PeerTask {
       for (int turn = 0; turn < kTurns; ++turn) {  // in turns, because the machine's speed drifts
         use_ring();
         ring = std::min(ring, slowest(measure()));
-        use_ring_chunked();
+        use<gloo::AllreduceRingChunked<float>>("gloo::AllreduceRingChunked");
         chunked = std::min(chunked, slowest(measure()));
       }
       if (ring < chunked) use_ring();
@@ -97,19 +97,10 @@ class GlooTask final : public phub::bench::PeerTask {
     };
   }
 
-  void use_ring_chunked() {
-    chosen_ = "gloo::AllreduceRingChunked";
-    use<gloo::AllreduceRingChunked<float>>();
-  }
-
-  void use_halving_doubling() {
-    chosen_ = "gloo::AllreduceHalvingDoubling";
-    use<gloo::AllreduceHalvingDoubling<float>>();
-  }
-
   // An algorithm that has run stays alive: its neighbours may still be sending to its buffers.
   template <typename Allreduce>
-  void use() {
+  void use(const char* name) {
+    chosen_ = name;
     if (!algorithm_) {
       algorithm_ = std::make_unique<Allreduce>(algorithms_, std::vector<float*>{values().data()},
                                                static_cast<int>(values().size()));

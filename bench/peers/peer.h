@@ -34,7 +34,6 @@ class PeerTask : public Task {
  protected:
   std::span<float> values() { return values_; }
   const PeerOptions& options() const { return options_; }
-  void set_index(std::uint32_t index) { options_.hello.index = index; }
 
  private:
   PeerOptions options_;

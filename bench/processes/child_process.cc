@@ -95,38 +95,33 @@ void ChildProcess::stop(int signal, Deadline deadline) {
 
 Result<std::string> ChildProcess::read_output_line(Deadline deadline) {
   for (;;) {
-    if (const std::size_t end = buffer_.find('\n'); end != std::string::npos) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end + 1);
-      return line;
-    }
-    pollfd readable{.fd = output_.get(), .events = POLLIN, .revents = 0};
+    if (auto line = output_.take_line()) return *std::move(line);
+    pollfd readable{.fd = output_.fd(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&readable, 1, poll_timeout(deadline));
     if (ready < 0 && errno == EINTR) return Status(Code::kAborted, "interrupted");
     if (ready == 0) {
       return Status(Code::kDeadlineExceeded, fmt::format("{} (pid {}) did not get ready in time{}",
-                                                         name(), pid_, log_tail()));
+                                                         options_.name, pid_, log_tail()));
     }
-    std::array<char, 4096> bytes;
-    const ssize_t n = ::read(output_.get(), bytes.data(), bytes.size());
-    if (n <= 0) {
+    if (!output_.read_some().ok()) {
       stop(0, std::chrono::steady_clock::now() + std::chrono::seconds(1));
       return Status(Code::kUnavailable, how_it_ended() + log_tail());
     }
-    buffer_.append(bytes.data(), static_cast<std::size_t>(n));
   }
 }
 
 std::string ChildProcess::how_it_ended() {
   if (!reap(false)) return "";
   if (WIFSIGNALED(wait_status_)) {
-    return fmt::format("{} (pid {}) was ended by signal {}", name(), pid_, WTERMSIG(wait_status_));
+    return fmt::format("{} (pid {}) was ended by signal {}", options_.name, pid_,
+                       WTERMSIG(wait_status_));
   }
   const int code = WEXITSTATUS(wait_status_);
   if (code == kExecFailed) {
-    return fmt::format("{} could not be started: is {} installed?", name(), options_.command[0]);
+    return fmt::format("{} could not be started: is {} installed?", options_.name,
+                       options_.command[0]);
   }
-  return fmt::format("{} (pid {}) ended with exit code {}", name(), pid_, code);
+  return fmt::format("{} (pid {}) ended with exit code {}", options_.name, pid_, code);
 }
 
 std::string ChildProcess::log_tail() const {

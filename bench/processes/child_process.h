@@ -44,7 +44,6 @@ class ChildProcess {
   std::string log_tail() const;
 
   pid_t pid() const { return pid_; }
-  const std::string& name() const { return options_.name; }
 
  private:
   ChildProcess(Options options, pid_t pid, UniqueFd output, UniqueFd pid_fd)
@@ -56,9 +55,8 @@ class ChildProcess {
 
   Options options_;
   pid_t pid_;
-  UniqueFd output_;
+  LineChannel output_;
   UniqueFd pid_fd_;
-  std::string buffer_;
   bool ended_ = false;
   int wait_status_ = 0;
 };

@@ -9,21 +9,15 @@
 #include <fstream>
 #include <sstream>
 
-#include "bench/processes/job_memory.h"
+#include "bench/processes/admin_call.h"
 #include "common/base/affinity.h"
 
 namespace phub::bench {
 namespace {
 
-constexpr std::chrono::seconds kStartTimeout{20};
+constexpr std::chrono::seconds kServerStartTimeout{30};
 constexpr std::chrono::seconds kServerStopTimeout{5};
 constexpr std::uint64_t kKib = 1024;
-
-struct Resident {
-  std::uint64_t anonymous = 0;
-  std::uint64_t shared = 0;
-  std::uint64_t gradients = 0;
-};
 
 // Resident bytes of all mappings of the memory that libphub allocates for a worker's gradients.
 std::uint64_t resident_gradients(pid_t pid) {
@@ -44,40 +38,20 @@ std::uint64_t resident_gradients(pid_t pid) {
   return bytes;
 }
 
-Resident resident(pid_t pid) {
-  Resident found;
+// Adds what a process holds.
+void add_resident(pid_t pid, ServerMemory& sum) {
+  std::uint64_t shared = 0;
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
     std::istringstream words(line);
     std::string name;
     std::uint64_t kib = 0;
     words >> name >> kib;
-    if (name == "RssAnon:") found.anonymous = kib * kKib;
-    if (name == "RssShmem:") found.shared = kib * kKib;
+    if (name == "RssAnon:") sum.anonymous += kib * kKib;
+    if (name == "RssShmem:") shared = kib * kKib;
   }
-  found.gradients = resident_gradients(pid);
-  return found;
-}
-
-// A configuration that pins the server's cores; servers on one machine get CPUs of their own as
-// far as there are enough.
-Result<std::string> write_configuration(const Work& work, std::uint32_t server, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
-  if (work.server_cores > cpus.size()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("--server-cores {}: this machine has {} usable CPUs",
-                              work.server_cores, cpus.size()));
-  }
-  const std::string path = places.fresh_path("phub-server.textproto");
-  std::ofstream file(path);
-  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n";
-  file << fmt::format("tcp_congestion_control: \"{}\"\n", work.congestion);
-  if (work.encrypt) file << "security { tokens: \"off\" encrypt_data: true }\n";
-  for (std::uint32_t core = 0; core < work.server_cores; ++core) {
-    file << fmt::format("cpus: {}\n", cpus[(server * work.server_cores + core) % cpus.size()]);
-  }
-  if (!file.flush()) return errno_status(path);
-  return path;
+  sum.shared += shared;
+  sum.gradients += std::min(resident_gradients(pid), shared);
 }
 
 // The value of `name=value` in the server's ready line.
@@ -91,44 +65,74 @@ Result<std::string> field(const std::string& line, const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places& places) {
+Result<PhubServer> start_server(const std::string& name, std::span<const std::uint32_t> cpus,
+                                const std::string& settings, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
-  std::unique_ptr<PhubServers> servers(new PhubServers());
-  for (std::uint32_t i = 0; i < work.servers; ++i) {
-    PHUB_ASSIGN_OR_RETURN(const std::string path, write_configuration(work, i, places));
-    PHUB_ASSIGN_OR_RETURN(auto process,
-                          ChildProcess::start({.name = fmt::format("phub-server {}", i),
-                                               .command = {program, "--config", path},
-                                               .log_path = places.fresh_path("phub-server.log")}));
-    const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
-    PHUB_ASSIGN_OR_RETURN(const std::string line, process->read_output_line(deadline));
-    PHUB_ASSIGN_OR_RETURN(const std::string address, field(line, "control"));
-    servers->addresses_.push_back(address);
-    const Resident now = resident(process->pid());
-    servers->idle_bytes_ += now.anonymous + now.shared;
-    servers->processes_.push_back(std::move(process));
+  const std::string path = places.fresh_path("phub-server.textproto");
+  std::ofstream file(path);
+  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n"
+       << fmt::format("cpus: [{}]\n", fmt::join(cpus, ", ")) << settings;
+  if (!file.flush()) return errno_status(path);
+  PhubServer server;
+  PHUB_ASSIGN_OR_RETURN(server.process,
+                        ChildProcess::start({.name = name,
+                                             .command = {program, "--config", path},
+                                             .log_path = places.fresh_path("phub-server.log")}));
+  const Deadline deadline = std::chrono::steady_clock::now() + kServerStartTimeout;
+  PHUB_ASSIGN_OR_RETURN(const std::string line, server.process->read_output_line(deadline));
+  PHUB_ASSIGN_OR_RETURN(server.address, field(line, "control"));
+  PHUB_ASSIGN_OR_RETURN(server.data_port, field(line, "data"));
+  return server;
+}
+
+Result<std::unique_ptr<PhubServers>> PhubServers::start(const Work& work, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
+  if (work.server_cores > cpus.size()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--server-cores {}: this machine has {} usable CPUs",
+                              work.server_cores, cpus.size()));
   }
-  return servers;
+  std::string settings = fmt::format("tcp_congestion_control: \"{}\"\n", work.congestion);
+  if (work.encrypt) settings += "security { tokens: \"off\" encrypt_data: true }\n";
+  std::unique_ptr<PhubServers> started(new PhubServers());
+  for (std::uint32_t i = 0; i < work.servers; ++i) {
+    // Servers on one machine get CPUs of their own as far as there are enough.
+    std::vector<std::uint32_t> own;
+    for (std::uint32_t core = 0; core < work.server_cores; ++core) {
+      own.push_back(cpus[(i * work.server_cores + core) % cpus.size()]);
+    }
+    PHUB_ASSIGN_OR_RETURN(auto server,
+                          start_server(fmt::format("phub-server {}", i), own, settings, places));
+    add_resident(server.process->pid(), started->idle_);
+    started->servers_.push_back(std::move(server));
+  }
+  return started;
 }
 
 PhubServers::~PhubServers() {
   const Deadline deadline = std::chrono::steady_clock::now() + kServerStopTimeout;
-  for (const auto& process : processes_) process->stop(SIGTERM, deadline);
+  for (const PhubServer& server : servers_) server.process->stop(SIGTERM, deadline);
 }
 
-std::string PhubServers::addresses() const { return fmt::format("{}", fmt::join(addresses_, ",")); }
+std::vector<std::string> PhubServers::addresses() const {
+  std::vector<std::string> all;
+  for (const PhubServer& server : servers_) all.push_back(server.address);
+  return all;
+}
 
-Result<ServerMemory> PhubServers::memory(const std::string& job) const {
+Result<ServerMemory> PhubServers::memory() const {
   ServerMemory total;
-  total.idle = idle_bytes_;
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    const Resident now = resident(processes_[i]->pid());
-    total.anonymous += now.anonymous;
-    total.shared += now.shared;
-    total.gradients += std::min(now.gradients, now.shared);
-    PHUB_ASSIGN_OR_RETURN(const JobMemory reported, job_memory(addresses_[i], job));
-    total.job += reported.bytes;
-    total.job_staging += reported.staging_bytes;
+  total.idle = idle_.anonymous + idle_.shared;
+  for (const PhubServer& server : servers_) {
+    add_resident(server.process->pid(), total);
+    control::InspectJobRequest request;
+    request.set_name(kJobName);
+    control::InspectJobReply reply;
+    PHUB_RETURN_IF_ERROR(
+        call_admin(server.address, &control::Admin::Stub::InspectJob, request, reply)
+            .with_context(fmt::format("inspecting job {} at {}", kJobName, server.address)));
+    total.job += reply.job().statistics().memory_bytes();
+    total.job_staging += reply.job().statistics().staging_bytes();
   }
   return total;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,17 @@ struct ServerMemory {
   std::uint64_t owned() const { return anonymous + shared - gradients; }
 };
 
+// One that is ready, on ports of its own.
+struct PhubServer {
+  std::unique_ptr<ChildProcess> process;
+  std::string address;    // of its control plane
+  std::string data_port;  // of tcp
+};
+
+// Starts a phub-server on these CPUs; `settings` are further lines of its configuration.
+Result<PhubServer> start_server(const std::string& name, std::span<const std::uint32_t> cpus,
+                                const std::string& settings, Places& places);
+
 class PhubServers {
  public:
   static Result<std::unique_ptr<PhubServers>> start(const Work& work, Places& places);
@@ -34,15 +46,15 @@ class PhubServers {
   PhubServers(const PhubServers&) = delete;
   PhubServers& operator=(const PhubServers&) = delete;
 
-  // Control addresses, comma-separated.
-  std::string addresses() const;
-  Result<ServerMemory> memory(const std::string& job) const;
+  // Of their control planes.
+  std::vector<std::string> addresses() const;
+  // With what they hold for kJobName.
+  Result<ServerMemory> memory() const;
 
  private:
   PhubServers() = default;
-  std::vector<std::unique_ptr<ChildProcess>> processes_;
-  std::vector<std::string> addresses_;
-  std::uint64_t idle_bytes_ = 0;
+  std::vector<PhubServer> servers_;
+  ServerMemory idle_;
 };
 
 }  // namespace phub::bench

@@ -11,6 +11,7 @@
 namespace phub::bench {
 namespace {
 
+constexpr std::chrono::seconds kGroupStartTimeout{60};
 constexpr std::chrono::milliseconds kStopTimeout{5'000};
 // A process that dies closes its connections first; its exit status comes a little later.
 constexpr std::chrono::milliseconds kObituaryTimeout{500};
@@ -24,7 +25,6 @@ Deadline after(std::chrono::milliseconds timeout) {
 Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options) {
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(options));
   group->channels_.resize(options.workers);
-  group->present_.resize(options.workers);
   group->pids_.resize(options.workers);
   std::string control;
   PHUB_ASSIGN_OR_RETURN(const UniqueFd listener, listen_abstract(control));
@@ -45,18 +45,17 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options
 }
 
 Status ProcessGroup::accept_workers(int listener) {
-  const Deadline deadline = after(options_.start_timeout);
+  const Deadline deadline = after(kGroupStartTimeout);
   constexpr std::chrono::milliseconds kLookForTheDead{200};
-  for (auto missing = present_.begin();
-       (missing = std::find(present_.begin(), present_.end(), false)) != present_.end();) {
-    std::vector<bool> readable;
-    Status ready = wait_readable({listener}, std::min(deadline, after(kLookForTheDead)), readable);
-    if (ready.ok()) {
+  for (auto missing = pids_.begin();
+       (missing = std::find(pids_.begin(), pids_.end(), 0)) != pids_.end();) {
+    const auto ready = wait_readable({listener}, std::min(deadline, after(kLookForTheDead)));
+    if (ready) {
       PHUB_ASSIGN_OR_RETURN(LineChannel channel, accept_channel(listener));
       PHUB_RETURN_IF_ERROR(greet(std::move(channel), deadline));
       continue;
     }
-    if (ready.code() != Code::kDeadlineExceeded) return ready;
+    if (ready.error().code() != Code::kDeadlineExceeded) return ready.error();
     for (const auto& child : children_) {
       if (const std::string how = child->how_it_ended(); !how.empty()) {
         return Status(Code::kUnavailable, how + child->log_tail());
@@ -65,7 +64,7 @@ Status ProcessGroup::accept_workers(int listener) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(Code::kDeadlineExceeded,
                     fmt::format("{} worker {} did not start within {} s{}", options_.name,
-                                missing - present_.begin(), options_.start_timeout.count() / 1000,
+                                missing - pids_.begin(), kGroupStartTimeout.count(),
                                 children_.front()->log_tail()));
     }
   }
@@ -75,8 +74,7 @@ Status ProcessGroup::accept_workers(int listener) {
 Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
   std::optional<std::string> line;
   while (!(line = channel.take_line())) {
-    std::vector<bool> readable;
-    PHUB_RETURN_IF_ERROR(wait_readable({channel.fd()}, deadline, readable));
+    if (auto ready = wait_readable({channel.fd()}, deadline); !ready) return ready.error();
     PHUB_RETURN_IF_ERROR(channel.read_some().with_context(options_.name + " hello"));
   }
   std::istringstream words(*line);
@@ -84,7 +82,7 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
   std::uint32_t index = 0;
   int pid = 0;
   words >> verb >> index >> pid;
-  if (!words || index >= options_.workers || present_[index]) {
+  if (!words || index >= options_.workers || pids_[index] != 0) {
     return Status(Code::kInternal, fmt::format("{}: odd greeting '{}'", options_.name, *line));
   }
   pids_[index] = pid;
@@ -94,7 +92,6 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
     return Status(Code::kAborted, fmt::format("{}: {}", describe(index), rest));
   }
   if (index == 0) note_ = rest;
-  present_[index] = true;
   channels_[index] = std::move(channel);
   return {};
 }
@@ -106,41 +103,35 @@ Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
     if (!channels_[i].write_line(line).ok()) return lost(i);
   }
   std::vector<std::string> replies(options_.workers);
-  std::vector<std::uint32_t> open(options_.workers);
-  for (std::uint32_t i = 0; i < options_.workers; ++i) open[i] = i;
-  while (!open.empty()) {
-    std::vector<int> fds;
-    fds.reserve(open.size());
-    for (const std::uint32_t i : open) fds.push_back(channels_[i].fd());
-    std::vector<bool> readable;
-    const Status ready = wait_readable(fds, deadline, readable);
-    if (!ready.ok()) {
-      return ready.with_context(fmt::format("{} did not reply '{}'", describe(open[0]), line));
+  std::vector<int> open;  // whose replies are missing; the others are -1
+  for (const LineChannel& channel : channels_) open.push_back(channel.fd());
+  for (std::uint32_t first = 0; first < options_.workers;) {
+    const auto readable = wait_readable(open, deadline);
+    if (!readable) {
+      return readable.error().with_context(
+          fmt::format("{} did not reply '{}'", describe(first), line));
     }
-    std::vector<std::uint32_t> still_open;
-    for (std::size_t k = 0; k < open.size(); ++k) {
-      const std::uint32_t i = open[k];
-      if (readable[k] && !channels_[i].read_some().ok()) return lost(i);
-      auto reply = channels_[i].take_line();
-      if (!reply) {
-        still_open.push_back(i);
-      } else if (reply->starts_with("error ")) {
+    for (std::uint32_t i = first; i < options_.workers; ++i) {
+      if (!(*readable)[i]) continue;
+      if (!channels_[i].read_some().ok()) return lost(i);
+      const auto reply = channels_[i].take_line();
+      if (!reply) continue;
+      if (reply->starts_with("error ")) {
         return Status(Code::kAborted,
                       fmt::format("{}: {}{}", describe(i), reply->substr(6), obituary()));
-      } else {
-        replies[i] = *std::move(reply);
       }
+      replies[i] = *reply;
+      open[i] = -1;
     }
-    open = std::move(still_open);
+    while (first < options_.workers && open[first] < 0) ++first;
   }
   return replies;
 }
 
-Status ProcessGroup::wait_readable(std::vector<int> fds, Deadline deadline,
-                                   std::vector<bool>& readable) {
+Result<std::vector<bool>> ProcessGroup::wait_readable(std::vector<int> fds,
+                                                      Deadline deadline) const {
+  fds.push_back(options_.interrupt_fd);
   std::vector<pollfd> polled;
-  polled.reserve(fds.size() + 1);
-  fds.push_back(options_.interrupt_fd);  // poll ignores a negative one
   for (const int fd : fds) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
   int ready = 0;
   do {
@@ -149,22 +140,21 @@ Status ProcessGroup::wait_readable(std::vector<int> fds, Deadline deadline,
   if (ready < 0) return errno_status("poll");
   if (ready == 0) return Status(Code::kDeadlineExceeded, "deadline exceeded");
   if (polled.back().revents != 0) return Status(Code::kAborted, "interrupted");
-  readable.clear();
+  std::vector<bool> readable;
   for (const pollfd& entry : polled) readable.push_back(entry.revents != 0);
-  readable.pop_back();
-  return {};
+  return readable;
 }
 
 std::string ProcessGroup::describe(std::uint32_t index) const {
   return fmt::format("{} worker {} (pid {})", options_.name, index, pids_[index]);
 }
 
-Status ProcessGroup::lost(std::uint32_t index) {
+Status ProcessGroup::lost(std::uint32_t index) const {
   return Status(Code::kUnavailable,
                 fmt::format("{} closed its control channel{}", describe(index), obituary()));
 }
 
-std::string ProcessGroup::obituary() {
+std::string ProcessGroup::obituary() const {
   const Deadline deadline = after(kObituaryTimeout);
   for (const auto& child : children_) {
     if (child->await_end(deadline)) return "; " + child->how_it_ended() + child->log_tail();

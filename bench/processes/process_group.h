@@ -24,7 +24,6 @@ class ProcessGroup {
     // of them. "--control NAME" is appended to each.
     std::vector<std::vector<std::string>> commands;
     std::string log_path;
-    std::chrono::milliseconds start_timeout{60'000};
     int interrupt_fd = -1;  // readable when the user wants to stop
   };
   // Returns when every worker has said hello. Errors name the worker that is missing or failed.
@@ -46,16 +45,16 @@ class ProcessGroup {
   explicit ProcessGroup(Options options) : options_(std::move(options)) {}
   Status accept_workers(int listener);
   Status greet(LineChannel channel, Deadline deadline);
-  Status wait_readable(std::vector<int> fds, Deadline deadline, std::vector<bool>& readable);
+  // Which of them can be read, once one can; a negative one never can.
+  Result<std::vector<bool>> wait_readable(std::vector<int> fds, Deadline deadline) const;
   std::string describe(std::uint32_t index) const;
-  Status lost(std::uint32_t index);
+  Status lost(std::uint32_t index) const;
   // "; NAME (pid P) was ended by signal S" and the end of its log, if any process has ended.
-  std::string obituary();
+  std::string obituary() const;
 
   Options options_;
   std::vector<LineChannel> channels_;
-  std::vector<bool> present_;
-  std::vector<int> pids_;
+  std::vector<int> pids_;  // 0: has not said hello
   std::string note_;
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };

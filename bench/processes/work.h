@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
@@ -30,6 +32,19 @@ struct Work {
   // Payload of one worker's push.
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
+                                   deterministic, chunk_kib, congestion, encrypt, vote, servers,
+                                   server_cores)
+
+// What a worker process of phub's is told.
+struct ServedWork {
+  Work work;
+  std::vector<std::string> addresses;  // control addresses of its servers
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses)
+
+// The job that the workers of a phub system join.
+inline constexpr char kJobName[] = "bench";
 
 // The places of a run: the folder of our binaries and a scratch folder that is removed at the end.
 class Places {

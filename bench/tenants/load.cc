@@ -1,69 +1,75 @@
 #include "bench/tenants/load.h"
 
 #include <fmt/format.h>
-#include <grpcpp/grpcpp.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <thread>
 
-#include "bench/tenants/cpu_time.h"
+#include "bench/processes/admin_call.h"
+#include "bench/tenants/worker.h"
 #include "common/base/affinity.h"
-#include "proto/control.grpc.pb.h"
 
 namespace phub::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kStartTimeout{30};
-constexpr std::chrono::seconds kCallTimeout{10};
+constexpr std::chrono::seconds kWorkerStartTimeout{30};
 constexpr std::chrono::seconds kRestTimeout{10};
 constexpr std::chrono::milliseconds kSettle{100};
 
 template <typename Method, typename Request, typename Reply>
-Status call(const std::string& address, Method method, const Request& request, Reply& reply) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kCallTimeout);
-  const auto stub =
-      control::Admin::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
-  const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
-  if (status.ok()) return {};
-  return {Code::kUnavailable, fmt::format("asking {}: {}", address, status.error_message())};
+Status call(const PhubServer& server, Method method, const Request& request, Reply& reply) {
+  return call_admin(server.address, method, request, reply)
+      .with_context("asking " + server.address);
 }
 
-std::string field(const std::string& line, const std::string& name) {
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+// Of all processes, in ticks of the system's clock since the machine started.
+struct CpuTime {
+  std::uint64_t busy = 0;
+  std::uint64_t total = 0;
+};
+
+// The sum over these CPUs, from /proc/stat.
+Result<CpuTime> cpu_time(std::span<const std::uint32_t> cpus) {
+  // cpuN user nice system idle iowait irq softirq steal (proc(5)); what follows is in user already.
+  constexpr int kFields = 8;
+  constexpr int kIdle = 3;
+  constexpr int kIoWait = 4;
+  std::ifstream file("/proc/stat");
+  CpuTime sum;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const bool is_wanted = std::ranges::any_of(
+        cpus, [&](std::uint32_t cpu) { return name == "cpu" + std::to_string(cpu); });
+    if (!is_wanted) continue;
+    std::uint64_t ticks = 0;
+    for (int field = 0; field < kFields && words >> ticks; ++field) {
+      sum.total += ticks;
+      if (field != kIdle && field != kIoWait) sum.busy += ticks;
+    }
   }
-  return {};
+  if (sum.total == 0) return Status(Code::kUnavailable, "/proc/stat names none of the CPUs");
+  return sum;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<TenantServer>> TenantServer::start(std::uint32_t cores, Places& places) {
-  std::unique_ptr<TenantServer> server(new TenantServer(cores, places));
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
+Result<std::unique_ptr<TenantServer>> TenantServer::start(Places& places) {
+  std::unique_ptr<TenantServer> tenants(new TenantServer(places));
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
-  const std::string path = places.fresh_path("phub-server.textproto");
-  std::ofstream file(path);
-  file << "control_address: \"127.0.0.1:0\"\ndata_address: \"127.0.0.1:0\"\nlog_level: \"warn\"\n"
-       << "heartbeat_deadline_ms: 600000\n";  // workers may be paused
-  for (std::uint32_t core = 0; core < cores; ++core) file << "cpus: " << cpus.at(core) << "\n";
-  if (!file.flush()) return errno_status(path);
-  PHUB_ASSIGN_OR_RETURN(server->server_,
-                        ChildProcess::start({.name = "phub-server",
-                                             .command = {program, "--config", path},
-                                             .log_path = places.fresh_path("phub-server.log")}));
-  PHUB_ASSIGN_OR_RETURN(const std::string line,
-                        server->server_->read_output_line(Clock::now() + kStartTimeout));
-  server->address_ = field(line, "control");
-  server->data_port_ = field(line, "data");
-  return server;
+  PHUB_ASSIGN_OR_RETURN(tenants->server_,
+                        start_server("phub-server", std::span(cpus).first(kServerCores),
+                                     "heartbeat_deadline_ms: 600000\n",  // workers may be paused
+                                     places));
+  return tenants;
 }
 
 Status TenantServer::create_tenant(const std::string& name, std::uint32_t weight) {
@@ -71,37 +77,30 @@ Status TenantServer::create_tenant(const std::string& name, std::uint32_t weight
   request.set_name(name);
   request.mutable_quotas()->set_weight(weight);
   control::CreateTenantReply reply;
-  return call(address_, &control::Admin::Stub::CreateTenant, request, reply);
+  return call(server_, &control::Admin::Stub::CreateTenant, request, reply);
+}
+
+Status TenantServer::start_process(const std::string& name, std::vector<std::string> words) {
+  const std::string log = places_.fresh_path(words.front() + ".log");
+  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
+  words.insert(words.begin(), program);
+  PHUB_ASSIGN_OR_RETURN(auto process,
+                        ChildProcess::start({.name = name, .command = words, .log_path = log}));
+  job_of_.push_back(loads_.size());
+  workers_.push_back(std::move(process));
+  return {};
 }
 
 Status TenantServer::start(const Load& load) {
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
-  std::vector<ChildProcess*> started;
+  const nlohmann::json options = TenantWorkerOptions{load, server_.address};
+  const std::size_t first = workers_.size();
   for (std::uint32_t index = 0; index < load.workers; ++index) {
-    PHUB_ASSIGN_OR_RETURN(
-        auto worker, ChildProcess::start(
-                         {.name = fmt::format("worker {} of {}/{}", index, load.tenant, load.job),
-                          .command = {program,        "tenant-worker",
-                                      "--server",     address_,
-                                      "--tenant",     load.tenant,
-                                      "--job",        load.job,
-                                      "--workers",    std::to_string(load.workers),
-                                      "--index",      std::to_string(index),
-                                      "--elements",   std::to_string(load.elements),
-                                      "--keys",       load.keys,
-                                      "--rule",       std::string(name_of(load.rule)),
-                                      "--dtype",      std::string(name_of(load.dtype)),
-                                      "--transport",  load.transport,
-                                      "--compute-us", std::to_string(load.compute_us),
-                                      "--weight",     std::to_string(load.weight),
-                                      "--spare-cpus", std::to_string(cores_)},
-                          .log_path = places_.fresh_path("tenant-worker.log")}));
-    started.push_back(worker.get());
-    job_of_.push_back(loads_.size());
-    workers_.push_back(std::move(worker));
+    PHUB_RETURN_IF_ERROR(
+        start_process(fmt::format("worker {} of {}/{}", index, load.tenant, load.job),
+                      {"tenant-worker", options.dump(), "--index", std::to_string(index)}));
   }
-  for (ChildProcess* const worker : started) {
-    const auto line = worker->read_output_line(Clock::now() + kStartTimeout);
+  for (std::size_t i = first; i < workers_.size(); ++i) {
+    const auto line = workers_[i]->read_output_line(Clock::now() + kWorkerStartTimeout);
     if (!line) return line.error();
   }
   loads_.push_back(load);
@@ -109,16 +108,7 @@ Status TenantServer::start(const Load& load) {
 }
 
 Status TenantServer::start_garbage() {
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places_.program("phub-bench"));
-  PHUB_ASSIGN_OR_RETURN(
-      auto process,
-      ChildProcess::start({.name = "garbage",
-                           .command = {program, "garbage-worker", "--port", data_port_,
-                                       "--spare-cpus", std::to_string(cores_)},
-                           .log_path = places_.fresh_path("garbage.log")}));
-  job_of_.push_back(loads_.size());
-  workers_.push_back(std::move(process));
-  return {};
+  return start_process("garbage", {"garbage-worker", server_.data_port});
 }
 
 Status TenantServer::run_only(const std::vector<std::size_t>& jobs) {
@@ -147,7 +137,7 @@ Status TenantServer::run_only(const std::vector<std::size_t>& jobs) {
 
 // What the workers' and the server's logs say.
 std::string TenantServer::why_it_ended() const {
-  std::string text = server_->log_tail();
+  std::string text = server_.process->log_tail();
   for (const auto& worker : workers_) text += worker->log_tail();
   return text;
 }
@@ -157,9 +147,9 @@ Result<Totals> TenantServer::progress() const {
   control::ListJobsReply listed;
   control::StatisticsReply statistics;
   PHUB_RETURN_IF_ERROR(
-      call(address_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), listed));
+      call(server_, &control::Admin::Stub::ListJobs, control::ListJobsRequest(), listed));
   PHUB_RETURN_IF_ERROR(
-      call(address_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), statistics));
+      call(server_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), statistics));
   Totals sums;
   for (const Load& load : loads_) {
     const auto job = std::find_if(listed.jobs().begin(), listed.jobs().end(), [&](const auto& j) {
@@ -186,7 +176,7 @@ Result<Totals> TenantServer::progress() const {
 Status TenantServer::measure(double seconds, Totals& totals) {
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> cpus, usable_cpus());
   const std::span<const std::uint32_t> workers =
-      std::span(cpus).subspan(cpus.size() > cores_ ? cores_ : 0);
+      std::span(cpus).subspan(cpus.size() > kServerCores ? kServerCores : 0);
   PHUB_ASSIGN_OR_RETURN(const Totals before, progress());
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_before, cpu_time(workers));
   const auto start = Clock::now();
@@ -195,7 +185,10 @@ Status TenantServer::measure(double seconds, Totals& totals) {
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_after, cpu_time(workers));
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
   totals.seconds += passed;
-  totals.workers_busy += passed * cpu_after.busy_since(cpu_before);
+  const auto busy = static_cast<double>(cpu_after.busy - cpu_before.busy);
+  const auto all =
+      static_cast<double>(std::max<std::uint64_t>(1, cpu_after.total - cpu_before.total));
+  totals.workers_busy += passed * busy / all;
   totals.exchanges.resize(loads_.size());
   totals.core_seconds.resize(loads_.size());
   for (std::size_t i = 0; i < loads_.size(); ++i) {
@@ -208,7 +201,7 @@ Status TenantServer::measure(double seconds, Totals& totals) {
 Result<std::uint64_t> TenantServer::drops() const {
   control::StatisticsReply reply;
   PHUB_RETURN_IF_ERROR(
-      call(address_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), reply));
+      call(server_, &control::Admin::Stub::Statistics, control::StatisticsRequest(), reply));
   std::uint64_t count = 0;
   for (const control::Drop& drop : reply.server().drops()) count += drop.count();
   return count;

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/processes/child_process.h"
+#include "bench/processes/phub_servers.h"
 #include "bench/processes/work.h"
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
@@ -34,6 +36,8 @@ struct Load {
   // have hosts of their own, and an equal share of one CPU is not what is measured.
   std::uint32_t weight = 1;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Load, tenant, job, workers, elements, keys, rule, dtype,
+                                   transport, compute_us, weight)
 
 // What jobs got, by their order, while it was measured.
 struct Totals {
@@ -43,10 +47,12 @@ struct Totals {
   double seconds = 0;
 };
 
-// A server on its first `cores` CPUs, workers on the others (on all, if there are no others).
+// CPUs of the server, the first; workers are on the others (on all, if there are no others).
+inline constexpr std::size_t kServerCores = 1;
+
 class TenantServer {
  public:
-  static Result<std::unique_ptr<TenantServer>> start(std::uint32_t cores, Places& places);
+  static Result<std::unique_ptr<TenantServer>> start(Places& places);
 
   Status create_tenant(const std::string& name, std::uint32_t weight);
 
@@ -65,16 +71,15 @@ class TenantServer {
   Result<std::uint64_t> drops() const;
 
  private:
-  TenantServer(std::uint32_t cores, Places& places) : cores_(cores), places_(places) {}
+  explicit TenantServer(Places& places) : places_(places) {}
+  // Of the job that is started next.
+  Status start_process(const std::string& name, std::vector<std::string> words);
   Result<Totals> progress() const;
   std::string why_it_ended() const;
 
-  std::uint32_t cores_;
   Places& places_;
-  std::string address_;
-  std::string data_port_;
+  PhubServer server_;
   std::vector<Load> loads_;
-  std::unique_ptr<ChildProcess> server_;
   std::vector<std::unique_ptr<ChildProcess>> workers_;
   std::vector<std::size_t> job_of_;  // by worker; the garbage's is one past the last
 };

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "bench/base/keys.h"
-#include "bench/base/worker_loop.h"
 #include "common/base/affinity.h"
 #include "common/base/unique_fd.h"
 #include "worker/client/phub.h"
@@ -23,13 +22,13 @@
 namespace phub::bench {
 namespace {
 
-// Leaves the first `spared` CPUs alone, if there are others.
-void spare_cpus(std::uint32_t spared) {
+// Leaves the server's CPUs alone, if there are others.
+void spare_cpus() {
   const auto cpus = usable_cpus();
-  if (!cpus || cpus->size() <= spared) return;
+  if (!cpus || cpus->size() <= kServerCores) return;
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (std::size_t i = spared; i < cpus->size(); ++i) CPU_SET((*cpus)[i], &set);
+  for (std::size_t i = kServerCores; i < cpus->size(); ++i) CPU_SET((*cpus)[i], &set);
   sched_setaffinity(0, sizeof(set), &set);  // a hint: without it the figures are worse, not wrong
 }
 
@@ -41,14 +40,14 @@ void take_priority(std::uint32_t weight) {
   setpriority(PRIO_PROCESS, 0, static_cast<int>(std::lround(steps)));  // a hint, as above
 }
 
-Result<std::unique_ptr<Client>> connect(const TenantWorkerOptions& options) {
+Result<std::unique_ptr<Client>> connect(std::uint32_t index, const TenantWorkerOptions& options) {
   const Load& load = options.load;
   PHUB_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> sizes,
                         make_keys(load.keys, load.elements));
   ClientOptions client_options{.servers = {options.server},
                                .job = load.job,
                                .workers = load.workers,
-                               .worker_index = options.index,
+                               .worker_index = static_cast<std::int32_t>(index),
                                .transport = load.transport,
                                .wire_type = load.dtype,
                                .rule = load.rule,
@@ -88,20 +87,18 @@ Status exchange_for_ever(Client& client, KeyId keys, std::chrono::microseconds c
 
 }  // namespace
 
-Status run_tenant_worker(const TenantWorkerOptions& options) {
-  end_with_parent();
-  spare_cpus(options.spare_cpus);
+Status run_tenant_worker(const WorkerHello& hello, const TenantWorkerOptions& options) {
+  spare_cpus();
   take_priority(options.load.weight);
-  PHUB_ASSIGN_OR_RETURN(const auto client, connect(options));
+  PHUB_ASSIGN_OR_RETURN(const auto client, connect(hello.index, options));
   fmt::print("running\n");
   std::fflush(stdout);
   const auto keys = static_cast<KeyId>(make_keys(options.load.keys, options.load.elements)->size());
   return exchange_for_ever(*client, keys, std::chrono::microseconds(options.load.compute_us));
 }
 
-Status run_garbage_worker(std::uint16_t port, std::uint32_t spared) {
-  end_with_parent();
-  spare_cpus(spared);
+Status run_garbage_worker(const WorkerHello& /*hello*/, const std::uint16_t& port) {
+  spare_cpus();
   setpriority(PRIO_PROCESS, 0, 19);  // strangers have CPUs of their own: not the workers' time
   std::mt19937 random(1);
   std::array<char, 4096> garbage = {};

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/base/worker_loop.h"
 #include "bench/tenants/load.h"
 
 namespace phub::bench {
@@ -12,12 +13,12 @@ namespace phub::bench {
 struct TenantWorkerOptions {
   Load load;
   std::string server;
-  std::int32_t index = 0;
-  std::uint32_t spare_cpus = 0;  // the first CPUs are the server's
 };
-Status run_tenant_worker(const TenantWorkerOptions& options);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TenantWorkerOptions, load, server)
+
+Status run_tenant_worker(const WorkerHello& hello, const TenantWorkerOptions& options);
 
 // Connects to the data port, sends what is no handshake, and again.
-Status run_garbage_worker(std::uint16_t port, std::uint32_t spare_cpus);
+Status run_garbage_worker(const WorkerHello& hello, const std::uint16_t& port);
 
 }  // namespace phub::bench

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::chrono::seconds kRunTime{120};
 constexpr std::chrono::seconds kListenTime{10};
+constexpr char kWritesOnTheirWay[] = "128";
 constexpr double kMebibyte = 1024.0 * 1024.0;
 constexpr double kMicro = 1e-6;
 constexpr std::size_t kBandwidthColumn = 3;  // bytes, iterations, peak, average [MiB/s], rate
@@ -26,24 +27,25 @@ std::vector<double> columns(const std::string& line) {
   return values;
 }
 
-Result<double> run_pair(const std::string& program, const PerftestRun& run, std::size_t column,
-                        std::vector<std::string> more, Places& places) {
+}  // namespace
+
+Result<double> run_perftest(const PerftestRun& run, Places& places) {
   const auto command = [&](const std::string& device) {
     // Through a pipe it would tell only at its end that it listens.
-    std::vector<std::string> words = {"stdbuf", "-oL",
-                                      program,  "-F",
-                                      "-d",     device,
-                                      "-x",     std::to_string(run.gid_index),
-                                      "-s",     std::to_string(run.bytes),
-                                      "-n",     std::to_string(run.iterations)};
-    words.insert(words.end(), more.begin(), more.end());
+    std::vector<std::string> words = {"stdbuf",    "-oL",
+                                      run.program, "-F",
+                                      "-d",        device,
+                                      "-x",        std::to_string(run.gid_index),
+                                      "-s",        std::to_string(run.bytes),
+                                      "-n",        std::to_string(run.iterations)};
+    if (!run.is_latency) words.insert(words.end(), {"-t", kWritesOnTheirWay});
     return words;
   };
-  const std::string log = places.fresh_path(program + ".log");
-  PHUB_ASSIGN_OR_RETURN(
-      const auto server,
-      ChildProcess::start(
-          {.name = program + " (server)", .command = command(run.server_device), .log_path = log}));
+  const std::string log = places.fresh_path(run.program + ".log");
+  PHUB_ASSIGN_OR_RETURN(const auto server,
+                        ChildProcess::start({.name = run.program + " (server)",
+                                             .command = command(run.server_device),
+                                             .log_path = log}));
   const auto listening = std::chrono::steady_clock::now() + kListenTime;
   for (std::string line; line.find("Waiting for client") == std::string::npos;) {
     PHUB_ASSIGN_OR_RETURN(line, server->read_output_line(listening));
@@ -52,37 +54,18 @@ Result<double> run_pair(const std::string& program, const PerftestRun& run, std:
   client_command.emplace_back("127.0.0.1");
   PHUB_ASSIGN_OR_RETURN(
       const auto client,
-      ChildProcess::start({.name = program, .command = client_command, .log_path = log}));
+      ChildProcess::start({.name = run.program, .command = client_command, .log_path = log}));
   const auto deadline = std::chrono::steady_clock::now() + kRunTime;
+  const std::size_t column = run.is_latency ? kTypicalColumn : kBandwidthColumn;
   while (true) {
     PHUB_ASSIGN_OR_RETURN(const std::string line, client->read_output_line(deadline));
     const std::vector<double> values = columns(line);
     if (values.size() > column && values[0] == static_cast<double>(run.bytes)) {
       client->await_end(deadline);
       server->await_end(deadline);
-      return values[column];
+      return values[column] * (run.is_latency ? kMicro : kMebibyte);
     }
   }
-}
-
-}  // namespace
-
-Result<double> perftest_bandwidth(const PerftestRun& run, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const double average, run_pair("ib_write_bw", run, kBandwidthColumn,
-                                                       {"-t", std::to_string(run.depth)}, places));
-  return average * kMebibyte;
-}
-
-Result<double> perftest_write_latency(const PerftestRun& run, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const double typical,
-                        run_pair("ib_write_lat", run, kTypicalColumn, {}, places));
-  return typical * kMicro;
-}
-
-Result<double> perftest_send_latency(const PerftestRun& run, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const double typical,
-                        run_pair("ib_send_lat", run, kTypicalColumn, {}, places));
-  return typical * kMicro;
 }
 
 }  // namespace phub::bench

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/statistics.h"
@@ -80,25 +79,28 @@ Result<double> latency(LinkEnd& end, bool sender, const TransportOptions& option
   return median(halves);
 }
 
-// One end's part of a run; the sender's results are what counts. `between` runs after each block
-// while the other end waits.
-Status run_end(LinkEnd& end, bool sender, const TransportOptions& options,
-               std::vector<MeasuredRow>& all, const std::function<Status()>& between) {
+// One end's part of a run, of which the sender's (end 0's) results are what counts; whether the
+// right bytes arrived. `between` runs after each block while the other end waits.
+Result<bool> run_end(const TransportOptions& options, const LinkOptions& link, unsigned index,
+                     UniqueFd socket, std::vector<MeasuredRow>& all,
+                     const std::function<Status()>& between) {
+  PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, index, std::move(socket)));
+  const bool sender = index == 0;
   // Not counted: the first writes touch every page for the first time.
-  const auto warm_up = bandwidth(end, sender, options, options.batches.back());
+  const auto warm_up = bandwidth(*end, sender, options, options.batches.back());
   if (!warm_up) return warm_up.error();
   for (unsigned block = 0; block < options.blocks; ++block) {
     for (std::size_t i = 0; i < options.batches.size(); ++i) {
       const std::size_t turn = (i + block) % options.batches.size();  // each is first in its turn
       PHUB_ASSIGN_OR_RETURN(const double rate,
-                            bandwidth(end, sender, options, options.batches[turn]));
+                            bandwidth(*end, sender, options, options.batches[turn]));
       all[turn].values.push_back({rate});
     }
-    PHUB_ASSIGN_OR_RETURN(const double half, latency(end, sender, options));
+    PHUB_ASSIGN_OR_RETURN(const double half, latency(*end, sender, options));
     all[options.batches.size()].values.push_back({half});
     PHUB_RETURN_IF_ERROR(between());
   }
-  return {};
+  return end->verified();
 }
 
 std::vector<MeasuredRow> phub_rows(const TransportOptions& options) {
@@ -110,29 +112,25 @@ std::vector<MeasuredRow> phub_rows(const TransportOptions& options) {
   return all;
 }
 
-Status run_perftest(const LinkOptions& link, const TransportOptions& options, Places& places,
-                    std::vector<MeasuredRow>& all) {
-  const std::vector<std::string>& names = options.devices;
+Status run_perftests(const LinkOptions& link, const TransportOptions& options, Places& places,
+                     std::vector<MeasuredRow>& all) {
   const std::string& own = link.device->name;
-  const PerftestRun run{.server_device = names.size() > 1 ? names[1] : own,
-                        .client_device = own,
-                        .gid_index = link.device->address.gid_index,
-                        .bytes = options.bytes,
-                        .iterations = options.writes};
-  PHUB_ASSIGN_OR_RETURN(const double rate, perftest_bandwidth(run, places));
-  PerftestRun ping = run;
-  ping.iterations = options.round_trips;
-  PHUB_ASSIGN_OR_RETURN(const double write, perftest_write_latency(ping, places));
-  PHUB_ASSIGN_OR_RETURN(const double send, perftest_send_latency(ping, places));
-  const std::size_t first = options.batches.size() + 1;
-  if (all.size() == first) {
-    all.push_back({"ib_write_bw", "bandwidth", {}, false});
-    all.push_back({"ib_write_lat", "half a round trip", {}, true});
-    all.push_back({"ib_send_lat", "half a round trip", {}, true});
+  PerftestRun run{.server_device = options.devices.size() > 1 ? options.devices[1] : own,
+                  .client_device = own,
+                  .gid_index = link.device->address.gid_index,
+                  .bytes = options.bytes};
+  std::size_t row = options.batches.size() + 1;
+  for (const std::string program : kPerftests) {
+    run.program = program;
+    run.is_latency = program.ends_with("_lat");
+    run.iterations = run.is_latency ? options.round_trips : options.writes;
+    PHUB_ASSIGN_OR_RETURN(const double value, run_perftest(run, places));
+    if (all.size() == row) {
+      all.push_back(
+          {program, run.is_latency ? "half a round trip" : "bandwidth", {}, run.is_latency});
+    }
+    all[row++].values.push_back({value});
   }
-  all[first].values.push_back({rate});
-  all[first + 1].values.push_back({write});
-  all[first + 2].values.push_back({send});
   return {};
 }
 
@@ -151,7 +149,8 @@ std::string ratio_text(const MeasuredRow& row, const std::vector<MeasuredRow>& a
 }
 
 void print(const TransportOptions& options, const std::vector<MeasuredRow>& all, bool verified) {
-  Table table({"system", "measure", "median", "against its peer, above 1 phub is better"});
+  Table table =
+      table_of({"system", "measure", "median", "against its peer, above 1 phub is better"});
   for (const MeasuredRow& row : all) {
     const double middle = median(all_values(row.values));
     if (options.json) {
@@ -172,21 +171,18 @@ void print(const TransportOptions& options, const std::vector<MeasuredRow>& all,
                ratio_text(row, all)});
   }
   if (options.json) return;
-  fmt::print("{}: {} a write, {} blocks in turns, {}\n", options.transport,
-             format_bytes(options.bytes), options.blocks, verified ? "verified" : "WRONG BYTES");
-  table.print();
+  fmt::print("{}: {} a write, {} blocks in turns, {}\n{}", options.transport,
+             format_bytes(options.bytes), options.blocks, verified ? "verified" : "WRONG BYTES",
+             table.to_string());
 }
 
-Status measure(const TransportOptions& options, UniqueFd socket, std::vector<MeasuredRow>& all,
-               bool* verified) {
+Result<bool> measure(const TransportOptions& options, UniqueFd socket,
+                     std::vector<MeasuredRow>& all) {
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
   PHUB_ASSIGN_OR_RETURN(const LinkOptions link, link_of(options, 0));
-  PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 0, std::move(socket)));
-  PHUB_RETURN_IF_ERROR(run_end(*end, true, options, all, [&]() -> Status {
-    return options.perftest ? run_perftest(link, options, *places, all) : Status();
-  }));
-  *verified = end->verified();
-  return {};
+  return run_end(options, link, 0, std::move(socket), all, [&] {
+    return options.perftest ? run_perftests(link, options, *places, all) : Status();
+  });
 }
 
 // The two ends of a tcp connection, prepared as the product's are.
@@ -211,23 +207,16 @@ Result<std::pair<UniqueFd, UniqueFd>> loopback_pair() {
   return std::pair(std::move(own), std::move(other));
 }
 
-Status receive(const TransportOptions& options, const LinkOptions& link, UniqueFd socket,
-               bool* verified) {
-  PHUB_ASSIGN_OR_RETURN(const auto end, LinkEnd::create(link, 1, std::move(socket)));
-  std::vector<MeasuredRow> ignored = phub_rows(options);
-  PHUB_RETURN_IF_ERROR(run_end(*end, false, options, ignored, [] { return Status(); }));
-  *verified = end->verified();
-  return {};
-}
-
 // The other process's; its exit code.
 int run_receiver(const TransportOptions& options, UniqueFd socket) {
-  bool verified = false;
   const auto link = link_of(options, 1);
   if (!link && options.devices.size() < 2) return 1;  // the sender says the same
-  const Status status = link ? receive(options, *link, std::move(socket), &verified) : link.error();
-  if (!status.ok()) std::fprintf(stderr, "phub-bench: %s\n", status.to_string().c_str());
-  return verified ? 0 : 1;
+  std::vector<MeasuredRow> ignored = phub_rows(options);
+  const Result<bool> verified =
+      link ? run_end(options, *link, 1, std::move(socket), ignored, [] { return Status(); })
+           : link.error();
+  if (!verified) std::fprintf(stderr, "phub-bench: %s\n", verified.error().to_string().c_str());
+  return verified && *verified ? 0 : 1;
 }
 
 }  // namespace
@@ -243,12 +232,11 @@ Status run_transport(const TransportOptions& options) {
   }
   other = {};
   std::vector<MeasuredRow> all = phub_rows(options);
-  bool verified = false;
-  const Status status = measure(options, std::move(own), all, &verified);
+  const Result<bool> sent = measure(options, std::move(own), all);
   int ended = 0;
   ::waitpid(child, &ended, 0);
-  PHUB_RETURN_IF_ERROR(status);
-  verified = verified && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
+  if (!sent) return sent.error();
+  const bool verified = *sent && WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
   print(options, all, verified);
   return verified ? Status() : Status(Code::kDataLoss, "wrong bytes arrived");
 }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/base/words.h"
+
 namespace phub {
 
 enum class LossScaling : std::uint8_t {
@@ -32,16 +34,7 @@ struct Vote {
 };
 static_assert(sizeof(Vote) == 8, "Vote is a wire format");
 
-constexpr std::string_view name_of(LossScaling kind) {
-  switch (kind) {
-    case LossScaling::kNone:
-      return "none";
-    case LossScaling::kStatic:
-      return "static";
-    case LossScaling::kVoted:
-      return "voted";
-  }
-  return "?";
-}
+inline constexpr Words<LossScaling, 3> kLossScalingWords = {{"none", "static", "voted"}};
+constexpr std::string_view name_of(LossScaling kind) { return kLossScalingWords.of(kind); }
 
 }  // namespace phub

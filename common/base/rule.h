@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string_view>
+
+#include "common/base/words.h"
 
 namespace phub {
 
@@ -49,30 +50,9 @@ struct Hyper {
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
-constexpr std::string_view name_of(RuleKind kind) {
-  switch (kind) {
-    case RuleKind::kSum:
-      return "sum";
-    case RuleKind::kMean:
-      return "mean";
-    case RuleKind::kSgd:
-      return "sgd";
-    case RuleKind::kMomentum:
-      return "momentum";
-    case RuleKind::kNesterov:
-      return "nesterov";
-    case RuleKind::kLars:
-      return "lars";
-  }
-  return "?";
-}
-
-constexpr std::optional<RuleKind> parse_rule_kind(std::string_view word) {
-  for (RuleKind kind : {RuleKind::kSum, RuleKind::kMean, RuleKind::kSgd, RuleKind::kMomentum,
-                        RuleKind::kNesterov, RuleKind::kLars}) {
-    if (word == name_of(kind)) return kind;
-  }
-  return std::nullopt;
-}
+inline constexpr Words<RuleKind, 6> kRuleWords = {
+    {"sum", "mean", "sgd", "momentum", "nesterov", "lars"}};
+constexpr std::string_view name_of(RuleKind kind) { return kRuleWords.of(kind); }
+constexpr auto parse_rule_kind(std::string_view word) { return kRuleWords.parse(word); }
 
 }  // namespace phub

@@ -5,38 +5,16 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "common/base/words.h"
+
 namespace phub {
 
 std::string_view code_name(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return "OK";
-    case Code::kInvalidArgument:
-      return "INVALID_ARGUMENT";
-    case Code::kNotFound:
-      return "NOT_FOUND";
-    case Code::kAlreadyExists:
-      return "ALREADY_EXISTS";
-    case Code::kUnauthenticated:
-      return "UNAUTHENTICATED";
-    case Code::kPermissionDenied:
-      return "PERMISSION_DENIED";
-    case Code::kFailedPrecondition:
-      return "FAILED_PRECONDITION";
-    case Code::kResourceExhausted:
-      return "RESOURCE_EXHAUSTED";
-    case Code::kDeadlineExceeded:
-      return "DEADLINE_EXCEEDED";
-    case Code::kUnavailable:
-      return "UNAVAILABLE";
-    case Code::kAborted:
-      return "ABORTED";
-    case Code::kDataLoss:
-      return "DATA_LOSS";
-    case Code::kInternal:
-      return "INTERNAL";
-  }
-  return "UNKNOWN";
+  static constexpr Words<Code, 13> kWords = {
+      {"OK", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "UNAUTHENTICATED",
+       "PERMISSION_DENIED", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "DEADLINE_EXCEEDED",
+       "UNAVAILABLE", "ABORTED", "DATA_LOSS", "INTERNAL"}};
+  return kWords.of(code);
 }
 
 Status Status::with_context(std::string_view context) const {

@@ -22,7 +22,7 @@ constexpr int kSingular = -1;  // the index that a parse tree has for a field th
 ConfigCheck ConfigCheck::nested(std::string_view field, const Message& message) const {
   const FieldDescriptor* const found = descriptor(field);
   const Tree* const tree = tree_ == nullptr ? nullptr : tree_->GetTreeForNested(found, kSingular);
-  return {file_, tree, message, fmt::format("{}{}.", prefix_, field)};
+  return {file_, tree, message, status_, fmt::format("{}{}.", prefix_, field)};
 }
 
 const FieldDescriptor* ConfigCheck::descriptor(std::string_view field) const {
@@ -49,9 +49,9 @@ std::string ConfigCheck::place_of(std::string_view field, int index) const {
 
 void ConfigCheck::require(bool is_right, std::string_view field, const std::string& text,
                           int index) {
-  if (is_right) return;
-  keep({Code::kInvalidArgument,
-        fmt::format("{}{}{}: {}", place_of(field, index), prefix_, field, text)});
+  if (is_right || !status_.ok()) return;
+  status_ = {Code::kInvalidArgument,
+             fmt::format("{}{}{}: {}", place_of(field, index), prefix_, field, text)};
 }
 
 void ConfigCheck::one_of(std::string_view field, std::string_view value,

@@ -17,21 +17,22 @@
 
 namespace phub {
 
-class ServerConfig;
-class WorkerConfig;
-
 class ConfigCheck {
  public:
   using Tree = google::protobuf::TextFormat::ParseInfoTree;
 
-  // `tree` says where fields are in `file`; null: the values do not come from a file.
+  // `tree` says where fields are in `file`; null: the values do not come from a file. `status` is
+  // the first failure.
   ConfigCheck(std::string file, const Tree* tree, const google::protobuf::Message& message,
-              std::string prefix = {})
-      : file_(std::move(file)), tree_(tree), message_(message), prefix_(std::move(prefix)) {}
+              Status& status, std::string prefix = {})
+      : file_(std::move(file)),
+        tree_(tree),
+        message_(message),
+        status_(status),
+        prefix_(std::move(prefix)) {}
 
-  // The checks of the message in `field`, which go on where these ended.
+  // The checks of the message in `field`, with the same status.
   ConfigCheck nested(std::string_view field, const google::protobuf::Message& message) const;
-  void absorb(const ConfigCheck& nested_check) { keep(nested_check.status_); }
 
   // Fails with `text` for entry `index` of `field` unless `is_right`.
   void require(bool is_right, std::string_view field, const std::string& text, int index = 0);
@@ -60,24 +61,15 @@ class ConfigCheck {
   // A field that is set but has no effect is a misunderstanding. `why` names what makes it so.
   void unused_unless(bool is_used, std::string_view field, std::string_view why);
 
-  const Status& status() const { return status_; }
-
  private:
   const google::protobuf::FieldDescriptor* descriptor(std::string_view field) const;
   std::string place_of(std::string_view field, int index) const;
-  void keep(const Status& status) {
-    if (status_.ok()) status_ = status;
-  }
 
   std::string file_;
   const Tree* tree_;
   const google::protobuf::Message& message_;
+  Status& status_;
   std::string prefix_;  // "waiting."
-  Status status_;
 };
-
-// All checks of a configuration. `tree` and `file` as in ConfigCheck.
-Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
-Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree);
 
 }  // namespace phub

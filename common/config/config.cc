@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "common/base/whole_file.h"
-#include "common/config/check.h"
 #include "common/text/nearest.h"
 
 namespace phub {
@@ -131,40 +130,13 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   Status status_;
 };
 
-// `tree`, when not null, receives the places of the fields.
-Status parse_message(std::string_view text, const std::string& name,
-                     TextFormat::ParseInfoTree* tree, google::protobuf::Message& message) {
-  FirstError errors(text, name);
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.WriteLocationsTo(tree);
-  const bool is_parsed = parser.ParseFromString(std::string(text), &message);
-  if (!errors.status().ok() || is_parsed) return errors.status();
-  return {Code::kInvalidArgument, name + ": is not a textproto"};
-}
-
 template <typename Config>
 Result<Config> parse(std::string_view text, const std::string& name) {
   Config config;
   TextFormat::ParseInfoTree tree;
-  PHUB_RETURN_IF_ERROR(parse_message(text, name, &tree, config));
-  PHUB_RETURN_IF_ERROR(check(config, name, &tree));
+  PHUB_RETURN_IF_ERROR(parse_textproto(text, name, tree, config));
+  PHUB_RETURN_IF_ERROR(validate(config, name, &tree));
   return config;
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return Status(Code::kInvalidArgument, path + ": is a directory; give a .textproto file");
-  }
-  PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const Code code = errno == ENOENT ? Code::kNotFound : Code::kPermissionDenied;
-    return errno_status(path + ": cannot be read", code);
-  }
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 // The value of a field that is a path: relative ones become relative to the file's directory.
@@ -180,6 +152,32 @@ void make_relative_to(const std::string& file, const char* field,
 
 }  // namespace
 
+Result<std::string> read_text(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return Status(Code::kInvalidArgument, path + ": is a directory; give a .textproto file");
+  }
+  PHUB_RETURN_IF_ERROR(check_readable_to_end(path));
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const Code code = errno == ENOENT ? Code::kNotFound : Code::kPermissionDenied;
+    return errno_status(path + ": cannot be read", code);
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Status parse_textproto(std::string_view text, const std::string& name,
+                       TextFormat::ParseInfoTree& places, google::protobuf::Message& message) {
+  FirstError errors(text, name);
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.WriteLocationsTo(&places);
+  const bool is_parsed = parser.ParseFromString(std::string(text), &message);
+  if (!errors.status().ok() || is_parsed) return errors.status();
+  return {Code::kInvalidArgument, name + ": is not a textproto"};
+}
+
 Result<ServerConfig> parse_server_config(std::string_view text, const std::string& name) {
   return parse<ServerConfig>(text, name);
 }
@@ -189,7 +187,7 @@ Result<WorkerConfig> parse_worker_config(std::string_view text, const std::strin
 }
 
 Result<ServerConfig> load_server_config(const std::string& path) {
-  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
   PHUB_ASSIGN_OR_RETURN(ServerConfig config, parse_server_config(text, path));
   if (config.has_security()) {
     for (const char* const field : {"ca", "certificate", "key", "crl_folder"}) {
@@ -201,7 +199,7 @@ Result<ServerConfig> load_server_config(const std::string& path) {
 }
 
 Result<WorkerConfig> load_worker_config(const std::string& path) {
-  PHUB_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, parse_worker_config(text, path));
   if (config.has_model()) make_relative_to(path, "file", *config.mutable_model());
   if (config.has_data()) make_relative_to(path, "path", *config.mutable_data());
@@ -215,18 +213,8 @@ Result<WorkerConfig> load_worker_config(const std::string& path) {
 
 Status load_textproto(const std::string& path, google::protobuf::Message& message) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
-  return parse_message(text, path, nullptr, message);
+  TextFormat::ParseInfoTree places;
+  return parse_textproto(text, path, places, message);
 }
-
-Result<std::string> read_text(const std::string& path) { return read_file(path); }
-
-Status parse_textproto(std::string_view text, const std::string& name,
-                       google::protobuf::TextFormat::ParseInfoTree& places,
-                       google::protobuf::Message& message) {
-  return parse_message(text, name, &places, message);
-}
-
-Status validate(const ServerConfig& config) { return check(config, {}, nullptr); }
-Status validate(const WorkerConfig& config) { return check(config, {}, nullptr); }
 
 }  // namespace phub

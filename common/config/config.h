@@ -32,8 +32,10 @@ Status parse_textproto(std::string_view text, const std::string& name,
                        google::protobuf::Message& message);
 
 // Whether the values make sense, for a configuration that was changed after it was loaded.
-// Errors: "FIELD: what is wrong; the cure".
-Status validate(const ServerConfig& config);
-Status validate(const WorkerConfig& config);
+// Errors: "FIELD: what is wrong; the cure", behind the place where there is a file.
+Status validate(const ServerConfig& config, const std::string& file = {},
+                const google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
+Status validate(const WorkerConfig& config, const std::string& file = {},
+                const google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
 
 }  // namespace phub

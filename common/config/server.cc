@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "common/config/check.h"
+#include "common/config/config.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials_folder.h"
-#include "proto/config.pb.h"
 
 namespace phub {
 namespace {
@@ -32,15 +32,14 @@ void check_cores(const ServerConfig& config, ConfigCheck& check) {
   }
 }
 
-void check_waiting(const WaitingConfig& waiting, ConfigCheck check, ConfigCheck& parent) {
+void check_waiting(const WaitingConfig& waiting, ConfigCheck check) {
   check.one_of("policy", waiting.policy(), {"adaptive", "poll"});
   const bool is_adaptive = waiting.policy() != "poll";
   check.unused_unless(is_adaptive, "spin_iterations", "with policy \"poll\"");
   check.unused_unless(is_adaptive, "yield_iterations", "with policy \"poll\"");
-  parent.absorb(check);
 }
 
-void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& parent) {
+void check_security(const ServerConfig& config, ConfigCheck check) {
   const ServerSecurityConfig& security = config.security();
   const bool has_tls = security.has_ca() || security.has_certificate() || security.has_key();
   check.one_of("client_certificates", security.client_certificates(), {"require", "none"});
@@ -66,7 +65,6 @@ void check_security(const ServerConfig& config, ConfigCheck check, ConfigCheck& 
   check.require(security.tokens() != "required" || !config.state_folder().empty(), "tokens",
                 "\"required\" needs state_folder: tokens are kept there, and the first admin token "
                 "is written to it; set state_folder (--state), or tokens: \"off\" (--tokens off)");
-  parent.absorb(check);
 }
 
 void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
@@ -83,12 +81,14 @@ void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
 
 }  // namespace
 
-Status check(const ServerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
-  ConfigCheck check(file, tree, config);
+Status validate(const ServerConfig& config, const std::string& file,
+                const ConfigCheck::Tree* tree) {
+  Status status;
+  ConfigCheck check(file, tree, config, status);
   check.address("control_address", config.control_address(), 0);
   check.address("data_address", config.data_address(), 0);
   if (config.has_security()) {
-    check_security(config, check.nested("security", config.security()), check);
+    check_security(config, check.nested("security", config.security()));
   }
   check_plaintext(config, check);
   check.in_range("join_secret_lifetime_ms", config.join_secret_lifetime_ms(), 1000U, kHourMs);
@@ -129,9 +129,9 @@ Status check(const ServerConfig& config, const std::string& file, const ConfigCh
   check.in_range("drain_timeout_ms", config.drain_timeout_ms(), 0U, 24 * kHourMs);
   check.log_level("log_level", config.log_level());
   if (config.has_waiting()) {
-    check_waiting(config.waiting(), check.nested("waiting", config.waiting()), check);
+    check_waiting(config.waiting(), check.nested("waiting", config.waiting()));
   }
-  return check.status();
+  return status;
 }
 
 }  // namespace phub

@@ -6,9 +6,9 @@
 
 #include "common/base/loss_scale.h"
 #include "common/config/check.h"
+#include "common/config/config.h"
 #include "common/config/model_names.h"
 #include "common/plan/plan.h"
-#include "proto/config.pb.h"
 
 namespace phub {
 namespace {
@@ -29,7 +29,7 @@ void check_number(ConfigCheck& check, std::string_view field, float value, bool 
                 fmt::format("{} is not {}", value, wanted));
 }
 
-void check_model(const ModelConfig& model, ConfigCheck check, ConfigCheck& parent) {
+void check_model(const ModelConfig& model, ConfigCheck check) {
   check.one_of("name", model.name(), kModelNames);
   for (const char* const field : {"name", "classes", "image", "zero_gamma"}) {
     check.unused_unless(!model.has_file(), field, "with file, which describes all of it");
@@ -44,12 +44,10 @@ void check_model(const ModelConfig& model, ConfigCheck check, ConfigCheck& paren
     if (model.image().has_width()) {
       image.in_range("width", model.image().width(), 1U, kPixelsMax);
     }
-    check.absorb(image);
   }
-  parent.absorb(check);
 }
 
-void check_data(const DataConfig& data, ConfigCheck check, ConfigCheck& parent) {
+void check_data(const DataConfig& data, ConfigCheck check) {
   check.one_of("format", data.format(), {"idx", "cifar10", "synthetic"});
   const bool is_synthetic = data.format() == "synthetic";
   check.require(
@@ -61,10 +59,9 @@ void check_data(const DataConfig& data, ConfigCheck check, ConfigCheck& parent) 
                 "is for format \"cifar10\" only; remove it");
   check.unused_unless(is_synthetic, "synthetic_images", "unless format is \"synthetic\"");
   check.require(data.synthetic_images() > 0, "synthetic_images", "0 images teach nothing");
-  parent.absorb(check);
 }
 
-void check_schedule(const ScheduleConfig& schedule, ConfigCheck check, ConfigCheck& parent) {
+void check_schedule(const ScheduleConfig& schedule, ConfigCheck check) {
   check.one_of("kind", schedule.kind(), {"constant", "step", "polynomial", "cosine"});
   const bool is_step = schedule.kind() == "step";
   check.unused_unless(is_step, "step_epochs", "unless kind is \"step\"");
@@ -80,10 +77,9 @@ void check_schedule(const ScheduleConfig& schedule, ConfigCheck check, ConfigChe
   check_number(check, "gamma", schedule.gamma(), schedule.gamma() > 0.0F, "above 0");
   check.unused_unless(schedule.kind() == "polynomial", "power", "unless kind is \"polynomial\"");
   check_number(check, "power", schedule.power(), schedule.power() > 0.0F, "above 0");
-  parent.absorb(check);
 }
 
-void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, ConfigCheck& parent) {
+void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
   check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov", "lars"});
   check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
                "above 0");
@@ -102,14 +98,13 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check, Config
   check_number(check, "trust_epsilon", optimizer.trust_epsilon(), optimizer.trust_epsilon() >= 0.0F,
                "0 or above");
   if (optimizer.has_schedule()) {
-    check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()), check);
+    check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()));
   }
-  parent.absorb(check);
 }
 
 bool is_loss_scale(float value) { return value >= kLossScaleMin && value <= kLossScaleMax; }
 
-void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigCheck& parent) {
+void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check) {
   check_number(check, "factor", scale.factor(), is_loss_scale(scale.factor()),
                "from 2^-10 to 2^24");
   check.unused_unless(!scale.has_dynamic(), "factor", "beside dynamic (set dynamic.initial)");
@@ -121,9 +116,7 @@ void check_loss_scale(const LossScaleConfig& scale, ConfigCheck check, ConfigChe
     check_number(dynamic, "initial", initial, is_power && is_loss_scale(initial),
                  "a power of two from 2^-10 to 2^24");
     dynamic.require(scale.dynamic().growth_steps() > 0, "growth_steps", "0 steps: give at least 1");
-    check.absorb(dynamic);
   }
-  parent.absorb(check);
 }
 
 void check_compute_type(const TrainConfig& train, ConfigCheck& check) {
@@ -156,7 +149,7 @@ void check_devices(const TrainConfig& train, ConfigCheck& check) {
                             train.batch(), count));
 }
 
-void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& parent) {
+void check_train(const TrainConfig& train, ConfigCheck check) {
   check.require(train.epochs() > 0, "epochs", "0 epochs train nothing; give at least 1");
   check.in_range("batch", train.batch(), 1U, kBatchMax);
   check.in_range("threads", train.threads(), 1U, kThreadsMax);
@@ -165,7 +158,7 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
                train.label_smoothing() >= 0.0F && train.label_smoothing() < 1.0F,
                "at least 0 and below 1");
   if (train.has_loss_scale()) {
-    check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()), check);
+    check_loss_scale(train.loss_scale(), check.nested("loss_scale", train.loss_scale()));
   }
   check.unused_unless(!train.resume().empty(), "restart_momentum", "without resume");
   check.unused_unless(!train.checkpoint().empty(), "checkpoint_steps", "without checkpoint");
@@ -187,10 +180,9 @@ void check_train(const TrainConfig& train, ConfigCheck check, ConfigCheck& paren
   check.unused_unless(!is_cuda, "threads", "with backend \"cuda\"");
   check.require(train.backend() != "reference" || train.threads() == 1, "threads",
                 "the reference backend computes on one thread; remove it");
-  parent.absorb(check);
 }
 
-void check_security(const WorkerConfig& config, ConfigCheck check, ConfigCheck& parent) {
+void check_security(const WorkerConfig& config, ConfigCheck check) {
   const ClientSecurityConfig& security = config.security();
   check.require(security.certificate().empty() == security.key().empty(), "certificate",
                 "certificate and key go together: give both or none");
@@ -201,7 +193,6 @@ void check_security(const WorkerConfig& config, ConfigCheck check, ConfigCheck& 
       "contradicts transport: \"verbs\", which cannot be encrypted; use tcp, or remove one");
   check.require(security.token_file().empty() || security.nonce_file().empty(), "nonce_file",
                 "is instead of token_file; give one of them");
-  parent.absorb(check);
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
@@ -234,18 +225,20 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
 
 }  // namespace
 
-Status check(const WorkerConfig& config, const std::string& file, const ConfigCheck::Tree* tree) {
-  ConfigCheck check(file, tree, config);
+Status validate(const WorkerConfig& config, const std::string& file,
+                const ConfigCheck::Tree* tree) {
+  Status status;
+  ConfigCheck check(file, tree, config, status);
   check_job(config, check);
   if (config.has_security()) {
-    check_security(config, check.nested("security", config.security()), check);
+    check_security(config, check.nested("security", config.security()));
   }
   // The parts are checked with their defaults too: data.path has none.
-  check_model(config.model(), check.nested("model", config.model()), check);
-  check_data(config.data(), check.nested("data", config.data()), check);
-  check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()), check);
-  check_train(config.train(), check.nested("train", config.train()), check);
-  return check.status();
+  check_model(config.model(), check.nested("model", config.model()));
+  check_data(config.data(), check.nested("data", config.data()));
+  check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
+  check_train(config.train(), check.nested("train", config.train()));
+  return status;
 }
 
 }  // namespace phub

@@ -1,6 +1,5 @@
 #include "common/connect/data_connection.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,14 +28,7 @@ using transport::verbs::Introduction;
 
 namespace {
 
-Status set_nonblocking(int socket) {
-  const int flags = ::fcntl(socket, F_GETFL);
-  if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return errno_status("fcntl of a data connection");
-  }
-  return {};
-}
-
+constexpr std::string_view kNonblocking = "fcntl of a data connection";
 // Between tries of a connection.
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{500};
@@ -73,19 +65,15 @@ Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret
                             std::span<const int> descriptors,
                             const Introduction* introduction = nullptr) {
   Welcome welcome;
-  PHUB_RETURN_IF_ERROR(
-      transport::send_with_descriptors(socket, std::as_bytes(std::span(&hello, 1)), {}));
+  PHUB_RETURN_IF_ERROR(transport::send_value(socket, hello));
   const transport::Mark mark = transport::mark_of(secret, hello);
-  PHUB_RETURN_IF_ERROR(
-      transport::send_with_descriptors(socket, std::as_bytes(std::span(&mark, 1)), {}));
+  PHUB_RETURN_IF_ERROR(transport::send_value(socket, mark));
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
   const Challenge& challenge = welcome.challenge;
   const Proof proof{transport::proof_of(HandshakeRole::kWorker, secret, hello, challenge)};
-  PHUB_RETURN_IF_ERROR(
-      transport::send_with_descriptors(socket, std::as_bytes(std::span(&proof, 1)), descriptors));
+  PHUB_RETURN_IF_ERROR(transport::send_value(socket, proof, descriptors));
   if (introduction != nullptr) {
-    PHUB_RETURN_IF_ERROR(
-        transport::send_with_descriptors(socket, std::as_bytes(std::span(introduction, 1)), {}));
+    PHUB_RETURN_IF_ERROR(transport::send_value(socket, *introduction));
   }
   PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
   const bool is_proven = transport::equal_constant_time(
@@ -208,7 +196,7 @@ Result<transport::TcpStream> open_tcp(const DataTarget& target) {
   Hello hello = hello_of(target, Kind::kTcp);
   hello.encrypted = target.joined->encrypts_data ? 1 : 0;
   PHUB_ASSIGN_OR_RETURN(Shaken shaken, call_data_port(target, hello));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   transport::TcpStream stream(std::move(shaken.socket));
   if (hello.encrypted != 0) {
     const auto keys =
@@ -223,7 +211,7 @@ Status open_verbs(const DataTarget& target, transport::VerbsConnection& connecti
   PHUB_ASSIGN_OR_RETURN(Shaken shaken,
                         call_data_port(target, hello_of(target, Kind::kVerbs), &connection.own));
   PHUB_RETURN_IF_ERROR(receive(shaken.socket.get(), connection.peer, shaken.welcome.descriptors));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   connection.socket = std::move(shaken.socket);
   return {};
 }
@@ -254,7 +242,7 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
   }
   PHUB_ASSIGN_OR_RETURN(auto parameters, Mapping::of_file(welcome.descriptors[0].get(),
                                                           welcome.verdict.memory_bytes, false));
-  PHUB_RETURN_IF_ERROR(set_nonblocking(shaken.socket.get()));
+  PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   connection.peer_memory = std::move(parameters);
   connection.socket = std::move(shaken.socket);
   connection.capacity = capacity;

@@ -9,13 +9,17 @@
 #include <tuple>
 
 #include "common/base/check.h"
-#include "common/plan/size.h"
 
 namespace phub {
 namespace {
 
 std::uint64_t divide_up(std::uint64_t value, std::uint64_t divisor) {
   return value / divisor + (value % divisor == 0 ? 0 : 1);
+}
+
+// Whether a key shares its chunk with its neighbours; a larger one is sliced.
+bool is_small_key(std::uint64_t key_bytes, std::uint64_t chunk_bytes) {
+  return key_bytes <= chunk_bytes / 4;
 }
 
 Status invalid(const std::string& message) { return {Code::kInvalidArgument, message}; }
@@ -282,6 +286,29 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
 }
 
 }  // namespace
+
+PlanSize size_of_plan(const PlanInput& input) {
+  const std::uint64_t element_bytes = size_of(input.wire_type);
+  PlanSize size{.keys = input.key_elements.size()};
+  std::uint64_t fused_bytes = 0;  // of the last chunk, while it may take another small key
+  for (const std::uint64_t elements : input.key_elements) {
+    const std::uint64_t bytes = elements * element_bytes;
+    if (!is_small_key(bytes, input.chunk_bytes)) {
+      const std::uint64_t slices = divide_up(bytes, input.chunk_bytes);
+      size.chunks += slices;
+      size.segments += slices;
+      fused_bytes = 0;
+      continue;
+    }
+    if (fused_bytes == 0 || fused_bytes + bytes > input.chunk_bytes) {
+      ++size.chunks;
+      fused_bytes = 0;
+    }
+    fused_bytes += bytes;
+    ++size.segments;
+  }
+  return size;
+}
 
 Result<Plan> make_plan(const PlanInput& input) {
   PHUB_RETURN_IF_ERROR(validate(input));

@@ -81,4 +81,16 @@ struct Plan {
 // Errors: kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 
+// How large a plan is, which is known before it is made: its input may come from a peer.
+struct PlanSize {
+  std::uint64_t chunks = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t keys = 0;
+};
+inline PlanSize size_of(const Plan& plan) {
+  return {plan.chunks.size(), plan.segments.size(), plan.key_offset.size()};
+}
+// Of the plan that make_plan would make, if the input is valid. Allocates nothing.
+PlanSize size_of_plan(const PlanInput& input);
+
 }  // namespace phub

@@ -13,9 +13,17 @@
 
 namespace phub {
 
-control::WireType message_of(DataType type);
-control::UpdateRule message_of(RuleKind rule);
-control::LossScaling message_of(LossScaling kind);
+// They have the same numbers on both sides; job_enums_test compares their names.
+static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
+static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kLars));
+static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
+inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
+inline control::UpdateRule message_of(RuleKind rule) {
+  return static_cast<control::UpdateRule>(rule);
+}
+inline control::LossScaling message_of(LossScaling kind) {
+  return static_cast<control::LossScaling>(kind);
+}
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
 // newer may send one.

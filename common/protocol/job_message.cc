@@ -24,7 +24,7 @@ void append(const google::protobuf::RepeatedPtrField<control::Key>& messages,
     keys.push_back({.name = key.name(),
                     .elements = key.elements(),
                     .weight_decay = key.weight_decay(),
-                    .plain = key.plain()});
+                    .exclude_from_lars = key.exclude_from_lars()});
   }
 }
 
@@ -82,7 +82,7 @@ std::size_t add_keys(const std::vector<KeySpec>& keys, control::JobSpec& message
     entry->set_name(key.name);
     entry->set_elements(key.elements);
     entry->set_weight_decay(key.weight_decay);
-    entry->set_plain(key.plain);
+    entry->set_exclude_from_lars(key.exclude_from_lars);
     bytes += entry->ByteSizeLong();
   }
   return next;

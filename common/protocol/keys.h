@@ -9,10 +9,10 @@ namespace phub {
 using KeyId = std::uint32_t;  // position in the job's list of keys, which is in forward order
 
 struct KeySpec {
-  std::string name;            // unique in the job
-  std::uint64_t elements = 0;  // > 0
-  float weight_decay = 0.0F;   // for the rules that decay
-  bool plain = false;          // rule lars: plain momentum (biases, batch normalisation)
+  std::string name;                // unique in the job
+  std::uint64_t elements = 0;      // > 0
+  float weight_decay = 0.0F;       // for the rules that decay
+  bool exclude_from_lars = false;  // rule lars: plain momentum (biases, batch normalisation)
 };
 
 }  // namespace phub

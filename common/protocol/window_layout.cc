@@ -24,26 +24,26 @@ std::size_t connections_of(const Plan& plan) {
 
 WindowLayout make_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
                                 std::size_t element_bytes) {
-  WindowLayout landing;
-  landing.bytes = wire::kHyperStride;
+  WindowLayout layout;
+  layout.bytes = wire::kHyperStride;
   for (const std::uint32_t id : plan.core_chunks[server][core]) {
-    landing.slots.push_back(landing.bytes);
-    landing.bytes += round_up(plan.chunks[id].elements * element_bytes, kLine);
+    layout.slots.push_back(layout.bytes);
+    layout.bytes += round_up(plan.chunks[id].elements * element_bytes, kLine);
   }
-  landing.bytes = round_up(landing.bytes, kPage);
-  return landing;
+  layout.bytes = round_up(layout.bytes, kPage);
+  return layout;
 }
 
 WindowLayout make_shared_window_layout(const Plan& plan, std::uint32_t server, std::uint32_t core,
                                        std::size_t element_bytes) {
-  WindowLayout landing;
+  WindowLayout layout;
   const std::uint64_t line = shared_line_offset(plan, server, core);
   const std::uint64_t arena = wire::hyper_bytes(connections_of(plan)) - line;
   for (const std::uint32_t id : plan.core_chunks[server][core]) {
-    landing.slots.push_back(arena + plan.chunks[id].arena_offset * element_bytes);
+    layout.slots.push_back(arena + plan.chunks[id].arena_offset * element_bytes);
   }
-  landing.bytes = shared_memory_bytes(plan, element_bytes) - line;
-  return landing;
+  layout.bytes = shared_memory_bytes(plan, element_bytes) - line;
+  return layout;
 }
 
 std::uint64_t shared_line_offset(const Plan& plan, std::uint32_t server, std::uint32_t core) {

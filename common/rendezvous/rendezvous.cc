@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <utility>
 
+#include "common/base/first_line.h"
 #include "common/protocol/job_message.h"
 #include "common/rendezvous/server_calls.h"
 #include "common/transport/verbs/device/device.h"
@@ -26,13 +26,6 @@ constexpr std::size_t kPartBytes = 32 * 1024;
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "unknown";
-}
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id;
 }
 
 // In parts that a server takes. One that has refused takes no more, and its reply says why.
@@ -112,7 +105,7 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
                 .host = calls_->host(),
                 .tcp_port = static_cast<std::uint16_t>(reply.tcp_port()),
                 .shm_socket = reply.shm_socket(),
-                .same_host = !reply.boot_id().empty() && reply.boot_id() == boot_id(),
+                .same_host = !reply.boot_id().empty() && reply.boot_id() == first_line(kBootId),
                 .rdma = {},
                 .encrypts_data = reply.encrypts_data(),
                 .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},

@@ -8,17 +8,29 @@
 #include <grpcpp/client_context.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "common/base/status.h"
 #include "common/rendezvous/client_security.h"
-#include "common/rendezvous/join_proof.h"
 #include "common/rpc/address.h"
 #include "proto/control.grpc.pb.h"
 
 namespace phub::client {
+
+// What a worker shows at the rendezvous, with every call.
+struct JoinProof {
+  std::string tenant;
+  std::string token;
+  std::uint64_t job_id = 0;  // of the nonce
+  std::string nonce;
+
+  bool is_secret() const { return !token.empty() || !nonce.empty(); }
+  // For the header "authorization". Empty: nothing.
+  std::string metadata() const;
+};
 
 class ServerCalls {
  public:

@@ -29,7 +29,7 @@ Result<CredentialFiles> find_credentials(const std::string& folder) {
     has_any = true;
   }
   if (has_any) return found;
-  return Status(Code::kNotFound, "credentials: " + folder +
+  return Status(Code::kInvalidArgument, "credentials: " + folder +
                                      " has none of ca.pem, cert.pem, key.pem, token, nonce; "
                                      "`phubctl pki init` makes such folders");
 }

@@ -34,7 +34,7 @@ constexpr std::array kPairs = {
     CodePair{Code::kUnavailable, grpc::StatusCode::CANCELLED},
 };
 
-// Of an answer's message. A client takes 8 KiB of an answer's head, where a character that is not
+// Of a reply's message. A client takes 8 KiB of a reply's head, where a character that is not
 // ASCII has nine bytes for three.
 constexpr std::size_t kMessageBytesMax = 2000;
 

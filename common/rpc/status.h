@@ -9,13 +9,13 @@
 
 namespace phub {
 
-// Limit of one answer of the control plane: that of a job with 1e6 keys of 40 characters fits.
+// Limit of one reply of the control plane: that of a job with 1e6 keys of 40 characters fits.
 inline constexpr int kMaxControlMessageBytes = 64 * 1024 * 1024;
 
 // Limit of one request: a server that holds many of them, of strangers too, has little to lose.
 inline constexpr int kMaxRequestBytes = 128 * 1024;
 
-// Metadata of an answer RESOURCE_EXHAUSTED: after how many milliseconds the same call may succeed.
+// Metadata of a reply RESOURCE_EXHAUSTED: after how many milliseconds the same call may succeed.
 inline constexpr char kRetryAfterMs[] = "phub-retry-ms";
 
 // The message is cut after 2,000 bytes, and what is no visible text in it is a "?".

@@ -1,5 +1,6 @@
 #include "common/transport/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -92,6 +93,12 @@ void set_timeout(int socket, std::chrono::milliseconds timeout) {
                          .tv_usec = (timeout.count() % 1000) * 1000};
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &value, sizeof(value));
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value));
+}
+
+Status set_nonblocking(int fd, std::string_view what) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0) return {};
+  return errno_status(what);
 }
 
 Result<UniqueFd> listen_abstract(const std::string& name) {

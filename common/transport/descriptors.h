@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
@@ -22,11 +23,19 @@ Status send_with_descriptors(int socket, std::span<const std::byte> bytes,
 long receive_with_descriptors(int socket, std::span<std::byte> bytes,
                               std::vector<UniqueFd>& descriptors, std::size_t descriptors_max);
 
+// The same with a value, in the bytes of the host.
+template <typename T>
+Status send_value(int socket, const T& value, std::span<const int> descriptors = {}) {
+  return send_with_descriptors(socket, std::as_bytes(std::span(&value, 1)), descriptors);
+}
+
 // A listening, respectively a connected, stream socket in the abstract namespace.
 Result<UniqueFd> listen_abstract(const std::string& name);
 // Connecting waits for `timeout` at most, and so do sends and receives later.
 Result<UniqueFd> connect_abstract(const std::string& name, std::chrono::milliseconds timeout);
 // Bounds every send, receive and connect of a socket that blocks.
 void set_timeout(int socket, std::chrono::milliseconds timeout);
+// Error: `what`, and the system's word.
+Status set_nonblocking(int fd, std::string_view what);
 
 }  // namespace phub::transport

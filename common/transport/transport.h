@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+
+#include "common/base/status.h"
 
 namespace phub::transport {
 
@@ -55,6 +58,13 @@ class ReceiveBuffers {
   // A place that was given and will not be completed: the peer is gone.
   virtual void release(PeerId peer, std::byte* data) = 0;
 };
+
+// Of an endpoint's peers, which are one core's connections.
+inline Status all_taken(std::size_t peers) {
+  return {Code::kResourceExhausted,
+          "all " + std::to_string(peers) +
+              " connections of this core are taken (raise connections_per_core)"};
+}
 
 class Endpoint {
  public:

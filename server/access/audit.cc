@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "common/base/utf8.h"
+#include "common/base/visible.h"
 
 namespace phub::server {
 namespace {
@@ -18,16 +18,14 @@ constexpr std::size_t kBytesMax = 512;  // of each word: they may be a caller's
 std::string bounded(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
-    const std::size_t bytes = utf8_character(text);
-    const std::string_view character = text.substr(0, std::max<std::size_t>(bytes, 1));
+    const detail::CodePoint point = detail::first_code_point(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(point.bytes, 1));
     if (shown.size() + character.size() > kBytesMax) break;
     text.remove_prefix(character.size());
-    const auto first = static_cast<unsigned char>(character[0]);
-    const bool is_control = first < 0x20 || first == 0x7F ||
-                            (first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0);
-    if (bytes == 0 || is_control) {
+    const bool is_control = point.value < 0x20 || (point.value >= 0x7F && point.value < 0xA0);
+    if (point.bytes == 0 || is_control) {
       shown += '?';
-    } else if (first == '"') {
+    } else if (point.value == '"') {
       shown += '\'';
     } else {
       shown += character;

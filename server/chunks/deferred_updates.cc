@@ -32,7 +32,8 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
     for (std::uint32_t i = 0; norms_ && i < chunk.segment_count; ++i) {
       const std::uint32_t key = plan.segments[chunk.first_segment + i].key;
       if (!goes_on) {
-        norms_->add_key(!layout.plain.empty() && layout.plain[key], layout.weight_decay[key]);
+        norms_->add_key(!layout.exclude_from_lars.empty() && layout.exclude_from_lars[key],
+                        layout.weight_decay[key]);
         ++group.keys;
       }
       norms_->add_run();

@@ -17,9 +17,9 @@ class KeyNorms {
   explicit KeyNorms(const LarsOptions& options) : options_(options) {}
 
   // At set-up, in their order: a key, then each of its runs.
-  void add_key(bool plain, float weight_decay) {
+  void add_key(bool exclude_from_lars, float weight_decay) {
     keys_.push_back({.first_run = static_cast<std::uint32_t>(squares_.size()),
-                     .plain = plain,
+                     .exclude_from_lars = exclude_from_lars,
                      .weight_decay = weight_decay});
   }
   void add_run() {
@@ -39,7 +39,7 @@ class KeyNorms {
       sum.gradients += squares_[run].gradients;
     }
     key.trust = kernels::trust_of(options_, sum, gradient_scale, key.weight_decay);
-    if (key.plain && std::isfinite(key.trust)) key.trust = 1.0F;
+    if (key.exclude_from_lars && std::isfinite(key.trust)) key.trust = 1.0F;
   }
   // A NaN: its key is left out.
   float trust(std::uint32_t run) const { return keys_[key_of_run_[run]].trust; }
@@ -48,7 +48,7 @@ class KeyNorms {
   struct Key {
     std::uint32_t first_run = 0;
     std::uint32_t runs = 0;
-    bool plain = false;
+    bool exclude_from_lars = false;
     float weight_decay = 0.0F;
     float trust = 1.0F;  // of the round that is being updated
   };

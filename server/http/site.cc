@@ -60,7 +60,7 @@ bool Site::is_ours(std::string_view host) const {
          std::find(hosts_.names.begin(), hosts_.names.end(), name) != hosts_.names.end();
 }
 
-HttpReply Site::answer(const HttpRequest& request) {
+HttpReply Site::reply_to(const HttpRequest& request) {
   if (!is_ours(request.host)) {
     return {.status = 421,
             .body =

@@ -52,7 +52,7 @@ class Site {
 
   // 200, 401 (an answer for readers only, and no right token), 404, 421 (asked by a name that is
   // not ours), or of /readyz 503.
-  HttpReply answer(const HttpRequest& request);
+  HttpReply reply_to(const HttpRequest& request);
 
  private:
   struct Made {

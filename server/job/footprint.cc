@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/plan/size.h"
+#include "common/plan/plan.h"
 #include "common/transport/tcp/sealed_stream.h"
 #include "server/job/buffer_pool.h"
 #include "server/sharing/arrival_queue.h"

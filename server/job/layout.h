@@ -27,9 +27,9 @@ struct JobLayout {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
   bool deterministic = true;
-  std::vector<float> weight_decay;  // per key
-  LarsOptions lars = {};            // of rule lars
-  std::vector<bool> plain = {};     // per key, of rule lars: at trust 1; empty: none
+  std::vector<float> weight_decay;           // per key
+  LarsOptions lars = {};                     // of rule lars
+  std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
   LossScale loss_scale = {};
   std::shared_ptr<const Plan> plan;
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is

@@ -11,7 +11,7 @@ std::vector<RoundRecord> RoundLog::last(std::size_t count) const {
   for (std::uint64_t round = complete_round_; round > oldest && records.size() < count;) {
     --round;
     const Head& head = heads_[round % kRounds];
-    if (head.round != round || head.workers_answered < workers_.size()) continue;
+    if (head.round != round || head.workers_replied_to < workers_.size()) continue;
     const auto first =
         spans_.begin() + static_cast<std::ptrdiff_t>(round % kRounds * workers_.size());
     records.push_back({.round = round,

@@ -53,7 +53,7 @@ class RoundLog {
     progress.replies -= chunks_;
     Head& round = head(progress.reply_round++);
     round.replied = now;
-    ++round.workers_answered;
+    ++round.workers_replied_to;
   }
   void worked(std::uint64_t spent) { work_ += spent; }
 
@@ -67,7 +67,7 @@ class RoundLog {
     std::uint64_t complete = 0;
     std::uint64_t replied = 0;
     std::uint64_t work = 0;
-    std::uint32_t workers_answered = 0;
+    std::uint32_t workers_replied_to = 0;
   };
   struct Progress {
     std::uint64_t push_round = 0;

@@ -60,9 +60,10 @@ Status validate_keys(const JobSpec& spec, const JobLimits& limits) {
       return invalid("keys[{}].weight_decay: \"{}\" has {}, it must be finite and not negative", i,
                      key.name, key.weight_decay);
     }
-    if (key.plain && spec.rule != RuleKind::kLars) {
-      return invalid("keys[{}].plain: \"{}\" has it, but rule {} knows no plain keys; leave it out",
-                     i, key.name, name_of(spec.rule));
+    if (key.exclude_from_lars && spec.rule != RuleKind::kLars) {
+      return invalid(
+          "keys[{}].exclude_from_lars: \"{}\" has it, but rule {} has no trust ratio; leave it out",
+          i, key.name, name_of(spec.rule));
     }
     elements += key.elements;  // cannot wrap: keys_max * elements_max < 2^64
     if (elements > limits.elements_max) {
@@ -145,7 +146,8 @@ Status compare_keys(const JobSpec& existing, const JobSpec& joining) {
     const std::string key = fmt::format("keys[{}] (\"{}\")", i, ours.name);
     PHUB_RETURN_IF_ERROR(same(key + " elements", ours.elements, theirs.elements));
     PHUB_RETURN_IF_ERROR(same(key + " weight_decay", ours.weight_decay, theirs.weight_decay));
-    PHUB_RETURN_IF_ERROR(same(key + " plain", ours.plain, theirs.plain));
+    PHUB_RETURN_IF_ERROR(
+        same(key + " exclude_from_lars", ours.exclude_from_lars, theirs.exclude_from_lars));
   }
   return {};
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/words.h"
+
 namespace phub::server {
 namespace {
 
@@ -22,17 +24,8 @@ std::string describe_delay(const Job& job, std::uint32_t worker, std::uint32_t c
 }  // namespace
 
 std::string_view name_of(JobState state) {
-  switch (state) {
-    case JobState::kWaiting:
-      return "waiting";
-    case JobState::kRunning:
-      return "running";
-    case JobState::kEnded:
-      return "ended";
-    case JobState::kFailed:
-      return "failed";
-  }
-  return "?";
+  static constexpr Words<JobState, 4> kWords = {{"waiting", "running", "ended", "failed"}};
+  return kWords.of(state);
 }
 
 std::string to_string(const JobName& job) {
@@ -105,7 +98,7 @@ JobLayout layout_of(const Job& job) {
                    .deterministic = spec.deterministic,
                    .weight_decay = {},
                    .lars = lars_of(spec),
-                   .plain = {},
+                   .exclude_from_lars = {},
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,
@@ -114,7 +107,7 @@ JobLayout layout_of(const Job& job) {
   layout.weight_decay.reserve(spec.keys.size());
   for (const KeySpec& key : spec.keys) {
     layout.weight_decay.push_back(key.weight_decay);
-    layout.plain.push_back(key.plain);
+    layout.exclude_from_lars.push_back(key.exclude_from_lars);
   }
   return layout;
 }

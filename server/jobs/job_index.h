@@ -22,11 +22,25 @@
 #include "common/base/status.h"
 #include "server/access/directory.h"
 #include "server/jobs/job.h"
-#include "server/jobs/job_store.h"
 #include "server/plane/data_plane.h"
 #include "server/snapshot/store.h"
+#include "server/state/store.h"
 
 namespace phub::server {
+
+// Where what must outlive the process is written: the jobs that administrators made, and which ids
+// were given out. Made by the daemon; any control thread, without the mutex. Without functions
+// nothing outlives the process.
+struct JobStore {
+  // An error says why nothing was written; the job must not exist then.
+  std::function<Status(const StoredJob& job)> add = {};
+  // When this is OK the job does not come back. Once more is harmless.
+  std::function<Status(std::uint64_t job_id)> remove = {};
+  // The first of `count` ids that no job has ever had.
+  std::function<Result<std::uint64_t>(std::uint64_t count)> reserve_ids = {};
+
+  bool is_there() const { return add != nullptr; }
+};
 
 struct JobTableOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost

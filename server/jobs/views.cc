@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/plan/size.h"
+#include "common/plan/plan.h"
 #include "server/jobs/core_load.h"
 
 namespace phub::server {

@@ -44,7 +44,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
       "0.9\\\n"
       "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
       "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
-      "      --key conv1.weight:500 --key conv1.bias:20 --plain conv1.bias\n"
+      "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
       "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
       "Without keys, the first worker that joins brings them.");
   JobOptions& job = options.job;
@@ -69,7 +69,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
          "Of lars: a step's share of a tensor's norm; left out: 0.001");
   option("--trust-epsilon", job.trust_epsilon,
          "Of lars: added to the gradient's norm; left out: 0");
-  option("--plain", job.plain, "Of lars: a key at trust 1, as biases are")
+  option("--exclude-from-lars", job.exclude_from_lars, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
       ->allow_extra_args(false);
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")

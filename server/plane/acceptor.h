@@ -18,7 +18,6 @@
 #include "common/base/unique_fd.h"
 #include "common/transport/tcp/congestion.h"
 #include "server/core/drops.h"
-#include "server/plane/admission.h"
 #include "server/plane/handshake_session.h"
 
 namespace phub::server {

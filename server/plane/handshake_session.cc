@@ -48,12 +48,10 @@ struct Proven {
     std::array<int, 1> fds = {admitted ? admitted->memory_fd.get() : -1};
     if (admitted) verdict.memory_bytes = admitted->memory_bytes;
     // A failure means that the worker is gone, which its core will notice.
-    Status sent = transport::send_with_descriptors(
-        socket.get(), std::as_bytes(std::span(&verdict, 1)),
-        std::span<const int>(fds.data(), is_shm && admitted ? 1 : 0));
+    Status sent = transport::send_value(
+        socket.get(), verdict, std::span<const int>(fds.data(), is_shm && admitted ? 1 : 0));
     if (sent.ok() && admitted && admitted->introduction) {
-      sent = transport::send_with_descriptors(
-          socket.get(), std::as_bytes(std::span(&*admitted->introduction, 1)), {});
+      sent = transport::send_value(socket.get(), *admitted->introduction);
     }
   }
 };

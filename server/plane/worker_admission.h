@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "server/plane/admission.h"
+#include "server/plane/handshake_session.h"
 #include "server/plane/plane_jobs.h"
 
 namespace phub::server {

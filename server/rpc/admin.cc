@@ -11,11 +11,7 @@
 
 #include "common/base/version.h"
 #include "common/protocol/job_message.h"
-#include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
-#include "server/rpc/messages/ports.h"
-#include "server/rpc/messages/times.h"
-#include "server/rpc/messages/view.h"
 
 namespace phub::server {
 namespace {
@@ -39,58 +35,46 @@ AdminService::AdminService(JobTable& table, const DataPlane& data_plane, std::st
       data_plane_(data_plane),
       waiting_(std::move(waiting)),
       tenancy_(tenancy),
-      authorizer_(tenancy),
       started_(std::chrono::steady_clock::now()),
       last_call_(started_) {}
 
-grpc::Status AdminService::CreateJob(grpc::ServerContextBase* context,
-                                     const control::CreateJobRequest* request,
-                                     control::CreateJobReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller,
-                        authorizer_.authorize(context, Right::kChangeJobs, "job create"));
-  const std::string tenant = namespace_of(caller, request->tenant());
-  const auto create = [&]() -> Status {
-    PHUB_ASSIGN_OR_RETURN(const JobSpec spec, spec_from(request->spec()));
-    if (!can_see(caller, tenant)) return unknown_tenant(tenant);
-    PHUB_ASSIGN_OR_RETURN(const std::string nonce, random_secret());
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
-                          table_.life.create(spec, tenant, digest_of(nonce)));
-    reply->set_job_id(job_id);
-    reply->set_nonce(nonce);
-    return {};
-  };
-  return authorizer_.audited(caller, "job create",
-                             to_string(JobName{tenant, request->spec().name()}), create());
+Status AdminService::CreateJob(Call& call, const control::CreateJobRequest& request,
+                               control::CreateJobReply& reply) {
+  const std::string tenant = namespace_of(call.caller, request.tenant());
+  call.changed = to_string(JobName{tenant, request.spec().name()});
+  PHUB_ASSIGN_OR_RETURN(const JobSpec spec, spec_from(request.spec()));
+  if (!can_see(call.caller, tenant)) return unknown_tenant(tenant);
+  PHUB_ASSIGN_OR_RETURN(const std::string nonce, random_secret());
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t job_id,
+                        table_.life.create(spec, tenant, digest_of(nonce)));
+  reply.set_job_id(job_id);
+  reply.set_nonce(nonce);
+  return {};
 }
 
-grpc::Status AdminService::ListJobs(grpc::ServerContextBase* context,
-                                    const control::ListJobsRequest* request,
-                                    control::ListJobsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
+Status AdminService::ListJobs(Call& call, const control::ListJobsRequest& request,
+                              control::ListJobsReply& reply) {
   for (const JobView& view : table_.views.list()) {
-    const bool is_asked_for = request->tenant().empty() || request->tenant() == view.tenant;
-    if (!is_asked_for || !can_see(caller, view.tenant)) continue;
-    control::JobInfo& job = *reply->add_jobs();
+    const bool is_asked_for = request.tenant().empty() || request.tenant() == view.tenant;
+    if (!is_asked_for || !can_see(call.caller, view.tenant)) continue;
+    control::JobInfo& job = *reply.add_jobs();
     server::fill(view, Keys::kLeftOut, job);
     fill_timing(view, job);
   }
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status AdminService::InspectJob(grpc::ServerContextBase* context,
-                                      const control::InspectJobRequest* request,
-                                      control::InspectJobReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  const Result<JobView> view = table_.views.inspect(name, request->job_id());
-  if (!view) return to_grpc(view.error());
-  if (!can_see(caller, view->tenant)) {
-    return to_grpc(unknown_job(request->job_id() == 0 ? to_string(name)
-                                                      : fmt::format("id {}", request->job_id())));
+Status AdminService::InspectJob(Call& call, const control::InspectJobRequest& request,
+                                control::InspectJobReply& reply) {
+  const JobName name{namespace_of(call.caller, request.tenant()), request.name()};
+  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.views.inspect(name, request.job_id()));
+  if (!can_see(call.caller, view.tenant)) {
+    return unknown_job(request.job_id() == 0 ? to_string(name)
+                                             : fmt::format("id {}", request.job_id()));
   }
-  server::fill(*view, Keys::kIncluded, *reply->mutable_job());
-  fill_timing(*view, *reply->mutable_job());
-  return grpc::Status::OK;
+  server::fill(view, Keys::kIncluded, *reply.mutable_job());
+  fill_timing(view, *reply.mutable_job());
+  return {};
 }
 
 void AdminService::fill_timing(const JobView& view, control::JobInfo& message) const {
@@ -99,43 +83,36 @@ void AdminService::fill_timing(const JobView& view, control::JobInfo& message) c
   server::fill(view.counters, timing, *message.mutable_timing());
 }
 
-grpc::Status AdminService::Trace(grpc::ServerContextBase* context,
-                                 const control::TraceRequest* request, control::TraceReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  if (request->rounds() == 0 || request->rounds() > RoundLog::kRounds) {
-    return to_grpc(
-        {Code::kInvalidArgument, "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)});
+Status AdminService::Trace(Call& call, const control::TraceRequest& request,
+                           control::TraceReply& reply) {
+  if (request.rounds() == 0 || request.rounds() > RoundLog::kRounds) {
+    return {Code::kInvalidArgument,
+            "rounds: allowed are 1 to " + std::to_string(RoundLog::kRounds)};
   }
-  const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  if (!can_see(caller, name.tenant)) return to_grpc(unknown_job(to_string(name)));
-  const Result<JobView> view = table_.views.inspect(name, 0);
-  if (!view) return to_grpc(view.error());
-  server::fill(data_plane_.job_rounds(view->id, request->rounds()), *reply);
+  const JobName name{namespace_of(call.caller, request.tenant()), request.name()};
+  if (!can_see(call.caller, name.tenant)) return unknown_job(to_string(name));
+  PHUB_ASSIGN_OR_RETURN(const JobView view, table_.views.inspect(name, 0));
+  server::fill(data_plane_.job_rounds(view.id, request.rounds()), reply);
   control::JobInfo job;
-  server::fill(*view, Keys::kLeftOut, job);
-  *reply->mutable_members() = job.members();
-  return grpc::Status::OK;
+  server::fill(view, Keys::kLeftOut, job);
+  *reply.mutable_members() = job.members();
+  return {};
 }
 
-grpc::Status AdminService::CloseJob(grpc::ServerContextBase* context,
-                                    const control::CloseJobRequest* request,
-                                    control::CloseJobReply* /*reply*/) {
-  PHUB_CALLER_OR_RETURN(const Principal caller,
-                        authorizer_.authorize(context, Right::kChangeJobs, "job close"));
-  const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  const Status closed = can_see(caller, name.tenant) ? table_.life.close(name) : no_live_job(name);
-  return authorizer_.audited(caller, "job close", to_string(name), closed);
+Status AdminService::CloseJob(Call& call, const control::CloseJobRequest& request,
+                              control::CloseJobReply& /*reply*/) {
+  const JobName name{namespace_of(call.caller, request.tenant()), request.name()};
+  call.changed = to_string(name);
+  return can_see(call.caller, name.tenant) ? table_.life.close(name) : no_live_job(name);
 }
 
-grpc::Status AdminService::Plan(grpc::ServerContextBase* context,
-                                const control::PlanRequest* request, control::PlanReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  const JobName name{namespace_of(caller, request->tenant()), request->name()};
-  if (!can_see(caller, name.tenant)) return to_grpc(no_live_job(name));
-  const Result<PlanView> view = table_.views.plan(name);
-  if (!view) return to_grpc(view.error());
-  server::fill(*view, *reply);
-  return grpc::Status::OK;
+Status AdminService::Plan(Call& call, const control::PlanRequest& request,
+                          control::PlanReply& reply) {
+  const JobName name{namespace_of(call.caller, request.tenant()), request.name()};
+  if (!can_see(call.caller, name.tenant)) return no_live_job(name);
+  PHUB_ASSIGN_OR_RETURN(const PlanView view, table_.views.plan(name));
+  server::fill(view, reply);
+  return {};
 }
 
 std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& cores) {
@@ -158,15 +135,14 @@ std::vector<double> AdminService::busy_shares(const std::vector<CoreCounters>& c
   return last_shares_;
 }
 
-grpc::Status AdminService::Statistics(grpc::ServerContextBase* context,
-                                      const control::StatisticsRequest* /*request*/,
-                                      control::StatisticsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  fill_server(*reply->mutable_server());
-  if (caller.role == Role::kTenant) {
-    redact_other_tenants(caller.tenant, table_.usage.of(caller.tenant), *reply->mutable_server());
+Status AdminService::Statistics(Call& call, const control::StatisticsRequest& /*request*/,
+                                control::StatisticsReply& reply) {
+  fill_server(*reply.mutable_server());
+  if (call.caller.role == Role::kTenant) {
+    redact_other_tenants(call.caller.tenant, table_.usage.of(call.caller.tenant),
+                         *reply.mutable_server());
   }
-  return grpc::Status::OK;
+  return {};
 }
 
 void AdminService::fill_server(control::ServerInfo& server) {
@@ -208,14 +184,13 @@ void AdminService::fill_server(control::ServerInfo& server) {
   }
 }
 
-grpc::Status AdminService::Drain(grpc::ServerContextBase* context,
-                                 const control::DrainRequest* request, control::DrainReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller,
-                        authorizer_.authorize(context, Right::kAdminister, "drain"));
+Status AdminService::Drain(Call& call, const control::DrainRequest& request,
+                           control::DrainReply& reply) {
+  call.changed = "";
   const std::size_t jobs =
-      table_.drain(std::chrono::milliseconds(request->timeout_ms()), request->snapshots());
-  reply->set_jobs_running(static_cast<std::uint32_t>(jobs));
-  return authorizer_.audited(caller, "drain", "", {});
+      table_.drain(std::chrono::milliseconds(request.timeout_ms()), request.snapshots());
+  reply.set_jobs_running(static_cast<std::uint32_t>(jobs));
+  return {};
 }
 
 }  // namespace phub::server

@@ -1,5 +1,5 @@
-// What people and tools call: the gRPC service Admin, but for tenants (tenants.h) and its threads
-// (admin_calls.h).
+// What people and tools call: the gRPC service Admin, but for tenants (tenants.h). Who may call
+// what: admin_calls.h.
 //
 // Owned by the ControlService; any thread.
 #pragma once
@@ -9,41 +9,34 @@
 #include <string>
 #include <vector>
 
-#include "proto/control.grpc.pb.h"
+#include "proto/control.pb.h"
 #include "server/access/tenancy.h"
 #include "server/jobs/table.h"
 #include "server/plane/data_plane.h"
-#include "server/rpc/authorizer.h"
+#include "server/rpc/calls.h"
 
 namespace phub::server {
 
 class AdminService final {
  public:
-  // `waiting` describes how the cores wait for work. `tenancy` null: everybody may do everything,
-  // and there is the default tenant only.
+  // `waiting` describes how the cores wait for work. `tenancy` null: there is the default tenant
+  // only.
   AdminService(JobTable& table, const DataPlane& data_plane, std::string waiting,
                Tenancy* tenancy = nullptr);
 
-  grpc::Status CreateJob(grpc::ServerContextBase* context, const control::CreateJobRequest* request,
-                         control::CreateJobReply* reply);
-  grpc::Status ListJobs(grpc::ServerContextBase* context, const control::ListJobsRequest* request,
-                        control::ListJobsReply* reply);
-  grpc::Status InspectJob(grpc::ServerContextBase* context,
-                          const control::InspectJobRequest* request,
-                          control::InspectJobReply* reply);
-  grpc::Status CloseJob(grpc::ServerContextBase* context, const control::CloseJobRequest* request,
-                        control::CloseJobReply* reply);
-  grpc::Status Plan(grpc::ServerContextBase* context, const control::PlanRequest* request,
-                    control::PlanReply* reply);
-  grpc::Status Statistics(grpc::ServerContextBase* context,
-                          const control::StatisticsRequest* request,
-                          control::StatisticsReply* reply);
-  grpc::Status Trace(grpc::ServerContextBase* context, const control::TraceRequest* request,
-                     control::TraceReply* reply);
-  grpc::Status Drain(grpc::ServerContextBase* context, const control::DrainRequest* request,
-                     control::DrainReply* reply);
-
-  const Authorizer& authorizer() const { return authorizer_; }
+  Status CreateJob(Call& call, const control::CreateJobRequest& request,
+                   control::CreateJobReply& reply);
+  Status ListJobs(Call& call, const control::ListJobsRequest& request,
+                  control::ListJobsReply& reply);
+  Status InspectJob(Call& call, const control::InspectJobRequest& request,
+                    control::InspectJobReply& reply);
+  Status CloseJob(Call& call, const control::CloseJobRequest& request,
+                  control::CloseJobReply& reply);
+  Status Plan(Call& call, const control::PlanRequest& request, control::PlanReply& reply);
+  Status Statistics(Call& call, const control::StatisticsRequest& request,
+                    control::StatisticsReply& reply);
+  Status Trace(Call& call, const control::TraceRequest& request, control::TraceReply& reply);
+  Status Drain(Call& call, const control::DrainRequest& request, control::DrainReply& reply);
 
   // What Statistics answers to an observer, and what ListJobs adds to a job. Any thread.
   void fill_server(control::ServerInfo& server);
@@ -58,7 +51,6 @@ class AdminService final {
   const DataPlane& data_plane_;
   const std::string waiting_;
   Tenancy* const tenancy_;
-  const Authorizer authorizer_;
   const TimePoint started_;
 
   std::mutex mutex_;  // guards the three below

@@ -1,12 +1,23 @@
 #include "server/rpc/authorizer.h"
 
+#include <charconv>
+
 #include "common/rpc/credentials.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
+constexpr std::string_view kTicketScheme = "Ticket ";
 constexpr char kRetryDelayMs[] = "200";
+
+// What a call's metadata say under `authorization`; empty: nothing.
+std::string_view authorization_of(const grpc::ServerContextBase& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find("authorization");
+  if (found == metadata.end()) return {};
+  return {found->second.data(), found->second.size()};
+}
 
 Credentials credentials_of(const grpc::ServerContextBase& context) {
   Credentials credentials{.peer = context.peer()};
@@ -28,11 +39,16 @@ Actor actor_of(const Principal& caller) {
 
 }  // namespace
 
-std::string_view authorization_of(const grpc::ServerContextBase& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found == metadata.end()) return {};
-  return {found->second.data(), found->second.size()};
+std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context) {
+  std::string_view text = authorization_of(context);
+  if (!text.starts_with(kTicketScheme)) return std::nullopt;
+  text.remove_prefix(kTicketScheme.size());
+  Ticket ticket;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ticket.job_id);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (error != std::errc() || !text.starts_with(':')) return Ticket{};
+  ticket.nonce_hash = digest_of(text.substr(1));
+  return ticket;
 }
 
 void ask_to_try_again(grpc::ServerContextBase& context) {

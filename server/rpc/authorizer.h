@@ -1,5 +1,5 @@
-// Who a gRPC call comes from, and whether it may: the first line of every call of Admin, and of
-// Join.
+// Who a gRPC call comes from, and whether it may: what calls.h asks for every call of Admin, and
+// the first line of Join and Take.
 //
 // Owned by the ControlService; gRPC's threads.
 #pragma once
@@ -15,15 +15,14 @@
 #include "common/base/status.h"
 #include "common/rpc/status.h"
 #include "server/access/tenancy.h"
+#include "server/jobs/job_index.h"
 #include "server/rpc/call_rates.h"
 
 namespace phub::server {
 
-// How the metadata of a join begin that shows a ticket instead of a token: "Ticket JOB_ID:NONCE".
-inline constexpr std::string_view kTicketScheme = "Ticket ";
-
-// What a call's metadata say under `authorization`; empty: nothing.
-std::string_view authorization_of(const grpc::ServerContextBase& context);
+// What a join's metadata bring instead of a token: "Ticket JOB_ID:NONCE". One that makes no sense
+// is a wrong one.
+std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context);
 
 // Tells the caller that the same call may succeed a moment later. REQUIRES: before it is finished.
 void ask_to_try_again(grpc::ServerContextBase& context);
@@ -58,11 +57,3 @@ class Authorizer {
 };
 
 }  // namespace phub::server
-
-// `declaration` = the caller that the Result `expression` lets in, or return its error.
-#define PHUB_CALLER_OR_RETURN(declaration, expression)                   \
-  auto PHUB_CONCAT(phub_caller_, __LINE__) = (expression);               \
-  if (!PHUB_CONCAT(phub_caller_, __LINE__)) {                            \
-    return ::phub::to_grpc(PHUB_CONCAT(phub_caller_, __LINE__).error()); \
-  }                                                                      \
-  declaration = std::move(*PHUB_CONCAT(phub_caller_, __LINE__))

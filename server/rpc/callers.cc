@@ -3,7 +3,6 @@
 #include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,15 +22,6 @@ std::uint64_t job_of(const google::protobuf::Message& message) {
   const auto* const job = type.FindFieldByName("job_id");
   if (job == nullptr || type.FindFieldByName("secret") == nullptr) return 0;
   return message.GetReflection()->GetUInt64(message, job);
-}
-
-// The job that a join's ticket is for; 0: it shows none.
-std::uint64_t job_of(std::string_view authorization) {
-  if (!authorization.starts_with(kTicketScheme)) return 0;
-  authorization.remove_prefix(kTicketScheme.size());
-  std::uint64_t job_id = 0;
-  std::from_chars(authorization.data(), authorization.data() + authorization.size(), job_id);
-  return job_id;
 }
 
 class Watcher final : public grpc::experimental::Interceptor {
@@ -56,7 +46,8 @@ class Watcher final : public grpc::experimental::Interceptor {
   // What the call says of its job was right: it has succeeded, or was admitted.
   void know() const {
     const grpc::ServerContextBase& context = *call_->server_context();
-    const std::uint64_t job_id = job_id_ != 0 ? job_id_ : job_of(authorization_of(context));
+    const std::uint64_t job_id =
+        job_id_ != 0 ? job_id_ : ticket_of(context).value_or(Ticket()).job_id;
     if (const auto payer = payer_of_(context, job_id)) listener_.know(peer(), *payer);
   }
 

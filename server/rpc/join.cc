@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "common/protocol/job_message.h"
@@ -17,27 +15,12 @@
 #include "server/job/spec_check.h"
 #include "server/rpc/authorizer.h"
 #include "server/rpc/messages/messages.h"
-#include "server/rpc/messages/names.h"
 #include "server/rpc/rendezvous.h"
 
 namespace phub::server {
 namespace {
 
 constexpr std::size_t kHostCharsMax = 256;
-
-// What the metadata bring instead of a token: "Ticket JOB_ID:NONCE". One that makes no sense is a
-// wrong one.
-std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context) {
-  std::string_view text = authorization_of(context);
-  if (!text.starts_with(kTicketScheme)) return std::nullopt;
-  text.remove_prefix(kTicketScheme.size());
-  Ticket ticket;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ticket.job_id);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (error != std::errc() || !text.starts_with(':')) return Ticket{};
-  ticket.nonce_hash = digest_of(text.substr(1));
-  return ticket;
-}
 
 }  // namespace
 

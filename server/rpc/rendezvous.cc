@@ -47,15 +47,6 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
   std::uint64_t number_ = 0;
 };
 
-void RendezvousService::ready(const Identity& identity, const control::ReadyRequest& request,
-                              Reply reply) {
-  const Topology topology{
-      .cores_per_server = {request.cores_per_server().begin(), request.cores_per_server().end()},
-      .server_index = request.server_index(),
-      .core_load_bytes = {request.core_load_bytes().begin(), request.core_load_bytes().end()}};
-  table_.placement.ready(identity, topology, request.plan_hash(), std::move(reply));
-}
-
 grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* context,
                                                    const control::ReadyRequest* request,
                                                    control::ReadyReply* /*reply*/) {
@@ -64,8 +55,14 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
     PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
     return threads_.work.post(tenant, [this, identity, request, reactor] {
-      ready(identity, *request,
-            [reactor](const Status& status) { reactor->Finish(to_grpc(status)); });
+      const auto& cores = request->cores_per_server();
+      const auto& loads = request->core_load_bytes();
+      table_.placement.ready(identity,
+                             {.cores_per_server = {cores.begin(), cores.end()},
+                              .server_index = request->server_index(),
+                              .core_load_bytes = {loads.begin(), loads.end()}},
+                             request->plan_hash(),
+                             [reactor](const Status& status) { reactor->Finish(to_grpc(status)); });
     });
   };
   const Status posted = post();
@@ -103,11 +100,6 @@ Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
   return {};
 }
 
-Status RendezvousService::leave(const control::LeaveRequest& request) {
-  PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  return table_.members.leave(identity);
-}
-
 grpc::ServerUnaryReactor* RendezvousService::Heartbeat(grpc::CallbackServerContext* context,
                                                        const control::HeartbeatRequest* request,
                                                        control::HeartbeatReply* reply) {
@@ -117,7 +109,8 @@ grpc::ServerUnaryReactor* RendezvousService::Heartbeat(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* RendezvousService::Leave(grpc::CallbackServerContext* context,
                                                    const control::LeaveRequest* request,
                                                    control::LeaveReply* /*reply*/) {
-  return finished(*context, leave(*request));
+  const Result<Identity> identity = identity_from(*request);
+  return finished(*context, identity ? table_.members.leave(*identity) : identity.error());
 }
 
 bool RendezvousService::audits_refusal() {

@@ -77,9 +77,7 @@ class RendezvousService final : public control::Rendezvous::CallbackService {
   Status join(const grpc::ServerContextBase& context, const JoinArguments& arguments,
               control::JoinReply& reply);
   void fill_offer(control::JoinReply& reply) const;
-  void ready(const Identity& identity, const control::ReadyRequest& request, Reply reply);
   Status heartbeat(const control::HeartbeatRequest& request, control::HeartbeatReply& reply);
-  Status leave(const control::LeaveRequest& request);
   // The job of a member. Errors: kNotFound, kPermissionDenied: the caller is none.
   Result<JobView> job_of(const control::SnapshotRequest& request);
   Status snapshot(const grpc::CallbackServerContext& context, const JobView& job,

@@ -5,13 +5,15 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <fstream>
 #include <utility>
 #include <vector>
 
+#include "common/base/first_line.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/status.h"
+#include "common/text/message_json.h"
+#include "proto/page.pb.h"
 #include "server/door/control_listener.h"
 #include "server/process/control_threads.h"
 #include "server/process/descriptor_limit.h"
@@ -19,9 +21,9 @@
 #include "server/rpc/admin.h"
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
+#include "server/rpc/messages/messages.h"
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
-#include "server/rpc/state.h"
 #include "server/rpc/tenants.h"
 
 namespace phub::server {
@@ -33,13 +35,6 @@ constexpr int kCallsOfConnection = 100;  // at once; more wait at the client
 // Of connections, calls and their messages. Beyond it gRPC refuses connections and ends calls.
 constexpr std::size_t kBytesInWork = std::size_t{1} << 30;
 constexpr std::chrono::milliseconds kLateStartsInterval{50};
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id;
-}
 
 void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
@@ -58,9 +53,8 @@ class GrpcControlService final : public ControlService {
                     options.join_patience),
         admin_(table, data_plane, options.waiting, options.tenancy),
         tenants_(table, options.tenancy,
-                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store(),
-                 admin_.authorizer()),
-        admin_calls_(admin_, tenants_, threads_),
+                 options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
+        admin_calls_(admin_, tenants_, options.tenancy, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
@@ -118,9 +112,7 @@ class GrpcControlService final : public ControlService {
     server_->GetHealthCheckService()->SetServingStatus(is_ready);
   }
 
-  std::string state_json(const std::string& tenant) override {
-    return server::state_json(admin_, table_, tenant);
-  }
+  std::string state_json(const std::string& tenant) override;
 
   Status reload() override { return tls_ ? tls_->look() : Status(); }
 
@@ -162,6 +154,29 @@ class GrpcControlService final : public ControlService {
   std::unique_ptr<grpc::Server> server_;  // last: it calls the services
 };
 
+std::string GrpcControlService::state_json(const std::string& tenant) {
+  page::PageState state;
+  state.set_tenant(tenant);
+  admin_.fill_server(*state.mutable_server());
+  if (!tenant.empty()) {
+    redact_other_tenants(tenant, table_.usage.of(tenant), *state.mutable_server());
+  }
+  for (const JobView& view : table_.views.list()) {
+    if (!tenant.empty() && view.tenant != tenant) continue;
+    control::JobInfo& job = *state.add_jobs();
+    fill(view, Keys::kLeftOut, job);
+    admin_.fill_timing(view, job);
+    if (view.state != JobState::kRunning) continue;
+    const Result<PlanView> plan = table_.views.plan(name_of(view));
+    if (!plan) continue;  // it has ended meanwhile
+    page::JobPlan* const shown = state.add_plans();
+    shown->set_job_id(view.id);
+    shown->set_server(plan->server_index);
+    fill_loads(*plan, *shown->mutable_loads());
+  }
+  return message_json(state);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServiceOptions& options,
@@ -172,7 +187,7 @@ Result<std::unique_ptr<ControlService>> ControlService::create(const ControlServ
       .tcp_port = data_plane.tcp_port(),
       .shm_socket = data_plane.shm_socket(),
       .rdma = data_plane.verbs_ports(),
-      .boot_id = boot_id(),
+      .boot_id = first_line(kBootId),
       .heartbeat_interval_ms = static_cast<std::uint32_t>(options.heartbeat_interval.count()),
       .encrypts_data = data_plane.encrypts_tcp()};
   auto service = std::make_unique<GrpcControlService>(options, offer, table, data_plane);

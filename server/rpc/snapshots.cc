@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "common/rpc/status.h"
-#include "server/rpc/messages/names.h"
+#include "server/rpc/messages/messages.h"
 
 namespace phub::server {
 namespace {
@@ -26,12 +26,13 @@ Result<std::string> SnapshotService::tenant_of(const SnapshotHead& head,
                                      "\" was deleted; move the file to the folder of another");
 }
 
-Status SnapshotService::restore_for(const Principal& caller, const control::RestoreRequest& request,
-                                    control::RestoreReply& reply) {
+Status SnapshotService::restore(Call& call, const control::RestoreRequest& request,
+                                control::RestoreReply& reply) {
+  call.changed = request.file();
   if (snapshotter_ == nullptr) return no_snapshots();
   // Another tenant's is not there, as far as the caller can tell, damaged or not.
   const auto owner = SnapshotStore::tenant_id_of(request.file());
-  if (!can_see(caller, owner)) return SnapshotStore::no_snapshot(request.file());
+  if (!can_see(call.caller, owner)) return SnapshotStore::no_snapshot(request.file());
   const SnapshotStore& store = snapshotter_->store();
   PHUB_ASSIGN_OR_RETURN(SnapshotHead head, store.head(request.file()));
   PHUB_ASSIGN_OR_RETURN(const std::string tenant, tenant_of(head, owner, request.file()));
@@ -91,43 +92,26 @@ grpc::ServerUnaryReactor* SnapshotService::Take(grpc::CallbackServerContext* con
   return reactor;
 }
 
-grpc::Status SnapshotService::list(grpc::ServerContextBase* context,
-                                   const control::ListSnapshotsRequest* /*request*/,
-                                   control::ListSnapshotsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  if (snapshotter_ == nullptr) return to_grpc(no_snapshots());
+Status SnapshotService::list(Call& call, const control::ListSnapshotsRequest& /*request*/,
+                             control::ListSnapshotsReply& reply) {
+  if (snapshotter_ == nullptr) return no_snapshots();
   for (const SnapshotInfo& info : snapshotter_->store().list()) {
-    if (can_see(caller, info.tenant_id)) fill(info, *reply->add_snapshots());
+    if (can_see(call.caller, info.tenant_id)) fill(info, *reply.add_snapshots());
   }
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status SnapshotService::restore(grpc::ServerContextBase* context,
-                                      const control::RestoreRequest* request,
-                                      control::RestoreReply* reply) {
-  constexpr std::string_view kAction = "snapshot restore";
-  PHUB_CALLER_OR_RETURN(const Principal caller,
-                        authorizer_.authorize(context, Right::kChangeJobs, kAction));
-  return authorizer_.audited(caller, kAction, request->file(),
-                             restore_for(caller, *request, *reply));
-}
-
-grpc::Status SnapshotService::remove(grpc::ServerContextBase* context,
-                                     const control::DeleteSnapshotRequest* request,
-                                     control::DeleteSnapshotReply* reply) {
-  constexpr std::string_view kAction = "snapshot delete";
-  PHUB_CALLER_OR_RETURN(const Principal caller,
-                        authorizer_.authorize(context, Right::kChangeJobs, kAction));
-  const auto removed = [&]() -> Status {
-    if (snapshotter_ == nullptr) return no_snapshots();
-    const std::string& file = request->file();
-    if (!can_see(caller, SnapshotStore::tenant_id_of(file)))
-      return SnapshotStore::no_snapshot(file);
-    PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, snapshotter_->store().remove(file));
-    reply->set_bytes(bytes);
-    return {};
-  };
-  return authorizer_.audited(caller, kAction, request->file(), removed());
+Status SnapshotService::remove(Call& call, const control::DeleteSnapshotRequest& request,
+                               control::DeleteSnapshotReply& reply) {
+  const std::string& file = request.file();
+  call.changed = file;
+  if (snapshotter_ == nullptr) return no_snapshots();
+  if (!can_see(call.caller, SnapshotStore::tenant_id_of(file))) {
+    return SnapshotStore::no_snapshot(file);
+  }
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t bytes, snapshotter_->store().remove(file));
+  reply.set_bytes(bytes);
+  return {};
 }
 
 }  // namespace phub::server

@@ -31,32 +31,29 @@ class SnapshotService final : public control::Snapshots::CallbackService {
   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
                                  const control::ListSnapshotsRequest* request,
                                  control::ListSnapshotsReply* reply) override {
-    return calls_.run(context, *this, &SnapshotService::list, request, reply);
+    return calls_.run(context, {Right::kRead}, *this, &SnapshotService::list, request, reply);
   }
   grpc::ServerUnaryReactor* Restore(grpc::CallbackServerContext* context,
                                     const control::RestoreRequest* request,
                                     control::RestoreReply* reply) override {
-    return calls_.run(context, *this, &SnapshotService::restore, request, reply);
+    return calls_.run(context, {Right::kChangeJobs, "snapshot restore"}, *this,
+                      &SnapshotService::restore, request, reply);
   }
   grpc::ServerUnaryReactor* Delete(grpc::CallbackServerContext* context,
                                    const control::DeleteSnapshotRequest* request,
                                    control::DeleteSnapshotReply* reply) override {
-    return calls_.run(context, *this, &SnapshotService::remove, request, reply);
+    return calls_.run(context, {Right::kChangeJobs, "snapshot delete"}, *this,
+                      &SnapshotService::remove, request, reply);
   }
 
  private:
-  grpc::Status list(grpc::ServerContextBase* context, const control::ListSnapshotsRequest* request,
-                    control::ListSnapshotsReply* reply);
-  grpc::Status restore(grpc::ServerContextBase* context, const control::RestoreRequest* request,
-                       control::RestoreReply* reply);
-  grpc::Status remove(grpc::ServerContextBase* context,
-                      const control::DeleteSnapshotRequest* request,
-                      control::DeleteSnapshotReply* reply);
+  Status list(Call& call, const control::ListSnapshotsRequest& request,
+              control::ListSnapshotsReply& reply);
+  Status restore(Call& call, const control::RestoreRequest& request, control::RestoreReply& reply);
+  Status remove(Call& call, const control::DeleteSnapshotRequest& request,
+                control::DeleteSnapshotReply& reply);
   void admit_take(grpc::CallbackServerContext& context, const control::TakeRequest& request,
                   control::TakeReply& reply, grpc::ServerUnaryReactor& reactor);
-  Status restore_for(const Principal& caller, const control::RestoreRequest& request,
-                     control::RestoreReply& reply);
-
   Result<std::string> tenant_of(const SnapshotHead& head, std::optional<std::uint32_t> owner,
                                 const std::string& file) const;
 

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/rpc/status.h"
 #include "server/rpc/messages/messages.h"
 
 namespace phub::server {
@@ -55,72 +54,66 @@ void TenantAdmin::fill(const Token& token, control::TokenInfo& message) const {
   message.set_live(tenancy_->tokens.is_live(token));
 }
 
-Result<Principal> TenantAdmin::admit_administrator(grpc::ServerContextBase* context,
-                                                   std::string_view action) {
-  if (tenancy_ != nullptr) return authorizer_.authorize(context, Right::kAdminister, action);
-  return Status(Code::kFailedPrecondition, "this server has the default tenant only");
+Status TenantAdmin::has_tenants() const {
+  if (tenancy_ != nullptr) return {};
+  return {Code::kFailedPrecondition, "this server has the default tenant only"};
 }
 
-grpc::Status TenantAdmin::CreateTenant(grpc::ServerContextBase* context,
-                                       const control::CreateTenantRequest* request,
-                                       control::CreateTenantReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant create"));
-  const auto created = tenancy_->directory.create(request->name(), quotas_from(request->quotas()));
-  if (created) fill(*created, *reply->mutable_tenant());
-  return authorizer_.audited(caller, "tenant create", request->name(),
-                             created ? Status() : created.error());
+Status TenantAdmin::CreateTenant(Call& call, const control::CreateTenantRequest& request,
+                                 control::CreateTenantReply& reply) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  call.changed = request.name();
+  PHUB_ASSIGN_OR_RETURN(const Tenant created,
+                        tenancy_->directory.create(request.name(), quotas_from(request.quotas())));
+  fill(created, *reply.mutable_tenant());
+  return {};
 }
 
-grpc::Status TenantAdmin::ListTenants(grpc::ServerContextBase* context,
-                                      const control::ListTenantsRequest* /*request*/,
-                                      control::ListTenantsReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  if (tenancy_ == nullptr) return grpc::Status::OK;
+Status TenantAdmin::ListTenants(Call& call, const control::ListTenantsRequest& /*request*/,
+                                control::ListTenantsReply& reply) {
+  if (tenancy_ == nullptr) return {};
   for (const Tenant& tenant : tenancy_->directory.list()) {
-    if (can_see(caller, tenant.name)) fill(tenant, *reply->add_tenants());
+    if (can_see(call.caller, tenant.name)) fill(tenant, *reply.add_tenants());
   }
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status TenantAdmin::InspectTenant(grpc::ServerContextBase* context,
-                                        const control::InspectTenantRequest* request,
-                                        control::InspectTenantReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, authorizer_.authorize(context, Right::kRead));
-  const std::string name = namespace_of(caller, request->name());
-  if (tenancy_ == nullptr || !can_see(caller, name)) return to_grpc(unknown_tenant(name));
-  const auto tenant = tenancy_->directory.find(name);
-  if (!tenant) return to_grpc(tenant.error());
-  fill(*tenant, *reply->mutable_tenant());
+Status TenantAdmin::InspectTenant(Call& call, const control::InspectTenantRequest& request,
+                                  control::InspectTenantReply& reply) {
+  const std::string name = namespace_of(call.caller, request.name());
+  if (tenancy_ == nullptr || !can_see(call.caller, name)) return unknown_tenant(name);
+  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(name));
+  fill(tenant, *reply.mutable_tenant());
   for (const Token& token : tenancy_->tokens.list()) {
     const bool is_its = token.role == Role::kTenant && token.tenant == name;
-    if (is_its) fill(token, *reply->add_tokens());
+    if (is_its) fill(token, *reply.add_tokens());
   }
   for (const JobView& job : table_.views.list()) {
-    if (job.tenant == name) server::fill(job, Keys::kLeftOut, *reply->add_jobs());
+    if (job.tenant == name) server::fill(job, Keys::kLeftOut, *reply.add_jobs());
   }
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status TenantAdmin::SetTenant(grpc::ServerContextBase* context,
-                                    const control::SetTenantRequest* request,
-                                    control::SetTenantReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant set"));
-  const auto set = [&]() -> Status {
-    PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request->name()));
-    Quotas quotas = tenant.quotas;
-    if (request->has_memory_mib()) quotas.memory_mib = request->memory_mib();
-    if (request->has_connections()) quotas.connections = request->connections();
-    if (request->has_jobs()) quotas.jobs = request->jobs();
-    if (request->has_weight()) quotas.weight = request->weight();
-    if (request->has_disk_mib()) quotas.disk_mib = request->disk_mib();
-    PHUB_ASSIGN_OR_RETURN(const Tenant changed, tenancy_->directory.set(tenant.name, quotas));
-    fill(changed, *reply->mutable_tenant());
-    return {};
-  };
-  return authorizer_.audited(caller, "tenant set", request->name(), set());
+Status TenantAdmin::SetTenant(Call& call, const control::SetTenantRequest& request,
+                              control::SetTenantReply& reply) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  call.changed = request.name();
+  PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request.name()));
+  Quotas quotas = tenant.quotas;
+  if (request.has_memory_mib()) quotas.memory_mib = request.memory_mib();
+  if (request.has_connections()) quotas.connections = request.connections();
+  if (request.has_jobs()) quotas.jobs = request.jobs();
+  if (request.has_weight()) quotas.weight = request.weight();
+  if (request.has_disk_mib()) quotas.disk_mib = request.disk_mib();
+  PHUB_ASSIGN_OR_RETURN(const Tenant changed, tenancy_->directory.set(tenant.name, quotas));
+  fill(changed, *reply.mutable_tenant());
+  return {};
 }
 
-Status TenantAdmin::delete_tenant(const control::DeleteTenantRequest& request) {
+Status TenantAdmin::DeleteTenant(Call& call, const control::DeleteTenantRequest& request,
+                                 control::DeleteTenantReply& /*reply*/) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  call.changed = request.name();
   PHUB_ASSIGN_OR_RETURN(const Tenant tenant, tenancy_->directory.find(request.name()));
   const Usage usage = table_.usage.of(tenant.name);
   if (usage.jobs > 0 && !request.close_jobs()) {
@@ -135,15 +128,10 @@ Status TenantAdmin::delete_tenant(const control::DeleteTenantRequest& request) {
   return {};
 }
 
-grpc::Status TenantAdmin::DeleteTenant(grpc::ServerContextBase* context,
-                                       const control::DeleteTenantRequest* request,
-                                       control::DeleteTenantReply* /*reply*/) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "tenant delete"));
-  return authorizer_.audited(caller, "tenant delete", request->name(), delete_tenant(*request));
-}
-
-Status TenantAdmin::create_token(const control::CreateTokenRequest& request,
-                                 control::CreateTokenReply& reply) {
+Status TenantAdmin::CreateToken(Call& call, const control::CreateTokenRequest& request,
+                                control::CreateTokenReply& reply) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  call.changed = (request.tenant().empty() ? request.role() : request.tenant()) + " token ";
   const auto role = parse_role(request.role().empty() ? "tenant" : request.role());
   if (!role || *role == Role::kWorker) {
     return {Code::kInvalidArgument,
@@ -161,55 +149,41 @@ Status TenantAdmin::create_token(const control::CreateTokenRequest& request,
       tenancy_->tokens.create(*role, owner, request.label(), request.lifetime_seconds()));
   fill(created.token, *reply.mutable_info());
   reply.set_token(created.text);
+  *call.changed += std::to_string(created.token.id);
   return {};
 }
 
-grpc::Status TenantAdmin::CreateToken(grpc::ServerContextBase* context,
-                                      const control::CreateTokenRequest* request,
-                                      control::CreateTokenReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token create"));
-  const Status created = create_token(*request, *reply);
-  const std::string id = created.ok() ? std::to_string(reply->info().token_id()) : "";
-  return authorizer_.audited(
-      caller, "token create",
-      (request->tenant().empty() ? request->role() : request->tenant()) + " token " + id, created);
-}
-
-grpc::Status TenantAdmin::ListTokens(grpc::ServerContextBase* context,
-                                     const control::ListTokensRequest* request,
-                                     control::ListTokensReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token list"));
+Status TenantAdmin::ListTokens(Call& /*call*/, const control::ListTokensRequest& request,
+                               control::ListTokensReply& reply) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
   for (const Token& token : tenancy_->tokens.list()) {
-    if (!request->tenant().empty() && token.tenant != request->tenant()) continue;
-    fill(token, *reply->add_tokens());
+    if (!request.tenant().empty() && token.tenant != request.tenant()) continue;
+    fill(token, *reply.add_tokens());
   }
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status TenantAdmin::RevokeToken(grpc::ServerContextBase* context,
-                                      const control::RevokeTokenRequest* request,
-                                      control::RevokeTokenReply* /*reply*/) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "token revoke"));
-  return authorizer_.audited(caller, "token revoke", "token " + std::to_string(request->token_id()),
-                             tenancy_->tokens.revoke(request->token_id()));
+Status TenantAdmin::RevokeToken(Call& call, const control::RevokeTokenRequest& request,
+                                control::RevokeTokenReply& /*reply*/) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  call.changed = "token " + std::to_string(request.token_id());
+  return tenancy_->tokens.revoke(request.token_id());
 }
 
-grpc::Status TenantAdmin::ListAudit(grpc::ServerContextBase* context,
-                                    const control::ListAuditRequest* request,
-                                    control::ListAuditReply* reply) {
-  PHUB_CALLER_OR_RETURN(const Principal caller, admit_administrator(context, "audit"));
-  const std::uint32_t count = request->count() == 0 ? kAuditsDefault : request->count();
-  const auto records = tenancy_->audit.last(std::min(count, kAuditsMax));
-  if (!records) return to_grpc(records.error());
-  for (const AuditRecord& record : *records) {
-    control::AuditEntry* const entry = reply->add_entries();
+Status TenantAdmin::ListAudit(Call& /*call*/, const control::ListAuditRequest& request,
+                              control::ListAuditReply& reply) {
+  PHUB_RETURN_IF_ERROR(has_tenants());
+  const std::uint32_t count = request.count() == 0 ? kAuditsDefault : request.count();
+  PHUB_ASSIGN_OR_RETURN(const auto records, tenancy_->audit.last(std::min(count, kAuditsMax)));
+  for (const AuditRecord& record : records) {
+    control::AuditEntry* const entry = reply.add_entries();
     entry->set_unix_milliseconds(record.unix_ms);
     entry->set_principal(record.principal);
     entry->set_action(record.action);
     entry->set_object(record.object);
     entry->set_outcome(record.outcome);
   }
-  return grpc::Status::OK;
+  return {};
 }
 
 }  // namespace phub::server

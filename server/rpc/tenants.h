@@ -1,14 +1,12 @@
-// Tenants, tokens and the audit log in the gRPC service Admin, but for its threads (admin_calls.h).
+// Tenants, tokens and the audit log in the gRPC service Admin; who may call what: admin_calls.h.
 //
 // Owned by the ControlService; any thread.
 #pragma once
 
-#include <string_view>
-
-#include "proto/control.grpc.pb.h"
+#include "proto/control.pb.h"
 #include "server/access/tenancy.h"
 #include "server/jobs/table.h"
-#include "server/rpc/authorizer.h"
+#include "server/rpc/calls.h"
 
 namespace phub::server {
 
@@ -16,49 +14,37 @@ class TenantAdmin final {
  public:
   // `tenancy` null: there is the default tenant only, and nothing may be changed. `snapshots` null:
   // there are none.
-  // The authorizer is that of all of Admin's calls: a tenant's rate is one.
-  TenantAdmin(JobTable& table, Tenancy* tenancy, const SnapshotStore* snapshots,
-              const Authorizer& authorizer)
-      : table_(table), tenancy_(tenancy), snapshots_(snapshots), authorizer_(authorizer) {}
+  TenantAdmin(JobTable& table, Tenancy* tenancy, const SnapshotStore* snapshots)
+      : table_(table), tenancy_(tenancy), snapshots_(snapshots) {}
 
-  grpc::Status CreateTenant(grpc::ServerContextBase* context,
-                            const control::CreateTenantRequest* request,
-                            control::CreateTenantReply* reply);
-  grpc::Status ListTenants(grpc::ServerContextBase* context,
-                           const control::ListTenantsRequest* request,
-                           control::ListTenantsReply* reply);
-  grpc::Status InspectTenant(grpc::ServerContextBase* context,
-                             const control::InspectTenantRequest* request,
-                             control::InspectTenantReply* reply);
-  grpc::Status SetTenant(grpc::ServerContextBase* context, const control::SetTenantRequest* request,
-                         control::SetTenantReply* reply);
-  grpc::Status DeleteTenant(grpc::ServerContextBase* context,
-                            const control::DeleteTenantRequest* request,
-                            control::DeleteTenantReply* reply);
-  grpc::Status CreateToken(grpc::ServerContextBase* context,
-                           const control::CreateTokenRequest* request,
-                           control::CreateTokenReply* reply);
-  grpc::Status ListTokens(grpc::ServerContextBase* context,
-                          const control::ListTokensRequest* request,
-                          control::ListTokensReply* reply);
-  grpc::Status RevokeToken(grpc::ServerContextBase* context,
-                           const control::RevokeTokenRequest* request,
-                           control::RevokeTokenReply* reply);
-  grpc::Status ListAudit(grpc::ServerContextBase* context, const control::ListAuditRequest* request,
-                         control::ListAuditReply* reply);
+  Status CreateTenant(Call& call, const control::CreateTenantRequest& request,
+                      control::CreateTenantReply& reply);
+  Status ListTenants(Call& call, const control::ListTenantsRequest& request,
+                     control::ListTenantsReply& reply);
+  Status InspectTenant(Call& call, const control::InspectTenantRequest& request,
+                       control::InspectTenantReply& reply);
+  Status SetTenant(Call& call, const control::SetTenantRequest& request,
+                   control::SetTenantReply& reply);
+  Status DeleteTenant(Call& call, const control::DeleteTenantRequest& request,
+                      control::DeleteTenantReply& reply);
+  Status CreateToken(Call& call, const control::CreateTokenRequest& request,
+                     control::CreateTokenReply& reply);
+  Status ListTokens(Call& call, const control::ListTokensRequest& request,
+                    control::ListTokensReply& reply);
+  Status RevokeToken(Call& call, const control::RevokeTokenRequest& request,
+                     control::RevokeTokenReply& reply);
+  Status ListAudit(Call& call, const control::ListAuditRequest& request,
+                   control::ListAuditReply& reply);
 
  private:
   void fill(const Tenant& tenant, control::TenantInfo& message) const;
   void fill(const Token& token, control::TokenInfo& message) const;
-  Status delete_tenant(const control::DeleteTenantRequest& request);
-  Status create_token(const control::CreateTokenRequest& request, control::CreateTokenReply& reply);
   // An error where there is no tenancy.
-  Result<Principal> admit_administrator(grpc::ServerContextBase* context, std::string_view action);
+  Status has_tenants() const;
 
   JobTable& table_;
   Tenancy* const tenancy_;
   const SnapshotStore* const snapshots_;
-  const Authorizer& authorizer_;
 };
 
 }  // namespace phub::server

@@ -107,8 +107,9 @@ class RuleSpecification {
     for (std::size_t key = 0; key < squares.size(); ++key) {
       trust.push_back(
           kernels::trust_of(layout_.lars, squares[key], gradient_scale, layout_.weight_decay[key]));
-      const bool plain = !layout_.plain.empty() && layout_.plain[key];
-      if (plain && std::isfinite(trust.back())) trust.back() = 1.0F;
+      const bool exclude_from_lars =
+          !layout_.exclude_from_lars.empty() && layout_.exclude_from_lars[key];
+      if (exclude_from_lars && std::isfinite(trust.back())) trust.back() = 1.0F;
     }
     return trust;
   }

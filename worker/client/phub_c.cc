@@ -111,7 +111,7 @@ int phub_register_keys(phub_client* client, const phub_key* keys, size_t count) 
   std::vector<phub::KeySpec> specs;
   for (size_t i = 0; i < count; ++i) {
     specs.push_back({keys[i].name == nullptr ? "" : keys[i].name, keys[i].elements,
-                     keys[i].weight_decay, keys[i].plain != 0});
+                     keys[i].weight_decay, keys[i].exclude_from_lars != 0});
   }
   const int result = run(client, [&](phub::Client& c) { return c.register_keys(specs); });
   if (result == 0) client->keys = count;

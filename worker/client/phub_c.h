@@ -41,7 +41,7 @@ typedef struct {
   const char* name;
   uint64_t elements;
   float weight_decay;
-  int plain; /* rule "lars": 1: plain momentum (biases, batch normalisation) */
+  int exclude_from_lars; /* rule "lars": 1: plain momentum (biases, batch normalisation) */
 } phub_key;
 /* NOLINTEND(modernize-use-using) */
 

@@ -44,7 +44,7 @@ std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Executor
     keys.push_back({.name = spec.name,
                     .elements = spec.elements(),
                     .weight_decay = decays ? options.update.weight_decay : 0.0F,
-                    .plain = !spec.lars() && options.update.plain_bias});
+                    .exclude_from_lars = !spec.lars() && options.update.exclude_bias_from_lars});
   }
   return keys;
 }

@@ -37,7 +37,8 @@ struct UpdateOptions {
   float momentum = 0.9F;
   float weight_decay = 5e-4F;
   bool decay_bias = false;
-  bool plain_bias = false;  // rule lars: biases and batch normalisation by plain momentum
+  bool exclude_bias_from_lars =
+      false;  // rule lars: biases and batch normalisation by plain momentum
   LossScalerOptions loss_scale{};
   std::uint32_t accumulate = 1;
   float label_smoothing = 0.0F;

@@ -135,7 +135,7 @@ Result<StepReport> Trainer::step(std::uint64_t index) {
     PHUB_RETURN_IF_ERROR(batch(index, part, hooks, report));
   }
   PHUB_RETURN_IF_ERROR(parts_.exchange.end_step(report.loss_scale));
-  answer_is_due_ = true;
+  verdict_is_due_ = true;
   const double images = static_cast<double>(batches_.labels().size()) * options_.accumulate;
   report.loss /= images;
   report.accuracy = report.correct / images;
@@ -161,7 +161,7 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
                             index * options_.accumulate + part);
   parts_.network.set_noise(noise.next());
   PHUB_RETURN_IF_ERROR(parts_.network.forward(nn::Mode::kTraining, hooks));
-  PHUB_RETURN_IF_ERROR(take_answer());
+  PHUB_RETURN_IF_ERROR(take_verdict());
   report.loss_scale = scaler_.scale();
   report.skipped_steps = skipped_steps_;
   PHUB_RETURN_IF_ERROR(parts_.network.start_loss(
@@ -177,9 +177,9 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
 }
 
 // REQUIRES: every key has been waited for.
-Status Trainer::take_answer() {
-  if (!answer_is_due_) return {};
-  answer_is_due_ = false;
+Status Trainer::take_verdict() {
+  if (!verdict_is_due_) return {};
+  verdict_is_due_ = false;
   const bool skipped = parts_.exchange.step_was_skipped();
   skipped_steps_ += skipped ? 1 : 0;
   return scaler_.after_step(skipped);
@@ -189,7 +189,7 @@ Status Trainer::wait_all() {
   for (KeyId key = 0; key < parts_.network.parameters().size(); ++key) {
     PHUB_RETURN_IF_ERROR(parts_.exchange.wait(key));
   }
-  return take_answer();
+  return take_verdict();
 }
 
 Result<double> Trainer::evaluate() {

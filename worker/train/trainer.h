@@ -75,7 +75,7 @@ class Trainer {
     return index < last_step() && index % steps_per_epoch() > 0;
   }
   Status batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& hooks, StepReport& report);
-  Status take_answer();
+  Status take_verdict();
 
   Status finish_epoch(EpochReport& report, Observer& observer);
 
@@ -83,7 +83,7 @@ class Trainer {
   TrainerOptions options_;
   std::uint64_t next_step_;
   LossScaler scaler_;
-  bool answer_is_due_ = false;  // of the last step: whether it was left out
+  bool verdict_is_due_ = false;  // of the last step: whether it was left out
   std::uint64_t skipped_steps_ = 0;
   KeyArrays sums_;  // of a step's gradients, all but the last batch's; empty without accumulation
   BatchLoading batches_;

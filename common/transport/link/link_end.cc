@@ -1,11 +1,11 @@
 #include "common/transport/link/link_end.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 
+#include "common/transport/descriptors.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/registered.h"
 
@@ -42,10 +42,7 @@ Result<std::unique_ptr<LinkEnd>> LinkEnd::create(const LinkOptions& options, uns
 
 Status LinkEnd::open_tcp(UniqueFd socket) {
   PHUB_ASSIGN_OR_RETURN(auto endpoint, TcpEndpoint::create({.max_peers = 1}, *this));
-  const int flags = ::fcntl(socket.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return errno_status("fcntl");
-  }
+  PHUB_RETURN_IF_ERROR(set_nonblocking(socket.get(), "fcntl"));
   PHUB_ASSIGN_OR_RETURN(peer_, endpoint->add(std::move(socket)));
   endpoint_ = std::move(endpoint);
   return {};
@@ -142,7 +139,7 @@ Status LinkEnd::send(std::uint64_t count, std::uint32_t batch, std::uint32_t byt
                    .immediate = at};
     }
     if (room > 0) posted_ += endpoint_->post(peer_, {writes.data(), room});
-    PHUB_RETURN_IF_ERROR(progress());
+    if (posted_ < end) PHUB_RETURN_IF_ERROR(progress());
   }
   return {};
 }
@@ -151,7 +148,9 @@ Status LinkEnd::receive(std::uint64_t count) {
   auto deadline = Clock::now() + options_.patience;
   while (arrived_ < count) {
     const std::uint64_t seen = arrived_;
-    PHUB_RETURN_IF_ERROR(progress());
+    const Status moved = progress();
+    if (arrived_ >= count) break;  // the other end may be gone after its last write
+    PHUB_RETURN_IF_ERROR(moved);
     const auto now = Clock::now();
     if (arrived_ != seen) {
       deadline = now + options_.patience;

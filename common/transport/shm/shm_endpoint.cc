@@ -35,11 +35,7 @@ Result<std::unique_ptr<ShmEndpoint>> ShmEndpoint::create(std::uint32_t max_peers
 }
 
 Result<PeerId> ShmEndpoint::add(ShmConnection connection) {
-  if (free_.empty()) {
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(peers_.size()) +
-                      " connections of this core are taken (raise connections_per_core)");
-  }
+  if (free_.empty()) return all_taken(peers_.size());
   const std::uint32_t capacity = connection.capacity;
   if (!std::has_single_bit(capacity) || connection.channel->size() < channel_bytes(capacity)) {
     return Status(Code::kInvalidArgument, "the channel's capacity and size do not fit");

@@ -5,21 +5,14 @@
 #include <sys/socket.h>
 
 #include <cstring>
-#include <fstream>
 
+#include "common/base/first_line.h"
 #include "common/base/unique_fd.h"
 
 namespace phub::transport {
 namespace {
 
-constexpr const char* kSettings = "/proc/sys/net/ipv4/";
-
-std::string setting(const std::string& name) {
-  std::ifstream file(kSettings + name);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
+std::string setting(const std::string& name) { return first_line("/proc/sys/net/ipv4/" + name); }
 
 bool set(int socket, const std::string& name) {
   return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(),

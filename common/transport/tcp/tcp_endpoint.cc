@@ -53,11 +53,7 @@ Result<std::unique_ptr<TcpEndpoint>> TcpEndpoint::create(const TcpOptions& optio
 
 Result<PeerId> TcpEndpoint::add(TcpStream stream) {
   UniqueFd& socket = stream.socket;
-  if (free_.empty()) {
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(options_.max_peers) +
-                      " connections of this core are taken (raise connections_per_core)");
-  }
+  if (free_.empty()) return all_taken(peers_.size());
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   if (options_.socket_buffer_bytes > 0) {

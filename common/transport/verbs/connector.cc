@@ -1,10 +1,9 @@
 #include "common/transport/verbs/connector.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <string>
 
+#include "common/transport/descriptors.h"
 #include "common/transport/verbs/departures.h"
 
 namespace phub::transport::verbs {
@@ -27,11 +26,7 @@ Result<std::unique_ptr<Connector>> Connector::create(std::shared_ptr<const OpenD
   if (!connector->channel_) {
     return errno_status("ibv_create_comp_channel", Code::kResourceExhausted);
   }
-  const int fd = connector->channel_->fd;
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    return errno_status("fcntl of a completion channel");
-  }
+  PHUB_RETURN_IF_ERROR(set_nonblocking(connector->channel_->fd, "fcntl of a completion channel"));
   connector->queue_.reset(
       ibv_create_cq(context, kFirstEntries, nullptr, connector->channel_.get(), 0));
   if (connector->queue_) return connector;

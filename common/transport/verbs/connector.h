@@ -13,7 +13,7 @@
 #include <mutex>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/objects.h"
+#include "common/transport/verbs/device/objects.h"
 #include "common/transport/verbs/open_device.h"
 #include "common/transport/verbs/verbs_connection.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/memory/exported_memory.h"
-#include "common/transport/verbs/objects.h"
+#include "common/transport/verbs/device/objects.h"
 
 namespace phub::transport::verbs {
 

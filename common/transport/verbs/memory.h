@@ -6,7 +6,7 @@
 #include <span>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/objects.h"
+#include "common/transport/verbs/device/objects.h"
 
 namespace phub::transport::verbs {
 

@@ -10,8 +10,7 @@ namespace {
 
 Result<Context> open_context(const std::string& name) {
   int count = 0;
-  const std::unique_ptr<ibv_device*, Destroy<ibv_free_device_list>> list(
-      ibv_get_device_list(&count));
+  const DeviceList list(ibv_get_device_list(&count));
   if (!list) return errno_status("ibv_get_device_list (are the RDMA modules loaded?)");
   std::string names;
   for (int i = 0; i < count; ++i) {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/status.h"
-#include "common/transport/verbs/objects.h"
+#include "common/transport/verbs/device/objects.h"
 #include "common/transport/verbs/queue_pair.h"
 
 namespace phub::transport::verbs {

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "common/base/status.h"
+#include "common/transport/verbs/device/objects.h"
 #include "common/transport/verbs/introduction.h"
-#include "common/transport/verbs/objects.h"
 
 namespace phub::transport::verbs {
 

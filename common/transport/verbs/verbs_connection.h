@@ -7,8 +7,8 @@
 #include <span>
 
 #include "common/base/unique_fd.h"
+#include "common/transport/verbs/device/objects.h"
 #include "common/transport/verbs/introduction.h"
-#include "common/transport/verbs/objects.h"
 #include "common/transport/verbs/queue_pair.h"
 
 namespace phub::transport {

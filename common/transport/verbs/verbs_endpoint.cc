@@ -103,11 +103,7 @@ VerbsEndpoint::~VerbsEndpoint() {
 }
 
 Result<PeerId> VerbsEndpoint::add(VerbsConnection connection) {
-  if (free_.empty()) {
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(peers_.size()) +
-                      " connections of this core are taken (raise connections_per_core)");
-  }
+  if (free_.empty()) return all_taken(peers_.size());
   const PeerId id = free_.back();
   epoll_event event = {};
   event.events = EPOLLIN | EPOLLRDHUP;

@@ -33,8 +33,8 @@ struct JobOptions {
   float gradient_scale = 0.0F;
   std::optional<float> trust_coefficient;  // these three of rule lars only; nothing: the server's
   std::optional<float> trust_epsilon;
-  std::vector<std::string> plain;  // names of keys at trust 1
-  std::vector<std::string> keys;   // "name:elements" or "name:elements:weight_decay"
+  std::vector<std::string> exclude_from_lars;  // names of keys at trust 1
+  std::vector<std::string> keys;               // "name:elements" or "name:elements:weight_decay"
 };
 
 struct TopOptions {

@@ -70,10 +70,10 @@ Status parse_key(const std::string& text, control::Key& key) {
 
 // Of rule lars, and of no other.
 Status add_trust(const JobOptions& options, control::JobSpec& spec) {
-  const char* const given = options.trust_coefficient ? "--trust-coefficient"
-                            : options.trust_epsilon   ? "--trust-epsilon"
-                            : !options.plain.empty()  ? "--plain"
-                                                      : nullptr;
+  const char* const given = options.trust_coefficient            ? "--trust-coefficient"
+                            : options.trust_epsilon              ? "--trust-epsilon"
+                            : !options.exclude_from_lars.empty() ? "--exclude-from-lars"
+                                                                 : nullptr;
   if (given != nullptr && spec.rule() != control::RULE_LARS) {
     return {Code::kInvalidArgument,
             fmt::format("{}: means nothing with --rule {}, only with lars; leave it out", given,
@@ -87,15 +87,17 @@ Status add_trust(const JobOptions& options, control::JobSpec& spec) {
     spec.set_trust_coefficient(*options.trust_coefficient);
   }
   spec.set_trust_epsilon(options.trust_epsilon.value_or(0.0F));
-  for (const std::string& name : options.plain) {
+  for (const std::string& name : options.exclude_from_lars) {
     const auto key =
         std::find_if(spec.mutable_keys()->begin(), spec.mutable_keys()->end(),
                      [&name](const control::Key& each) { return each.name() == name; });
     if (key == spec.mutable_keys()->end()) {
-      return {Code::kInvalidArgument,
-              fmt::format("--plain: there is no --key \"{}\"; name one of the job's keys", name)};
+      return {
+          Code::kInvalidArgument,
+          fmt::format("--exclude-from-lars: there is no --key \"{}\"; name one of the job's keys",
+                      name)};
     }
-    key->set_plain(true);
+    key->set_exclude_from_lars(true);
   }
   return {};
 }

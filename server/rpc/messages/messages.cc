@@ -4,24 +4,9 @@
 #include <string>
 
 #include "common/protocol/job_message.h"
-#include "server/rpc/messages/ports.h"
 
 namespace phub::server {
 namespace {
-
-control::JobState state_of(JobState state) {
-  switch (state) {
-    case JobState::kWaiting:
-      return control::JOB_STATE_WAITING;
-    case JobState::kRunning:
-      return control::JOB_STATE_RUNNING;
-    case JobState::kEnded:
-      return control::JOB_STATE_ENDED;
-    case JobState::kFailed:
-      return control::JOB_STATE_FAILED;
-  }
-  return control::JOB_STATE_FAILED;
-}
 
 void fill(const JobCounters& counters, control::JobStatistics& message) {
   message.set_rounds(counters.rounds_before +
@@ -58,7 +43,8 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   message.set_job_id(view.id);
   message.set_epoch(view.epoch);
   message.set_tenant(view.tenant);
-  message.set_state(state_of(view.state));
+  static_assert(control::JOB_STATE_FAILED == static_cast<int>(JobState::kFailed));
+  message.set_state(static_cast<control::JobState>(view.state));
   message.set_reason(view.reason);
   fill(*view.spec, *message.mutable_spec());
   if (keys == Keys::kIncluded) add_keys(view.spec->keys, *message.mutable_spec());

@@ -1,11 +1,10 @@
-#include "server/rpc/messages/names.h"
-
 #include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 
 #include <string>
 
 #include "common/base/visible.h"
+#include "server/rpc/messages/messages.h"
 
 namespace phub::server {
 namespace {

@@ -1,6 +1,5 @@
-#include "server/rpc/messages/ports.h"
-
 #include "common/transport/verbs/device/gid.h"
+#include "server/rpc/messages/messages.h"
 
 namespace phub::server {
 

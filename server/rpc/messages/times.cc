@@ -1,4 +1,4 @@
-#include "server/rpc/messages/times.h"
+#include "server/rpc/messages/messages.h"
 
 namespace phub::server {
 namespace {

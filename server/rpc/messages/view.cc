@@ -1,6 +1,6 @@
-#include "server/rpc/messages/view.h"
-
 #include <algorithm>
+
+#include "server/rpc/messages/messages.h"
 
 namespace phub::server {
 namespace {

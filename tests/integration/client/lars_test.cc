@@ -26,10 +26,11 @@ const std::vector<KeySpec> kKeys = {{"conv.weight", 30'000, 0.01F},
                                     {"fc.weight", 100'000, 0.01F},
                                     {"fc.bias", 10, 0.0F, true},
                                     {"head", 700, 0.01F}};
-// Other rules know no plain keys.
+// Other rules exclude no keys from lars.
 std::vector<KeySpec> keys_of(const ClientOptions& options) {
   std::vector<KeySpec> keys = kKeys;
-  for (KeySpec& key : keys) key.plain = key.plain && options.rule == RuleKind::kLars;
+  for (KeySpec& key : keys)
+    key.exclude_from_lars = key.exclude_from_lars && options.rule == RuleKind::kLars;
   return keys;
 }
 
@@ -98,7 +99,7 @@ server::JobLayout layout_of(const ClientOptions& options) {
   for (const KeySpec& key : kKeys) {
     input.key_elements.push_back(key.elements);
     layout.weight_decay.push_back(key.weight_decay);
-    layout.plain.push_back(key.plain);
+    layout.exclude_from_lars.push_back(key.exclude_from_lars);
   }
   layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
   return layout;
@@ -383,7 +384,8 @@ TEST_CASE("jobs that cannot be are refused with the field") {
                o.loss_scale.kind = LossScaling::kVoted;
              }),
              Catch::Contains("loss_scaling: rule mean"));
-  CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}), Catch::Contains("plain"));
+  CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
+             Catch::Contains("exclude_from_lars"));
 }
 
 TEST_CASE("workers that disagree about lars or loss scale do not join one job") {

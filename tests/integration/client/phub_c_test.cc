@@ -41,8 +41,8 @@ class Worker {
 };
 
 const std::vector<phub_key> kKeys = {
-    {.name = "a", .elements = 3, .weight_decay = 0.0F, .plain = 0},
-    {.name = "b", .elements = 5, .weight_decay = 0.0F, .plain = 0}};
+    {.name = "a", .elements = 3, .weight_decay = 0.0F, .exclude_from_lars = 0},
+    {.name = "b", .elements = 5, .weight_decay = 0.0F, .exclude_from_lars = 0}};
 
 struct Place {
   std::unique_ptr<TestServer> server = std::move(*TestServer::start(1));

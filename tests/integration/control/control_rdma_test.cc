@@ -24,7 +24,8 @@ CorePort port_on(const std::string& device, std::uint8_t number = 1) {
 control::ServerInfo statistics_of(JobTableFixture& f) {
   AdminService admin(f.table, f.data_plane, "poll");
   control::StatisticsReply reply;
-  REQUIRE(admin.Statistics(nullptr, nullptr, &reply).ok());
+  Call call;
+  REQUIRE(admin.Statistics(call, {}, reply).ok());
   return reply.server();
 }
 
@@ -33,7 +34,8 @@ control::PlanReply plan_of(JobTableFixture& f) {
   control::PlanRequest request;
   request.set_name("demo");
   control::PlanReply reply;
-  REQUIRE(admin.Plan(nullptr, &request, &reply).ok());
+  Call call;
+  REQUIRE(admin.Plan(call, request, reply).ok());
   return reply;
 }
 

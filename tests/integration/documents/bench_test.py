@@ -155,6 +155,16 @@ class BenchTest(unittest.TestCase):
                          ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused"])
         self.assertEqual(len({line["checksum"] for line in objects}), 1)
 
+    def test_the_end_of_a_connection_is_no_failure_of_it(self):
+        for _ in range(40):  # one in ten failed while the other end left with its last write
+            done = run("transport", "--transport", "tcp", "--writes", "128", "--round-trips", "128",
+                       "--batches", "64", "--blocks", "1", "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([line["measure"] for line in lines],
+                             ["bandwidth, batches of 64", "half a round trip"])
+            self.assertTrue(all(line["verified"] for line in lines), lines)
+
     def test_the_bars_are_printed_with_their_measures(self):
         if len(peers()) < 2:
             self.skipTest("needs both peers")

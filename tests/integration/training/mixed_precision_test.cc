@@ -24,7 +24,7 @@ std::vector<Outcome> train_together(const TestServer& server, const std::string&
   const SessionOptions base{
       .executor = {.batch = 4},
       .data = {.format = DataFormat::kSynthetic, .synthetic_images = 200},
-      .update = {.plain_bias = rule == RuleKind::kLars,
+      .update = {.exclude_bias_from_lars = rule == RuleKind::kLars,
                  .loss_scale = {.kind = LossScaling::kVoted,
                                 .scale = 16'777'216.0F,
                                 .growth_steps = 20},

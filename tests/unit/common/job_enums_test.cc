@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <string>
 
 namespace phub::testing {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 // Every enumerator that the message knows comes back as it was, and the next one is refused.
 template <typename Message, typename From>
@@ -20,6 +22,9 @@ void check_all(const google::protobuf::EnumDescriptor& type, const std::string& 
     const auto ours = from(static_cast<Message>(number));
     REQUIRE(ours);
     CHECK(message_of(*ours) == number);
+    std::string word(name_of(*ours));  // RULE_SUM: "sum"
+    for (char& letter : word) letter = static_cast<char>(std::toupper(letter));
+    CHECK_THAT(type.value(i)->name(), EndsWith("_" + word));
     largest = std::max(largest, number);
   }
   const auto unknown = from(static_cast<Message>(largest + 1));

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <random>
 
-#include "common/plan/size.h"
-
 namespace phub {
 namespace {
 

@@ -69,14 +69,14 @@ TEST_CASE("job create sets what belongs to lars, and refuses it with other rules
   options.keys = {"w:500:0.5", "b:20"};
   options.trust_coefficient = 0.002F;
   options.trust_epsilon = 1e-9F;
-  options.plain = {"b"};
+  options.exclude_from_lars = {"b"};
   control::JobSpec spec;
   REQUIRE(spec_from(options, spec).ok());
   CHECK(spec.rule() == control::RULE_LARS);
   CHECK(spec.trust_coefficient() == 0.002F);
   CHECK(spec.trust_epsilon() == 1e-9F);
-  CHECK_FALSE(spec.keys(0).plain());
-  CHECK(spec.keys(1).plain());
+  CHECK_FALSE(spec.keys(0).exclude_from_lars());
+  CHECK(spec.keys(1).exclude_from_lars());
 
   const auto refusal = [](const JobOptions& wrong) {
     control::JobSpec unused;
@@ -90,10 +90,10 @@ TEST_CASE("job create sets what belongs to lars, and refuses it with other rules
   other.trust_coefficient.reset();
   CHECK_THAT(refusal(other), Contains("--trust-epsilon: means nothing"));
   other.trust_epsilon.reset();
-  CHECK_THAT(refusal(other), Contains("--plain: means nothing"));
+  CHECK_THAT(refusal(other), Contains("--exclude-from-lars: means nothing"));
   other = options;
-  other.plain = {"nosuch"};
-  CHECK_THAT(refusal(other), Contains("--plain: there is no --key \"nosuch\""));
+  other.exclude_from_lars = {"nosuch"};
+  CHECK_THAT(refusal(other), Contains("--exclude-from-lars: there is no --key \"nosuch\""));
   other = options;
   other.trust_coefficient = 0.0F;
   CHECK_THAT(refusal(other), Contains("--trust-coefficient: must be above 0"));

@@ -87,6 +87,7 @@ TEST_CASE("files that do not fit are named before anybody connects") {
 TEST_CASE("a folder of credentials may lack some, not all; secrets stay on this host without TLS") {
   const TemporaryDirectory folder;
   CHECK_THAT(find_credentials(folder.path).error().message(), Contains("pki init"));
+  CHECK(find_credentials(folder.path).error().code() == Code::kInvalidArgument);  // exit status 2
   folder.write("token", "\n  phub-1-x \n");
   CHECK(find_credentials(folder.path)->tls.ca.empty());
   CHECK(secret_lines(folder.path / "token").value() == std::vector<std::string>{"phub-1-x"});

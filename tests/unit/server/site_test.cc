@@ -31,14 +31,14 @@ SiteSources sources(decltype(SiteSources::reads) reads) {
 
 TEST_CASE("the page, the state and the metrics each have their place and type") {
   Site site(sources(everybody));
-  const HttpReply page = site.answer({.target = "/", .authorization = ""});
+  const HttpReply page = site.reply_to({.target = "/", .authorization = ""});
   CHECK(page.status == 200);
   CHECK_THAT(std::string(page.content_type), Contains("text/html"));
   CHECK_THAT(page.body, Contains("<title>PHub</title>"));
-  CHECK(site.answer({.target = "/api/state?at=1", .authorization = ""}).body == "{}");
-  CHECK(site.answer({.target = "/metrics", .authorization = ""}).body == "phub_jobs 0\n");
+  CHECK(site.reply_to({.target = "/api/state?at=1", .authorization = ""}).body == "{}");
+  CHECK(site.reply_to({.target = "/metrics", .authorization = ""}).body == "phub_jobs 0\n");
   for (const char* nowhere : {"", "*", "/index", "/../etc/passwd", "/api", "http://other/"}) {
-    CHECK(site.answer({.target = nowhere, .authorization = ""}).status == 404);
+    CHECK(site.reply_to({.target = nowhere, .authorization = ""}).status == 404);
   }
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("supervisors learn without a token whether the server answers and take
   ready.not_ready = [&reason] { return reason; };
   Site site(ready);
   const auto ask = [&site](const char* target) {
-    return site.answer({.target = target, .authorization = ""});
+    return site.reply_to({.target = target, .authorization = ""});
   };
   CHECK(ask("/healthz").status == 200);
   CHECK(ask("/readyz").status == 200);
@@ -61,7 +61,7 @@ TEST_CASE("supervisors learn without a token whether the server answers and take
 TEST_CASE("where everybody may read, the server is asked by names of its own only") {
   Site site(sources(everybody), {.any = false, .names = {"rack1.example"}});
   const auto status = [&site](const char* host) {
-    return site.answer({.target = "/metrics", .authorization = "", .host = host}).status;
+    return site.reply_to({.target = "/metrics", .authorization = "", .host = host}).status;
   };
   for (const char* ours : {"127.0.0.1:7079", "10.0.0.7", "[::1]:7079", "localhost", "LOCALHOST:1",
                            "rack1.example:7079", ""}) {
@@ -75,7 +75,7 @@ TEST_CASE("where everybody may read, the server is asked by names of its own onl
     CHECK(status(other) == 421);
   }
   Site any(sources(everybody));
-  CHECK(any.answer({.target = "/metrics", .authorization = "", .host = "any.example"}).status ==
+  CHECK(any.reply_to({.target = "/metrics", .authorization = "", .host = "any.example"}).status ==
         200);
 }
 
@@ -84,11 +84,11 @@ TEST_CASE("without the right token there are the page's files and nothing else")
   for (const char* target : {"/api/state", "/metrics"}) {
     for (const char* wrong :
          {"", "right", "Bearer ", "Bearer wrong", "Basic right", "bearerright"}) {
-      CHECK(site.answer({.target = target, .authorization = wrong}).status == 401);
+      CHECK(site.reply_to({.target = target, .authorization = wrong}).status == 401);
     }
-    CHECK(site.answer({.target = target, .authorization = "Bearer right"}).status == 200);
+    CHECK(site.reply_to({.target = target, .authorization = "Bearer right"}).status == 200);
   }
-  CHECK(site.answer({.target = "/", .authorization = ""}).status == 200);
+  CHECK(site.reply_to({.target = "/", .authorization = ""}).status == 200);
 }
 
 TEST_CASE("many pages ask for the state once") {
@@ -97,7 +97,7 @@ TEST_CASE("many pages ask for the state once") {
   counted.state_json = [&asked](const std::string& /*tenant*/) { return std::to_string(++asked); };
   Site site(counted);
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < 100; ++i) site.answer({.target = "/api/state", .authorization = ""});
+  for (int i = 0; i < 100; ++i) site.reply_to({.target = "/api/state", .authorization = ""});
   const auto took = std::chrono::steady_clock::now() - start;
   CHECK(asked <= 1 + took / std::chrono::milliseconds(200));
 }
@@ -105,7 +105,7 @@ TEST_CASE("many pages ask for the state once") {
 TEST_CASE("each tenant's token gets its own view, whoever asked just before") {
   Site site(sources(with_tokens));
   const auto body = [&](const char* target, const char* authorization) {
-    return site.answer({.target = target, .authorization = authorization}).body;
+    return site.reply_to({.target = target, .authorization = authorization}).body;
   };
   for (int i = 0; i < 3; ++i) {
     CHECK(body("/api/state", "Bearer right") == "{}");
@@ -127,7 +127,7 @@ TEST_CASE("every file that the page names is embedded, by its own path") {
       const std::string file = (*it)[1].matched ? (*it)[1].str() : (*it)[2].str();
       INFO(file);
       CHECK(file.find("//") == std::string::npos);
-      CHECK(site.answer({.target = "/" + file, .authorization = ""}).status == 200);
+      CHECK(site.reply_to({.target = "/" + file, .authorization = ""}).status == 200);
       ++references;
     }
   }

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/base/utf8.h"
+#include "common/base/visible.h"
 
 namespace phub::testing {
 namespace {
@@ -31,7 +31,7 @@ const Status kDenied(Code::kPermissionDenied, "no");
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t bytes = utf8_character(text);
+    const std::size_t bytes = detail::first_code_point(text).bytes;
     if (bytes == 0) return false;
     text.remove_prefix(bytes);
   }

@@ -52,7 +52,7 @@ TEST_CASE("In fp32 a loss scale of a power of two changes no bit of a training")
   const TemporaryDirectory directory;
   for (const RuleKind rule : {RuleKind::kMomentum, RuleKind::kLars}) {
     SessionOptions options = small_session();
-    options.update.plain_bias = rule == RuleKind::kLars;
+    options.update.exclude_bias_from_lars = rule == RuleKind::kLars;
     options.checkpoint.path = directory.path / "plain";
     REQUIRE(run(options, rule));
     options.update.loss_scale = {.kind = LossScaling::kStatic, .scale = 256.0F};

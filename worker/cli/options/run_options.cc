@@ -104,7 +104,7 @@ train::UpdateOptions update_of(const WorkerConfig& config) {
   return {.momentum = optimizer.momentum(),
           .weight_decay = optimizer.weight_decay(),
           .decay_bias = optimizer.decay_bias(),
-          .plain_bias = optimizer.rule() == "lars",
+          .exclude_bias_from_lars = optimizer.rule() == "lars",
           .loss_scale = loss_scaler_of(config.train()),
           .accumulate = config.train().accumulate(),
           .label_smoothing = config.train().label_smoothing(),

@@ -85,7 +85,7 @@ class LocalExchange : public GradientExchange {
           hyper.gradient_scale, keys_[key].weight_decay);
       skips_ = skips_ || !std::isfinite(trust);
       if (!std::isfinite(trust)) return;
-      if (keys_[key].plain) trust = 1.0F;
+      if (keys_[key].exclude_from_lars) trust = 1.0F;
     }
     kernels::update({.sources = {&source, 1},
                      .elements = elements,

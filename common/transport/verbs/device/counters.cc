@@ -111,21 +111,9 @@ CounterKind kind_of(std::string_view counter_name) {
 }
 
 const char* name_of(CounterKind kind) {
-  switch (kind) {
-    case CounterKind::kLinkErrors:
-      return "link errors";
-    case CounterKind::kLosses:
-      return "losses";
-    case CounterKind::kReceiversNotReady:
-      return "receivers not ready";
-    case CounterKind::kRefused:
-      return "refused";
-    case CounterKind::kCongestion:
-      return "congestion";
-    case CounterKind::kOther:
-      break;
-  }
-  return "";
+  static constexpr std::array kNames = {"",        "link errors", "losses", "receivers not ready",
+                                        "refused", "congestion"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace phub::transport::verbs

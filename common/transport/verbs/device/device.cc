@@ -6,22 +6,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <memory>
 
 #include "common/base/first_line.h"
+#include "common/transport/verbs/device/objects.h"
 #include "common/transport/verbs/device/port_words.h"
 
 namespace phub::transport::verbs {
 namespace {
-
-struct FreeList {
-  void operator()(ibv_device** list) const { ibv_free_device_list(list); }
-};
-struct CloseDevice {
-  void operator()(ibv_context* context) const { ibv_close_device(context); }
-};
-using DeviceList = std::unique_ptr<ibv_device*[], FreeList>;
-using Context = std::unique_ptr<ibv_context, CloseDevice>;
 
 // Most calls return the error, whether they set errno or not.
 std::string failure(const char* call, int error) {
@@ -146,7 +137,7 @@ Result<std::vector<DeviceInfo>> list_devices(const std::string& sysfs_root) {
                         Code::kUnavailable);
   }
   for (int i = 0; i < count; ++i) {
-    devices.push_back(read_device(*list[static_cast<std::size_t>(i)], sysfs_root));
+    devices.push_back(read_device(*list.get()[i], sysfs_root));
   }
   return devices;
 }

@@ -5,27 +5,16 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstdint>
 
 namespace phub::transport::verbs {
 
 // "active", "down", "initialising", "armed", "deferring", "no change".
 inline const char* word_of(ibv_port_state state) {
-  switch (state) {
-    case IBV_PORT_ACTIVE:
-      return "active";
-    case IBV_PORT_DOWN:
-      return "down";
-    case IBV_PORT_INIT:
-      return "initialising";
-    case IBV_PORT_ARMED:
-      return "armed";
-    case IBV_PORT_ACTIVE_DEFER:
-      return "deferring";
-    case IBV_PORT_NOP:
-      break;
-  }
-  return "no change";
+  static constexpr std::array kWords = {"no change", "down",   "initialising",
+                                        "armed",     "active", "deferring"};
+  return kWords[state <= IBV_PORT_ACTIVE_DEFER ? state : IBV_PORT_NOP];
 }
 
 // 256 to 4096; 0: none.

@@ -16,6 +16,7 @@ struct Destroy {
   }
 };
 
+using DeviceList = std::unique_ptr<ibv_device*, Destroy<ibv_free_device_list>>;
 using Context = std::unique_ptr<ibv_context, Destroy<ibv_close_device>>;
 using Domain = std::unique_ptr<ibv_pd, Destroy<ibv_dealloc_pd>>;
 using Registration = std::unique_ptr<ibv_mr, Destroy<ibv_dereg_mr>>;
