@@ -55,13 +55,6 @@ nlohmann::ordered_json describe(const std::string& bench, const System& system) 
 
 }  // namespace
 
-Table table_of(const std::vector<std::string>& titles) {
-  std::vector<Column> columns;
-  for (const std::string& title : titles) columns.push_back({title, Align::kRight});
-  columns.front().align = Align::kLeft;
-  return Table(std::move(columns));
-}
-
 std::vector<std::string> timing_cells(std::string name, const Blocks& blocks, double bytes,
                                       const Blocks* base, std::initializer_list<std::string> more) {
   const std::vector<double> seconds = all_values(blocks);
@@ -116,8 +109,8 @@ void print_comparison(const Comparison& comparison, const BlockPlan& plan) {
   fmt::print("\n{}: {} workers, {} {} elements ({} each), rule {}, {} blocks of {} iterations\n",
              work.transport, work.workers, work.elements, name_of(work.dtype),
              format_bytes(work.payload_bytes()), name_of(work.rule), plan.blocks, plan.iterations);
-  Table table = table_of(
-      {"system", "p50", "p99", "GB/s", "time / phub", "[min .. max]", "verified", "checksum"});
+  Table table(
+      {"system", "p50", "p99", "GB/s", "time / phub", "[min .. max]", "verified", "checksum"}, 1);
   const Blocks* const base = comparison.phub != nullptr ? &comparison.phub->blocks : nullptr;
   for (const System* system : comparison.rows) {
     table.add(timing_cells(

@@ -12,11 +12,8 @@
 
 namespace phub::bench {
 
-// A table whose first column is left-aligned, the others right-aligned.
-Table table_of(const std::vector<std::string>& titles);
-
-// A row of it: the name, p50, p99, GB/s of an iteration's bytes, the ratio to `base`, if there is
-// one, with its range, and `more`.
+// A row of a table: the name, p50, p99, GB/s of an iteration's bytes, the ratio to `base`, if there
+// is one, with its range, and `more`.
 std::vector<std::string> timing_cells(std::string name, const Blocks& blocks, double bytes,
                                       const Blocks* base, std::initializer_list<std::string> more);
 std::string format_range(const Spread& spread);  // "[0.98 .. 1.03]"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "bench/dollars/price_file.h"
 #include "common/text/table.h"
@@ -15,9 +16,6 @@ constexpr double kThousandMillis = 1e3;
 constexpr double kPercent = 100.0;
 constexpr double kMostWritten = 1e18;  // digit by digit
 constexpr std::size_t kSensitivitiesShown = 12;
-
-using phub::Align;
-using PriceTable = phub::Table;
 
 std::string dollars(double value) {
   if (value >= kMostWritten) return fmt::format("{:.3g}", value);
@@ -43,14 +41,9 @@ std::string heading_of(const PriceFile& prices) {
 }
 
 std::string throughput_table(const std::vector<PricedRow>& rows) {
-  PriceTable table({{"deployment"},
-                    {"throughput"},
-                    {"iteration", Align::kRight},
-                    {"bound by"},
-                    {"samples/s", Align::kRight},
-                    {"dollars", Align::kRight},
-                    {"samples/s per $1000", Align::kRight},
-                    {"against the first", Align::kRight}});
+  Table table(
+      "deployment|throughput|>iteration|bound by|>samples/s|>dollars|>samples/s per $1000|"
+      ">against the first");
   for (const PricedRow& row : rows) {
     const bool has_parts = row.basis != Basis::kPublished;
     table.add({row.deployment, std::string(name_of(row.basis)),
@@ -63,16 +56,12 @@ std::string throughput_table(const std::vector<PricedRow>& rows) {
 }
 
 std::string bill_table(const std::vector<PricedRow>& rows) {
-  std::vector<Column> columns = {{"dollars for"}};
-  for (const std::string_view name : kExpenseNames) {
-    columns.push_back({std::string(name), Align::kRight});
-  }
-  columns.push_back({"watts", Align::kRight});
-  PriceTable table(columns);
-  bool has_bills = false;
+  std::vector<std::string> titles = {"dollars for"};
+  titles.insert(titles.end(), kExpenseNames.begin(), kExpenseNames.end());
+  titles.emplace_back("watts");
+  Table table(std::move(titles), 1);
   for (const PricedRow& row : rows) {
     if (row.basis == Basis::kPublished) continue;
-    has_bills = true;
     std::vector<std::string> cells = {row.deployment};
     for (std::size_t i = 0; i < kExpenseNames.size(); ++i) {
       cells.push_back(dollars(row.bill.of(static_cast<Expense>(i))));
@@ -80,7 +69,7 @@ std::string bill_table(const std::vector<PricedRow>& rows) {
     cells.push_back(dollars(row.bill.watts));
     table.add(cells);
   }
-  return has_bills ? "\n" + table.to_string() : "";
+  return table.empty() ? "" : "\n" + table.to_string();
 }
 
 std::string sources_of(const std::vector<PricedRow>& rows) {
@@ -93,11 +82,11 @@ std::string sources_of(const std::vector<PricedRow>& rows) {
 }
 
 std::string curve_text(const Curve& curve) {
-  std::vector<Column> columns = {{title_of(curve.axis), Align::kRight}};
+  std::vector<std::string> titles = {title_of(curve.axis)};
   for (const PricedRow& row : curve.points.front().rows) {
-    columns.push_back({fmt::format("{} ({})", row.deployment, name_of(row.basis)), Align::kRight});
+    titles.push_back(fmt::format("{} ({})", row.deployment, name_of(row.basis)));
   }
-  PriceTable table(columns);
+  Table table(std::move(titles), 0);
   for (const CurvePoint& point : curve.points) {
     std::vector<std::string> cells = {figure(point.value)};
     for (const PricedRow& row : point.rows) cells.push_back(figure(row.per_1000_dollars));
@@ -119,11 +108,8 @@ std::string curve_text(const Curve& curve) {
 std::string sensitivity_text(const DollarsResult& result) {
   if (result.sensitivities.empty()) return "\nNothing changes a ratio to the first deployment.\n";
   const std::string by = figure(kPercent * result.share);
-  PriceTable table({{"ratio to the first"},
-                    {"throughput"},
-                    {"of what is off"},
-                    {"/ " + figure(1.0 + result.share), Align::kRight},
-                    {"x " + figure(1.0 + result.share), Align::kRight}});
+  const std::string off = figure(1.0 + result.share);
+  Table table({"ratio to the first", "throughput", "of what is off", "/ " + off, "x " + off}, 3);
   const std::size_t shown = std::min(kSensitivitiesShown, result.sensitivities.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const Sensitivity& one = result.sensitivities[i];

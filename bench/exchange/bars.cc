@@ -129,7 +129,7 @@ void print_bars(const std::vector<Bar>& bars, bool json) {
     return;
   }
   fmt::print("\n");
-  Table table = table_of({"measure (block by block)", "bar", "median", "[min .. max]", "met"});
+  Table table({"measure (block by block)", "bar", "median", "[min .. max]", "met"}, 1);
   for (const Bar& bar : bars) {
     table.add({bar.measure, fmt::format("{} {:.2f}x", bar.at_most ? "<=" : ">=", bar.limit),
                fmt::format("{:.2f}x", bar.value.median), format_range(bar.value),

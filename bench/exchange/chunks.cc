@@ -40,7 +40,7 @@ void print_table(const ChunksOptions& options, const Comparison& comparison) {
     slowest = std::max(slowest, median(all_values(system->blocks)));
   }
   const std::string base = fmt::format("time / {} KiB", comparison.phub->work.chunk_kib);
-  Table table = table_of({"chunk", "p50", "p99", "GB/s", base, "[min .. max]", "verified", "p50 "});
+  Table table({"chunk", "p50", "p99", "GB/s", base, "[min .. max]", "verified", "p50 "}, 1);
   for (const System* system : comparison.rows) {
     const double share = median(all_values(system->blocks)) / slowest;
     const auto bar = std::max<std::size_t>(static_cast<std::size_t>(share * kBarWidth), 1);

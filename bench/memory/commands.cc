@@ -86,7 +86,7 @@ std::vector<TimedPass> passes_of(Roof& roof, const RoofOptions& options) {
 void print_roof(const RoofOptions& options, const std::vector<TimedPass>& all) {
   fmt::print("{} workers, {} fp32 elements, {} pinned threads\n", options.workers, options.elements,
              options.threads);
-  Table table = table_of({"pass", "streams", "p50", "p99", "GB/s"});
+  Table table({"pass", "streams", "p50", "p99", "GB/s"}, 1);
   for (const TimedPass& one : all) {
     const std::vector<double> seconds = all_values(one.blocks);
     const double p50 = median(seconds);
@@ -142,8 +142,7 @@ Status run_aggregate(const AggregateOptions& options) {
     one.checksum = fmt::format("{:016x}", checksum(aggregation->parameters(), 0));
   }
   take_turns(all, options.plan);
-  Table table =
-      table_of({"way", "p50", "p99", "GB/s", "time / tall-fused", "[min .. max]", "same bits"});
+  Table table({"way", "p50", "p99", "GB/s", "time / tall-fused", "[min .. max]", "same bits"}, 1);
   Status right;
   for (const TimedPass& one : all) {
     const bool same = one.checksum == all.front().checksum;

@@ -149,8 +149,7 @@ std::string ratio_text(const MeasuredRow& row, const std::vector<MeasuredRow>& a
 }
 
 void print(const TransportOptions& options, const std::vector<MeasuredRow>& all, bool verified) {
-  Table table =
-      table_of({"system", "measure", "median", "against its peer, above 1 phub is better"});
+  Table table({"system", "measure", "median", "against its peer, above 1 phub is better"}, 1);
   for (const MeasuredRow& row : all) {
     const double middle = median(all_values(row.values));
     if (options.json) {

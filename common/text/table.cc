@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -32,6 +33,11 @@ Table::Table(std::string_view titles) : rows_(1) {
     rows_[0].emplace_back(title);
     begin = end + 1;
   }
+}
+
+Table::Table(std::vector<std::string> titles, std::size_t left)
+    : to_the_right_(titles.size(), true), rows_{std::move(titles)} {
+  for (std::size_t i = 0; i < left; ++i) to_the_right_[i] = false;
 }
 
 void Table::add(std::vector<std::string> cells) {

@@ -3,6 +3,7 @@
 // Values; one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@ class Table {
   // ">ID|NAME|>SIZE": the titles; the cells below one that begins with '>' are aligned to the
   // right.
   explicit Table(std::string_view titles);
+  // Titles as they are, of which the first `left` columns are aligned to the left, others to the
+  // right.
+  Table(std::vector<std::string> titles, std::size_t left);
 
   // REQUIRES: as many cells as columns.
   void add(std::vector<std::string> cells);
