@@ -37,7 +37,7 @@ bool is_date(const std::string& text) {
 class PriceFileCheck {
  public:
   PriceFileCheck(const PriceFile& prices, const std::string& file, const ConfigCheck::Tree& tree)
-      : prices_(prices), file_(file), tree_(tree), top_(file, &tree, prices) {
+      : prices_(prices), file_(file), tree_(tree), top_(file, &tree, prices, status_) {
     for (const PartPrice& part : prices.part()) names_.push_back(part.name());
   }
 
@@ -50,14 +50,13 @@ class PriceFileCheck {
     if (prices_.has_power()) check_power();
     if (prices_.has_workload()) check_workload();
     for (int i = 0; i < prices_.deployment_size(); ++i) check_deployment(i);
-    return top_.status();
+    return status_;
   }
 
  private:
-  ConfigCheck entry(const char* field, int index, const Message& message,
-                    const std::string& name) const {
+  ConfigCheck entry(const char* field, int index, const Message& message, const std::string& name) {
     const auto* const descriptor = PriceFile::descriptor()->FindFieldByName(field);
-    return {file_, tree_.GetTreeForNested(descriptor, index), message,
+    return {file_, tree_.GetTreeForNested(descriptor, index), message, status_,
             fmt::format("{} \"{}\": ", field, name)};
   }
 
@@ -90,7 +89,6 @@ class PriceFileCheck {
     if (part.has_exchange_gigabytes()) {
       check.in_range("exchange_gigabytes", part.exchange_gigabytes(), kSmallest, kMostGigabits);
     }
-    top_.absorb(check);
   }
 
   void check_power() {
@@ -100,7 +98,6 @@ class PriceFileCheck {
     check.in_range("dollars_per_kwh", power.dollars_per_kwh(), 0.0, 1000.0);
     check.in_range("years", power.years(), kSmallest, 100.0);
     check.in_range("overhead", power.overhead(), 1.0, 100.0);
-    top_.absorb(check);
   }
 
   void check_workload() {
@@ -118,7 +115,6 @@ class PriceFileCheck {
     check.require(!work.source().empty(), "source", "is missing; say whose compute_ms it is");
     check.in_range("overlap", work.overlap(), 0.0, 1.0);
     check.in_range("link_efficiency", work.link_efficiency(), 0.01, 1.0);
-    top_.absorb(check);
   }
 
   void check_deployment(int index) {
@@ -130,7 +126,6 @@ class PriceFileCheck {
     } else {
       check_parts(deployment, index, check);
     }
-    top_.absorb(check);
   }
 
   static void check_published(const Deployment& deployment, ConfigCheck& check) {
@@ -142,7 +137,6 @@ class PriceFileCheck {
     ConfigCheck nested = check.nested("published", figure);
     nested.in_range("per_1000_dollars", figure.per_1000_dollars(), kSmallest, kMostRate);
     nested.require(!figure.source().empty(), "source", "is missing; say who published it");
-    check.absorb(nested);
   }
 
   void check_parts(const Deployment& deployment, int index, ConfigCheck& check) {
@@ -164,7 +158,7 @@ class PriceFileCheck {
       check.in_range("servers", deployment.servers(), 1U, kMostMachines);
       check_machine("server", deployment.server(), check);
     }
-    if (!top_.status().ok() || !check.status().ok()) return;
+    if (!status_.ok()) return;
     check_network(deployment, check);
     check_throughput(deployment, index, check);
   }
@@ -178,7 +172,6 @@ class PriceFileCheck {
     if (machine.has_gpu()) check_part_name("gpu", machine.gpu(), check);
     check.unused_unless(machine.has_gpu(), "gpus", "without a gpu");
     check.in_range("gpus", machine.gpus(), 1U, kMostPorts);
-    parent.absorb(check);
   }
 
   void check_part_name(const char* field, const std::string& name, ConfigCheck& check) const {
@@ -210,11 +203,10 @@ class PriceFileCheck {
       check_part_name("core_cable", network.core_cable(), check);
     }
     check.in_range("oversubscription", network.oversubscription(), 0.01, 1000.0);
-    if (check.status().ok()) {
+    if (status_.ok()) {
       check_fit(deployment.worker(), network, check);
       if (deployment.has_server()) check_fit(deployment.server(), network, check);
     }
-    parent.absorb(check);
   }
 
   void check_fit(const PricedMachine& machine, const PricedNetwork& network,
@@ -248,12 +240,12 @@ class PriceFileCheck {
       nested.in_range("samples_per_second", measured.samples_per_second(), kSmallest, kMostRate);
     }
     nested.require(!measured.source().empty(), "source", "is missing; say who measured it, when");
-    check.absorb(nested);
   }
 
   const PriceFile& prices_;
   const std::string file_;
   const ConfigCheck::Tree& tree_;
+  Status status_;  // the first failure
   ConfigCheck top_;
   std::vector<std::string> names_;
   std::set<std::string> seen_;
