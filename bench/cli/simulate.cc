@@ -11,6 +11,9 @@
 namespace phub::bench {
 namespace {
 
+using simulate::Network;
+using simulate::SimulateOptions;
+
 constexpr std::uint32_t kWorkersMost = 1'000'000;
 constexpr double kNumberMost = 1e9;
 constexpr double kMilli = 1e-3;
@@ -104,8 +107,8 @@ void add_input(CLI::App& command, SimulateWords& words) {
 // `command`: which options were given.
 SimulateOptions understood(const SimulateWords& words, const CLI::App& command) {
   SimulateOptions options = words.options;
-  options.shapes = values_of<Shape>(words.shapes, kShapeNames);
-  options.policies = values_of<Policy>(words.policies, kPolicyNames);
+  options.shapes = values_of<simulate::Shape>(words.shapes, simulate::kShapeNames);
+  options.policies = values_of<simulate::Policy>(words.policies, simulate::kPolicyNames);
   options.network.alpha = kMicro * words.alpha_us;
   options.network.worker_rate = kGigabit * words.rate_gbit;
   options.network.server_rate = kGigabit * words.server_gbit;
@@ -146,8 +149,8 @@ void add_simulate(CLI::App& app, Run& run) {
         ->check(CLI::IsMember(words_of(names)))
         ->capture_default_str();
   };
-  add_names("--shape", words->shapes, kShapeNames, "how a message is exchanged");
-  add_names("--policy", words->policies, kPolicyNames, "which message when");
+  add_names("--shape", words->shapes, simulate::kShapeNames, "how a message is exchanged");
+  add_names("--policy", words->policies, simulate::kPolicyNames, "which message when");
   add_input(*command, *words);
   command
       ->add_option("--measured", options.measured,
@@ -157,7 +160,7 @@ void add_simulate(CLI::App& app, Run& run) {
   command->add_option("--gantt", options.gantt, "draw one prediction as SVG")->type_name("FILE");
   command->add_flag("--json", options.json, "one JSON object a line instead of a table");
   command->callback([words, command, &run] {
-    run = [words, command] { return run_simulate(understood(*words, *command)); };
+    run = [words, command] { return simulate::run_simulate(understood(*words, *command)); };
   });
 }
 

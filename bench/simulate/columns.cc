@@ -7,7 +7,7 @@
 #include <charconv>
 #include <cmath>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 bool is_blank(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
@@ -73,4 +73,4 @@ Result<double> number_at(const std::string& file, std::size_t line, const Field&
       fmt::format("{} is '{}'; a number that is not negative is wanted", what, field.text));
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -11,7 +11,7 @@
 
 #include "common/base/status.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct Field {
   std::string_view text;
@@ -41,4 +41,4 @@ Status error_at(const std::string& file, std::size_t line, std::size_t column,
 Result<double> number_at(const std::string& file, std::size_t line, const Field& field,
                          const char* what);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

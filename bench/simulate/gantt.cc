@@ -11,7 +11,7 @@
 #include "common/base/visible.h"
 #include "common/text/table.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 constexpr double kWidth = 1200.0;
@@ -123,4 +123,4 @@ std::string gantt_svg(const Iteration& iteration, const std::string& title) {
   return svg + "</svg>\n";
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

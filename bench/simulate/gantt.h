@@ -7,10 +7,10 @@
 
 #include "bench/simulate/schedule.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 // One SVG document that names nothing outside itself. Time runs from the beginning of backward to
 // the end of the next iteration's forward; a bar's title has its layer, its beginning and length.
 std::string gantt_svg(const Iteration& iteration, const std::string& title);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -7,7 +7,7 @@
 
 #include "common/text/table.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 double efficiency_of(const Iteration& iteration) { return iteration.compute / iteration.seconds; }
@@ -57,19 +57,11 @@ std::string csv_of(const std::vector<ReportRow>& rows) {
 std::string table_of(const std::vector<ReportRow>& rows) {
   const bool has_images = rows.front().images_per_second > 0;
   const bool has_measured = rows.front().error.has_value();
-  std::vector<Column> columns = {{"workers", Align::kRight},
-                                 {"racks", Align::kRight},
-                                 {"shape"},
-                                 {"policy"},
-                                 {"iteration", Align::kRight},
-                                 {"exposed", Align::kRight},
-                                 {"exchange", Align::kRight},
-                                 {"messages", Align::kRight},
-                                 {"efficiency", Align::kRight},
-                                 {"bound by"}};
-  if (has_images) columns.push_back({"images/s", Align::kRight});
-  if (has_measured) columns.push_back({"error", Align::kRight});
-  Table table(columns);
+  std::string titles =
+      ">workers|>racks|shape|policy|>iteration|>exposed|>exchange|>messages|>efficiency|bound by";
+  if (has_images) titles += "|>images/s";
+  if (has_measured) titles += "|>error";
+  Table table(titles);
   for (const ReportRow& row : rows) {
     const Prediction& p = row.prediction;
     std::vector<std::string> cells = {
@@ -85,4 +77,4 @@ std::string table_of(const std::vector<ReportRow>& rows) {
   return table.to_string();
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -10,7 +10,7 @@
 #include "bench/simulate/schedule.h"
 #include "bench/simulate/shapes.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct Prediction {
   Network network;
@@ -33,4 +33,4 @@ std::string csv_of(const std::vector<ReportRow>& rows);
 // REQUIRES: rows, all with an error or none, all with images or none.
 std::string table_of(const std::vector<ReportRow>& rows);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -9,7 +9,7 @@
 #include "bench/base/statistics.h"
 #include "bench/simulate/trace.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 using RoundsJson = nlohmann::json;
@@ -61,4 +61,4 @@ Result<MeasuredRounds> read_rounds(const std::string& path) {
   return parse_rounds(text, path);
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct MeasuredRounds {
   double seconds = 0.0;  // from one round's first push to the next one's: the median
@@ -21,4 +21,4 @@ struct MeasuredRounds {
 Result<MeasuredRounds> parse_rounds(std::string_view text, const std::string& name);
 Result<MeasuredRounds> read_rounds(const std::string& path);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 MessageCost cost_of(const LayerTrace& trace, const Exchange& exchange, const Message& message) {
@@ -194,4 +194,4 @@ Iteration predict(const LayerTrace& trace, const Exchange& exchange, Policy poli
   return out;
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -15,7 +15,7 @@
 #include "bench/simulate/shapes.h"
 #include "bench/simulate/trace.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 enum class Policy : std::uint8_t {
   kBsp,       // layer by layer, after the whole backward
@@ -78,4 +78,4 @@ Iteration predict(const LayerTrace& trace, const Exchange& exchange, Policy poli
 // for it.
 std::vector<Message> merged(std::vector<Message> messages, const Exchange& exchange);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -4,7 +4,7 @@
 
 #include "bench/simulate/trees.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 struct Limit {
@@ -171,4 +171,4 @@ Exchange exchange_of(Shape shape, const Network& network) {
   return exchange;
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

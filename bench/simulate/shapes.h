@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 enum class Shape : std::uint8_t {
   kMeasured,      // each layer as long as the trace says
@@ -87,4 +87,4 @@ struct Exchange {
 // REQUIRES: workers, servers, colours and rates above 0.
 Exchange exchange_of(Shape shape, const Network& network);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -13,7 +13,7 @@
 #include "common/base/whole_file.h"
 #include "common/text/table.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 // Less than this share of an iteration is not what limits it.
@@ -146,4 +146,4 @@ Status run_simulate(const SimulateOptions& options) {
   return {};
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

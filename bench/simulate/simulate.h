@@ -12,7 +12,7 @@
 #include "bench/simulate/shapes.h"
 #include "common/base/status.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct SimulateOptions {
   std::string trace;
@@ -41,4 +41,4 @@ Result<std::vector<Prediction>> predict_all(const SimulateOptions& options,
 
 Status run_simulate(const SimulateOptions& options);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

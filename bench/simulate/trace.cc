@@ -9,7 +9,7 @@
 
 #include "common/base/whole_file.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 double sum_of(const std::vector<TraceLayer>& layers, double TraceLayer::*member) {
@@ -53,4 +53,4 @@ Result<LayerTrace> read_trace(const std::string& path) {
   return parse_trace(text, path);
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -12,7 +12,7 @@
 
 #include "common/base/status.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 // Seconds on one worker; several iterations of a file: their median.
 struct TraceLayer {
@@ -54,4 +54,4 @@ Result<std::string> read_whole(const std::string& path);
 Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& name);
 Result<LayerTrace> parse_text_trace(std::string_view text, const std::string& name);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -7,7 +7,7 @@
 
 #include "bench/simulate/trace.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 using Json = nlohmann::json;
@@ -113,4 +113,4 @@ Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& na
   return trace;
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

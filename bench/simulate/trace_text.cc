@@ -10,7 +10,7 @@
 #include "bench/simulate/columns.h"
 #include "bench/simulate/trace.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 constexpr double kMicrosecond = 1e-6;
@@ -219,4 +219,4 @@ Result<LayerTrace> parse_text_trace(std::string_view text, const std::string& na
   return trace;
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 std::uint32_t parent_of(const TreeShape& shape, std::uint32_t position) {
@@ -65,4 +65,4 @@ TreeLoad load_of(const TreeShape& shape, std::uint32_t rack_nodes) {
   return load;
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct TreeShape {
   std::uint32_t nodes = 1;
@@ -35,4 +35,4 @@ struct TreeLoad {
 // `rack_nodes`: nodes of a rack; ranks are in the order of their racks.
 TreeLoad load_of(const TreeShape& shape, std::uint32_t rack_nodes);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

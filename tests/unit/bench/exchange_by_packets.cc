@@ -9,7 +9,7 @@
 #include "bench/simulate/trees.h"
 #include "tests/unit/bench/packet_network.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 constexpr double kPacketsOfChunk = 16;
@@ -230,4 +230,4 @@ double played(Shape shape, const Network& network, double bytes) {
   }
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

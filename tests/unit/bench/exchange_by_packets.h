@@ -3,9 +3,9 @@
 
 #include "bench/simulate/shapes.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 // Seconds of one message. `bytes` are whole chunks. Shapes: all but kMeasured and kLink.
 double played(Shape shape, const Network& network, double bytes);
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 class PacketNetwork {
  public:
@@ -83,4 +83,4 @@ class PacketNetwork {
   std::priority_queue<Event> events_;
 };
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 
 struct PublishedLayer {
   int weights;  // elements
@@ -48,4 +48,4 @@ inline constexpr std::array<PublishedLayer, 64> kPublishedGooglenet = {{
     {106496, 128, 2564.19, 2782},    {1024000, 1024, 461.088, 24282},
 }};
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

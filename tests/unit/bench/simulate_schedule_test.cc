@@ -7,7 +7,7 @@
 #include "bench/simulate/schedule.h"
 #include "tests/unit/bench/published_googlenet.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 constexpr double kMs = 1e-3;
@@ -220,4 +220,4 @@ TEST_CASE("bars of a lane do not overlap, and compute's fill what is not exposed
   }
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

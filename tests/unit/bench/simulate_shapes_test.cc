@@ -8,7 +8,7 @@
 #include "bench/simulate/trees.h"
 #include "tests/unit/bench/exchange_by_packets.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 constexpr double kModel = 100e6;
@@ -193,4 +193,4 @@ TEST_CASE("a million workers are predicted as well as ten") {
   }
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate

@@ -6,7 +6,7 @@
 #include "bench/simulate/rounds.h"
 #include "bench/simulate/trace.h"
 
-namespace phub::bench {
+namespace phub::bench::simulate {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -201,4 +201,4 @@ TEST_CASE("a picture has a bar for each piece, and names cannot break it") {
   CHECK_THAT(svg, Contains("&lt;&amp;&gt;") && Contains("a &lt; b") && !Contains("a < b"));
 }
 
-}  // namespace phub::bench
+}  // namespace phub::bench::simulate
