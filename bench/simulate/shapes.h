@@ -1,0 +1,90 @@
+// What the exchange of a message costs: the shapes of an exchange over a network of racks.
+//
+// Links are full duplex. Latency is `alpha` a hop; a link of rate B takes 1/B a byte (beta). Shapes
+// with servers and trees cut a message into chunks, which follow each other through the hops: the
+// time of M bytes is the hops' latency, the first chunk's way, and the other bytes at the busiest
+// link. Formulas: phub (arXiv 1805.07891) cost model; Shi et al. 2018 (arXiv 1805.03812) for link
+// and ring; Kumar et al. 2017 (arXiv 1711.00705) for trees.
+//
+// Values and pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace phub::bench::simulate {
+
+enum class Shape : std::uint8_t {
+  kMeasured,      // each layer as long as the trace says
+  kLink,          // alpha + beta * bytes, whatever the workers: with fitted constants
+  kRing,          // 2(N-1) alpha + 2(N-1)/N * bytes * beta; ranks in the order of the racks
+  kSharded,       // flat: every worker with the servers of all racks
+  kColocated,     // flat: a server on each worker's host, on the same NIC
+  kHierarchical,  // a rack's servers sum, a chunk's root in one rack sums over racks
+  kTree,          // one tree, reduced, then broadcast
+  kMulticolour,   // as many trees as its arity
+};
+
+// In the order of the enumeration.
+inline constexpr std::string_view kShapeNames[] = {
+    "measured", "link", "ring", "sharded", "colocated", "hierarchical", "tree", "multicolour"};
+std::string_view name_of(Shape shape);
+
+struct Network {
+  std::uint32_t workers = 8;
+  std::uint32_t rack_workers = 0;  // of a full rack; 0: all in one
+  std::uint32_t servers = 1;       // of a rack
+  std::uint32_t colours = 4;       // and the arity of trees
+  double alpha = 50e-6;            // seconds a hop
+  double worker_rate = 1.25e9;     // bytes a second, of a worker's NIC
+  double server_rate = 0.0;        // of all servers of a rack together; 0: of its workers together
+  double uplink_rate = 0.0;        // of a rack; 0: of its workers together
+  double chunk_bytes = 32768;
+
+  std::uint32_t in_rack() const;  // workers of the fullest rack
+  std::uint32_t racks() const;
+  double servers_together() const {
+    return server_rate > 0 ? server_rate : in_rack() * worker_rate;
+  }
+  double uplink() const { return uplink_rate > 0 ? uplink_rate : in_rack() * worker_rate; }
+};
+
+// Seconds of one message.
+struct MessageCost {
+  double busy = 0.0;   // until the next one may start
+  double delay = 0.0;  // from then until this one is done
+};
+
+// A step of a chunk's way. Of `unit` bytes, spread over all servers, and of one chunk, at its own.
+struct Stage {
+  double byte = 0.0;
+  double chunk_byte = 0.0;
+};
+
+// Made by exchange_of.
+struct Exchange {
+  Shape shape = Shape::kLink;
+  bool is_streamed = false;  // messages follow each other as chunks do; else one ends, one begins
+  bool has_servers = false;  // that update
+  double latency = 0.0;      // seconds, of all hops
+  double byte = 0.0;         // seconds a byte, of the busiest link
+  std::string bound;         // that link
+  double chunk_bytes = 0.0;
+  double unit_bytes = 0.0;  // what all servers, or colours, work on at once
+  std::vector<Stage> stages{};
+
+  // Of `bytes` alone on the network; 0 for no bytes. Not of kMeasured.
+  double seconds(double bytes) const;
+  MessageCost cost(double bytes) const;
+  // The same without latency and ways of chunks: only the busiest link's rate counts.
+  Exchange of_rates_only() const;
+  // What a merge of two messages saves: "alpha" of the merge rule.
+  double startup() const { return is_streamed ? 0.0 : latency; }
+};
+
+// REQUIRES: workers, servers, colours and rates above 0.
+Exchange exchange_of(Shape shape, const Network& network);
+
+}  // namespace phub::bench::simulate

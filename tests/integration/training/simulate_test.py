@@ -1,0 +1,104 @@
+"""phub-bench simulate on traces that really were written: by phub-worker profile and phubctl trace.
+
+Usage: simulate_test.py BIN
+"""
+import csv
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+import processes  # noqa: E402
+from processes import run  # noqa: E402
+
+
+def simulate(*arguments):
+    return run(processes.BIN / "phub-bench", "simulate", *arguments)
+
+
+class SimulateTest(processes.JobTest):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.profile = self.folder / "lenet.json"
+        done = run(processes.BIN / "phub-worker", "profile", "lenet", "--batch", "16", "--steps", "3",
+                   "--trace", self.folder / "lenet.trace", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.profile.write_text(done.stdout)
+
+    def rows(self, *arguments):
+        done = simulate(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def test_a_profile_and_its_chrome_trace_predict_the_same(self):
+        rows = self.rows(self.profile)
+        self.assertEqual(rows, self.rows(self.folder / "lenet.trace"))
+        self.assertEqual(len(rows), 6 * 5)
+        said = json.loads(self.profile.read_text())
+        compute = sum(layer["forward_seconds"] + layer["backward_seconds"] for layer in said["layers"])
+        for row in rows:
+            self.assertEqual(row["kind"], "predicted")
+            self.assertGreaterEqual(row["compute_seconds"], compute)
+            self.assertGreater(row["seconds"], compute)
+            self.assertAlmostEqual(row["images_per_second"] * row["seconds"], 8 * 16)
+
+    def test_ten_thousand_workers_in_every_shape_and_policy(self):
+        rows = self.rows(self.profile, "--workers", "1,10000", "--rack-workers", "40", "--uplink-gbit", "100")
+        self.assertEqual({(row["workers"], row["racks"]) for row in rows}, {(1, 1), (10000, 250)})
+        for row in rows[30:]:
+            self.assertGreater(row["seconds"], row["compute_seconds"])
+
+    def test_a_real_job_is_compared_with_its_prediction(self):
+        self.workers = [processes.worker(self.server, index, 2, "shm") for index in (0, 1)]
+        self.wait_for_rounds(600)  # chunks, some 50 a round
+        trace = self.folder / "rounds.json"
+        self.server.table("trace", "mnist", "--rounds", "20", "--output", trace)
+        arguments = [self.profile, "--workers", "2", "--shape", "sharded", "--measured", trace]
+        for row in self.rows(*arguments):
+            self.assertGreater(row["error"], -1)
+        self.assertIn("Measured: ", simulate(*arguments).stdout)
+        refused = simulate(trace)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--measured", refused.stderr)
+        self.assertEqual(simulate(self.profile, "--measured", self.profile).returncode, 2)
+
+    def test_csv_and_picture_are_what_other_programs_read(self):
+        table, picture = self.folder / "rows.csv", self.folder / "step.svg"
+        arguments = [self.profile, "--shape", "ring", "--policy", "merged"]
+        row = self.rows(*arguments, "--csv", table, "--gantt", picture)[0]
+        with table.open() as file:
+            written = list(csv.DictReader(file))
+        self.assertEqual([list(row)], [list(each) for each in written])
+        self.assertEqual(float(written[0]["seconds"]), row["seconds"])
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        self.assertTrue(root.tag.endswith("svg"))
+        titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+        for kind in ("backward", "exchange", "forward"):
+            self.assertTrue(any(title.startswith(kind) for title in titles), kind)
+        several = simulate(self.profile, "--gantt", picture)
+        self.assertEqual(several.returncode, 2)
+        self.assertIn("--gantt: draws one prediction, and there are 30", several.stderr)
+
+    def test_a_wrong_line_is_named(self):
+        wrong = self.folder / "trace.log"
+        wrong.write_text("Id Name Forward Backward Comm Size\n1 conv1 10 20 0 400\n2 fc 10 ? 0 40\n")
+        refused = simulate(wrong)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("trace.log:3:9: backward is '?'", refused.stderr)
+        said = json.loads(simulate(wrong, "--json").stderr)
+        self.assertEqual(said["error"]["code"], "INVALID_ARGUMENT")
+        self.assertEqual(simulate(self.folder / "none").returncode, 2)
+        self.assertEqual(simulate(self.profile, "--shape", "star").returncode, 2)
+        self.assertEqual(simulate(self.profile, "--forward-ratio", "0.5").returncode, 2)
+        self.assertEqual(simulate(self.profile, "--csv", self.folder / "no" / "folder").returncode, 1)
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv[1])
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,196 @@
+// What an exchange costs, against the papers' formulas and against packets that are sent one by
+// one.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "bench/simulate/shapes.h"
+#include "bench/simulate/trees.h"
+#include "tests/unit/bench/exchange_by_packets.h"
+
+namespace phub::bench::simulate {
+namespace {
+
+constexpr double kModel = 100e6;
+constexpr double kRate = 1.25e8;
+
+// Without latency, and with chunks so small that only the links' rates count.
+Network bare(std::uint32_t workers) {
+  return {.workers = workers, .alpha = 0.0, .worker_rate = kRate, .chunk_bytes = 1.0};
+}
+
+double seconds_of(Shape shape, const Network& network, double bytes = kModel) {
+  return exchange_of(shape, network).seconds(bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a link takes alpha + beta * bytes, a ring 2(N-1) alpha + 2(N-1)/N bytes beta") {
+  Network network = bare(8);
+  network.alpha = 5.23e-4;  // fitted to 10 GbE and 8 workers
+  network.worker_rate = 1 / 8.57e-10;
+  CHECK(seconds_of(Shape::kLink, network) == Approx(5.23e-4 + 8.57e-10 * kModel));
+  CHECK(seconds_of(Shape::kRing, network) ==
+        Approx(2 * 7 * 5.23e-4 + 2 * 7.0 / 8.0 * 8.57e-10 * kModel));
+  network.rack_workers = 4;
+  network.uplink_rate = network.worker_rate / 2;
+  CHECK(seconds_of(Shape::kRing, network) ==
+        Approx(2 * 7 * 5.23e-4 + 4 * 7.0 / 8.0 * 8.57e-10 * kModel));
+}
+
+TEST_CASE("sharded over racks takes max(M/Bw, NM/Bp, 2NM(r-1)/(r Bc))") {
+  for (const double server_share : {0.5, 1.0, 4.0}) {
+    for (const double oversubscription : {0.25, 1.0, 4.0, 16.0}) {
+      for (const std::uint32_t racks : {1U, 2U, 5U}) {
+        Network network = bare(4 * racks);
+        network.rack_workers = 4;
+        network.server_rate = server_share * 4 * kRate;
+        network.uplink_rate = 4 * kRate / oversubscription;
+        const double r = racks;
+        const double expected = std::max({kModel / kRate, 4 * kModel / network.server_rate,
+                                          2 * 4 * kModel * (r - 1) / (r * network.uplink_rate)});
+        CHECK(seconds_of(Shape::kSharded, network) == Approx(expected).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("hierarchical takes no less than max(M/Bw, NM/Bp, 2M(r-1)/(r min(Bc,Bp)))") {
+  for (const double server_share : {0.5, 1.0, 4.0}) {
+    for (const double oversubscription : {0.25, 1.0, 4.0, 16.0}) {
+      for (const std::uint32_t racks : {1U, 2U, 5U}) {
+        Network network = bare(4 * racks);
+        network.rack_workers = 4;
+        network.server_rate = server_share * 4 * kRate;
+        network.uplink_rate = 4 * kRate / oversubscription;
+        const double r = racks;
+        const double across = 2 * kModel * (r - 1) / r;
+        const double bound =
+            std::max({kModel / kRate, 4 * kModel / network.server_rate,
+                      across / std::min(network.uplink_rate, network.server_rate)});
+        const double seconds = seconds_of(Shape::kHierarchical, network);
+        CHECK(seconds >= bound * (1 - 1e-9));
+        // A server's NIC carries both: the bound is met where that does not matter.
+        const double server = (4 * kModel + across) / network.server_rate;
+        CHECK(seconds == Approx(std::max(bound, server)).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("bytes on an uplink: hierarchical has N times fewer than flat") {
+  Network network = bare(8);
+  network.rack_workers = 4;
+  network.uplink_rate = kRate / 100;  // nothing else counts
+  network.server_rate = 1e12;
+  CHECK(seconds_of(Shape::kSharded, network) / seconds_of(Shape::kHierarchical, network) ==
+        Approx(4.0).epsilon(1e-4));
+}
+
+TEST_CASE("one rack: hierarchical is sharded, and colocated moves 2M(N-1)/N each way") {
+  for (const std::uint32_t workers : {1U, 2U, 7U, 64U}) {
+    Network network = bare(workers);
+    network.alpha = 1e-4;
+    network.chunk_bytes = 32768;
+    CHECK(seconds_of(Shape::kHierarchical, network) ==
+          Approx(seconds_of(Shape::kSharded, network)));
+    network = bare(workers);
+    CHECK(seconds_of(Shape::kColocated, network) ==
+          Approx(2 * kModel * (workers - 1) / workers / kRate).margin(1e-6).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("k colours are k times as fast as one k-ary tree, and move 2M at each node") {
+  for (const std::uint32_t k : {2U, 4U}) {
+    Network network = bare(k * k * 4 + 1);  // whole trees: N = 1 mod k
+    network.colours = k;
+    CHECK(seconds_of(Shape::kTree, network) == Approx(2 * k * kModel / kRate).epsilon(1e-4));
+    CHECK(seconds_of(Shape::kMulticolour, network) == Approx(2 * kModel / kRate).epsilon(1e-4));
+  }
+}
+
+TEST_CASE("a tree's latency is 2 log_k(N) hops, a ring's 2(N-1)") {
+  Network network{.workers = 1 + 4 + 16, .colours = 4, .alpha = 1.0, .worker_rate = 1e15};
+  CHECK(seconds_of(Shape::kTree, network, 1.0) == Approx(2 * 2.0));
+  CHECK(seconds_of(Shape::kMulticolour, network, 1.0) == Approx(2 * 2.0));
+  CHECK(seconds_of(Shape::kRing, network, 1.0) == Approx(2 * 20.0));
+}
+
+TEST_CASE("interior nodes of colours are disjoint where N is 0 or 1 mod k") {
+  for (const std::uint32_t k : {2U, 3U, 4U}) {
+    for (std::uint32_t nodes = 4; nodes <= 32; ++nodes) {
+      const std::uint32_t twice = interior_twice({nodes, k, k});
+      CAPTURE(k, nodes);
+      if (nodes % k <= 1) {
+        CHECK(twice == 0);
+      } else {
+        CHECK(twice <= k - 1);
+      }
+    }
+  }
+}
+
+namespace {
+
+struct Case {
+  std::uint32_t workers, rack_workers, servers;
+  double server_share;      // of the workers' rates together
+  double oversubscription;  // of the uplink
+  double alpha;
+  std::size_t chunks;
+};
+
+Network network_of(const Case& each) {
+  Network network{.workers = each.workers,
+                  .rack_workers = each.rack_workers,
+                  .servers = each.servers,
+                  .colours = 2,
+                  .alpha = each.alpha,
+                  .worker_rate = kRate};
+  network.server_rate = each.server_share * network.in_rack() * kRate;
+  network.uplink_rate = network.in_rack() * kRate / each.oversubscription;
+  return network;
+}
+
+}  // namespace
+
+TEST_CASE("every shape agrees with its packets, sent one by one") {
+  const Case cases[] = {
+      {8, 0, 1, 1.0, 1.0, 0.0, 96},  {8, 0, 1, 0.5, 1.0, 1e-3, 96},  {8, 0, 2, 2.0, 1.0, 1e-4, 96},
+      {8, 4, 1, 2.0, 4.0, 1e-4, 96}, {8, 4, 1, 1.3, 1.0, 1e-4, 96},  {9, 3, 1, 2.0, 6.0, 1e-3, 180},
+      {8, 2, 1, 4.0, 2.0, 1e-3, 96}, {16, 4, 2, 1.5, 3.0, 1e-4, 64}, {5, 0, 1, 1.0, 1.0, 1e-3, 1},
+  };
+  for (const Shape shape : {Shape::kSharded, Shape::kColocated, Shape::kHierarchical, Shape::kRing,
+                            Shape::kTree, Shape::kMulticolour}) {
+    for (const Case& each : cases) {
+      const Network network = network_of(each);
+      const double bytes = static_cast<double>(each.chunks) * network.chunk_bytes;
+      const double simulated = played(shape, network, bytes);
+      const double predicted = seconds_of(shape, network, bytes);
+      CAPTURE(name_of(shape), each.workers, each.rack_workers, each.chunks, simulated, predicted);
+      CHECK(predicted == Approx(simulated).epsilon(0.10));
+    }
+  }
+}
+
+TEST_CASE(
+    "a server's NIC that sums of racks and workers saturate loses up to a sixth to its queue") {
+  const Network network = network_of({8, 4, 1, 1.0, 1.0, 1e-4, 192});
+  const double bytes = 192 * network.chunk_bytes;
+  const double simulated = played(Shape::kHierarchical, network, bytes);
+  const double predicted = seconds_of(Shape::kHierarchical, network, bytes);
+  CHECK(exchange_of(Shape::kHierarchical, network).bound == "server NIC");
+  CHECK(predicted <= simulated);
+  CHECK(predicted >= simulated * 5 / 6);
+}
+
+TEST_CASE("a million workers are predicted as well as ten") {
+  const Network network{.workers = 1'000'000, .rack_workers = 40};
+  for (const Shape shape : {Shape::kRing, Shape::kSharded, Shape::kColocated, Shape::kHierarchical,
+                            Shape::kTree, Shape::kMulticolour}) {
+    CHECK(std::isfinite(seconds_of(shape, network)));
+    CHECK(seconds_of(shape, network) > kModel / network.worker_rate);
+  }
+}
+
+}  // namespace phub::bench::simulate
