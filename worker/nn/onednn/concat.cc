@@ -2,7 +2,6 @@
 #include <cstring>
 #include <vector>
 
-#include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -12,11 +11,6 @@ class ConcatOp : public Op {
  public:
   ConcatOp(std::span<OnednnTensor* const> inputs, OnednnTensor& output)
       : inputs_(inputs.begin(), inputs.end()), output_(output) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "a concatenation has no parameters");
-    return {};
-  }
 
   Status forward(Mode) override {
     std::byte* target = bytes(output_.value());

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/base/check.h"
 #include "kernels/reduce.h"
 #include "worker/nn/onednn/layers.h"
 
@@ -17,11 +16,6 @@ class DropoutOp : public Op {
   DropoutOp(const std::string& name, const Dropout& layer, const DropoutTensors& tensors,
             const std::uint64_t& noise)
       : name_(name), ratio_(layer.ratio), tensors_(tensors), noise_(noise) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "dropout has no parameters");
-    return {};
-  }
 
   Status forward(Mode mode) override {
     const std::byte* source = bytes(tensors_.input.value());

@@ -1,7 +1,6 @@
 // ReLU, the sum at the end of a residual block, and the sum of a tensor's two gradients.
 #include <cstring>
 
-#include "common/base/check.h"
 #include "kernels/activations.h"
 #include "worker/nn/onednn/layers.h"
 
@@ -34,16 +33,7 @@ PrimitiveCall relu_backward(const OnednnTensor& output, const Memory& input_grad
                                                           {DNNL_ARG_DIFF_SRC, input_gradient}});
 }
 
-// An op without parameters.
-class PlainOp : public Op {
- public:
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "the layer has no parameters");
-    return {};
-  }
-};
-
-class ReluOp : public PlainOp {
+class ReluOp : public Op {
  public:
   ReluOp(const OnednnTensor& input, const OnednnTensor& output, OnednnContext& context)
       : context_(context), forward_(relu_forward(input.value(), output.value(), context)) {
@@ -72,11 +62,6 @@ class AddOp : public SumOp {
   AddOp(const Add& layer, const AddInputs& inputs, const OnednnTensor& output,
         const OnednnContext& context)
       : context_(context), relu_(layer.relu), inputs_(inputs), output_(output) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "a sum has no parameters");
-    return {};
-  }
 
   bool leave_to(NormInSum& norm, const OnednnTensor& input) override {
     if (norm_ != nullptr) return false;
@@ -144,7 +129,7 @@ class AddOp : public SumOp {
   const OnednnTensor* residual_ = nullptr;
 };
 
-class AccumulateOp : public PlainOp {
+class AccumulateOp : public Op {
  public:
   AccumulateOp(const OnednnTensor& tensor, const OnednnTensor& view, const OnednnContext& context)
       : context_(context), tensor_(tensor), view_(view) {}

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -68,10 +67,6 @@ class PoolOp : public Op {
                         context.room.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
   }
 
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "pooling has no parameters");
-    return {};
-  }
   Status forward(Mode) override { return forward_.run(context_); }
   Status backward() override { return backward_.empty() ? Status() : backward_.run(context_); }
 
