@@ -11,6 +11,7 @@
 
 #include "worker/cli/options/exit_status.h"
 #include "worker/nn/graph/cost.h"
+#include "worker/train/measure/noise.h"
 
 namespace phub {
 namespace {
@@ -40,11 +41,8 @@ template <typename Value>
 StepSpread spread_of(const std::vector<train::StepTimes>& times, Value value) {
   std::vector<double> values;
   for (const train::StepTimes& step : times) values.push_back(value(step));
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {median, values.front(), values.back()};
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {train::median(values), *low, *high};
 }
 
 struct StepRow {
@@ -73,15 +71,15 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
   const std::vector<StepRow> rows = rows_of(times, arguments.backend == "cuda");
   const nn::NetworkCost cost = nn::cost_of(network.graph);
   const double step = rows.back().seconds.median;
-  const double images = arguments.options.batch / step;
+  const double images = arguments.options.executor.batch / step;
   const double flops = images * static_cast<double>(cost.forward_flops + cost.backward_flops);
   if (arguments.json) {
     nlohmann::ordered_json line = {{"bench", "step"},
                                    {"model", network.name},
                                    {"backend", arguments.backend},
                                    {"compute_type", arguments.compute_type},
-                                   {"batch", arguments.options.batch},
-                                   {"threads", arguments.options.threads},
+                                   {"batch", arguments.options.executor.batch},
+                                   {"threads", arguments.options.executor.threads},
                                    {"steps", times.size()},
                                    {"images_per_second", images},
                                    {"flops_per_second", flops}};
@@ -94,8 +92,8 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
     return;
   }
   fmt::print("{} on {}, {}, batch {}, threads {}, {} steps\n", network.name, arguments.backend,
-             arguments.compute_type, arguments.options.batch, arguments.options.threads,
-             times.size());
+             arguments.compute_type, arguments.options.executor.batch,
+             arguments.options.executor.threads, times.size());
   fmt::print("{:<10} {:>11} {:>23} {:>8}\n", "", "median ms", "[min .. max]", "share");
   for (const StepRow& row : rows) {
     const StepSpread& spread = row.seconds;
@@ -149,20 +147,21 @@ Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& op
 // What the options say together. Errors name the option.
 Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   train::StepBenchOptions options = arguments.options;
-  options.backend = *train::parse_backend_kind(arguments.backend);
-  options.compute_type = *parse_data_type(arguments.compute_type);
-  if (options.backend != train::BackendKind::kOnednn && options.threads != 1) {
+  options.executor.backend = *train::parse_backend_kind(arguments.backend);
+  options.executor.compute_type = *parse_data_type(arguments.compute_type);
+  if (options.executor.backend != train::BackendKind::kOnednn && options.executor.threads != 1) {
     return Status(Code::kInvalidArgument, "--threads: the backend " + arguments.backend +
                                               " computes on one thread; leave it out");
   }
-  const bool is_cuda = options.backend == train::BackendKind::kCuda;
+  const bool is_cuda = options.executor.backend == train::BackendKind::kCuda;
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   if (is_cuda) {
-    options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
+    options.executor.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
   }
-  PHUB_RETURN_IF_ERROR(
-      check_kernel_arguments(arguments.kernels, options.backend == train::BackendKind::kOnednn));
-  if (options.compute_type == DataType::kFloat16) options.loss_scale = train::kHalfLossScale;
+  PHUB_RETURN_IF_ERROR(check_kernel_arguments(
+      arguments.kernels, options.executor.backend == train::BackendKind::kOnednn));
+  if (options.executor.compute_type == DataType::kFloat16)
+    options.loss_scale = train::kHalfLossScale;
   PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));
   return options;
 }
@@ -180,8 +179,8 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
         ->check(CLI::Range(least, most))
         ->capture_default_str();
   };
-  add("--batch", arguments.options.batch, 1, 65'536, "Images of a step");
-  add("--threads", arguments.options.threads, 1, 1024, "Compute threads");
+  add("--batch", arguments.options.executor.batch, 1, 65'536, "Images of a step");
+  add("--threads", arguments.options.executor.threads, 1, 1024, "Compute threads");
   add("--steps", arguments.options.steps, 1, 1'000'000, "Steps that are timed");
   add("--warm-up", arguments.options.warm_up, 0, 1'000'000, "Steps before them");
   bench->add_option("--backend", arguments.backend, "onednn, cuda, or reference (plain C++, slow)")
@@ -214,7 +213,7 @@ Ending bench_command(BenchArguments arguments) {
   auto options = options_of(arguments);
   if (!options) return fail(options.error());
   Done done;
-  options->kernels = kernel_options(arguments.kernels, &done.kernels);
+  options->executor.kernels = kernel_options(arguments.kernels, &done.kernels);
   const bool bar = isatty(STDERR_FILENO) == 1;
   const std::uint32_t all = options->warm_up + options->steps;
   auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {

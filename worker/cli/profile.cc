@@ -82,16 +82,14 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
             std::string(config.servers_size() > 0 ? "--server" : "--trace") +
                 ": a GPU's steps are timed one by one, in this process; leave it out"};
   }
-  train::StepBenchOptions options{.backend = session.executor.backend,
-                                  .compute_type = session.executor.compute_type,
-                                  .cuda = cuda_of(config, arguments.run.compute.cuda),
-                                  .batch = session.executor.batch,
+  train::StepBenchOptions options{.executor = session.executor,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
                                   .seed = session.seed};
   if (session.executor.compute_type == DataType::kFloat16)
     options.loss_scale = train::kHalfLossScale;
-  options.cuda.executor.capture = false;
+  options.executor.cuda = cuda_of(config, arguments.run.compute.cuda);
+  options.executor.cuda.executor.capture = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
                             .compute_type = std::string(name_of(session.executor.compute_type)),
@@ -110,7 +108,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   auto network = network_of(config.model());
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
-  const train::SessionOptions session = session_of(config, std::move(*network), false);
+  train::SessionOptions session = session_of(config, std::move(*network), false);
   if (session.executor.backend == train::BackendKind::kCuda) {
     return run_device(arguments, config, graph, session);
   }
@@ -124,17 +122,14 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
   std::vector<nn::KernelChoice> kernels;
+  session.executor.kernels = kernel_options(arguments.run.compute.kernels, &kernels);
   const auto profile = train::profile(
       graph,
-      {.backend = session.executor.backend,
-       .compute_type = session.executor.compute_type,
-       .batch = session.executor.batch,
-       .threads = session.executor.threads,
+      {.executor = session.executor,
        .warm_up = arguments.warm_up,
        .steps = arguments.steps,
        .seed = session.seed,
-       .peak_flops = 1e9 * arguments.peak_gflops,
-       .kernels = kernel_options(arguments.run.compute.kernels, &kernels)},
+       .peak_flops = 1e9 * arguments.peak_gflops},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
         auto exchange = make_exchange(config, keys);
         if (exchange) subject.transport = (*exchange)->facts().transport;
