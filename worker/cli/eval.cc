@@ -69,9 +69,9 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
   if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(config, arguments.run.compute.cuda);
+    options.executor.cuda = cuda_of(config, arguments.run.cuda);
   }
-  KernelArguments kernels = arguments.run.compute.kernels;
+  KernelArguments kernels = arguments.run.kernels;
   if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
   options.executor.kernels = kernel_options(kernels, nullptr);
   std::vector<float> all;
@@ -98,7 +98,7 @@ CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
   eval->add_option("--checkpoint", arguments.checkpoint,
                    "The safetensors file; left out: the configuration's train.checkpoint")
       ->type_name("FILE");
-  add_compute_options(*eval, arguments.run.compute);
+  add_compute_options(*eval, arguments.run);
   eval->add_option("--logits", arguments.logits, "Write the logits to this safetensors file")
       ->type_name("FILE");
   eval->add_flag("--json", arguments.json, "One JSON object instead of a line");
@@ -106,7 +106,7 @@ CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
 }
 
 Ending eval_command(EvalArguments arguments) {
-  arguments.run.exchange.local = true;  // whom the configuration would train with does not matter
+  arguments.run.local = true;  // whom the configuration would train with does not matter
   const auto config = load_run(arguments.run);
   if (!config) return fail(config.error(), kExitUsage);
   set_up_logging(config->log_level());

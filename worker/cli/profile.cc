@@ -88,7 +88,7 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
                                   .seed = session.seed};
   if (session.executor.compute_type == DataType::kFloat16)
     options.loss_scale = train::kHalfLossScale;
-  options.executor.cuda = cuda_of(config, arguments.run.compute.cuda);
+  options.executor.cuda = cuda_of(config, arguments.run.cuda);
   options.executor.cuda.executor.capture = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
@@ -122,7 +122,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
   std::vector<nn::KernelChoice> kernels;
-  session.executor.kernels = kernel_options(arguments.run.compute.kernels, &kernels);
+  session.executor.kernels = kernel_options(arguments.run.kernels, &kernels);
   const auto profile = train::profile(
       graph,
       {.executor = session.executor,
@@ -140,7 +140,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
       });
   if (session.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!profile) return profile.error();
-  const bool print = arguments.run.compute.kernels.print;
+  const bool print = arguments.run.kernels.print;
   if (!arguments.trace.empty()) {
     PHUB_RETURN_IF_ERROR(write(arguments.trace, profile_trace(subject, *profile)));
   }
@@ -180,9 +180,9 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   profile->add_option("--trace", arguments.trace, "Write a Chrome trace to this file")
       ->type_name("FILE");
   profile->add_flag("--json", arguments.json, "One JSON object instead of a table");
-  add_exchange_options(*profile, arguments.run.exchange);
-  add_compute_options(*profile, arguments.run.compute);
-  add_kernel_print(*profile, arguments.run.compute.kernels);
+  add_exchange_options(*profile, arguments.run);
+  add_compute_options(*profile, arguments.run);
+  add_kernel_print(*profile, arguments.run.kernels);
   return profile;
 }
 
