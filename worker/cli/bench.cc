@@ -1,20 +1,39 @@
-#include "worker/cli/bench.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/cuda_choice.h"
+#include "worker/cli/options/kernel_arguments.h"
+#include "worker/cli/options/model_choice.h"
 #include "worker/nn/graph/cost.h"
 #include "worker/train/measure/noise.h"
+#include "worker/train/measure/step_bench.h"
 
 namespace phub {
 namespace {
+
+struct BenchArguments {
+  ModelChoice choice;
+  train::StepBenchOptions options;
+  CudaChoice cuda;
+  KernelArguments kernels;
+  std::string backend = "onednn";
+  std::string compute_type;  // empty: the backend's best
+  // Through servers: none, in this process.
+  std::vector<std::string> servers;
+  std::string job = "bench", wire_type = "fp32", transport = "auto";
+  std::uint32_t workers = 1;
+  bool json = false;
+};
 
 constexpr const char* kBenchExamples = R"(
 Examples:
@@ -166,9 +185,37 @@ Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   return options;
 }
 
+Ending bench_command(BenchArguments arguments) {
+  if (arguments.choice.what.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "bench: give a model's name or a description's file (phub-worker model --list)"});
+  }
+  const auto network = find_network(arguments.choice);
+  if (!network) return fail(network.error());
+  if (arguments.compute_type.empty()) {
+    arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
+  }
+  auto options = options_of(arguments);
+  if (!options) return fail(options.error());
+  Done done;
+  options->executor.kernels = kernel_options(arguments.kernels, &done.kernels);
+  const bool bar = isatty(STDERR_FILENO) == 1;
+  const std::uint32_t all = options->warm_up + options->steps;
+  auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
+    if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
+  });
+  if (bar) fmt::print(stderr, "\r      \r");
+  if (!times) return fail(times.error());
+  done.times = std::move(*times);
+  print(arguments, *network, done);
+  return {};
+}
+
 }  // namespace
 
-CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
+Command add_bench_command(CLI::App& app) {
+  const auto kept = std::make_shared<BenchArguments>();
+  BenchArguments& arguments = *kept;
   CLI::App* bench = app.add_subcommand("bench", "Time training steps, alone or with a server");
   bench->footer(kBenchExamples);
   add_model_choice(*bench, arguments.choice);
@@ -197,33 +244,7 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
   add_kernel_options(*bench, arguments.kernels);
   add_kernel_print(*bench, arguments.kernels);
   bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
-  return bench;
-}
-
-Ending bench_command(BenchArguments arguments) {
-  if (arguments.choice.what.empty()) {
-    return fail({Code::kInvalidArgument,
-                 "bench: give a model's name or a description's file (phub-worker model --list)"});
-  }
-  const auto network = find_network(arguments.choice);
-  if (!network) return fail(network.error());
-  if (arguments.compute_type.empty()) {
-    arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
-  }
-  auto options = options_of(arguments);
-  if (!options) return fail(options.error());
-  Done done;
-  options->executor.kernels = kernel_options(arguments.kernels, &done.kernels);
-  const bool bar = isatty(STDERR_FILENO) == 1;
-  const std::uint32_t all = options->warm_up + options->steps;
-  auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
-    if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
-  });
-  if (bar) fmt::print(stderr, "\r      \r");
-  if (!times) return fail(times.error());
-  done.times = std::move(*times);
-  print(arguments, *network, done);
-  return {};
+  return {bench, [kept] { return bench_command(*kept); }};
 }
 
 }  // namespace phub

@@ -1,16 +1,18 @@
-#include "worker/cli/profile.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "common/base/whole_file.h"
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/profile_report.h"
 #include "worker/cli/step_report.h"
@@ -19,6 +21,16 @@
 
 namespace phub {
 namespace {
+
+struct ProfileArguments {
+  RunArguments run;
+  std::string what;  // a model's name or a configuration's file
+  std::string trace;
+  std::uint32_t steps = 10;
+  std::uint32_t warm_up = 2;
+  double peak_gflops = 0.0;  // 0: measured
+  bool json = false;
+};
 
 // fp16 needs a scale, bf16 does not.
 constexpr const char* kProfileExamples = R"(
@@ -154,9 +166,20 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   return {};
 }
 
+Ending profile_command(const ProfileArguments& arguments) {
+  auto config = config_of(arguments);
+  if (!config) return fail(config.error(), kExitUsage);
+  config->mutable_train()->clear_loss_scale();
+  set_up_logging(config->log_level());
+  const Status status = run(arguments, *config);
+  return status.ok() ? Ending() : fail(status);
+}
+
 }  // namespace
 
-CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
+Command add_profile_command(CLI::App& app) {
+  const auto kept = std::make_shared<ProfileArguments>();
+  ProfileArguments& arguments = *kept;
   CLI::App* profile =
       app.add_subcommand("profile", "Time, memory and utilisation of a step, layer by layer");
   profile->footer(kProfileExamples);
@@ -183,16 +206,7 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   add_exchange_options(*profile, arguments.run);
   add_compute_options(*profile, arguments.run);
   add_kernel_print(*profile, arguments.run.kernels);
-  return profile;
-}
-
-Ending profile_command(const ProfileArguments& arguments) {
-  auto config = config_of(arguments);
-  if (!config) return fail(config.error(), kExitUsage);
-  config->mutable_train()->clear_loss_scale();
-  set_up_logging(config->log_level());
-  const Status status = run(arguments, *config);
-  return status.ok() ? Ending() : fail(status);
+  return {profile, [kept] { return profile_command(*kept); }};
 }
 
 }  // namespace phub
