@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -12,11 +11,11 @@
 
 #include "common/base/whole_file.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/options/model_choice.h"
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/profile_report.h"
 #include "worker/cli/step_report.h"
-#include "worker/nn/models/models.h"
 #include "worker/train/measure/step_bench.h"
 
 namespace phub {
@@ -59,11 +58,7 @@ operations, at --peak-gflops, need at least.
 Exit status: 0, 1 failed, 2 wrong usage or configuration.)";
 
 Result<WorkerConfig> config_of(const ProfileArguments& arguments) {
-  const auto models = nn::model_list();
-  const bool is_model = std::any_of(models.begin(), models.end(), [&](const nn::ModelInfo& info) {
-    return info.name == arguments.what;
-  });
-  if (!is_model) {
+  if (!is_model(arguments.what)) {
     RunArguments run = arguments.run;
     run.config_path = arguments.what;
     auto config = load_run(run);
