@@ -63,8 +63,8 @@ class ConcatOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output) {
-  return std::make_unique<ConcatOp>(inputs, output);
+std::unique_ptr<Op> make(const Concat&, const OpSite& site) {
+  return std::make_unique<ConcatOp>(site.inputs, site.output);
 }
 
 }  // namespace phub::nn::onednn

@@ -64,9 +64,8 @@ class SubsampleOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
-                                   OnednnTensor& output) {
-  return std::make_unique<SubsampleOp>(layer, input, output);
+std::unique_ptr<Op> make(const Subsample& layer, const OpSite& site) {
+  return std::make_unique<SubsampleOp>(layer, site.input(), site.output);
 }
 
 }  // namespace phub::nn::onednn
