@@ -1,19 +1,39 @@
-#include "worker/cli/bench.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/cuda_choice.h"
+#include "worker/cli/options/kernel_arguments.h"
+#include "worker/cli/options/model_choice.h"
 #include "worker/nn/graph/cost.h"
+#include "worker/train/measure/noise.h"
+#include "worker/train/measure/step_bench.h"
 
 namespace phub {
 namespace {
+
+struct BenchArguments {
+  ModelChoice choice;
+  train::StepBenchOptions options;
+  CudaChoice cuda;
+  KernelArguments kernels;
+  std::string backend = "onednn";
+  std::string compute_type;  // empty: the backend's best
+  // Through servers: none, in this process.
+  std::vector<std::string> servers;
+  std::string job = "bench", wire_type = "fp32", transport = "auto";
+  std::uint32_t workers = 1;
+  bool json = false;
+};
 
 constexpr const char* kBenchExamples = R"(
 Examples:
@@ -40,11 +60,8 @@ template <typename Value>
 StepSpread spread_of(const std::vector<train::StepTimes>& times, Value value) {
   std::vector<double> values;
   for (const train::StepTimes& step : times) values.push_back(value(step));
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {median, values.front(), values.back()};
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {train::median(values), *low, *high};
 }
 
 struct StepRow {
@@ -73,15 +90,15 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
   const std::vector<StepRow> rows = rows_of(times, arguments.backend == "cuda");
   const nn::NetworkCost cost = nn::cost_of(network.graph);
   const double step = rows.back().seconds.median;
-  const double images = arguments.options.batch / step;
+  const double images = arguments.options.executor.batch / step;
   const double flops = images * static_cast<double>(cost.forward_flops + cost.backward_flops);
   if (arguments.json) {
     nlohmann::ordered_json line = {{"bench", "step"},
                                    {"model", network.name},
                                    {"backend", arguments.backend},
                                    {"compute_type", arguments.compute_type},
-                                   {"batch", arguments.options.batch},
-                                   {"threads", arguments.options.threads},
+                                   {"batch", arguments.options.executor.batch},
+                                   {"threads", arguments.options.executor.threads},
                                    {"steps", times.size()},
                                    {"images_per_second", images},
                                    {"flops_per_second", flops}};
@@ -94,8 +111,8 @@ void print(const BenchArguments& arguments, const nn::Description& network, cons
     return;
   }
   fmt::print("{} on {}, {}, batch {}, threads {}, {} steps\n", network.name, arguments.backend,
-             arguments.compute_type, arguments.options.batch, arguments.options.threads,
-             times.size());
+             arguments.compute_type, arguments.options.executor.batch,
+             arguments.options.executor.threads, times.size());
   fmt::print("{:<10} {:>11} {:>23} {:>8}\n", "", "median ms", "[min .. max]", "share");
   for (const StepRow& row : rows) {
     const StepSpread& spread = row.seconds;
@@ -149,27 +166,56 @@ Status set_exchange(const BenchArguments& arguments, train::StepBenchOptions& op
 // What the options say together. Errors name the option.
 Result<train::StepBenchOptions> options_of(const BenchArguments& arguments) {
   train::StepBenchOptions options = arguments.options;
-  options.backend = *train::parse_backend_kind(arguments.backend);
-  options.compute_type = *parse_data_type(arguments.compute_type);
-  if (options.backend != train::BackendKind::kOnednn && options.threads != 1) {
+  options.executor.backend = *train::parse_backend_kind(arguments.backend);
+  options.executor.compute_type = *parse_data_type(arguments.compute_type);
+  if (options.executor.backend != train::BackendKind::kOnednn && options.executor.threads != 1) {
     return Status(Code::kInvalidArgument, "--threads: the backend " + arguments.backend +
                                               " computes on one thread; leave it out");
   }
-  const bool is_cuda = options.backend == train::BackendKind::kCuda;
+  const bool is_cuda = options.executor.backend == train::BackendKind::kCuda;
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   if (is_cuda) {
-    options.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
+    options.executor.cuda = cuda_options(arguments.cuda, arguments.cuda.device.value_or(0));
   }
-  PHUB_RETURN_IF_ERROR(
-      check_kernel_arguments(arguments.kernels, options.backend == train::BackendKind::kOnednn));
-  if (options.compute_type == DataType::kFloat16) options.loss_scale = train::kHalfLossScale;
+  PHUB_RETURN_IF_ERROR(check_kernel_arguments(
+      arguments.kernels, options.executor.backend == train::BackendKind::kOnednn));
+  if (options.executor.compute_type == DataType::kFloat16)
+    options.loss_scale = train::kHalfLossScale;
   PHUB_RETURN_IF_ERROR(set_exchange(arguments, options));
   return options;
 }
 
+Ending bench_command(BenchArguments arguments) {
+  if (arguments.choice.what.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "bench: give a model's name or a description's file (phub-worker model --list)"});
+  }
+  const auto network = find_network(arguments.choice);
+  if (!network) return fail(network.error());
+  if (arguments.compute_type.empty()) {
+    arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
+  }
+  auto options = options_of(arguments);
+  if (!options) return fail(options.error());
+  Done done;
+  options->executor.kernels = kernel_options(arguments.kernels, &done.kernels);
+  const bool bar = isatty(STDERR_FILENO) == 1;
+  const std::uint32_t all = options->warm_up + options->steps;
+  auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
+    if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
+  });
+  if (bar) fmt::print(stderr, "\r      \r");
+  if (!times) return fail(times.error());
+  done.times = std::move(*times);
+  print(arguments, *network, done);
+  return {};
+}
+
 }  // namespace
 
-CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
+Command add_bench_command(CLI::App& app) {
+  const auto kept = std::make_shared<BenchArguments>();
+  BenchArguments& arguments = *kept;
   CLI::App* bench = app.add_subcommand("bench", "Time training steps, alone or with a server");
   bench->footer(kBenchExamples);
   add_model_choice(*bench, arguments.choice);
@@ -180,8 +226,8 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
         ->check(CLI::Range(least, most))
         ->capture_default_str();
   };
-  add("--batch", arguments.options.batch, 1, 65'536, "Images of a step");
-  add("--threads", arguments.options.threads, 1, 1024, "Compute threads");
+  add("--batch", arguments.options.executor.batch, 1, 65'536, "Images of a step");
+  add("--threads", arguments.options.executor.threads, 1, 1024, "Compute threads");
   add("--steps", arguments.options.steps, 1, 1'000'000, "Steps that are timed");
   add("--warm-up", arguments.options.warm_up, 0, 1'000'000, "Steps before them");
   bench->add_option("--backend", arguments.backend, "onednn, cuda, or reference (plain C++, slow)")
@@ -198,33 +244,7 @@ CLI::App* add_bench_command(CLI::App& app, BenchArguments& arguments) {
   add_kernel_options(*bench, arguments.kernels);
   add_kernel_print(*bench, arguments.kernels);
   bench->add_flag("--json", arguments.json, "One JSON object instead of a table");
-  return bench;
-}
-
-Ending bench_command(BenchArguments arguments) {
-  if (arguments.choice.what.empty()) {
-    return fail({Code::kInvalidArgument,
-                 "bench: give a model's name or a description's file (phub-worker model --list)"});
-  }
-  const auto network = find_network(arguments.choice);
-  if (!network) return fail(network.error());
-  if (arguments.compute_type.empty()) {
-    arguments.compute_type = arguments.backend == "cuda" ? "fp16" : "fp32";
-  }
-  auto options = options_of(arguments);
-  if (!options) return fail(options.error());
-  Done done;
-  options->kernels = kernel_options(arguments.kernels, &done.kernels);
-  const bool bar = isatty(STDERR_FILENO) == 1;
-  const std::uint32_t all = options->warm_up + options->steps;
-  auto times = train::bench_steps(network->graph, *options, [&](std::uint32_t step) {
-    if (bar) fmt::print(stderr, "\r{:>3} % ", 100ULL * step / all);
-  });
-  if (bar) fmt::print(stderr, "\r      \r");
-  if (!times) return fail(times.error());
-  done.times = std::move(*times);
-  print(arguments, *network, done);
-  return {};
+  return {bench, [kept] { return bench_command(*kept); }};
 }
 
 }  // namespace phub

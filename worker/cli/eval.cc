@@ -1,20 +1,28 @@
-#include "worker/cli/eval.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/tensors/safetensors.h"
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/train/evaluation.h"
 
 namespace phub {
 namespace {
+
+struct EvalArguments {
+  RunArguments run;
+  std::string checkpoint;  // empty: the configuration's
+  std::string logits;      // empty: they are not written
+  bool json = false;
+};
 
 constexpr const char* kEvalExamples = R"(
 Examples:
@@ -69,9 +77,9 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
   }
   train::SessionOptions options = session_of(config, std::move(*network), false);
   if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(config, arguments.run.compute.cuda);
+    options.executor.cuda = cuda_of(config, arguments.run.cuda);
   }
-  KernelArguments kernels = arguments.run.compute.kernels;
+  KernelArguments kernels = arguments.run.kernels;
   if (kernels.rule.empty()) kernels.rule = "own";  // too short a run to measure for
   options.executor.kernels = kernel_options(kernels, nullptr);
   std::vector<float> all;
@@ -87,9 +95,20 @@ Status evaluate(const EvalArguments& arguments, const WorkerConfig& config) {
   return write_logits(arguments.logits, result->images, std::move(all));
 }
 
+Ending eval_command(EvalArguments arguments) {
+  arguments.run.local = true;  // whom the configuration would train with does not matter
+  const auto config = load_run(arguments.run);
+  if (!config) return fail(config.error(), kExitUsage);
+  set_up_logging(config->log_level());
+  const Status status = evaluate(arguments, *config);
+  return status.ok() ? Ending() : fail(status);
+}
+
 }  // namespace
 
-CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
+Command add_eval_command(CLI::App& app) {
+  const auto kept = std::make_shared<EvalArguments>();
+  EvalArguments& arguments = *kept;
   CLI::App* eval = app.add_subcommand("eval", "Evaluate a checkpoint on the test images");
   eval->footer(kEvalExamples);
   eval->add_option("CONFIG", arguments.run.config_path, "Of the training: its model and data")
@@ -98,20 +117,11 @@ CLI::App* add_eval_command(CLI::App& app, EvalArguments& arguments) {
   eval->add_option("--checkpoint", arguments.checkpoint,
                    "The safetensors file; left out: the configuration's train.checkpoint")
       ->type_name("FILE");
-  add_compute_options(*eval, arguments.run.compute);
+  add_compute_options(*eval, arguments.run);
   eval->add_option("--logits", arguments.logits, "Write the logits to this safetensors file")
       ->type_name("FILE");
   eval->add_flag("--json", arguments.json, "One JSON object instead of a line");
-  return eval;
-}
-
-Ending eval_command(EvalArguments arguments) {
-  arguments.run.exchange.local = true;  // whom the configuration would train with does not matter
-  const auto config = load_run(arguments.run);
-  if (!config) return fail(config.error(), kExitUsage);
-  set_up_logging(config->log_level());
-  const Status status = evaluate(arguments, *config);
-  return status.ok() ? Ending() : fail(status);
+  return {eval, [kept] { return eval_command(*kept); }};
 }
 
 }  // namespace phub

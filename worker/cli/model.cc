@@ -1,20 +1,30 @@
-#include "worker/cli/model.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/model_choice.h"
 #include "worker/nn/graph/description.h"
 #include "worker/nn/graph/table.h"
 #include "worker/nn/models/models.h"
 
 namespace phub {
 namespace {
+
+struct ModelArguments {
+  ModelChoice choice;
+  bool list = false, json = false, textproto = false, segments = false;
+  std::uint32_t batch = 1;
+  std::string wire_type = "fp32";
+  std::uint32_t chunk_kib = 32;
+};
 
 constexpr const char* kModelExamples = R"(
 Examples:
@@ -77,9 +87,18 @@ Result<std::string> text_of(const ModelArguments& arguments) {
                         : network_table(description.graph, description.name, arguments.batch);
 }
 
+Ending model_command(const ModelArguments& arguments) {
+  const auto text = text_of(arguments);
+  if (!text) return fail(text.error(), kExitUsage);
+  fmt::print("{}", *text);
+  return {};
+}
+
 }  // namespace
 
-CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
+Command add_model_command(CLI::App& app) {
+  const auto kept = std::make_shared<ModelArguments>();
+  ModelArguments& arguments = *kept;
   CLI::App* model = app.add_subcommand("model", "Print a network: layers, shapes, costs");
   model->footer(kModelExamples);
   add_model_choice(*model, arguments.choice);
@@ -105,14 +124,7 @@ CLI::App* add_model_command(CLI::App& app, ModelArguments& arguments) {
       ->type_name("N")
       ->needs(segments)
       ->check(CLI::Range(1U, 4096U));
-  return model;
-}
-
-Ending model_command(const ModelArguments& arguments) {
-  const auto text = text_of(arguments);
-  if (!text) return fail(text.error(), kExitUsage);
-  fmt::print("{}", *text);
-  return {};
+  return {model, [kept] { return model_command(*kept); }};
 }
 
 }  // namespace phub

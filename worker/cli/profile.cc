@@ -1,24 +1,35 @@
-#include "worker/cli/profile.h"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
 #include "common/base/whole_file.h"
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/model_choice.h"
+#include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/profile_report.h"
 #include "worker/cli/step_report.h"
-#include "worker/nn/models/models.h"
 #include "worker/train/measure/step_bench.h"
 
 namespace phub {
 namespace {
+
+struct ProfileArguments {
+  RunArguments run;
+  std::string what;  // a model's name or a configuration's file
+  std::string trace;
+  std::uint32_t steps = 10;
+  std::uint32_t warm_up = 2;
+  double peak_gflops = 0.0;  // 0: measured
+  bool json = false;
+};
 
 // fp16 needs a scale, bf16 does not.
 constexpr const char* kProfileExamples = R"(
@@ -47,11 +58,7 @@ operations, at --peak-gflops, need at least.
 Exit status: 0, 1 failed, 2 wrong usage or configuration.)";
 
 Result<WorkerConfig> config_of(const ProfileArguments& arguments) {
-  const auto models = nn::model_list();
-  const bool is_model = std::any_of(models.begin(), models.end(), [&](const nn::ModelInfo& info) {
-    return info.name == arguments.what;
-  });
-  if (!is_model) {
+  if (!is_model(arguments.what)) {
     RunArguments run = arguments.run;
     run.config_path = arguments.what;
     auto config = load_run(run);
@@ -82,16 +89,14 @@ Status run_device(const ProfileArguments& arguments, const WorkerConfig& config,
             std::string(config.servers_size() > 0 ? "--server" : "--trace") +
                 ": a GPU's steps are timed one by one, in this process; leave it out"};
   }
-  train::StepBenchOptions options{.backend = session.executor.backend,
-                                  .compute_type = session.executor.compute_type,
-                                  .cuda = cuda_of(config, arguments.run.compute.cuda),
-                                  .batch = session.executor.batch,
+  train::StepBenchOptions options{.executor = session.executor,
                                   .warm_up = arguments.warm_up,
                                   .steps = arguments.steps,
                                   .seed = session.seed};
   if (session.executor.compute_type == DataType::kFloat16)
     options.loss_scale = train::kHalfLossScale;
-  options.cuda.executor.capture = false;
+  options.executor.cuda = cuda_of(config, arguments.run.cuda);
+  options.executor.cuda.executor.capture = false;
   PHUB_ASSIGN_OR_RETURN(const nn::DeviceProfile profile, train::bench_device_steps(graph, options));
   const StepSubject subject{.model = session.model,
                             .compute_type = std::string(name_of(session.executor.compute_type)),
@@ -110,7 +115,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   auto network = network_of(config.model());
   if (!network) return network.error().with_context("model");
   const nn::Graph graph = network->graph;
-  const train::SessionOptions session = session_of(config, std::move(*network), false);
+  train::SessionOptions session = session_of(config, std::move(*network), false);
   if (session.executor.backend == train::BackendKind::kCuda) {
     return run_device(arguments, config, graph, session);
   }
@@ -124,17 +129,14 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
                          .steps = arguments.steps};
   const std::uint32_t all = arguments.warm_up + arguments.steps;
   std::vector<nn::KernelChoice> kernels;
+  session.executor.kernels = kernel_options(arguments.run.kernels, &kernels);
   const auto profile = train::profile(
       graph,
-      {.backend = session.executor.backend,
-       .compute_type = session.executor.compute_type,
-       .batch = session.executor.batch,
-       .threads = session.executor.threads,
+      {.executor = session.executor,
        .warm_up = arguments.warm_up,
        .steps = arguments.steps,
        .seed = session.seed,
-       .peak_flops = 1e9 * arguments.peak_gflops,
-       .kernels = kernel_options(arguments.run.compute.kernels, &kernels)},
+       .peak_flops = 1e9 * arguments.peak_gflops},
       [&](const std::vector<KeySpec>& keys) -> Result<std::unique_ptr<train::GradientExchange>> {
         auto exchange = make_exchange(config, keys);
         if (exchange) subject.transport = (*exchange)->facts().transport;
@@ -145,7 +147,7 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
       });
   if (session.report.bar) fmt::print(stderr, "\r\x1b[K");
   if (!profile) return profile.error();
-  const bool print = arguments.run.compute.kernels.print;
+  const bool print = arguments.run.kernels.print;
   if (!arguments.trace.empty()) {
     PHUB_RETURN_IF_ERROR(write(arguments.trace, profile_trace(subject, *profile)));
   }
@@ -159,9 +161,20 @@ Status run(const ProfileArguments& arguments, const WorkerConfig& config) {
   return {};
 }
 
+Ending profile_command(const ProfileArguments& arguments) {
+  auto config = config_of(arguments);
+  if (!config) return fail(config.error(), kExitUsage);
+  config->mutable_train()->clear_loss_scale();
+  set_up_logging(config->log_level());
+  const Status status = run(arguments, *config);
+  return status.ok() ? Ending() : fail(status);
+}
+
 }  // namespace
 
-CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
+Command add_profile_command(CLI::App& app) {
+  const auto kept = std::make_shared<ProfileArguments>();
+  ProfileArguments& arguments = *kept;
   CLI::App* profile =
       app.add_subcommand("profile", "Time, memory and utilisation of a step, layer by layer");
   profile->footer(kProfileExamples);
@@ -185,19 +198,10 @@ CLI::App* add_profile_command(CLI::App& app, ProfileArguments& arguments) {
   profile->add_option("--trace", arguments.trace, "Write a Chrome trace to this file")
       ->type_name("FILE");
   profile->add_flag("--json", arguments.json, "One JSON object instead of a table");
-  add_exchange_options(*profile, arguments.run.exchange);
-  add_compute_options(*profile, arguments.run.compute);
-  add_kernel_print(*profile, arguments.run.compute.kernels);
-  return profile;
-}
-
-Ending profile_command(const ProfileArguments& arguments) {
-  auto config = config_of(arguments);
-  if (!config) return fail(config.error(), kExitUsage);
-  config->mutable_train()->clear_loss_scale();
-  set_up_logging(config->log_level());
-  const Status status = run(arguments, *config);
-  return status.ok() ? Ending() : fail(status);
+  add_exchange_options(*profile, arguments.run);
+  add_compute_options(*profile, arguments.run);
+  add_kernel_print(*profile, arguments.run.kernels);
+  return {profile, [kept] { return profile_command(*kept); }};
 }
 
 }  // namespace phub

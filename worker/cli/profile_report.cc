@@ -15,19 +15,8 @@ constexpr double kMillisecond = 1e3;
 constexpr double kMicrosecond = 1e6;
 
 const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::kForward:
-      return "forward";
-    case Kind::kBackward:
-      return "backward";
-    case Kind::kPush:
-      return "push";
-    case Kind::kWait:
-      return "wait";
-    case Kind::kLoss:
-      return "loss";
-  }
-  return "";
+  constexpr const char* kNames[] = {"forward", "backward", "push", "wait", "loss"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 // A row of the table; the sums are one too.

@@ -5,31 +5,25 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <thread>
-
-#include "common/base/status.h"
 
 namespace phub {
 
 class StopSignal {
  public:
-  static Result<std::unique_ptr<StopSignal>> create();
+  StopSignal();
   ~StopSignal();
-
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   bool requested() const { return requested_.load(std::memory_order_relaxed); }
 
  private:
-  StopSignal(int signals, int finished) : signals_(signals), finished_(finished) {}
   void watch();
 
-  int signals_;   // signalfd
-  int finished_;  // eventfd: the destructor ends the watcher
   std::atomic<bool> requested_{false};
-  std::thread watcher_;
+  std::atomic<bool> finished_{false};  // the destructor ends the watcher
+  std::thread watcher_;                // the last: it uses the others
 };
 
 }  // namespace phub

@@ -1,12 +1,12 @@
-#include "worker/cli/train.h"
-
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
 #include "worker/cli/stop_signal.h"
 #include "worker/train/session.h"
@@ -29,22 +29,13 @@ waiting for the exchange. The first SIGINT or SIGTERM ends the training after th
 writes the checkpoint and leaves the job, which ends it for the others; a second ends the process.
 Exit status: 0 trained (or stopped when asked to), 1 failed, 2 wrong usage or configuration.)";
 
-CLI::App* add_train_command(CLI::App& app, TrainArguments& arguments) {
-  CLI::App* train = app.add_subcommand("train", "Train the network that a configuration describes");
-  train->footer(kTrainExamples);
-  train
-      ->add_option("CONFIG", arguments.run.config_path,
-                   "What to train: see configs/ and proto/config.proto")
-      ->required()
-      ->type_name("");
-  add_exchange_options(*train, arguments.run.exchange);
-  add_compute_options(*train, arguments.run.compute);
-  add_training_options(*train, arguments.run.training);
-  train->add_flag("--check", arguments.check_only,
-                  "Read the configuration and the model, say what is wrong, and end");
-  train->add_flag("--verbose", arguments.verbose, "Print progress also if this is not worker 0");
-  return train;
-}
+namespace {
+
+struct TrainArguments {
+  RunArguments run;
+  bool check_only = false;
+  bool verbose = false;
+};
 
 Ending train_command(const TrainArguments& arguments) {
   const auto config = load_run(arguments.run);
@@ -56,32 +47,52 @@ Ending train_command(const TrainArguments& arguments) {
     fmt::print("phub-worker: the configuration is good\n");
     return {};
   }
-  const auto stop = StopSignal::create();
-  if (!stop) return fail(stop.error(), kExitFailed);
+  const StopSignal stop;
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
   if (options.executor.backend == train::BackendKind::kCuda) {
-    options.executor.cuda = cuda_of(*config, arguments.run.compute.cuda);
+    options.executor.cuda = cuda_of(*config, arguments.run.cuda);
   }
-  options.executor.kernels = kernel_options(arguments.run.compute.kernels, nullptr);
+  options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
-      [&] { return (*stop)->requested(); });
+      [&] { return stop.requested(); });
   if (!result) {
     // Asked to stop, the workers of a job do not leave it in the same step.
-    if ((*stop)->requested() && result.error().code() != Code::kDataLoss) {
+    if (stop.requested() && result.error().code() != Code::kDataLoss) {
       fmt::print(stderr, "phub-worker: stopped as asked; {}\n", result.error().message());
       return {};
     }
     const bool usage = result.error().code() == Code::kInvalidArgument;
     return fail(result.error(), usage ? kExitUsage : kExitFailed);
   }
-  if (result->interrupted && (*stop)->requested()) {
+  if (result->interrupted && stop.requested()) {
     fmt::print("stopped as asked after step {}\n", result->next_step);
   } else if (result->test_accuracy >= 0.0) {
     fmt::print("test accuracy {:.2f} % after {} steps, {:.1f} s of training\n",
                100.0 * result->test_accuracy, result->next_step, result->train_seconds);
   }
   return {};
+}
+
+}  // namespace
+
+Command add_train_command(CLI::App& app) {
+  const auto kept = std::make_shared<TrainArguments>();
+  TrainArguments& arguments = *kept;
+  CLI::App* train = app.add_subcommand("train", "Train the network that a configuration describes");
+  train->footer(kTrainExamples);
+  train
+      ->add_option("CONFIG", arguments.run.config_path,
+                   "What to train: see configs/ and proto/config.proto")
+      ->required()
+      ->type_name("");
+  add_exchange_options(*train, arguments.run);
+  add_compute_options(*train, arguments.run);
+  add_training_options(*train, arguments.run);
+  train->add_flag("--check", arguments.check_only,
+                  "Read the configuration and the model, say what is wrong, and end");
+  train->add_flag("--verbose", arguments.verbose, "Print progress also if this is not worker 0");
+  return {train, [kept] { return train_command(*kept); }};
 }
 
 }  // namespace phub

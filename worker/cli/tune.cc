@@ -1,14 +1,29 @@
-#include "worker/cli/tune.h"
-
 #include <fmt/core.h>
 
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
-#include "worker/cli/options/exit_status.h"
+#include "worker/cli/commands.h"
+#include "worker/cli/options/cuda_choice.h"
+#include "worker/cli/options/kernel_arguments.h"
+#include "worker/cli/options/model_choice.h"
 
 namespace phub {
 namespace {
+
+struct TuneArguments {
+  ModelChoice choice;
+  CudaChoice cuda;
+  KernelArguments kernels;
+  std::string backend = "cuda";
+  std::uint32_t batch = 256;
+  std::uint32_t threads = 1;
+  std::string compute_type;  // empty: the backend's usual one
+  bool json = false;
+};
 
 constexpr const char* kFooter = R"(
 Examples:
@@ -81,9 +96,27 @@ Ending tune_cpu(const TuneArguments& arguments) {
   return {};
 }
 
+Ending tune_command(const TuneArguments& arguments) {
+  if (arguments.choice.what.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "tune: give a model's name or a description's file (phub-worker model --list)"});
+  }
+  const bool is_cuda = arguments.backend == "cuda";
+  Status status = check_cuda_choice(arguments.cuda, is_cuda);
+  if (status.ok()) status = check_kernel_arguments(arguments.kernels, !is_cuda);
+  if (status.ok() && is_cuda && arguments.compute_type == "fp32") {
+    status = {Code::kInvalidArgument,
+              "--compute-type: fp32 is for --backend onednn; use fp16 or bf16"};
+  }
+  if (!status.ok()) return fail(status);
+  return is_cuda ? tune_gpu(arguments) : tune_cpu(arguments);
+}
+
 }  // namespace
 
-CLI::App* add_tune_command(CLI::App& app, TuneArguments& arguments) {
+Command add_tune_command(CLI::App& app) {
+  const auto kept = std::make_shared<TuneArguments>();
+  TuneArguments& arguments = *kept;
   CLI::App* tune =
       app.add_subcommand("tune", "Measure what runs a network fastest on this machine");
   tune->footer(kFooter);
@@ -107,23 +140,7 @@ CLI::App* add_tune_command(CLI::App& app, TuneArguments& arguments) {
       ->type_name("TYPE")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   tune->add_flag("--json", arguments.json, "One JSON object instead of a table; CPUs only");
-  return tune;
-}
-
-Ending tune_command(const TuneArguments& arguments) {
-  if (arguments.choice.what.empty()) {
-    return fail({Code::kInvalidArgument,
-                 "tune: give a model's name or a description's file (phub-worker model --list)"});
-  }
-  const bool is_cuda = arguments.backend == "cuda";
-  Status status = check_cuda_choice(arguments.cuda, is_cuda);
-  if (status.ok()) status = check_kernel_arguments(arguments.kernels, !is_cuda);
-  if (status.ok() && is_cuda && arguments.compute_type == "fp32") {
-    status = {Code::kInvalidArgument,
-              "--compute-type: fp32 is for --backend onednn; use fp16 or bf16"};
-  }
-  if (!status.ok()) return fail(status);
-  return is_cuda ? tune_gpu(arguments) : tune_cpu(arguments);
+  return {tune, [kept] { return tune_command(*kept); }};
 }
 
 }  // namespace phub

@@ -20,7 +20,6 @@ enum class KernelRule : std::uint8_t {
 
 // "own", "onednn", "blocked", "measured"; nothing for any other word.
 std::optional<KernelRule> parse_kernel_rule(std::string_view word);
-std::string_view name_of(KernelRule rule);
 
 struct KernelTime {
   std::string kernel;

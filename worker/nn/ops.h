@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/dtype.h"
 #include "common/base/status.h"
 #include "worker/nn/graph/graph.h"
@@ -71,7 +72,10 @@ class Op {
   virtual ~Op() = default;
 
   // One binding for each parameter of the layer, in its order. Called once, before forward.
-  virtual Status bind(std::span<const Binding> bindings) = 0;
+  virtual Status bind(std::span<const Binding> bindings) {
+    PHUB_CHECK(bindings.empty(), "the layer has no parameters");
+    return {};
+  }
   virtual Status forward(Mode mode) = 0;
   // Writes the inputs' gradients (where they have one) and the parameters' gradients. Reads no
   // parameter after it has returned. REQUIRES: the last forward was in training mode.

@@ -66,12 +66,8 @@ Result<Evaluation> evaluate_checkpoint(const SessionOptions& options,
   PHUB_ASSIGN_OR_RETURN(const data::Datasets datasets, load_data(options, graph));
   PHUB_RETURN_IF_ERROR(check_fit(options, graph, datasets.test));
   PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, options.executor));
-  std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : made->parameters()) {
-    keys.push_back({.name = spec.name, .elements = spec.elements()});
-  }
   // Sgd has no state: what is held is the parameters, and once more as they come from the file.
-  const auto exchange = make_local_exchange(keys, RuleKind::kSgd);
+  const auto exchange = make_local_exchange(keys_of(*made), RuleKind::kSgd);
   // A device may be reading the exchange's arrays until it goes: before the exchange does.
   const std::unique_ptr<nn::Executor> network = std::move(made);
   PHUB_RETURN_IF_ERROR(load_model(checkpoint, *network, *exchange));

@@ -38,13 +38,12 @@ Status check_accumulation(const SessionOptions& options, const data::Dataset& da
 }
 
 std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Executor& network) {
-  std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : network.parameters()) {
-    const bool decays = spec.decays() || options.update.decay_bias;
-    keys.push_back({.name = spec.name,
-                    .elements = spec.elements(),
-                    .weight_decay = decays ? options.update.weight_decay : 0.0F,
-                    .exclude_from_lars = !spec.lars() && options.update.exclude_bias_from_lars});
+  std::vector<KeySpec> keys = keys_of(network);
+  for (std::size_t key = 0; key < keys.size(); ++key) {
+    const nn::ParameterSpec& spec = network.parameters()[key];
+    if (spec.decays() || options.update.decay_bias)
+      keys[key].weight_decay = options.update.weight_decay;
+    keys[key].exclude_from_lars = !spec.lars() && options.update.exclude_bias_from_lars;
   }
   return keys;
 }
@@ -111,9 +110,7 @@ Result<RunPosition> initialise(const SessionOptions& options, nn::Executor& netw
                                GradientExchange& exchange) {
   RunPosition start;
   if (options.checkpoint.resume.empty()) {
-    for (KeyId key = 0; key < network.parameters().size(); ++key) {
-      fill_initial(network.parameters()[key], options.seed, key, exchange.gradient(key));
-    }
+    fill_initial(network, options.seed, exchange);
   } else {
     PHUB_ASSIGN_OR_RETURN(const RunPosition position,
                           load_checkpoint(options.checkpoint.resume, network, exchange));

@@ -9,6 +9,7 @@
 #include "kernels/reduce.h"
 #include "worker/data/random.h"
 #include "worker/train/evaluation.h"
+#include "worker/train/exchange/initialise.h"
 
 namespace phub::train {
 namespace {
@@ -17,15 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<KeySpec> sum_keys(const nn::Executor& network, std::uint32_t accumulate) {
-  std::vector<KeySpec> keys;
-  if (accumulate == 1) return keys;
-  for (const nn::ParameterSpec& spec : network.parameters()) {
-    keys.push_back({.name = spec.name, .elements = spec.elements()});
-  }
-  return keys;
 }
 
 }  // namespace
@@ -117,7 +109,7 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(sum_keys(parts.network, options.accumulate)) {}
+      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {}
 
 std::uint64_t Trainer::last_step() const {
   const std::uint64_t all = options_.epochs * steps_per_epoch();

@@ -276,7 +276,6 @@ TEST_CASE("Rules force a kernel without a measurement") {
     if (rule == KernelRule::kOwn) CHECK(*book.choose("third", without_ours) == 1U);
   }
   CHECK(parse_kernel_rule("measured") == KernelRule::kMeasured);
-  CHECK(name_of(KernelRule::kLibrary) == "onednn");
   CHECK_FALSE(parse_kernel_rule("fastest"));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <vector>
 
 #include "common/config/model_names.h"
@@ -34,11 +35,6 @@ Result<nn::Shape> parse_image(const std::string& text) {
   return nn::Shape{numbers.size() == 3 ? numbers[2] : 3, numbers[0], numbers[1]};
 }
 
-bool is_model(const std::string& name) {
-  const auto all = nn::model_list();
-  return std::any_of(all.begin(), all.end(), [&](const auto& info) { return info.name == name; });
-}
-
 bool looks_like_a_file(const std::string& what) {
   return what.find('/') != std::string::npos || what.ends_with(".textproto") ||
          std::filesystem::exists(what);
@@ -58,6 +54,10 @@ void add_model_choice(CLI::App& command, ModelChoice& choice) {
       ->check(CLI::Range(1U, 1'000'000U));
   command.add_flag("--zero-gamma", choice.zero_gamma,
                    "The last normalisation of each residual block starts at 0");
+}
+
+bool is_model(std::string_view name) {
+  return std::find(std::begin(kModelNames), std::end(kModelNames), name) != std::end(kModelNames);
 }
 
 Result<nn::Description> find_network(const ModelChoice& choice) {

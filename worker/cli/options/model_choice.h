@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/base/status.h"
 #include "worker/nn/graph/description.h"
@@ -20,6 +21,9 @@ struct ModelChoice {
 
 // NAME|FILE, --image, --classes and --zero-gamma.
 void add_model_choice(CLI::App& command, ModelChoice& choice);
+
+// Whether there is a built-in model of that name.
+bool is_model(std::string_view name);
 
 // Errors: kInvalidArgument names the option, or the file, its field and the cure.
 Result<nn::Description> find_network(const ModelChoice& choice);

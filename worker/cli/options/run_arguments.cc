@@ -5,13 +5,57 @@
 #include <charconv>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/config/config.h"
 #include "common/rpc/credentials_folder.h"
 
 namespace phub {
 namespace {
 
-void apply_job(const ExchangeArguments& o, WorkerConfig& config) {
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+struct FieldPlace {
+  Message* message;
+  const FieldDescriptor* field;
+};
+
+// Of "train.epochs": of the field epochs in the message that train is, which is made.
+FieldPlace place_of(Message& message, std::string_view path) {
+  const std::size_t dot = path.find('.');
+  const FieldDescriptor* const field =
+      message.GetDescriptor()->FindFieldByName(std::string(path.substr(0, dot)));
+  PHUB_CHECK(field != nullptr, "a field of the configuration");
+  if (dot == std::string_view::npos) return {&message, field};
+  return place_of(*message.GetReflection()->MutableMessage(&message, field), path.substr(dot + 1));
+}
+
+// An option whose value is that of a field of the configuration.
+void add_override(CLI::App& command, RunArguments& o, const char* name, const char* path,
+                  const char* type, const char* text) {
+  const auto add =
+      [&]<typename Value>(void (Reflection::*set)(Message*, const FieldDescriptor*, Value) const) {
+        const auto store = [&o, path, set](const Value& value) {
+          const auto [message, field] = place_of(o.overrides, path);
+          (message->GetReflection()->*set)(message, field, value);
+        };
+        command.add_option_function<Value>(name, store, text)->type_name(type);
+      };
+  WorkerConfig any;
+  switch (place_of(any, path).field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return add(&Reflection::SetInt32);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return add(&Reflection::SetUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return add(&Reflection::SetUInt64);
+    default:
+      return add(&Reflection::SetString);
+  }
+}
+
+void apply_job(const RunArguments& o, WorkerConfig& config) {
   if (o.local || !o.servers.empty()) config.clear_servers();
   if (o.local) {
     config.set_workers(1);
@@ -20,16 +64,9 @@ void apply_job(const ExchangeArguments& o, WorkerConfig& config) {
     config.mutable_train()->clear_snapshot();
   }
   for (const std::string& server : o.servers) config.add_servers(server);
-  if (o.job) config.set_job(*o.job);
-  if (o.workers) config.set_workers(*o.workers);
-  if (o.index) config.set_worker_index(*o.index);
-  if (o.transport) config.set_transport(*o.transport);
-  if (o.wire_type) config.set_wire_type(*o.wire_type);
-  if (o.log_level) config.set_log_level(*o.log_level);
 }
 
-Status apply_security(const ExchangeArguments& o, WorkerConfig& config) {
-  if (o.tenant) config.mutable_security()->set_tenant(*o.tenant);
+Status apply_security(const RunArguments& o, WorkerConfig& config) {
   if (o.credentials.empty() || o.local) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(o.credentials));
   ClientSecurityConfig& security = *config.mutable_security();
@@ -41,7 +78,7 @@ Status apply_security(const ExchangeArguments& o, WorkerConfig& config) {
   return {};
 }
 
-Status apply_loss_scale(const TrainingArguments& o, WorkerConfig& config) {
+Status apply_loss_scale(const RunArguments& o, WorkerConfig& config) {
   if (!o.loss_scale) return {};
   LossScaleConfig& scale = *config.mutable_train()->mutable_loss_scale();
   if (*o.loss_scale == "dynamic") {
@@ -61,35 +98,15 @@ Status apply_loss_scale(const TrainingArguments& o, WorkerConfig& config) {
   return {};
 }
 
-void apply_compute(const ComputeArguments& o, WorkerConfig& config) {
-  TrainConfig& train = *config.mutable_train();
-  if (o.data) config.mutable_data()->set_path(*o.data);
-  if (o.batch) train.set_batch(*o.batch);
-  if (o.compute_type) train.set_compute_type(*o.compute_type);
-  if (o.backend) train.set_backend(*o.backend);
-  if (o.cuda.device) {
+void apply_devices(const CudaChoice& choice, TrainConfig& train) {
+  if (choice.device) {
     train.clear_devices();
-    train.set_device(*o.cuda.device);
+    train.set_device(*choice.device);
   }
-  if (!o.cuda.devices.empty()) {
+  if (!choice.devices.empty()) {
     train.clear_device();
-    train.mutable_devices()->Assign(o.cuda.devices.begin(), o.cuda.devices.end());
+    train.mutable_devices()->Assign(choice.devices.begin(), choice.devices.end());
   }
-  if (o.threads) train.set_threads(*o.threads);
-}
-
-void apply_training(const TrainingArguments& o, TrainConfig& train) {
-  if (o.epochs) train.set_epochs(*o.epochs);
-  if (o.max_steps) train.set_max_steps(*o.max_steps);
-  if (o.accumulate) train.set_accumulate(*o.accumulate);
-  if (o.seed) train.set_seed(*o.seed);
-  if (o.metrics) train.set_metrics(*o.metrics);
-  if (o.tensorboard) train.set_tensorboard(*o.tensorboard);
-  if (o.checkpoint_steps) train.set_checkpoint_steps(*o.checkpoint_steps);
-  if (o.snapshot) train.set_snapshot(true);
-  if (o.checkpoint) train.set_checkpoint(*o.checkpoint);
-  if (o.resume) train.set_resume(*o.resume);
-  if (o.restart_momentum) train.set_restart_momentum(true);
 }
 
 Status check_local(const WorkerConfig& config) {
@@ -113,57 +130,63 @@ Status check_local(const WorkerConfig& config) {
 
 }  // namespace
 
-void add_exchange_options(CLI::App& command, ExchangeArguments& o) {
+void add_exchange_options(CLI::App& command, RunArguments& o) {
   auto* server =
       command.add_option("--server", o.servers, "A server's control address (repeatable)");
   server->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name("HOST:PORT");
   command.add_flag("--local", o.local, "Train in this process alone, in fp32, without a server")
       ->excludes(server);
-  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
-    add_override(command, name, value, type, text);
+  const auto add = [&](const char* name, const char* field, const char* type, const char* text) {
+    add_override(command, o, name, field, type, text);
   };
-  add("--job", o.job, "NAME", "Job to join; the same for all its workers");
-  add("--workers", o.workers, "N", "Number of workers in the job");
-  add("--index", o.index, "I", "This worker's index, from 0; -1: the server chooses");
+  add("--job", "job", "NAME", "Job to join; the same for all its workers");
+  add("--workers", "workers", "N", "Number of workers in the job");
+  add("--index", "worker_index", "I", "This worker's index, from 0; -1: the server chooses");
   command
       .add_option("--credentials", o.credentials,
                   "Folder with ca.pem, cert.pem, key.pem, token, nonce")
       ->envname("PHUB_CREDENTIALS")
       ->type_name("FOLDER");
-  add("--tenant", o.tenant, "NAME", "Whose job, where the credentials leave the choice");
-  add("--transport", o.transport, "KIND", "auto, shm, tcp or verbs");
-  add("--wire-type", o.wire_type, "TYPE", "fp32, fp16 or bf16");
-  add("--log-level", o.log_level, "LEVEL", "trace, debug, info, warn, error or off");
+  add("--tenant", "security.tenant", "NAME", "Whose job, where the credentials leave the choice");
+  add("--transport", "transport", "KIND", "auto, shm, tcp or verbs");
+  add("--wire-type", "wire_type", "TYPE", "fp32, fp16 or bf16");
+  add("--log-level", "log_level", "LEVEL", "trace, debug, info, warn, error or off");
 }
 
-void add_compute_options(CLI::App& command, ComputeArguments& o) {
-  add_override(command, "--data", o.data, "DIRECTORY", "Where the files of the data set are");
-  add_override(command, "--batch", o.batch, "N", "Images of one worker in one step");
-  add_override(command, "--compute-type", o.compute_type, "TYPE",
+void add_compute_options(CLI::App& command, RunArguments& o) {
+  add_override(command, o, "--data", "data.path", "DIRECTORY",
+               "Where the files of the data set are");
+  add_override(command, o, "--batch", "train.batch", "N", "Images of one worker in one step");
+  add_override(command, o, "--compute-type", "train.compute_type", "TYPE",
                "fp32, bf16 or fp16, where the backend has it");
-  add_override(command, "--backend", o.backend, "KIND", "onednn, cuda or reference");
-  add_override(command, "--threads", o.threads, "N", "Compute threads of this worker");
+  add_override(command, o, "--backend", "train.backend", "KIND", "onednn, cuda or reference");
+  add_override(command, o, "--threads", "train.threads", "N", "Compute threads of this worker");
   add_cuda_options(command, o.cuda);
   add_kernel_options(command, o.kernels);
 }
 
-void add_training_options(CLI::App& command, TrainingArguments& o) {
-  const auto add = [&](const char* name, auto& value, const char* type, const char* text) {
-    add_override(command, name, value, type, text);
+void add_training_options(CLI::App& command, RunArguments& o) {
+  const auto add = [&](const char* name, const char* field, const char* type, const char* text) {
+    add_override(command, o, name, field, type, text);
   };
-  add("--epochs", o.epochs, "N", "Passes over the training images");
-  add("--max-steps", o.max_steps, "N", "Stop after so many steps; 0: no limit");
-  add("--accumulate", o.accumulate, "N", "Batches whose gradients make one step");
-  add("--loss-scale", o.loss_scale, "FACTOR", "A fixed factor, or the word dynamic");
-  add("--seed", o.seed, "N", "Seed of parameters, order and augmentation");
-  add("--metrics", o.metrics, "FILE", "Write metrics to this file, one JSON object a line");
-  add("--tensorboard", o.tensorboard, "FOLDER", "Write event files for TensorBoard");
-  add("--checkpoint", o.checkpoint, "FILE", "Write the model to this safetensors file");
-  add("--checkpoint-steps", o.checkpoint_steps, "N", "Write it also after every so many steps");
-  command.add_flag("--snapshot", o.snapshot,
-                   "With each checkpoint, have the servers take a snapshot");
-  add("--resume", o.resume, "FILE", "Go on from this safetensors file");
-  command.add_flag("--restart-momentum", o.restart_momentum, "Resume with a momentum of 0");
+  add("--epochs", "train.epochs", "N", "Passes over the training images");
+  add("--max-steps", "train.max_steps", "N", "Stop after so many steps; 0: no limit");
+  add("--accumulate", "train.accumulate", "N", "Batches whose gradients make one step");
+  command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
+      ->type_name("FACTOR");
+  add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
+  add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
+  add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");
+  add("--checkpoint", "train.checkpoint", "FILE", "Write the model to this safetensors file");
+  add("--checkpoint-steps", "train.checkpoint_steps", "N",
+      "Write it also after every so many steps");
+  command.add_flag_callback(
+      "--snapshot", [&o] { o.overrides.mutable_train()->set_snapshot(true); },
+      "With each checkpoint, have the servers take a snapshot");
+  add("--resume", "train.resume", "FILE", "Go on from this safetensors file");
+  command.add_flag_callback(
+      "--restart-momentum", [&o] { o.overrides.mutable_train()->set_restart_momentum(true); },
+      "Resume with a momentum of 0");
 }
 
 Result<WorkerConfig> load_run(const RunArguments& arguments) {
@@ -172,16 +195,16 @@ Result<WorkerConfig> load_run(const RunArguments& arguments) {
 }
 
 Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& arguments) {
-  apply_job(arguments.exchange, config);
-  apply_compute(arguments.compute, config);
-  apply_training(arguments.training, *config.mutable_train());
-  PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments.training, config));
-  PHUB_RETURN_IF_ERROR(apply_security(arguments.exchange, config));
+  apply_job(arguments, config);
+  config.MergeFrom(arguments.overrides);
+  apply_devices(arguments.cuda, *config.mutable_train());
+  PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));
+  PHUB_RETURN_IF_ERROR(apply_security(arguments, config));
   const bool is_cuda = config.train().backend() == "cuda";
   PHUB_RETURN_IF_ERROR(validate(config));
-  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.compute.cuda, is_cuda));
+  PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   PHUB_RETURN_IF_ERROR(
-      check_kernel_arguments(arguments.compute.kernels, config.train().backend() == "onednn"));
+      check_kernel_arguments(arguments.kernels, config.train().backend() == "onednn"));
   PHUB_RETURN_IF_ERROR(check_local(config));
   return config;
 }

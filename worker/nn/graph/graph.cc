@@ -1,5 +1,6 @@
 #include "worker/nn/graph/graph.h"
 
+#include <array>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -48,22 +49,15 @@ struct Parameters {
   }
 };
 
-struct KindName {
-  std::string_view operator()(const Convolution&) const { return "convolution"; }
-  std::string_view operator()(const InnerProduct&) const { return "inner_product"; }
-  std::string_view operator()(const Pool&) const { return "pool"; }
-  std::string_view operator()(const GlobalAveragePool&) const { return "global_average_pool"; }
-  std::string_view operator()(const Relu&) const { return "relu"; }
-  std::string_view operator()(const BatchNorm&) const { return "batch_norm"; }
-  std::string_view operator()(const Add&) const { return "add"; }
-  std::string_view operator()(const Concat&) const { return "concat"; }
-  std::string_view operator()(const Dropout&) const { return "dropout"; }
-  std::string_view operator()(const Subsample&) const { return "subsample"; }
-};
-
 }  // namespace
 
-std::string_view name_of(const LayerKind& kind) { return std::visit(KindName{}, kind); }
+std::string_view name_of(const LayerKind& kind) {
+  constexpr std::array<std::string_view, std::variant_size_v<LayerKind>> kNames = {
+      "convolution", "inner_product", "pool", "global_average_pool",
+      "relu",        "batch_norm",    "add",  "concat",
+      "dropout",     "subsample"};
+  return kNames[kind.index()];
+}
 
 std::uint64_t ParameterSpec::elements() const {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());

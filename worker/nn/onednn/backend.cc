@@ -56,53 +56,6 @@ struct Readers {
   SumOp* sum = nullptr;  // the last of them that is a sum
 };
 
-// Makes the op of one layer.
-struct MakeOp {
-  const std::string& name;
-  std::span<OnednnTensor* const> inputs;
-  OnednnTensor& output;
-  OnednnContext& context;
-  const std::uint64_t& noise;
-  std::map<const void*, Readers>& readers;
-
-  using OpPointer = std::unique_ptr<Op>;
-
-  OnednnTensor& input() const { return *inputs[0]; }
-
-  OpPointer operator()(const Convolution& layer) const {
-    return make_convolution(layer, input(), output, context);
-  }
-  OpPointer operator()(const InnerProduct& layer) const {
-    return make_inner_product(layer, input(), output, context);
-  }
-  OpPointer operator()(const Pool& layer) const {
-    return make_pool(layer, input(), output, context);
-  }
-  OpPointer operator()(const GlobalAveragePool&) const {
-    return make_global_average_pool(input(), output, context);
-  }
-  OpPointer operator()(const Relu&) const { return make_relu(input(), output, context); }
-  OpPointer operator()(const BatchNorm& layer) const {
-    const auto found = readers.find(output.value().get_data_handle());
-    const bool one = found != readers.end() && found->second.count == 1;
-    return make_batch_norm(name, layer, input(), output, one ? found->second.sum : nullptr,
-                           context);
-  }
-  OpPointer operator()(const Add& layer) const {
-    auto sum = make_add(layer, {input(), *inputs[1]}, output, context);
-    for (const OnednnTensor* each : inputs)
-      readers[each->value().get_data_handle()].sum = sum.get();
-    return sum;
-  }
-  OpPointer operator()(const Concat&) const { return make_concat(inputs, output); }
-  OpPointer operator()(const Dropout& layer) const {
-    return make_dropout(name, layer, {input(), output}, noise);
-  }
-  OpPointer operator()(const Subsample& layer) const {
-    return make_subsample(layer, input(), output);
-  }
-};
-
 // Tensors come from this backend's make_tensor and make_view.
 OnednnTensor& own(Tensor& tensor) { return static_cast<OnednnTensor&>(tensor); }
 
@@ -130,12 +83,17 @@ class OnednnBackend : public Backend {
                                       Tensor& output) override {
     std::vector<OnednnTensor*> own_inputs;
     for (Tensor* input : inputs) own_inputs.push_back(&own(*input));
-    auto op = guarded<Op>([&] {
-      return std::visit(MakeOp{layer.name, own_inputs, own(output), context_, noise(), readers_},
-                        layer.kind);
-    });
+    const auto found = readers_.find(own(output).value().get_data_handle());
+    const bool has_one = found != readers_.end() && found->second.count == 1;
+    const OpSite site{layer.name, own_inputs, own(output),
+                      context_,   noise(),    has_one ? found->second.sum : nullptr};
+    auto op = guarded<Op>(
+        [&] { return std::visit([&](const auto& kind) { return make(kind, site); }, layer.kind); });
+    auto* const sum = op ? dynamic_cast<SumOp*>(op->get()) : nullptr;
     for (const OnednnTensor* input : own_inputs) {
-      ++readers_[input->value().get_data_handle()].count;
+      Readers& readers = readers_[input->value().get_data_handle()];
+      ++readers.count;
+      if (sum != nullptr) readers.sum = sum;
     }
     return op;
   }

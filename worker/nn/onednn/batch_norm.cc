@@ -21,14 +21,13 @@ constexpr std::size_t kSamples = 16;
 
 class BatchNormOp : public Op, public NormInSum {
  public:
-  BatchNormOp(const std::string& name, const BatchNorm& layer, OnednnTensor& input,
-              OnednnTensor& output, SumOp* reader, OnednnContext& context)
-      : context_(context),
-        name_(name),
+  BatchNormOp(const BatchNorm& layer, const OpSite& site)
+      : context_(site.context),
+        name_(site.name),
         layer_(layer),
-        input_(input),
-        output_(output),
-        channels_(input.shape().channels),
+        input_(site.input()),
+        output_(site.output),
+        channels_(input_.shape().channels),
         running_mean_(channels_, 0.0F),
         running_variance_(channels_, 1.0F),
         mean_(channels_),
@@ -38,8 +37,8 @@ class BatchNormOp : public Op, public NormInSum {
         slope_(channels_),
         offset_(channels_),
         sample_(channels_),
-        sums_(2 * stride() * context.team.threads()),
-        in_sum_(!layer.relu && reader != nullptr && reader->leave_to(*this, output)) {}
+        sums_(2 * stride() * context_.team.threads()),
+        in_sum_(!layer.relu && site.reader != nullptr && site.reader->leave_to(*this, output_)) {}
 
   Status bind(std::span<const Binding> bindings) override {
     PHUB_CHECK(bindings.size() == 2, "scale and shift");
@@ -244,10 +243,8 @@ class BatchNormOp : public Op, public NormInSum {
 
 }  // namespace
 
-std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                    OnednnTensor& input, OnednnTensor& output, SumOp* reader,
-                                    OnednnContext& context) {
-  return std::make_unique<BatchNormOp>(name, layer, input, output, reader, context);
+std::unique_ptr<Op> make(const BatchNorm& layer, const OpSite& site) {
+  return std::make_unique<BatchNormOp>(layer, site);
 }
 
 }  // namespace phub::nn::onednn

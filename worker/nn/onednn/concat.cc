@@ -2,7 +2,6 @@
 #include <cstring>
 #include <vector>
 
-#include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -12,11 +11,6 @@ class ConcatOp : public Op {
  public:
   ConcatOp(std::span<OnednnTensor* const> inputs, OnednnTensor& output)
       : inputs_(inputs.begin(), inputs.end()), output_(output) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "a concatenation has no parameters");
-    return {};
-  }
 
   Status forward(Mode) override {
     std::byte* target = bytes(output_.value());
@@ -69,8 +63,8 @@ class ConcatOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output) {
-  return std::make_unique<ConcatOp>(inputs, output);
+std::unique_ptr<Op> make(const Concat&, const OpSite& site) {
+  return std::make_unique<ConcatOp>(site.inputs, site.output);
 }
 
 }  // namespace phub::nn::onednn

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "common/base/check.h"
 #include "kernels/reduce.h"
 #include "worker/nn/onednn/layers.h"
 
@@ -14,20 +13,18 @@ namespace {
 
 class DropoutOp : public Op {
  public:
-  DropoutOp(const std::string& name, const Dropout& layer, const DropoutTensors& tensors,
-            const std::uint64_t& noise)
-      : name_(name), ratio_(layer.ratio), tensors_(tensors), noise_(noise) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "dropout has no parameters");
-    return {};
-  }
+  DropoutOp(const Dropout& layer, const OpSite& site)
+      : name_(site.name),
+        ratio_(layer.ratio),
+        input_(site.input()),
+        output_(site.output),
+        noise_(site.noise) {}
 
   Status forward(Mode mode) override {
-    const std::byte* source = bytes(tensors_.input.value());
-    std::byte* target = bytes(tensors_.output.value());
+    const std::byte* source = bytes(input_.value());
+    std::byte* target = bytes(output_.value());
     if (mode == Mode::kInference) {
-      std::memcpy(target, source, tensors_.input.elements() * size_of(tensors_.input.type()));
+      std::memcpy(target, source, input_.elements() * size_of(input_.type()));
       return {};
     }
     forward_noise_ = noise_;
@@ -36,8 +33,8 @@ class DropoutOp : public Op {
   }
 
   Status backward() override {
-    if (!tensors_.input.has_gradient()) return {};
-    apply(bytes(tensors_.output.gradient()), bytes(tensors_.input.gradient()));
+    if (!input_.has_gradient()) return {};
+    apply(bytes(output_.gradient()), bytes(input_.gradient()));
     return {};
   }
 
@@ -46,8 +43,8 @@ class DropoutOp : public Op {
   void apply(const std::byte* source, std::byte* target) const {
     const DropoutMask mask(forward_noise_, name_, ratio_);
     const float scale = 1.0F / (1.0F - ratio_);
-    const DataType type = tensors_.input.type();
-    const std::size_t elements = tensors_.input.elements();
+    const DataType type = input_.type();
+    const std::size_t elements = input_.elements();
     float part[kPartElements];
     std::byte* const part_bytes = reinterpret_cast<std::byte*>(part);
     for (std::size_t first = 0; first < elements; first += kPartElements) {
@@ -65,16 +62,16 @@ class DropoutOp : public Op {
 
   std::string name_;
   float ratio_;
-  DropoutTensors tensors_;
+  OnednnTensor& input_;
+  OnednnTensor& output_;
   const std::uint64_t& noise_;
   std::uint64_t forward_noise_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
-                                 const DropoutTensors& tensors, const std::uint64_t& noise) {
-  return std::make_unique<DropoutOp>(name, layer, tensors, noise);
+std::unique_ptr<Op> make(const Dropout& layer, const OpSite& site) {
+  return std::make_unique<DropoutOp>(layer, site);
 }
 
 }  // namespace phub::nn::onednn

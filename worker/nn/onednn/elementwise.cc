@@ -1,7 +1,6 @@
 // ReLU, the sum at the end of a residual block, and the sum of a tensor's two gradients.
 #include <cstring>
 
-#include "common/base/check.h"
 #include "kernels/activations.h"
 #include "worker/nn/onednn/layers.h"
 
@@ -34,16 +33,7 @@ PrimitiveCall relu_backward(const OnednnTensor& output, const Memory& input_grad
                                                           {DNNL_ARG_DIFF_SRC, input_gradient}});
 }
 
-// An op without parameters.
-class PlainOp : public Op {
- public:
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "the layer has no parameters");
-    return {};
-  }
-};
-
-class ReluOp : public PlainOp {
+class ReluOp : public Op {
  public:
   ReluOp(const OnednnTensor& input, const OnednnTensor& output, OnednnContext& context)
       : context_(context), forward_(relu_forward(input.value(), output.value(), context)) {
@@ -69,19 +59,17 @@ void for_each_share(const OnednnTensor& tensor, const OnednnContext& context, co
 
 class AddOp : public SumOp {
  public:
-  AddOp(const Add& layer, const AddInputs& inputs, const OnednnTensor& output,
-        const OnednnContext& context)
-      : context_(context), relu_(layer.relu), inputs_(inputs), output_(output) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "a sum has no parameters");
-    return {};
-  }
+  AddOp(const Add& layer, const OpSite& site)
+      : context_(site.context),
+        relu_(layer.relu),
+        first_(*site.inputs[0]),
+        second_(*site.inputs[1]),
+        output_(site.output) {}
 
   bool leave_to(NormInSum& norm, const OnednnTensor& input) override {
     if (norm_ != nullptr) return false;
     norm_ = &norm;
-    residual_ = &input == &inputs_.first ? &inputs_.second : &inputs_.first;
+    residual_ = &input == &first_ ? &second_ : &first_;
     return true;
   }
 
@@ -93,8 +81,8 @@ class AddOp : public SumOp {
     for_each_share(output_, context_, [&](std::size_t offset, std::size_t elements) {
       kernels::add_activations({.elements = elements,
                                 .type = output_.type(),
-                                .first = bytes(inputs_.first.value()) + offset,
-                                .second = bytes(inputs_.second.value()) + offset,
+                                .first = bytes(first_.value()) + offset,
+                                .second = bytes(second_.value()) + offset,
                                 .output = bytes(output_.value()) + offset,
                                 .relu = relu_});
     });
@@ -107,8 +95,8 @@ class AddOp : public SumOp {
       norm_->take_gradient(*residual_, output_, relu_);
       return {};
     }
-    const OnednnTensor* first = &inputs_.first;
-    const OnednnTensor* second = &inputs_.second;
+    const OnednnTensor* first = &first_;
+    const OnednnTensor* second = &second_;
     if (!first->has_gradient()) std::swap(first, second);
     if (!first->has_gradient()) return {};
     std::byte* const to = bytes(first->gradient());
@@ -138,13 +126,14 @@ class AddOp : public SumOp {
 
   const OnednnContext& context_;
   bool relu_;
-  AddInputs inputs_;
+  const OnednnTensor& first_;
+  const OnednnTensor& second_;
   const OnednnTensor& output_;
   NormInSum* norm_ = nullptr;  // does this op's work, if there is one
   const OnednnTensor* residual_ = nullptr;
 };
 
-class AccumulateOp : public PlainOp {
+class AccumulateOp : public Op {
  public:
   AccumulateOp(const OnednnTensor& tensor, const OnednnTensor& view, const OnednnContext& context)
       : context_(context), tensor_(tensor), view_(view) {}
@@ -171,13 +160,12 @@ class AccumulateOp : public PlainOp {
 
 }  // namespace
 
-std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, OnednnContext& context) {
-  return std::make_unique<ReluOp>(input, output, context);
+std::unique_ptr<Op> make(const Relu&, const OpSite& site) {
+  return std::make_unique<ReluOp>(site.input(), site.output, site.context);
 }
 
-std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                                OnednnContext& context) {
-  return std::make_unique<AddOp>(layer, inputs, output, context);
+std::unique_ptr<Op> make(const Add& layer, const OpSite& site) {
+  return std::make_unique<AddOp>(layer, site);
 }
 
 std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view,

@@ -1,5 +1,5 @@
 // Constructors of the oneDNN ops, one for each layer kind. They throw dnnl::error (see
-// primitives.h). The context and the tensors outlive the op.
+// primitives.h).
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,6 @@
 #include "worker/nn/onednn/primitives.h"
 
 namespace phub::nn::onednn {
-
-std::unique_ptr<Op> make_convolution(const Convolution& layer, OnednnTensor& input,
-                                     OnednnTensor& output, OnednnContext& context);
-std::unique_ptr<Op> make_inner_product(const InnerProduct& layer, OnednnTensor& input,
-                                       OnednnTensor& output, OnednnContext& context);
-std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
-                              OnednnContext& context);
-// Of the whole image. Into the network's output it is written in fp32 (see
-// OnednnTensor::widen_output).
-std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
-                                             OnednnContext& context);
-std::unique_ptr<Op> make_relu(OnednnTensor& input, OnednnTensor& output, OnednnContext& context);
 
 // A batch normalisation whose output only one Add reads: the Add has it write the sum at once, and
 // backward take its sums where the Add's gradient is written. The normalisation's own output is
@@ -43,28 +31,30 @@ class SumOp : public Op {
   virtual bool leave_to(NormInSum& norm, const OnednnTensor& input) = 0;
 };
 
-// `reader`: the only reader of `output`, or null.
-std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                    OnednnTensor& input, OnednnTensor& output, SumOp* reader,
-                                    OnednnContext& context);
-
-struct AddInputs {
-  OnednnTensor& first;
-  OnednnTensor& second;
-};
-std::unique_ptr<SumOp> make_add(const Add& layer, const AddInputs& inputs, OnednnTensor& output,
-                                OnednnContext& context);
-std::unique_ptr<Op> make_concat(std::span<OnednnTensor* const> inputs, OnednnTensor& output);
-
-struct DropoutTensors {
-  OnednnTensor& input;
+// What an op is made for. The tensors, the context and the noise outlive it.
+struct OpSite {
+  const std::string& name;
+  std::span<OnednnTensor* const> inputs;
   OnednnTensor& output;
+  OnednnContext& context;
+  const std::uint64_t& noise;  // is read at each forward
+  SumOp* reader;               // the only reader of the output if that is a sum, or null
+
+  OnednnTensor& input() const { return *inputs[0]; }
 };
-// `noise` is read at each forward and outlives the op.
-std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
-                                 const DropoutTensors& tensors, const std::uint64_t& noise);
-std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
-                                   OnednnTensor& output);
+
+std::unique_ptr<Op> make(const Convolution& layer, const OpSite& site);
+std::unique_ptr<Op> make(const InnerProduct& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Pool& layer, const OpSite& site);
+// Of the whole image. Into the network's output it is written in fp32 (see
+// OnednnTensor::widen_output).
+std::unique_ptr<Op> make(const GlobalAveragePool& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Relu& layer, const OpSite& site);
+std::unique_ptr<Op> make(const BatchNorm& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Add& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Concat& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Dropout& layer, const OpSite& site);
+std::unique_ptr<Op> make(const Subsample& layer, const OpSite& site);
 // Backward only: tensor's gradient += view's.
 std::unique_ptr<Op> make_accumulate(OnednnTensor& tensor, OnednnTensor& view,
                                     OnednnContext& context);

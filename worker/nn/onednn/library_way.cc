@@ -51,11 +51,11 @@ LibraryWay::LibraryWay(const dnnl::primitive& primitive, const Arguments& argume
   PrimitiveCall::Arguments all = {
       {DNNL_ARG_SCRATCHPAD, room.scratchpad.view(arguments.scratchpad, context.engine)}};
   for (const Parameter& parameter : arguments.sources) {
-    sources_.emplace_back(parameter.plain, parameter.wanted, context);
+    sources_.emplace_back(BoundArray::Way::kIn, parameter.plain, parameter.wanted, context);
     all.emplace_back(parameter.argument, sources_.back().memory());
   }
   for (const Parameter& parameter : arguments.sinks) {
-    sinks_.emplace_back(parameter.plain, parameter.wanted, context);
+    sinks_.emplace_back(BoundArray::Way::kOut, parameter.plain, parameter.wanted, context);
     all.emplace_back(parameter.argument, sinks_.back().memory());
   }
   std::size_t copy = 0;
@@ -87,14 +87,14 @@ Memory LibraryWay::wanted(const Image& image, Scratchpad& copy, const OnednnCont
 }
 
 void LibraryWay::bind(std::span<const Binding> bindings) {
-  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].bind(bindings[i].parameter);
-  for (std::size_t i = 0; i < sinks_.size(); ++i) sinks_[i].bind(bindings[i].gradient);
+  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i].bind(bindings[i].parameter.data());
+  for (std::size_t i = 0; i < sinks_.size(); ++i) sinks_[i].bind(bindings[i].gradient.data());
 }
 
 Status LibraryWay::run(const OnednnContext& context) {
-  for (const ParameterSource& source : sources_) PHUB_RETURN_IF_ERROR(source.refresh(context));
+  for (const BoundArray& source : sources_) PHUB_RETURN_IF_ERROR(source.copy(context));
   for (const PrimitiveCall& call : calls_) PHUB_RETURN_IF_ERROR(call.run(context));
-  for (const GradientSink& sink : sinks_) PHUB_RETURN_IF_ERROR(sink.publish(context));
+  for (const BoundArray& sink : sinks_) PHUB_RETURN_IF_ERROR(sink.copy(context));
   return {};
 }
 

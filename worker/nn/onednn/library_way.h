@@ -22,7 +22,7 @@ class ComputeWay {
   virtual void bind(std::span<const Binding> bindings) = 0;
   virtual Status run(const OnednnContext& context) = 0;
   // The weights that it reads, or null.
-  virtual ParameterSource* weights() { return nullptr; }
+  virtual BoundArray* weights() { return nullptr; }
 };
 
 // A primitive with the reorders that its layouts need: of parameters from the exchange's plain
@@ -57,14 +57,14 @@ class LibraryWay : public ComputeWay {
 
   void bind(std::span<const Binding> bindings) override;
   Status run(const OnednnContext& context) override;
-  ParameterSource* weights() override { return sources_.empty() ? nullptr : sources_.data(); }
+  BoundArray* weights() override { return sources_.empty() ? nullptr : sources_.data(); }
 
  private:
   // Of `image`, in the layout that is wanted: the memory itself where the bytes are the same.
   dnnl::memory wanted(const Image& image, Scratchpad& copy, const OnednnContext& context);
 
-  std::vector<ParameterSource> sources_;
-  std::vector<GradientSink> sinks_;
+  std::vector<BoundArray> sources_;
+  std::vector<BoundArray> sinks_;
   std::vector<PrimitiveCall> calls_;  // images in, the primitive, the image out
 };
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -68,10 +67,6 @@ class PoolOp : public Op {
                         context.room.scratchpad.view(backward.scratchpad_desc(), context.engine)}});
   }
 
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "pooling has no parameters");
-    return {};
-  }
   Status forward(Mode) override { return forward_.run(context_); }
   Status backward() override { return backward_.empty() ? Status() : backward_.run(context_); }
 
@@ -97,18 +92,15 @@ class PoolOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_pool(const Pool& layer, OnednnTensor& input, OnednnTensor& output,
-                              OnednnContext& context) {
-  return std::make_unique<PoolOp>(layer, input, output, context);
+std::unique_ptr<Op> make(const Pool& layer, const OpSite& site) {
+  return std::make_unique<PoolOp>(layer, site.input(), site.output, site.context);
 }
 
-std::unique_ptr<Op> make_global_average_pool(OnednnTensor& input, OnednnTensor& output,
-                                             OnednnContext& context) {
-  output.widen_output(context);
-  const Shape& shape = input.shape();
-  const Window window{.kernel = {shape.height, shape.width}};
-  return std::make_unique<PoolOp>(Pool{.kind = PoolKind::kAverage, .window = window}, input, output,
-                                  context);
+std::unique_ptr<Op> make(const GlobalAveragePool&, const OpSite& site) {
+  site.output.widen_output(site.context);
+  const Shape& shape = site.input().shape();
+  return make(Pool{.kind = PoolKind::kAverage, .window = {.kernel = {shape.height, shape.width}}},
+              site);
 }
 
 }  // namespace phub::nn::onednn

@@ -34,10 +34,6 @@ bool aligned(const float* address) {
   return reinterpret_cast<std::uintptr_t>(address) % kInPlaceAlignment == 0;
 }
 
-Memory without_storage(const Memory::desc& desc, const OnednnContext& context) {
-  return Memory(desc, context.engine, DNNL_MEMORY_NONE);
-}
-
 }  // namespace
 
 Memory Scratchpad::view(const Memory::desc& desc, const dnnl::engine& engine) {
@@ -140,42 +136,29 @@ PrimitiveCall reorder(const Memory& from, const Memory& to) {
   return PrimitiveCall(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-ParameterSource::ParameterSource(const Memory::desc& plain, const Memory::desc& wanted,
-                                 const OnednnContext& context)
+BoundArray::BoundArray(Way way, const Memory::desc& plain, const Memory::desc& wanted,
+                       const OnednnContext& context)
     : same_layout_(plain == wanted),
-      plain_(without_storage(plain, context)),
+      plain_(plain, context.engine, DNNL_MEMORY_NONE),
       memory_(wanted, context.engine),
-      reorder_(reorder(plain_, memory_)) {}
+      reorder_(way == Way::kIn ? reorder(plain_, memory_) : reorder(memory_, plain_)) {}
 
-void ParameterSource::bind(std::span<const float> parameter) {
+void BoundArray::bind(const float* array) {
   if (leader_ != nullptr) {
-    copy_ = false;
+    copies_ = false;
     memory_.set_data_handle(leader_->memory_.get_data_handle());
     return;
   }
   // oneDNN takes a mutable pointer also for what it only reads.
-  float* address = const_cast<float*>(parameter.data());
-  copy_ = !same_layout_ || !aligned(address);
+  float* const address = const_cast<float*>(array);
+  copies_ = !same_layout_ || !aligned(address);
   plain_.set_data_handle(address);
-  if (!copy_) memory_.set_data_handle(address);
+  if (!copies_) memory_.set_data_handle(address);
 }
 
-void ParameterSource::follow(const ParameterSource& leader) {
+void BoundArray::follow(const BoundArray& leader) {
   leader_ = &leader;
   memory_.set_data_handle(leader.memory_.get_data_handle());  // which frees what it had
-}
-
-GradientSink::GradientSink(const Memory::desc& plain, const Memory::desc& wanted,
-                           const OnednnContext& context)
-    : same_layout_(plain == wanted),
-      plain_(without_storage(plain, context)),
-      memory_(wanted, context.engine),
-      reorder_(reorder(memory_, plain_)) {}
-
-void GradientSink::bind(std::span<float> gradient) {
-  copy_ = !same_layout_ || !aligned(gradient.data());
-  plain_.set_data_handle(gradient.data());
-  if (!copy_) memory_.set_data_handle(gradient.data());
 }
 
 }  // namespace phub::nn::onednn

@@ -134,49 +134,29 @@ PrimitiveCall reorder(const dnnl::memory& from, const dnnl::memory& to);
 // Alignment in bytes from which oneDNN's kernels may work in place on memory of others.
 inline constexpr std::size_t kInPlaceAlignment = 64;
 
-// A parameter on its way in: read where it is if its plain layout is the wanted one and it is
-// aligned, else copied by refresh().
-class ParameterSource {
+// A parameter on its way in, or a gradient on its way out: used where it is if its plain layout is
+// the wanted one and it is aligned, else copied by copy().
+class BoundArray {
  public:
-  ParameterSource() = default;
-  ParameterSource(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
-                  const OnednnContext& context);
+  enum class Way { kIn, kOut };
+
+  BoundArray(Way way, const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
+             const OnednnContext& context);
 
   const dnnl::memory& memory() const { return memory_; }
-  void bind(std::span<const float> parameter);
-  // Reads another source's copy of the same parameter, in the same layout, instead of its own. That
-  // one outlives it, and is bound and refreshed before it.
-  void follow(const ParameterSource& leader);
-  Status refresh(const OnednnContext& context) const {
-    return copy_ ? reorder_.run(context) : Status();
+  // What is on its way in is only read.
+  void bind(const float* array);
+  // Reads another array's copy of the same parameter, in the same layout, instead of its own. That
+  // one outlives it, and is bound and copied before it.
+  void follow(const BoundArray& leader);
+  Status copy(const OnednnContext& context) const {
+    return copies_ ? reorder_.run(context) : Status();
   }
 
  private:
-  const ParameterSource* leader_ = nullptr;
-  bool copy_ = true;
-  bool same_layout_ = false;
-  dnnl::memory plain_;
-  dnnl::memory memory_;
-  PrimitiveCall reorder_;
-};
-
-// A gradient on its way out: written where it belongs if layout and alignment allow, else copied
-// there by publish().
-class GradientSink {
- public:
-  GradientSink() = default;
-  GradientSink(const dnnl::memory::desc& plain, const dnnl::memory::desc& wanted,
-               const OnednnContext& context);
-
-  const dnnl::memory& memory() const { return memory_; }
-  void bind(std::span<float> gradient);
-  Status publish(const OnednnContext& context) const {
-    return copy_ ? reorder_.run(context) : Status();
-  }
-
- private:
-  bool copy_ = true;
-  bool same_layout_ = false;
+  const BoundArray* leader_ = nullptr;
+  bool copies_ = true;
+  bool same_layout_;
   dnnl::memory plain_;
   dnnl::memory memory_;
   PrimitiveCall reorder_;

@@ -1,7 +1,6 @@
 // The parameter-free shortcut, in plain code: it moves a quarter of a tensor once.
 #include <cstring>
 
-#include "common/base/check.h"
 #include "worker/nn/onednn/layers.h"
 
 namespace phub::nn::onednn {
@@ -11,11 +10,6 @@ class SubsampleOp : public Op {
  public:
   SubsampleOp(const Subsample& layer, OnednnTensor& input, OnednnTensor& output)
       : stride_(layer.stride), input_(input), output_(output) {}
-
-  Status bind(std::span<const Binding> bindings) override {
-    PHUB_CHECK(bindings.empty(), "the shortcut has no parameters");
-    return {};
-  }
 
   Status forward(Mode) override {
     const std::byte* source = bytes(input_.value());
@@ -70,9 +64,8 @@ class SubsampleOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_subsample(const Subsample& layer, OnednnTensor& input,
-                                   OnednnTensor& output) {
-  return std::make_unique<SubsampleOp>(layer, input, output);
+std::unique_ptr<Op> make(const Subsample& layer, const OpSite& site) {
+  return std::make_unique<SubsampleOp>(layer, site.input(), site.output);
 }
 
 }  // namespace phub::nn::onednn

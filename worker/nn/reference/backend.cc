@@ -2,7 +2,10 @@
 
 #include <vector>
 
-#include "worker/nn/reference/layers.h"
+#include "worker/nn/reference/batch_norm.h"
+#include "worker/nn/reference/convolution.h"
+#include "worker/nn/reference/elementwise.h"
+#include "worker/nn/reference/pool.h"
 
 namespace phub::nn {
 namespace reference {
@@ -25,25 +28,36 @@ struct MakeOp {
     return {.kernel = {shape.height, shape.width}};
   }
 
-  OpPointer operator()(const Convolution& layer) const { return make_convolution(layer, ends()); }
+  OpPointer operator()(const Convolution& layer) const {
+    return std::make_unique<ConvolutionOp<T>>(layer, ends());
+  }
+  // A convolution whose window is the whole image: the weights' layouts agree.
   OpPointer operator()(const InnerProduct& layer) const {
-    return make_convolution(
-        {.channels = layer.outputs, .window = whole(), .bias = layer.bias, .groups = 1}, ends());
+    return (*this)(
+        Convolution{.channels = layer.outputs, .window = whole(), .bias = layer.bias, .groups = 1});
   }
-  OpPointer operator()(const Pool& layer) const { return make_pool(layer, ends()); }
+  OpPointer operator()(const Pool& layer) const {
+    return std::make_unique<PoolOp<T>>(layer, ends());
+  }
   OpPointer operator()(const GlobalAveragePool&) const {
-    return make_pool({.kind = PoolKind::kAverage, .window = whole()}, ends());
+    return (*this)(Pool{.kind = PoolKind::kAverage, .window = whole()});
   }
-  OpPointer operator()(const Relu&) const { return make_relu(ends()); }
+  OpPointer operator()(const Relu&) const { return std::make_unique<ReluOp<T>>(ends()); }
   OpPointer operator()(const BatchNorm& layer) const {
-    return make_batch_norm(name, layer, ends());
+    return std::make_unique<BatchNormOp<T>>(name, layer, ends());
   }
-  OpPointer operator()(const Add& layer) const { return make_add(layer, inputs, output); }
-  OpPointer operator()(const Concat&) const { return make_concat(inputs, output); }
+  OpPointer operator()(const Add& layer) const {
+    return std::make_unique<AddOp<T>>(layer, inputs, output);
+  }
+  OpPointer operator()(const Concat&) const {
+    return std::make_unique<ConcatOp<T>>(inputs, output);
+  }
   OpPointer operator()(const Dropout& layer) const {
-    return make_dropout(name, layer, ends(), noise);
+    return std::make_unique<DropoutOp<T>>(name, layer, ends(), noise);
   }
-  OpPointer operator()(const Subsample& layer) const { return make_subsample(layer, ends()); }
+  OpPointer operator()(const Subsample& layer) const {
+    return std::make_unique<SubsampleOp<T>>(layer, ends());
+  }
 };
 
 template <typename T>
@@ -67,7 +81,7 @@ class ReferenceBackend : public Backend {
   }
 
   Result<std::unique_ptr<Op>> make_accumulate(nn::Tensor& tensor, nn::Tensor& view) override {
-    return reference::make_accumulate(own(tensor), own(view));
+    return std::unique_ptr<Op>(std::make_unique<AccumulateOp<T>>(own(tensor), own(view)));
   }
 
  private:

@@ -63,4 +63,11 @@ class ReferenceTensor : public nn::Tensor {
   std::vector<T> gradient_;
 };
 
+// What a layer reads and writes. Both outlive its op.
+template <typename T>
+struct Ends {
+  ReferenceTensor<T>& input;
+  ReferenceTensor<T>& output;
+};
+
 }  // namespace phub::nn::reference

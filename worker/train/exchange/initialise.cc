@@ -32,6 +32,20 @@ void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64
   for (float& value : values) value = deviation * normal(random);
 }
 
+void fill_initial(const nn::Executor& network, std::uint64_t seed, GradientExchange& exchange) {
+  for (KeyId key = 0; key < network.parameters().size(); ++key) {
+    fill_initial(network.parameters()[key], seed, key, exchange.gradient(key));
+  }
+}
+
+std::vector<KeySpec> keys_of(const nn::Executor& network) {
+  std::vector<KeySpec> keys;
+  for (const nn::ParameterSpec& spec : network.parameters()) {
+    keys.push_back({.name = spec.name, .elements = spec.elements()});
+  }
+  return keys;
+}
+
 Status bind(nn::Executor& network, GradientExchange& exchange, bool sums) {
   if (!sums && network.binds(exchange.facts().wire_type)) {
     std::vector<nn::TypedBinding> typed;

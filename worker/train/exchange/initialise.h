@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "common/base/status.h"
 #include "worker/nn/executor.h"
@@ -15,6 +16,11 @@ namespace phub::train {
 // 1 / fan-in (LeCun et al., "Efficient backprop", 1998), as the layer says.
 void fill_initial(const nn::ParameterSpec& spec, std::uint64_t seed, std::uint64_t key,
                   std::span<float> values);
+// Of all parameters, in the exchange's gradient arrays, for its initialise.
+void fill_initial(const nn::Executor& network, std::uint64_t seed, GradientExchange& exchange);
+
+// The parameters as keys without weight decay.
+std::vector<KeySpec> keys_of(const nn::Executor& network);
 
 // Binds the executor's parameters and their gradients to the exchange's arrays: where the executor
 // can, to those that travel. Not so with `sums`, where somebody adds gradients up in between.

@@ -7,21 +7,15 @@
 #include <cmath>
 
 #include "common/base/check.h"
-#include "worker/data/random.h"
 #include "worker/nn/graph/cost.h"
 #include "worker/train/exchange/initialise.h"
+#include "worker/train/measure/noise.h"
 
 namespace phub::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using Kind = ProfileSpan::Kind;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // That malloc has handed out, mapped pieces included.
 std::uint64_t allocated_bytes() {
@@ -93,36 +87,10 @@ class Recorder : public nn::Hooks, public nn::LayerObserver {
   Clock::time_point begun_;
 };
 
-std::vector<KeySpec> keys_of(const nn::Executor& network) {
-  std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : network.parameters()) {
-    keys.push_back({.name = spec.name, .elements = spec.elements()});
-  }
-  return keys;
-}
-
-// One batch of noise with any labels, over and over.
-struct NoiseBatch {
-  NoiseBatch(const nn::Executor& network, std::uint64_t seed)
-      : images(network.input_elements()), labels(network.batch()) {
-    data::CounterRandom random(seed, data::Purpose::kSynthetic, 0, 0);
-    for (float& pixel : images) pixel = 2.0F * random.uniform() - 1.0F;
-    const std::size_t classes =
-        std::min<std::size_t>(network.output_elements() / labels.size(), 65'536);
-    for (auto& label : labels) label = static_cast<nn::Label>(random.below(classes));
-  }
-
-  std::vector<float> images;
-  std::vector<nn::Label> labels;
-};
-
 Status prepare(nn::Executor& network, GradientExchange& exchange, std::uint64_t seed) {
-  for (KeyId key = 0; key < network.parameters().size(); ++key) {
-    fill_initial(network.parameters()[key], seed, key, exchange.gradient(key));
-  }
+  fill_initial(network, seed, exchange);
   PHUB_RETURN_IF_ERROR(exchange.initialise());
-  PHUB_RETURN_IF_ERROR(bind(network, exchange));
-  return {};
+  return bind(network, exchange);
 }
 
 // One step; its pushes are waited for by the next one's forward.
@@ -142,15 +110,14 @@ Status step(nn::Executor& network, GradientExchange& exchange, const NoiseBatch&
 
 // What the same backend reaches in one large inner product: the most that its layers could.
 Result<double> measure_peak(const ProfileOptions& options) {
-  const std::uint32_t side = options.backend == BackendKind::kReference ? 256 : 1024;
+  const std::uint32_t side = options.executor.backend == BackendKind::kReference ? 256 : 1024;
   constexpr int kTries = 10;
   nn::Graph graph({.channels = side});
   graph.add("product", nn::InnerProduct{.outputs = side, .bias = false}, {0});
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_executor(graph, {.backend = options.backend,
-                                              .compute_type = options.compute_type,
-                                              .batch = side,
-                                              .threads = options.threads}));
+  ExecutorOptions executor = options.executor;
+  executor.batch = side;
+  executor.kernels = {};
+  PHUB_ASSIGN_OR_RETURN(const auto network, make_executor(graph, executor));
   const auto exchange = make_local_exchange(keys_of(*network), RuleKind::kSgd);
   PHUB_RETURN_IF_ERROR(prepare(*network, *exchange, options.seed));
   const NoiseBatch batch(*network, options.seed);
@@ -242,26 +209,21 @@ Result<Profile> profile(const nn::Graph& graph, const ProfileOptions& options,
                         const ExchangeFactory& factory,
                         const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "--steps: is 0; give at least 1");
-  if (options.backend == BackendKind::kCuda) {
+  if (options.executor.backend == BackendKind::kCuda) {
     return Status(
         Code::kInvalidArgument,
         "train.backend: cuda queues a whole step, whose layers cannot be timed one by one: "
         "profile onednn, or time the step with phub-worker bench --backend cuda");
   }
   Profile result;
-  result.layers = layers_of(graph, options.batch);
+  result.layers = layers_of(graph, options.executor.batch);
   result.peak_flops = options.peak_flops;
   if (options.peak_flops <= 0.0) {
     PHUB_ASSIGN_OR_RETURN(result.peak_flops, measure_peak(options));
     result.peak_is_measured = true;
   }
   const std::uint64_t before = allocated_bytes();
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_executor(graph, {.backend = options.backend,
-                                              .compute_type = options.compute_type,
-                                              .batch = options.batch,
-                                              .threads = options.threads,
-                                              .kernels = options.kernels}));
+  PHUB_ASSIGN_OR_RETURN(const auto network, make_executor(graph, options.executor));
   const std::uint64_t after = allocated_bytes();
   if (network->parameters().empty()) {
     return Status(Code::kInvalidArgument, "the model has no parameters: there is nothing to train");

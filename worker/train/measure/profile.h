@@ -18,15 +18,11 @@
 namespace phub::train {
 
 struct ProfileOptions {
-  BackendKind backend = BackendKind::kOnednn;
-  DataType compute_type = DataType::kFloat32;
-  std::uint32_t batch = 64;
-  std::uint32_t threads = 1;
+  ExecutorOptions executor{.batch = 64};
   std::uint32_t warm_up = 2;  // steps that are not timed
   std::uint32_t steps = 10;
   std::uint64_t seed = 1;
   double peak_flops = 0.0;  // operations a second that the machine could do; 0: measured
-  nn::KernelOptions kernels{};
 };
 
 // Medians over the steps, in seconds.

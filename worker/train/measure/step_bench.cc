@@ -1,16 +1,13 @@
 #include "worker/train/measure/step_bench.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "worker/data/random.h"
-#include "worker/nn/executor.h"
-#include "worker/train/exchange/gradient_exchange.h"
 #include "worker/train/exchange/initialise.h"
+#include "worker/train/measure/noise.h"
 
 namespace phub::train {
 namespace {
@@ -64,30 +61,21 @@ class StepBench {
  public:
   // No exchange: the executor keeps its parameters.
   StepBench(nn::Executor& network, GradientExchange* exchange, const StepBenchOptions& options)
-      : network_(network),
-        exchange_(exchange),
-        options_(options),
-        images_(network.input_elements()),
-        labels_(options.batch) {}
+      : network_(network), exchange_(exchange), options_(options), batch_(network, options.seed) {}
 
-  // Noise as images, any labels, and initial parameters.
+  // Initial parameters, and the noise.
   Status prepare() {
     PHUB_RETURN_IF_ERROR(exchange_ != nullptr ? prepare_exchange() : prepare_own());
-    data::CounterRandom random(options_.seed, data::Purpose::kSynthetic, 0, 0);
-    for (float& pixel : images_) pixel = 2.0F * random.uniform() - 1.0F;
-    const std::size_t outputs = network_.output_elements() / labels_.size();
-    const std::size_t classes = std::min<std::size_t>(outputs, 65'536);
-    for (auto& label : labels_) label = static_cast<nn::Label>(random.below(classes));
     end_ = Clock::now();
-    return network_.load(images_, labels_);
+    return network_.load(batch_.images, batch_.labels);
   }
 
   Result<StepTimes> step(std::uint32_t index) {
     UpdateHooks hooks(exchange_);
     network_.set_noise(index);
     const auto start = Clock::now();
-    if (options_.backend != BackendKind::kCuda) {
-      PHUB_RETURN_IF_ERROR(network_.load(images_, labels_));
+    if (options_.executor.backend != BackendKind::kCuda) {
+      PHUB_RETURN_IF_ERROR(network_.load(batch_.images, batch_.labels));
     }
     PHUB_RETURN_IF_ERROR(network_.forward(nn::Mode::kTraining, hooks));
     const auto forward = Clock::now();
@@ -127,9 +115,7 @@ class StepBench {
   static constexpr float kMomentum = 0.9F;
 
   Status prepare_exchange() {
-    for (KeyId key = 0; key < network_.parameters().size(); ++key) {
-      fill_initial(network_.parameters()[key], options_.seed, key, exchange_->gradient(key));
-    }
+    fill_initial(network_, options_.seed, *exchange_);
     PHUB_RETURN_IF_ERROR(exchange_->initialise());
     PHUB_RETURN_IF_ERROR(bind(network_, *exchange_));
     return exchange_->set_hyper(
@@ -150,17 +136,13 @@ class StepBench {
   nn::Executor& network_;
   GradientExchange* exchange_;
   const StepBenchOptions& options_;
-  std::vector<float> images_;
-  std::vector<nn::Label> labels_;
+  NoiseBatch batch_;
   Clock::time_point end_;  // of the last step
 };
 
 Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Executor& network,
                                                         const StepBenchOptions& options) {
-  std::vector<KeySpec> keys;
-  for (const nn::ParameterSpec& spec : network.parameters()) {
-    keys.push_back({.name = spec.name, .elements = spec.elements()});
-  }
+  const std::vector<KeySpec> keys = keys_of(network);
   if (options.exchange) return options.exchange(keys);
   const LossScaling kind = options.loss_scale == 1.0F ? LossScaling::kNone : LossScaling::kStatic;
   return make_local_exchange(keys, options.rule, {}, {kind, options.loss_scale});
@@ -171,14 +153,9 @@ Result<std::unique_ptr<GradientExchange>> make_exchange(const nn::Executor& netw
 Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBenchOptions& options,
                                            const std::function<void(std::uint32_t)>& on_step) {
   if (options.steps == 0) return Status(Code::kInvalidArgument, "steps is 0: give at least 1");
-  PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, {.backend = options.backend,
-                                                         .compute_type = options.compute_type,
-                                                         .batch = options.batch,
-                                                         .threads = options.threads,
-                                                         .cuda = options.cuda,
-                                                         .kernels = options.kernels}));
+  PHUB_ASSIGN_OR_RETURN(auto made, make_executor(graph, options.executor));
   std::unique_ptr<GradientExchange> exchange;
-  if (options.backend != BackendKind::kCuda || options.exchange) {
+  if (options.executor.backend != BackendKind::kCuda || options.exchange) {
     PHUB_ASSIGN_OR_RETURN(exchange, make_exchange(*made, options));
   }
   // A device may be writing to the exchange's arrays until it goes: before the exchange does.
@@ -197,13 +174,7 @@ Result<std::vector<StepTimes>> bench_steps(const nn::Graph& graph, const StepBen
 
 Result<nn::DeviceProfile> bench_device_steps(const nn::Graph& graph,
                                              const StepBenchOptions& options) {
-  PHUB_ASSIGN_OR_RETURN(const auto network,
-                        make_executor(graph, {.backend = options.backend,
-                                              .compute_type = options.compute_type,
-                                              .batch = options.batch,
-                                              .threads = options.threads,
-                                              .cuda = options.cuda,
-                                              .kernels = options.kernels}));
+  PHUB_ASSIGN_OR_RETURN(const auto network, make_executor(graph, options.executor));
   StepBench bench(*network, nullptr, options);
   PHUB_RETURN_IF_ERROR(bench.prepare());
   for (std::uint32_t index = 1; index <= options.warm_up + 1; ++index) {

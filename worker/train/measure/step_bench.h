@@ -18,16 +18,11 @@ namespace phub::train {
 inline constexpr float kHalfLossScale = 1024.0F;
 
 struct StepBenchOptions {
-  BackendKind backend = BackendKind::kOnednn;
-  DataType compute_type = DataType::kFloat32;
-  CudaOptions cuda{};
-  nn::KernelOptions kernels{};
+  ExecutorOptions executor{.batch = 64};
   // Nothing: in this process. On a GPU that is the executor's own.
   ExchangeFactory exchange{};
   RuleKind rule = RuleKind::kNesterov;
-  float loss_scale = 1.0F;  // the exchange divides by it
-  std::uint32_t batch = 64;
-  std::uint32_t threads = 1;
+  float loss_scale = 1.0F;    // the exchange divides by it
   std::uint32_t warm_up = 5;  // steps that are not timed
   std::uint32_t steps = 30;
   std::uint64_t seed = 1;

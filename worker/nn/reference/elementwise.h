@@ -1,15 +1,16 @@
 // What moves, adds and masks elements: ReLU, sums, concatenation, dropout, the plain shortcut.
+#pragma once
+
 #include <algorithm>
 #include <vector>
 
 #include "worker/nn/dropout.h"
-#include "worker/nn/reference/layers.h"
+#include "worker/nn/reference/tensor.h"
 
 namespace phub::nn::reference {
-namespace {
 
 template <typename T>
-class ReluOp : public PlainOp {
+class ReluOp : public Op {
  public:
   explicit ReluOp(const Ends<T>& ends) : in_(ends.input), out_(ends.output) {}
 
@@ -33,7 +34,7 @@ class ReluOp : public PlainOp {
 };
 
 template <typename T>
-class AddOp : public PlainOp {
+class AddOp : public Op {
  public:
   AddOp(const Add& layer, std::span<ReferenceTensor<T>* const> inputs, ReferenceTensor<T>& output)
       : relu_(layer.relu), inputs_(inputs.begin(), inputs.end()), out_(output) {}
@@ -63,7 +64,7 @@ class AddOp : public PlainOp {
 };
 
 template <typename T>
-class ConcatOp : public PlainOp {
+class ConcatOp : public Op {
  public:
   ConcatOp(std::span<ReferenceTensor<T>* const> inputs, ReferenceTensor<T>& output)
       : inputs_(inputs.begin(), inputs.end()), out_(output) {}
@@ -100,7 +101,7 @@ class ConcatOp : public PlainOp {
 };
 
 template <typename T>
-class DropoutOp : public PlainOp {
+class DropoutOp : public Op {
  public:
   DropoutOp(const std::string& name, const Dropout& layer, const Ends<T>& ends,
             const std::uint64_t& noise)
@@ -136,7 +137,7 @@ class DropoutOp : public PlainOp {
 };
 
 template <typename T>
-class SubsampleOp : public PlainOp {
+class SubsampleOp : public Op {
  public:
   SubsampleOp(const Subsample& layer, const Ends<T>& ends)
       : stride_(layer.stride), in_(ends.input), out_(ends.output) {}
@@ -175,7 +176,7 @@ class SubsampleOp : public PlainOp {
 };
 
 template <typename T>
-class AccumulateOp : public PlainOp {
+class AccumulateOp : public Op {
  public:
   AccumulateOp(ReferenceTensor<T>& tensor, ReferenceTensor<T>& view)
       : tensor_(tensor), view_(view) {}
@@ -192,63 +193,5 @@ class AccumulateOp : public PlainOp {
   ReferenceTensor<T>& tensor_;
   ReferenceTensor<T>& view_;
 };
-
-}  // namespace
-
-template <typename T>
-std::unique_ptr<Op> make_relu(const Ends<T>& ends) {
-  return std::make_unique<ReluOp<T>>(ends);
-}
-
-template <typename T>
-std::unique_ptr<Op> make_add(const Add& layer, std::span<ReferenceTensor<T>* const> inputs,
-                             ReferenceTensor<T>& output) {
-  return std::make_unique<AddOp<T>>(layer, inputs, output);
-}
-
-template <typename T>
-std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<T>* const> inputs,
-                                ReferenceTensor<T>& output) {
-  return std::make_unique<ConcatOp<T>>(inputs, output);
-}
-
-template <typename T>
-std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer, const Ends<T>& ends,
-                                 const std::uint64_t& noise) {
-  return std::make_unique<DropoutOp<T>>(name, layer, ends, noise);
-}
-
-template <typename T>
-std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<T>& ends) {
-  return std::make_unique<SubsampleOp<T>>(layer, ends);
-}
-
-template <typename T>
-std::unique_ptr<Op> make_accumulate(ReferenceTensor<T>& tensor, ReferenceTensor<T>& view) {
-  return std::make_unique<AccumulateOp<T>>(tensor, view);
-}
-
-template std::unique_ptr<Op> make_relu(const Ends<float>& ends);
-template std::unique_ptr<Op> make_relu(const Ends<double>& ends);
-template std::unique_ptr<Op> make_add(const Add& layer,
-                                      std::span<ReferenceTensor<float>* const> inputs,
-                                      ReferenceTensor<float>& output);
-template std::unique_ptr<Op> make_add(const Add& layer,
-                                      std::span<ReferenceTensor<double>* const> inputs,
-                                      ReferenceTensor<double>& output);
-template std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<float>* const> inputs,
-                                         ReferenceTensor<float>& output);
-template std::unique_ptr<Op> make_concat(std::span<ReferenceTensor<double>* const> inputs,
-                                         ReferenceTensor<double>& output);
-template std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
-                                          const Ends<float>& ends, const std::uint64_t& noise);
-template std::unique_ptr<Op> make_dropout(const std::string& name, const Dropout& layer,
-                                          const Ends<double>& ends, const std::uint64_t& noise);
-template std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<float>& ends);
-template std::unique_ptr<Op> make_subsample(const Subsample& layer, const Ends<double>& ends);
-template std::unique_ptr<Op> make_accumulate(ReferenceTensor<float>& tensor,
-                                             ReferenceTensor<float>& view);
-template std::unique_ptr<Op> make_accumulate(ReferenceTensor<double>& tensor,
-                                             ReferenceTensor<double>& view);
 
 }  // namespace phub::nn::reference

@@ -1,10 +1,12 @@
+// A convolution of the reference backend; inner products are one, too.
+#pragma once
+
 #include <algorithm>
 #include <vector>
 
-#include "worker/nn/reference/layers.h"
+#include "worker/nn/reference/tensor.h"
 
 namespace phub::nn::reference {
-namespace {
 
 template <typename T>
 class ConvolutionOp : public Op {
@@ -136,15 +138,5 @@ class ConvolutionOp : public Op {
   std::vector<T> weights_, weights_gradient_;
   std::vector<Binding> bindings_;
 };
-
-}  // namespace
-
-template <typename T>
-std::unique_ptr<Op> make_convolution(const Convolution& layer, const Ends<T>& ends) {
-  return std::make_unique<ConvolutionOp<T>>(layer, ends);
-}
-
-template std::unique_ptr<Op> make_convolution(const Convolution& layer, const Ends<float>& ends);
-template std::unique_ptr<Op> make_convolution(const Convolution& layer, const Ends<double>& ends);
 
 }  // namespace phub::nn::reference

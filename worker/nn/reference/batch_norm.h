@@ -1,11 +1,13 @@
+// Batch normalisation of the reference backend.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "worker/nn/reference/layers.h"
+#include "worker/nn/reference/tensor.h"
 
 namespace phub::nn::reference {
-namespace {
 
 // Ioffe and Szegedy, "Batch normalization" (2015). Sums over all pixels are in fp64 for either T:
 // they are long.
@@ -124,18 +126,5 @@ class BatchNormOp : public Op {
   std::vector<float> running_mean_, running_variance_;
   Binding bindings_[2];
 };
-
-}  // namespace
-
-template <typename T>
-std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                    const Ends<T>& ends) {
-  return std::make_unique<BatchNormOp<T>>(name, layer, ends);
-}
-
-template std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                             const Ends<float>& ends);
-template std::unique_ptr<Op> make_batch_norm(const std::string& name, const BatchNorm& layer,
-                                             const Ends<double>& ends);
 
 }  // namespace phub::nn::reference

@@ -1,11 +1,13 @@
+// Pooling of the reference backend.
+#pragma once
+
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "worker/nn/reference/layers.h"
+#include "worker/nn/reference/tensor.h"
 
 namespace phub::nn::reference {
-namespace {
 
 // One window along one axis, cut off at the image.
 struct WindowRange {
@@ -13,8 +15,8 @@ struct WindowRange {
   std::size_t padded;  // its length before the cut, but at most to the end of the padding
 };
 
-WindowRange range_of(std::size_t index, std::size_t size, std::size_t kernel, std::size_t stride,
-                     std::size_t padding) {
+inline WindowRange range_of(std::size_t index, std::size_t size, std::size_t kernel,
+                            std::size_t stride, std::size_t padding) {
   const std::size_t start = index * stride;  // from the start of the padding
   const std::size_t end = std::min(start + kernel, size + 2 * padding);
   return {.begin = std::max(start, padding) - padding,
@@ -23,7 +25,7 @@ WindowRange range_of(std::size_t index, std::size_t size, std::size_t kernel, st
 }
 
 template <typename T>
-class PoolOp : public PlainOp {
+class PoolOp : public Op {
  public:
   PoolOp(const Pool& layer, const Ends<T>& ends)
       : layer_(layer), in_(ends.input), out_(ends.output), chosen_(out_.elements()) {}
@@ -120,15 +122,5 @@ class PoolOp : public PlainOp {
   ReferenceTensor<T>& out_;
   std::vector<std::size_t> chosen_;  // of each maximum: its index in the input
 };
-
-}  // namespace
-
-template <typename T>
-std::unique_ptr<Op> make_pool(const Pool& layer, const Ends<T>& ends) {
-  return std::make_unique<PoolOp<T>>(layer, ends);
-}
-
-template std::unique_ptr<Op> make_pool(const Pool& layer, const Ends<float>& ends);
-template std::unique_ptr<Op> make_pool(const Pool& layer, const Ends<double>& ends);
 
 }  // namespace phub::nn::reference
