@@ -42,10 +42,9 @@ Result<std::shared_ptr<Job>> JobIndex::find(const Ticket& ticket) const {
   const bool is_known = job != nullptr && is_live(*job) && job->nonce_hash;
   const Digest expected = is_known ? *job->nonce_hash : Digest{};
   if (same(expected, ticket.nonce_hash) && is_known) return job;
-  return Status(Code::kUnauthenticated,
-                "job_id and nonce are not those of a job that waits here; "
-                "`phubctl job create` "
-                "prints them");
+  return Status(
+      Code::kUnauthenticated,
+      "job_id and nonce are not those of a job that waits here; `phubctl job create` prints them");
 }
 
 Result<JobIndex::Caller> JobIndex::authenticate(const Identity& identity) const {
@@ -56,10 +55,10 @@ Result<JobIndex::Caller> JobIndex::authenticate(const Identity& identity) const 
         fmt::format("job id {} is not known here; was the server restarted?", identity.job_id));
   }
   if (identity.epoch < job->epoch) {
-    return Status(Code::kNotFound,
-                  fmt::format("epoch {} of job id {} is over, it is in epoch {}; was the server "
-                              "restarted?",
-                              identity.epoch, identity.job_id, job->epoch));
+    return Status(
+        Code::kNotFound,
+        fmt::format("epoch {} of job id {} is over, it is in epoch {}; was the server restarted?",
+                    identity.epoch, identity.job_id, job->epoch));
   }
   const auto member = job->members.find(identity.worker);
   if (member == job->members.end() || job->epoch != identity.epoch ||

@@ -31,8 +31,7 @@ std::uint32_t lowest_free(const Job& job) {
 
 Status full(const Job& job) {
   return {Code::kAlreadyExists, fmt::format("job \"{}\" has all of its {} workers; wait for it to "
-                                            "end, or choose another "
-                                            "name or more workers",
+                                            "end, or choose another name or more workers",
                                             label(job), job.spec->workers)};
 }
 
@@ -81,19 +80,19 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   if (job.state != JobState::kWaiting) return full(job);
   const std::uint32_t workers = job.spec->workers;
   if (arguments.worker_index < -1 || arguments.worker_index >= static_cast<int>(workers)) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("worker_index: {}, allowed are 0 to {}, or -1 to "
-                              "let the server choose",
-                              arguments.worker_index, workers - 1));
+    return Status(
+        Code::kInvalidArgument,
+        fmt::format("worker_index: {}, allowed are 0 to {}, or -1 to let the server choose",
+                    arguments.worker_index, workers - 1));
   }
   if (arguments.worker_index >= 0) {
     const auto taken = job.members.find(static_cast<std::uint32_t>(arguments.worker_index));
     if (taken != job.members.end()) {
-      return Status(Code::kAlreadyExists,
-                    fmt::format("worker_index: {} of job \"{}\" is taken: {}; "
-                                "choose another, or -1 "
-                                "at every worker",
-                                arguments.worker_index, label(job), describe(*taken->second)));
+      return Status(
+          Code::kAlreadyExists,
+          fmt::format(
+              "worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 at every worker",
+              arguments.worker_index, label(job), describe(*taken->second)));
     }
   }
   if (job.members.size() >= workers) return full(job);
@@ -131,12 +130,12 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity) {
   const bool is_news = !is_live(*caller.job) && !caller.member->was_told;
   const auto wait = caller.member->heartbeats.wait(index_.now());
   if (wait > std::chrono::steady_clock::duration::zero() && !is_news) {
-    return Status(Code::kResourceExhausted,
-                  fmt::format("worker {} of job \"{}\" has sent {} heartbeats in a burst, and "
-                              "may send {:.0f} a "
-                              "second; send one in each heartbeat_interval_ms that the join gave",
-                              identity.worker, label(*caller.job), kHeartbeatsAtOnce,
-                              heartbeats_per_second()));
+    return Status(
+        Code::kResourceExhausted,
+        fmt::format("worker {} of job \"{}\" has sent {} heartbeats in a burst, and may send "
+                    "{:.0f} a second; send one in each heartbeat_interval_ms that the join gave",
+                    identity.worker, label(*caller.job), kHeartbeatsAtOnce,
+                    heartbeats_per_second()));
   }
   caller.member->heartbeats.take(index_.now());
   HeartbeatReply reply{

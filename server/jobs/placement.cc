@@ -38,9 +38,8 @@ Status check_load(const Topology& topology, const std::vector<std::uint64_t>& ou
   }
   if (is_same) return {};
   return {Code::kFailedPrecondition,
-          fmt::format("core_load_bytes: not what this server's join said, "
-                      "[{}], for {}; join again, "
-                      "and list the servers in one order everywhere",
+          fmt::format("core_load_bytes: not what this server's join said, [{}], for {}; join "
+                      "again, and list the servers in one order everywhere",
                       fmt::join(ours, ", "), describe(topology))};
 }
 
@@ -62,8 +61,7 @@ Status validate(const Topology& topology, std::uint32_t cores) {
   }
   if (counts[topology.server_index] != cores) {
     return {Code::kFailedPrecondition,
-            fmt::format("{} says that this server has {} cores, but it has {}; "
-                        "were the servers "
+            fmt::format("{} says that this server has {} cores, but it has {}; were the servers "
                         "listed in the same order as they were joined?",
                         describe(topology), counts[topology.server_index], cores)};
   }
@@ -75,15 +73,13 @@ Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash
       job.place.topology.server_index != topology.server_index ||
       job.place.topology.core_load_bytes != topology.core_load_bytes) {
     return {Code::kFailedPrecondition,
-            fmt::format("the job's topology is {} but this worker's is {}; "
-                        "list the same servers in "
-                        "the same order at every worker",
+            fmt::format("the job's topology is {} but this worker's is {}; list the same servers "
+                        "in the same order at every worker",
                         describe(job.place.topology), describe(topology))};
   }
   if (job.place.plan->hash != plan_hash) {
     return {Code::kFailedPrecondition,
-            fmt::format("the plan's hash is {:016x} at the server but {:016x} "
-                        "at this worker, for "
+            fmt::format("the plan's hash is {:016x} at the server but {:016x} at this worker, for "
                         "{}; are both the same version of PHub?",
                         job.place.plan->hash, plan_hash, describe(topology))};
   }
@@ -227,8 +223,7 @@ Result<std::uint64_t> Placement::create_job(JobLayout layout, const std::string&
   if (!snapshot.empty()) {
     if (index_.options.snapshots == nullptr) {
       return Status(Code::kFailedPrecondition,
-                    "it starts from a snapshot, but this server has no state "
-                    "folder any more");
+                    "it starts from a snapshot, but this server has no state folder any more");
     }
     PHUB_ASSIGN_OR_RETURN(layout.initial, index_.options.snapshots->load(snapshot, *layout.plan,
                                                                          layout.server_index));

@@ -16,10 +16,9 @@ constexpr std::uint64_t kShownChunksMax = std::uint64_t{1} << 20;
 Status check_shown(const PlanSize& plan) {
   if (plan.chunks <= kShownChunksMax) return {};
   return {Code::kResourceExhausted,
-          fmt::format("the plan has {} chunks, and at most {} are shown; a "
-                      "larger chunk_bytes "
-                      "makes fewer",
-                      plan.chunks, kShownChunksMax)};
+          fmt::format(
+              "the plan has {} chunks, and at most {} are shown; a larger chunk_bytes makes fewer",
+              plan.chunks, kShownChunksMax)};
 }
 
 }  // namespace

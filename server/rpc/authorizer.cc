@@ -1,5 +1,7 @@
 #include "server/rpc/authorizer.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "common/rpc/credentials.h"
@@ -53,6 +55,21 @@ std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context) {
 
 void ask_to_try_again(grpc::ServerContextBase& context) {
   context.AddTrailingMetadata(kRetryAfterMs, kRetryDelayMs);
+}
+
+Status CallRates::admit(const std::string& tenant, TokenBucket::Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  TokenBucket& rate =
+      rates_.try_emplace(tenant, TokenBucket(per_second_, burst_, now)).first->second;
+  if (rate.wait(now) > TokenBucket::Clock::duration::zero()) {
+    return {
+        Code::kResourceExhausted,
+        fmt::format("tenant \"{}\" has made {} calls in a burst, and may make {} a second; call "
+                    "less often",
+                    tenant, burst_, per_second_)};
+  }
+  rate.take(now);
+  return {};
 }
 
 Result<Principal> Authorizer::authorize(const grpc::ServerContextBase* context, Right right,

@@ -7,7 +7,9 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +17,8 @@
 #include "common/base/status.h"
 #include "common/rpc/status.h"
 #include "server/access/tenancy.h"
+#include "server/door/token_bucket.h"
 #include "server/jobs/job_index.h"
-#include "server/rpc/call_rates.h"
 
 namespace phub::server {
 
@@ -26,6 +28,22 @@ std::optional<Ticket> ticket_of(const grpc::ServerContextBase& context);
 
 // Tells the caller that the same call may succeed a moment later. REQUIRES: before it is finished.
 void ask_to_try_again(grpc::ServerContextBase& context);
+
+// How often tenants may call: more is refused with the figures.
+class CallRates {
+ public:
+  // Of each tenant.
+  CallRates(double per_second, double burst) : per_second_(per_second), burst_(burst) {}
+
+  // Errors: kResourceExhausted.
+  Status admit(const std::string& tenant, TokenBucket::Clock::time_point now);
+
+ private:
+  const double per_second_;
+  const double burst_;
+  std::mutex mutex_;
+  std::map<std::string, TokenBucket> rates_;  // of who has ever called; administrators make tenants
+};
 
 class Authorizer {
  public:

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <ctime>
 #include <filesystem>
 #include <numeric>
@@ -13,7 +15,6 @@
 
 #include "common/base/folder.h"
 #include "common/base/unique_fd.h"
-#include "server/snapshot/names.h"
 
 namespace phub::server {
 namespace {
@@ -29,6 +30,45 @@ std::uint64_t mebibytes(std::uint64_t bytes) { return (bytes + kMebibyte - 1) / 
 // Tells apart who asked for a file of a job: its name has no other dots than those here.
 Asker asker_of(std::string_view file) {
   return file.ends_with(kWorkerSuffix) ? Asker::kWorker : Asker::kAdministrator;
+}
+
+// A name may hold anything; a file's holds letters, digits, '-' and '_', and %XX for the rest.
+std::string plain(const std::string& name) {
+  std::string text;
+  for (const char c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_plain = std::isalnum(byte) != 0 || c == '-' || c == '_';
+    text += is_plain ? std::string(1, c) : fmt::format("%{:02X}", byte);
+  }
+  return text;
+}
+
+// "default" for the default tenant, whose id is 0, else NAME~ID.
+std::string snapshot_folder_of(const std::string& tenant, std::uint32_t tenant_id) {
+  return tenant_id == 0 ? plain(tenant) : fmt::format("{}~{}", plain(tenant), tenant_id);
+}
+
+// The id in such a name; none: it is no tenant's folder.
+std::optional<std::uint32_t> tenant_id_of_folder(const std::string& folder) {
+  if (folder == kDefaultTenant) return 0;
+  const std::size_t tilde = folder.find('~');
+  if (tilde == std::string::npos) return std::nullopt;
+  std::uint32_t id = 0;
+  const char* const end = folder.data() + folder.size();
+  const auto parsed = std::from_chars(folder.data() + tilde + 1, end, id);
+  if (parsed.ec != std::errc() || parsed.ptr != end || id == 0) return std::nullopt;
+  return id;
+}
+
+// Of any job's name. What is too long for a file system is cut, and told apart by a hash of the
+// whole.
+std::string snapshot_file_of(const std::string& job) {
+  constexpr std::size_t kCharactersMax = 160;
+  const std::string name = plain(job);
+  if (name.size() <= kCharactersMax) return name;
+  std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return fmt::format("{}~{:016x}", name.substr(0, kCharactersMax), hash);
 }
 
 std::string now_utc() {
@@ -61,9 +101,9 @@ Result<std::unique_ptr<SnapshotStore>> SnapshotStore::create(const SnapshotStore
   fs::create_directories(options.folder, error);
   if (!error) fs::permissions(options.folder, fs::perms::owner_all, error);
   if (error) {
-    return Status(Code::kPermissionDenied, fmt::format("state_folder: cannot make {}: {}; may this "
-                                                       "user write there?",
-                                                       options.folder, error.message()));
+    return Status(Code::kPermissionDenied,
+                  fmt::format("state_folder: cannot make {}: {}; may this user write there?",
+                              options.folder, error.message()));
   }
   std::unique_ptr<SnapshotStore> store(new SnapshotStore(options));
   store->remove_unfinished();
@@ -89,8 +129,8 @@ Result<SnapshotStore::Room> SnapshotStore::admit(const Tenant& tenant, std::uint
     return Status(Code::kResourceExhausted,
                   fmt::format("the snapshot needs {} MiB on the disk, tenant \"{}\" has {} MiB of "
                               "its quota of {} MiB, those that are kept included; keep fewer "
-                              "(snapshots_kept), or let an administrator raise it (`phubctl "
-                              "tenant set {} --disk-mib N`)",
+                              "(snapshots_kept), or let an administrator raise it (`phubctl tenant "
+                              "set {} --disk-mib N`)",
                               mebibytes(bytes), tenant.name, mebibytes(used), quota, tenant.name));
   }
   PHUB_RETURN_IF_ERROR(check_disk(bytes));
@@ -114,20 +154,19 @@ Status SnapshotStore::check_disk(std::uint64_t bytes) const {
     for (const std::string& folder : names_in(options_.folder)) all += written_bytes(folder);
     if (all + bytes > options_.limit_bytes) {
       return {Code::kResourceExhausted,
-              fmt::format("the snapshot needs {} MiB on the disk, all have {} MiB of the {} MiB "
-                          "of snapshots_limit_mib; remove some from state_folder, or raise it",
+              fmt::format("the snapshot needs {} MiB on the disk, all have {} MiB of the {} MiB of "
+                          "snapshots_limit_mib; remove some from state_folder, or raise it",
                           mebibytes(bytes), mebibytes(all), mebibytes(options_.limit_bytes))};
     }
   }
   std::error_code error;
   const auto space = fs::space(options_.folder, error);
   if (error || space.available >= under_way + bytes + kSpareBytes) return {};
-  return {
-      Code::kResourceExhausted,
-      fmt::format("the snapshot needs {} MiB on the disk, where {} MiB are free, {} MiB of them "
-                  "for snapshots under way and {} MiB to spare; make room in state_folder",
-                  mebibytes(bytes), mebibytes(space.available), mebibytes(under_way),
-                  mebibytes(kSpareBytes))};
+  return {Code::kResourceExhausted,
+          fmt::format("the snapshot needs {} MiB on the disk, where {} MiB are free, {} MiB of "
+                      "them for snapshots under way and {} MiB to spare; make room in state_folder",
+                      mebibytes(bytes), mebibytes(space.available), mebibytes(under_way),
+                      mebibytes(kSpareBytes))};
 }
 
 // What is half written was admitted and counts there.

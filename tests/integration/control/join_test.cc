@@ -10,7 +10,7 @@
 #include "common/rendezvous/rendezvous.h"
 #include "common/rpc/status.h"
 #include "proto/control.grpc.pb.h"
-#include "server/rpc/call_rates.h"
+#include "server/rpc/authorizer.h"
 #include "server/tenants/key_allowance.h"
 #include "tests/support/server/async_calls.h"
 #include "tests/support/server/control_plane.h"
