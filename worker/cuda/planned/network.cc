@@ -40,9 +40,9 @@ Status PlannedNetwork::prepare() {
                                initial.size() * sizeof(float), cudaMemcpyHostToDevice),
                     state.name));
   }
-  PHUB_ASSIGN_OR_RETURN(forward_, bind(lowered_.forward));
-  PHUB_ASSIGN_OR_RETURN(backward_, bind(lowered_.backward));
-  PHUB_ASSIGN_OR_RETURN(inference_, bind(lowered_.inference));
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kInference}) {
+    PHUB_ASSIGN_OR_RETURN(runnables(pass), bind(steps_of(lowered_, pass)));
+  }
   return {};
 }
 
@@ -83,18 +83,6 @@ Status PlannedNetwork::set_noise(std::uint64_t noise, cudaStream_t stream) {
                       cudaMemcpyHostToDevice, stream),
       "dropout's keys"));
   return cuda_status(cudaStreamSynchronize(stream), "dropout's keys");
-}
-
-std::vector<PlannedNetwork::Runnable>& PlannedNetwork::runnables(Pass pass) {
-  switch (pass) {
-    case Pass::kForward:
-      return forward_;
-    case Pass::kBackward:
-      return backward_;
-    case Pass::kInference:
-      break;
-  }
-  return inference_;
 }
 
 Status PlannedNetwork::run(Pass pass, cudaStream_t stream) {

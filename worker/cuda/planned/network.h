@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -61,7 +62,7 @@ class PlannedNetwork {
   Status plan_graphs();
   Result<std::vector<Runnable>> bind(const std::vector<Step>& steps) const;
   Status run(const Runnable& runnable, cudaStream_t stream) const;
-  std::vector<Runnable>& runnables(Pass pass);
+  std::vector<Runnable>& runnables(Pass pass) { return runnables_[static_cast<std::size_t>(pass)]; }
 
   EngineBook& book_;
   PlanOptions options_;
@@ -69,7 +70,7 @@ class PlannedNetwork {
   MemoryPlan plan_;
   BlockPointer memory_, workspace_, dropout_keys_;  // keys: one for each layer
   std::map<std::string, const CudnnPlan*> plans_;   // by OpGraph::key()
-  std::vector<Runnable> forward_, backward_, inference_;
+  std::vector<Runnable> runnables_[kPasses];
 };
 
 }  // namespace phub::nn::cuda
