@@ -18,6 +18,10 @@ bool all_finite(Source source, std::size_t elements);
 void convert(std::byte* dst, DataType dst_type, const std::byte* src, DataType src_type,
              std::size_t elements);
 
+// One element, as fp32.
+float load(const std::byte* data, DataType type, std::size_t index);
+void store(std::byte* data, DataType type, std::size_t index, float value);
+
 // IEEE 754 binary16. To half: nearest even, overflow becomes infinity, results below 2^-14 are
 // subnormal, a NaN keeps its sign and upper payload bits and becomes quiet. From half: exact, a
 // NaN becomes quiet.

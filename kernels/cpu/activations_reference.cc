@@ -7,18 +7,6 @@
 namespace phub::kernels::reference {
 namespace {
 
-float load(const std::byte* data, DataType type, std::size_t index) {
-  float value = 0.0F;
-  convert(reinterpret_cast<std::byte*>(&value), DataType::kFloat32, data + index * size_of(type),
-          type, 1);
-  return value;
-}
-
-void store(std::byte* data, DataType type, std::size_t index, float value) {
-  convert(data + index * size_of(type), type, reinterpret_cast<const std::byte*>(&value),
-          DataType::kFloat32, 1);
-}
-
 float scaled(float centred, float factor, float shift) {
   const float product = centred * factor;
   return product + shift;

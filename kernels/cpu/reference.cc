@@ -23,29 +23,6 @@ void write(std::byte* data, std::size_t index, T value) {
   std::memcpy(data + index * sizeof(T), &value, sizeof(T));
 }
 
-float load(const std::byte* data, DataType type, std::size_t index) {
-  switch (type) {
-    case DataType::kFloat32:
-      return read<float>(data, index);
-    case DataType::kFloat16:
-      return float_from_float16(read<std::uint16_t>(data, index));
-    case DataType::kBfloat16:
-      return float_from_bfloat16(read<std::uint16_t>(data, index));
-  }
-  return 0.0F;
-}
-
-void store(std::byte* data, DataType type, std::size_t index, float value) {
-  switch (type) {
-    case DataType::kFloat32:
-      return write(data, index, value);
-    case DataType::kFloat16:
-      return write(data, index, float16_from_float(value));
-    case DataType::kBfloat16:
-      return write(data, index, bfloat16_from_float(value));
-  }
-}
-
 // value / 2^shift to the nearest integer, ties to even. shift from 1 to 31.
 std::uint32_t shift_right_to_nearest_even(std::uint32_t value, std::uint32_t shift) {
   const std::uint32_t quotient = value >> shift;
@@ -134,6 +111,29 @@ std::uint16_t bfloat16_from_float(float value) {
 
 float float_from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+float load(const std::byte* data, DataType type, std::size_t index) {
+  switch (type) {
+    case DataType::kFloat32:
+      return read<float>(data, index);
+    case DataType::kFloat16:
+      return float_from_float16(read<std::uint16_t>(data, index));
+    case DataType::kBfloat16:
+      return float_from_bfloat16(read<std::uint16_t>(data, index));
+  }
+  return 0.0F;
+}
+
+void store(std::byte* data, DataType type, std::size_t index, float value) {
+  switch (type) {
+    case DataType::kFloat32:
+      return write(data, index, value);
+    case DataType::kFloat16:
+      return write(data, index, float16_from_float(value));
+    case DataType::kBfloat16:
+      return write(data, index, bfloat16_from_float(value));
+  }
 }
 
 void add(float* out, Source first, Source second, std::size_t elements) {

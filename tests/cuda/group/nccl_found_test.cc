@@ -12,11 +12,10 @@ int main() {
                 library.error().message().c_str());
     return is_there ? 1 : kSkipped;
   }
-  const auto& functions = (*library)->functions();
+  const auto& nccl = **library;
   int version = 0;
-  const bool answers =
-      functions.get_version(&version) == ncclSuccess && version == (*library)->version();
-  const bool speaks = functions.get_error_string(ncclInvalidArgument) != nullptr;
-  std::printf("NCCL %d from %s\n", version, (*library)->path().c_str());
+  const bool answers = nccl->get_version(&version) == ncclSuccess && version == nccl.version();
+  const bool speaks = nccl->get_error_string(ncclInvalidArgument) != nullptr;
+  std::printf("NCCL %d from %s\n", version, nccl.path().c_str());
   return answers && speaks && version >= 21800 ? 0 : 1;
 }

@@ -5,19 +5,11 @@
 #include <array>
 #include <string_view>
 
-#include "worker/cuda/runtime/library_search.h"
-
 namespace phub::nn::cuda {
 namespace {
 
 constexpr const char* kFile = "libcudnn.so.9";
 constexpr std::size_t kOldestVersion = 90800;
-
-template <typename Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
 
 }  // namespace
 
@@ -43,27 +35,14 @@ Result<std::unique_ptr<CudnnLibrary>> CudnnLibrary::open(
 Status CudnnLibrary::load(const std::filesystem::path& file) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {Code::kNotFound, dlerror()};
-  CudnnFunctions& f = functions_;
-  const bool complete = find(handle, "cudnnGetVersion", f.get_version) &&
-                        find(handle, "cudnnGetErrorString", f.get_error_string) &&
-                        find(handle, "cudnnGetLastErrorString", f.get_last_error_string) &&
-                        find(handle, "cudnnCreate", f.create) &&
-                        find(handle, "cudnnDestroy", f.destroy) &&
-                        find(handle, "cudnnSetStream", f.set_stream) &&
-                        find(handle, "cudnnBackendCreateDescriptor", f.create_descriptor) &&
-                        find(handle, "cudnnBackendDestroyDescriptor", f.destroy_descriptor) &&
-                        find(handle, "cudnnBackendSetAttribute", f.set_attribute) &&
-                        find(handle, "cudnnBackendGetAttribute", f.get_attribute) &&
-                        find(handle, "cudnnBackendFinalize", f.finalize) &&
-                        find(handle, "cudnnBackendExecute", f.execute);
-  if (!complete) {
+  functions_ = {Symbols(handle)};
+  if (!functions_.symbols.missing().empty()) {
     return {Code::kFailedPrecondition, file.string() + " is no cuDNN 9: functions are missing"};
   }
   if (version() < kOldestVersion || version() >= 100000) {
     return {Code::kFailedPrecondition, file.string() + " is cuDNN " + std::to_string(version()) +
                                            ": versions from 9.8 and below 10 are understood"};
   }
-  handle_ = handle;
   path_ = file.string();
   return {};
 }

@@ -13,22 +13,26 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/cuda/runtime/library_search.h"
 
 namespace phub::nn::cuda {
 
 struct CudnnFunctions {
-  decltype(&cudnnGetVersion) get_version = nullptr;
-  decltype(&cudnnGetErrorString) get_error_string = nullptr;
-  decltype(&cudnnGetLastErrorString) get_last_error_string = nullptr;
-  decltype(&cudnnCreate) create = nullptr;
-  decltype(&cudnnDestroy) destroy = nullptr;
-  decltype(&cudnnSetStream) set_stream = nullptr;
-  decltype(&cudnnBackendCreateDescriptor) create_descriptor = nullptr;
-  decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor = nullptr;
-  decltype(&cudnnBackendSetAttribute) set_attribute = nullptr;
-  decltype(&cudnnBackendGetAttribute) get_attribute = nullptr;
-  decltype(&cudnnBackendFinalize) finalize = nullptr;
-  decltype(&cudnnBackendExecute) execute = nullptr;
+  Symbols symbols{nullptr};
+  decltype(&cudnnGetVersion) get_version = symbols["cudnnGetVersion"];
+  decltype(&cudnnGetErrorString) get_error_string = symbols["cudnnGetErrorString"];
+  decltype(&cudnnGetLastErrorString) get_last_error_string = symbols["cudnnGetLastErrorString"];
+  decltype(&cudnnCreate) create = symbols["cudnnCreate"];
+  decltype(&cudnnDestroy) destroy = symbols["cudnnDestroy"];
+  decltype(&cudnnSetStream) set_stream = symbols["cudnnSetStream"];
+  decltype(&cudnnBackendCreateDescriptor) create_descriptor =
+      symbols["cudnnBackendCreateDescriptor"];
+  decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor =
+      symbols["cudnnBackendDestroyDescriptor"];
+  decltype(&cudnnBackendSetAttribute) set_attribute = symbols["cudnnBackendSetAttribute"];
+  decltype(&cudnnBackendGetAttribute) get_attribute = symbols["cudnnBackendGetAttribute"];
+  decltype(&cudnnBackendFinalize) finalize = symbols["cudnnBackendFinalize"];
+  decltype(&cudnnBackendExecute) execute = symbols["cudnnBackendExecute"];
 };
 
 class CudnnLibrary {
@@ -43,7 +47,6 @@ class CudnnLibrary {
   CudnnLibrary& operator=(const CudnnLibrary&) = delete;
   ~CudnnLibrary();
 
-  const CudnnFunctions& functions() const { return functions_; }
   const CudnnFunctions* operator->() const { return &functions_; }
   std::size_t version() const { return functions_.get_version(); }  // 91900 is 9.19.0
   const std::string& path() const { return path_; }
@@ -56,7 +59,6 @@ class CudnnLibrary {
   CudnnLibrary() = default;
   Status load(const std::filesystem::path& file);
 
-  void* handle_ = nullptr;
   std::string path_;
   CudnnFunctions functions_;
 };

@@ -25,9 +25,6 @@ class CudnnGraph {
   static Result<std::unique_ptr<CudnnGraph>> create(const CudnnLibrary& library,
                                                     const OpGraph& graph, cudnnHandle_t handle);
 
-  CudnnGraph(const CudnnGraph&) = delete;
-  CudnnGraph& operator=(const CudnnGraph&) = delete;
-
   const CudnnDescriptor& descriptor() const { return *graph_; }
 
  private:

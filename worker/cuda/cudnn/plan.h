@@ -31,9 +31,6 @@ class CudnnPlan {
   static Result<std::unique_ptr<CudnnPlan>> create(const CudnnTarget& target, const OpGraph& graph,
                                                    const EngineChoice& choice);
 
-  CudnnPlan(const CudnnPlan&) = delete;
-  CudnnPlan& operator=(const CudnnPlan&) = delete;
-
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
   const EngineChoice& choice() const { return choice_; }
 

@@ -37,9 +37,6 @@ class HostArrays {
       Runtime& runtime, std::vector<HostArray> arrays,
       const std::function<void(std::string_view)>& note);
 
-  HostArrays(const HostArrays&) = delete;
-  HostArrays& operator=(const HostArrays&) = delete;
-
   // What the device copies from and to, in place of array `index`.
   void* address(std::size_t index) const { return places_[index]; }
   std::size_t bytes(std::size_t index) const { return arrays_[index].bytes.size(); }

@@ -41,9 +41,6 @@ class PlainParameters {
                                                          const PlainTypes& types,
                                                          PlainPlaces places);
 
-  PlainParameters(const PlainParameters&) = delete;
-  PlainParameters& operator=(const PlainParameters&) = delete;
-
   std::size_t keys() const { return elements_.size(); }
   std::int64_t elements(std::size_t key) const { return elements_[key]; }
   void* parameter(std::size_t key) const;

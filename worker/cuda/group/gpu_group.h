@@ -51,8 +51,6 @@ class GpuGroup : public Executor, public ByteInput {
   static Result<std::unique_ptr<GpuGroup>> create(std::vector<GpuRank> gpus,
                                                   std::unique_ptr<Collectives> collectives,
                                                   const GpuGroupOptions& options);
-  GpuGroup(const GpuGroup&) = delete;
-  GpuGroup& operator=(const GpuGroup&) = delete;
   ~GpuGroup() override;  // waits for the devices, until the timeout
 
   const std::vector<ParameterSpec>& parameters() const override { return first().parameters(); }

@@ -2,33 +2,12 @@
 
 #include <dlfcn.h>
 
-#include <array>
-
-#include "worker/cuda/runtime/library_search.h"
-
 namespace phub::nn::cuda {
 namespace {
 
 constexpr const char* kFile = "libnccl.so.2";
 constexpr int kOldestVersion = 21800;  // communicators that do not block, as a whole
 constexpr int kNextMajor = 30000;
-
-// Functions by name; remembers which are missing.
-class Symbols {
- public:
-  explicit Symbols(void* library) : library_(library) {}
-
-  template <typename Function>
-  void find(const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
-  }
-  const std::string& missing() const { return missing_; }
-
- private:
-  void* library_;
-  std::string missing_;
-};
 
 std::string version_text(int version) {
   return std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' +
@@ -60,27 +39,15 @@ Result<std::unique_ptr<NcclLibrary>> NcclLibrary::open(
 Status NcclLibrary::load(const std::filesystem::path& file) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {Code::kNotFound, dlerror()};
-  Symbols symbols(handle);
-  NcclFunctions& f = functions_;
-  symbols.find("ncclGetVersion", f.get_version);
-  symbols.find("ncclGetErrorString", f.get_error_string);
-  symbols.find("ncclGetLastError", f.get_last_error);
-  symbols.find("ncclGetUniqueId", f.get_unique_id);
-  symbols.find("ncclCommInitRankConfig", f.init_rank_config);
-  symbols.find("ncclCommGetAsyncError", f.get_async_error);
-  symbols.find("ncclCommAbort", f.abort);
-  symbols.find("ncclGroupStart", f.group_start);
-  symbols.find("ncclGroupEnd", f.group_end);
-  symbols.find("ncclReduceScatter", f.reduce_scatter);
-  symbols.find("ncclAllGather", f.all_gather);
-  symbols.find("ncclAllReduce", f.all_reduce);
+  functions_ = {Symbols(handle)};
+  const NcclFunctions& f = functions_;
   const bool has_version =
       f.get_version != nullptr && f.get_version(&version_) == ncclSuccess && version_ > 0;
   const std::string what =
       file.string() + " is NCCL " + (has_version ? version_text(version_) : "of no known version");
-  if (!symbols.missing().empty()) {
-    return {Code::kFailedPrecondition,
-            what + " and has no " + symbols.missing() + ": install NCCL from 2.18 on and below 3"};
+  if (!f.symbols.missing().empty()) {
+    return {Code::kFailedPrecondition, what + " and has no " + f.symbols.missing() +
+                                           ": install NCCL from 2.18 on and below 3"};
   }
   if (version_ < kOldestVersion || version_ >= kNextMajor) {
     return {Code::kFailedPrecondition, what + ": versions from 2.18 and below 3 are understood"};

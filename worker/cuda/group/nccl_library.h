@@ -12,22 +12,24 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "worker/cuda/runtime/library_search.h"
 
 namespace phub::nn::cuda {
 
 struct NcclFunctions {
-  decltype(&ncclGetVersion) get_version = nullptr;
-  decltype(&ncclGetErrorString) get_error_string = nullptr;
-  decltype(&ncclGetLastError) get_last_error = nullptr;
-  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
-  decltype(&ncclCommInitRankConfig) init_rank_config = nullptr;
-  decltype(&ncclCommGetAsyncError) get_async_error = nullptr;
-  decltype(&ncclCommAbort) abort = nullptr;
-  decltype(&ncclGroupStart) group_start = nullptr;
-  decltype(&ncclGroupEnd) group_end = nullptr;
-  decltype(&ncclReduceScatter) reduce_scatter = nullptr;
-  decltype(&ncclAllGather) all_gather = nullptr;
-  decltype(&ncclAllReduce) all_reduce = nullptr;
+  Symbols symbols{nullptr};
+  decltype(&ncclGetVersion) get_version = symbols["ncclGetVersion"];
+  decltype(&ncclGetErrorString) get_error_string = symbols["ncclGetErrorString"];
+  decltype(&ncclGetLastError) get_last_error = symbols["ncclGetLastError"];
+  decltype(&ncclGetUniqueId) get_unique_id = symbols["ncclGetUniqueId"];
+  decltype(&ncclCommInitRankConfig) init_rank_config = symbols["ncclCommInitRankConfig"];
+  decltype(&ncclCommGetAsyncError) get_async_error = symbols["ncclCommGetAsyncError"];
+  decltype(&ncclCommAbort) abort = symbols["ncclCommAbort"];
+  decltype(&ncclGroupStart) group_start = symbols["ncclGroupStart"];
+  decltype(&ncclGroupEnd) group_end = symbols["ncclGroupEnd"];
+  decltype(&ncclReduceScatter) reduce_scatter = symbols["ncclReduceScatter"];
+  decltype(&ncclAllGather) all_gather = symbols["ncclAllGather"];
+  decltype(&ncclAllReduce) all_reduce = symbols["ncclAllReduce"];
 };
 
 class NcclLibrary {
@@ -42,7 +44,6 @@ class NcclLibrary {
   NcclLibrary& operator=(const NcclLibrary&) = delete;
   ~NcclLibrary();
 
-  const NcclFunctions& functions() const { return functions_; }
   const NcclFunctions* operator->() const { return &functions_; }
   int version() const { return version_; }  // 22809 is 2.28.9
   const std::string& path() const { return path_; }

@@ -37,9 +37,6 @@ class ShardedExchange {
                                                          const TypedBindings& bindings,
                                                          const ShardedExchangeOptions& options);
 
-  ShardedExchange(const ShardedExchange&) = delete;
-  ShardedExchange& operator=(const ShardedExchange&) = delete;
-
   // kUpload of every GPU: its slice of the parameter group comes, all are gathered and go to where
   // cuDNN reads them.
   Status upload(std::size_t group);

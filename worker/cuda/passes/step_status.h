@@ -31,9 +31,6 @@ class StepStatus {
   static Result<std::unique_ptr<StepStatus>> create(Runtime& runtime, std::size_t slots,
                                                     std::chrono::milliseconds timeout);
 
-  StepStatus(const StepStatus&) = delete;
-  StepStatus& operator=(const StepStatus&) = delete;
-
   // A new step, on kCompute. REQUIRES: the last one's words have been waited for.
   Status begin();
   // For kernels: becomes 1 where a number of the slot's is not finite.

@@ -30,13 +30,12 @@ Status queue(const std::vector<Bound>& all, const Lowered& lowered, const Kernel
 
 Status BlockTimer::make_room(const Lowered& lowered) {
   plan_ = plan_memory(lowered, &Buffer::bytes);
-  if (memory_ == nullptr || memory_->bytes() < plan_.bytes) {
+  if (memory_ == nullptr || memory_->bytes < plan_.bytes) {
     memory_.reset();
-    PHUB_ASSIGN_OR_RETURN(memory_, DeviceMemory::allocate(plan_.bytes, "measuring its blocks"));
+    PHUB_ASSIGN_OR_RETURN(memory_, allocate(plan_.bytes, "measuring its blocks"));
   }
   if (dropout_keys_ == nullptr) {  // one stands for all: the time is the same
-    PHUB_ASSIGN_OR_RETURN(dropout_keys_,
-                          DeviceMemory::allocate(sizeof(std::uint64_t), "dropout's keys"));
+    PHUB_ASSIGN_OR_RETURN(dropout_keys_, allocate(sizeof(std::uint64_t), "dropout's keys"));
   }
   return {};
 }
@@ -48,8 +47,8 @@ Status BlockTimer::measure_engines(const Lowered& lowered,
   Status first;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     progress(i, graphs.size());
-    const auto plan =
-        book_.plan(*graphs[i], [this](BufferId id) { return memory_->at(plan_.offsets[id]); });
+    const auto plan = book_.plan(
+        *graphs[i], [this](BufferId id) { return memory_->as<std::byte>(plan_.offsets[id]); });
     const bool is_told = plan || plan.error().code() == Code::kNotFound || !first.ok();
     if (!is_told) first = plan.error();
   }
@@ -59,7 +58,9 @@ Status BlockTimer::measure_engines(const Lowered& lowered,
 Result<double> BlockTimer::microseconds(const BlockWay& way) {
   if (way.steps.empty()) return 0.0;
   PHUB_RETURN_IF_ERROR(make_room(*way.lowered));
-  const AddressOf address = [this](BufferId id) { return memory_->at(plan_.offsets[id]); };
+  const AddressOf address = [this](BufferId id) {
+    return memory_->as<std::byte>(plan_.offsets[id]);
+  };
   std::vector<Bound> all;
   std::int64_t room = 0;
   for (const Step* step : way.steps) {
@@ -76,8 +77,7 @@ Result<double> BlockTimer::microseconds(const BlockWay& way) {
     const auto addresses = addresses_of(std::get<GraphStep>(bound.step->work), address);
     PHUB_ASSIGN_OR_RETURN(bound.memory, bound.plan->bind(addresses, workspace));
   }
-  const KernelMemory memory{address, compute_type_,
-                            static_cast<const std::uint64_t*>(dropout_keys_->at(0))};
+  const KernelMemory memory{address, compute_type_, dropout_keys_->as<const std::uint64_t>(0)};
   return time_of(
       [&](std::size_t launches) {
         return device_microseconds([&] { return queue(all, *way.lowered, memory); }, launches,

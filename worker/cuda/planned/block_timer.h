@@ -35,7 +35,7 @@ class BlockTimer : public StepDevice {
   EngineBook& book_;
   DataType compute_type_;
   MemoryPlan plan_;
-  std::unique_ptr<DeviceMemory> memory_, dropout_keys_;
+  BlockPointer memory_, dropout_keys_;
 };
 
 }  // namespace phub::nn::cuda

@@ -108,11 +108,11 @@ void EngineBook::remember(const OpGraph& graph, const Tuning& tuning) {
 }
 
 Result<void*> EngineBook::workspace(std::size_t bytes) {
-  if (workspace_ == nullptr || workspace_->bytes() < bytes) {
+  if (workspace_ == nullptr || workspace_->bytes < bytes) {
     workspace_.reset();
-    PHUB_ASSIGN_OR_RETURN(workspace_, DeviceMemory::allocate(bytes, "cuDNN's workspace"));
+    PHUB_ASSIGN_OR_RETURN(workspace_, allocate(bytes, "cuDNN's workspace"));
   }
-  return workspace_->at(0);
+  return workspace_->address;
 }
 
 Result<TimedRun> EngineBook::timed(const PlannedEngine& engine,

@@ -42,9 +42,6 @@ class EngineBook {
   EngineBook(CudnnTarget& target, EngineCache& cache, EngineBookOptions options)
       : target_(target), cache_(cache), options_(std::move(options)) {}
 
-  EngineBook(const EngineBook&) = delete;
-  EngineBook& operator=(const EngineBook&) = delete;
-
   // Valid as long as the book. Measures on the step's buffers and writes to them. Errors name the
   // graph: kNotFound if no engine takes it, or why those that could be planned did not run.
   Result<const CudnnPlan*> plan(const GraphStep& step, const AddressOf& address);
@@ -80,7 +77,7 @@ class EngineBook {
   EngineBookOptions options_;
   std::map<std::string, PlanPointer> plans_;  // by OpGraph::key()
   std::map<std::string, Status> supported_;
-  std::unique_ptr<DeviceMemory> workspace_;
+  BlockPointer workspace_;
   MeasurementBuffers buffers_;
   std::size_t tuned_ = 0;
   bool told_cache_ = false;

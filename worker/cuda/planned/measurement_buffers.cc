@@ -43,9 +43,9 @@ Result<std::vector<std::vector<void*>>> MeasurementBuffers::sets(const GraphStep
   PHUB_ASSIGN_OR_RETURN(const std::uint64_t cache, cache_bytes());
   const std::size_t bytes = device_bytes(step.graph);
   std::size_t count = rotations(bytes, cache);
-  if (count > 1 && (copies_ == nullptr || copies_->bytes() < (count - 1) * bytes)) {
+  if (count > 1 && (copies_ == nullptr || copies_->bytes < (count - 1) * bytes)) {
     copies_.reset();
-    auto made = DeviceMemory::allocate((count - 1) * bytes, "measuring on several copies");
+    auto made = allocate((count - 1) * bytes, "measuring on several copies");
     if (made) copies_ = std::move(*made);
     if (!made && made.error().code() != Code::kResourceExhausted) return made.error();
     if (!made) count = 1;
@@ -57,7 +57,7 @@ Result<std::vector<std::vector<void*>>> MeasurementBuffers::sets(const GraphStep
     if (each.storage != Storage::kDevice) continue;
     const std::size_t length = operand_bytes(each);
     for (std::size_t set = 0; set < count; ++set) {
-      if (set > 0) all[set].push_back(copies_->at((set - 1) * bytes + offset));
+      if (set > 0) all[set].push_back(copies_->as<std::byte>((set - 1) * bytes + offset));
       PHUB_RETURN_IF_ERROR(fill(all[set][operand], each.type, length));
     }
     ++operand;

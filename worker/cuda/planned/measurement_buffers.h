@@ -29,7 +29,7 @@ class MeasurementBuffers {
  private:
   Status fill(void* to, ElementType type, std::size_t bytes);
 
-  std::unique_ptr<DeviceMemory> copies_;
+  BlockPointer copies_;
   std::map<ElementType, std::vector<std::byte>> noise_;  // of each type that was asked for
 };
 

@@ -21,18 +21,17 @@ Status PlannedNetwork::prepare() {
   plan_ = plan_memory(lowered_, &Buffer::bytes);
   const std::string what =
       "activations, gradients and parameters (a smaller train.batch needs less)";
-  PHUB_ASSIGN_OR_RETURN(memory_, DeviceMemory::allocate(plan_.bytes, what));
+  PHUB_ASSIGN_OR_RETURN(memory_, allocate(plan_.bytes, what));
   const std::size_t tuned = book_.tuned();
   PHUB_RETURN_IF_ERROR(plan_graphs());
-  if (book_.tuned() > tuned) PHUB_RETURN_IF_ERROR(memory_->clear(what));
+  if (book_.tuned() > tuned) PHUB_RETURN_IF_ERROR(clear(*memory_, what));
   std::int64_t workspace = 0;
   for (const auto& [key, plan] : plans_) workspace = std::max(workspace, plan->workspace_bytes());
   book_.free_workspace();
-  PHUB_ASSIGN_OR_RETURN(
-      workspace_, DeviceMemory::allocate(static_cast<std::size_t>(workspace), "cuDNN's workspace"));
-  PHUB_ASSIGN_OR_RETURN(
-      dropout_keys_,
-      DeviceMemory::allocate(lowered_.layers.size() * sizeof(std::uint64_t), "dropout's keys"));
+  PHUB_ASSIGN_OR_RETURN(workspace_,
+                        allocate(static_cast<std::size_t>(workspace), "cuDNN's workspace"));
+  PHUB_ASSIGN_OR_RETURN(dropout_keys_,
+                        allocate(lowered_.layers.size() * sizeof(std::uint64_t), "dropout's keys"));
   std::vector<float> initial;
   for (const StateLayout& state : lowered_.states) {
     initial.assign(static_cast<std::size_t>(state.channels), state.initial);
@@ -41,9 +40,9 @@ Status PlannedNetwork::prepare() {
                                initial.size() * sizeof(float), cudaMemcpyHostToDevice),
                     state.name));
   }
-  PHUB_ASSIGN_OR_RETURN(forward_, bind(lowered_.forward));
-  PHUB_ASSIGN_OR_RETURN(backward_, bind(lowered_.backward));
-  PHUB_ASSIGN_OR_RETURN(inference_, bind(lowered_.inference));
+  for (const Pass pass : {Pass::kForward, Pass::kBackward, Pass::kInference}) {
+    PHUB_ASSIGN_OR_RETURN(runnables(pass), bind(steps_of(lowered_, pass)));
+  }
   return {};
 }
 
@@ -68,7 +67,7 @@ Result<std::vector<PlannedNetwork::Runnable>> PlannedNetwork::bind(
     bound.back().plan = plans_.at(graph->graph.key());
     const auto addresses = addresses_of(*graph, [this](BufferId id) { return address(id); });
     PHUB_ASSIGN_OR_RETURN(bound.back().bound,
-                          bound.back().plan->bind(addresses, workspace_->at(0)));
+                          bound.back().plan->bind(addresses, workspace_->address));
   }
   return bound;
 }
@@ -80,22 +79,10 @@ Status PlannedNetwork::set_noise(std::uint64_t noise, cudaStream_t stream) {
     keys.push_back(DropoutMask(noise, layer, 0.0F).key());
   }
   PHUB_RETURN_IF_ERROR(cuda_status(
-      cudaMemcpyAsync(dropout_keys_->at(0), keys.data(), keys.size() * sizeof(std::uint64_t),
+      cudaMemcpyAsync(dropout_keys_->address, keys.data(), keys.size() * sizeof(std::uint64_t),
                       cudaMemcpyHostToDevice, stream),
       "dropout's keys"));
   return cuda_status(cudaStreamSynchronize(stream), "dropout's keys");
-}
-
-std::vector<PlannedNetwork::Runnable>& PlannedNetwork::runnables(Pass pass) {
-  switch (pass) {
-    case Pass::kForward:
-      return forward_;
-    case Pass::kBackward:
-      return backward_;
-    case Pass::kInference:
-      break;
-  }
-  return inference_;
 }
 
 Status PlannedNetwork::run(Pass pass, cudaStream_t stream) {
@@ -119,7 +106,7 @@ Status PlannedNetwork::run(const Runnable& runnable, cudaStream_t stream) const 
   }
   const KernelMemory memory{
       [this](BufferId id) { return address(id); }, options_.compute_type,
-      static_cast<const std::uint64_t*>(dropout_keys_->at(step.layer * sizeof(std::uint64_t)))};
+      dropout_keys_->as<const std::uint64_t>(step.layer * sizeof(std::uint64_t))};
   return launch(lowered_, step, memory, stream);
 }
 

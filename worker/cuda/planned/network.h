@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -35,16 +36,13 @@ class PlannedNetwork {
   static Result<std::unique_ptr<PlannedNetwork>> create(EngineBook& book, Lowered lowered,
                                                         const PlanOptions& options);
 
-  PlannedNetwork(const PlannedNetwork&) = delete;
-  PlannedNetwork& operator=(const PlannedNetwork&) = delete;
-
   const Lowered& lowered() const { return lowered_; }
-  void* address(BufferId id) const { return memory_->at(plan_.offsets[id]); }
-  std::size_t workspace_bytes() const { return workspace_->bytes(); }
+  void* address(BufferId id) const { return memory_->as<std::byte>(plan_.offsets[id]); }
+  std::size_t workspace_bytes() const { return workspace_->bytes; }
 
   // What dropout of the following passes draws from (Backend::set_noise). Waits for the copy.
   Status set_noise(std::uint64_t noise, cudaStream_t stream);
-  std::uint64_t* dropout_keys() const { return static_cast<std::uint64_t*>(dropout_keys_->at(0)); }
+  std::uint64_t* dropout_keys() const { return dropout_keys_->as<std::uint64_t>(); }
   Status run(Pass pass, cudaStream_t stream);
   // Steps [first, last) of it.
   Status run(Pass pass, std::size_t first, std::size_t last, cudaStream_t stream);
@@ -64,15 +62,15 @@ class PlannedNetwork {
   Status plan_graphs();
   Result<std::vector<Runnable>> bind(const std::vector<Step>& steps) const;
   Status run(const Runnable& runnable, cudaStream_t stream) const;
-  std::vector<Runnable>& runnables(Pass pass);
+  std::vector<Runnable>& runnables(Pass pass) { return runnables_[static_cast<std::size_t>(pass)]; }
 
   EngineBook& book_;
   PlanOptions options_;
   Lowered lowered_;
   MemoryPlan plan_;
-  std::unique_ptr<DeviceMemory> memory_, workspace_, dropout_keys_;  // keys: one for each layer
-  std::map<std::string, const CudnnPlan*> plans_;                    // by OpGraph::key()
-  std::vector<Runnable> forward_, backward_, inference_;
+  BlockPointer memory_, workspace_, dropout_keys_;  // keys: one for each layer
+  std::map<std::string, const CudnnPlan*> plans_;   // by OpGraph::key()
+  std::vector<Runnable> runnables_[kPasses];
 };
 
 }  // namespace phub::nn::cuda

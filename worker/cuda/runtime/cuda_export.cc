@@ -75,7 +75,7 @@ void export_range(ExportedBlock& block) {
 }
 
 // The streams do not wait for the default one, nor does an adapter: cleared on return.
-Status allocate(ExportedBlock& block, std::size_t bytes, const std::string& context) {
+Status make_room(ExportedBlock& block, std::size_t bytes, const std::string& context) {
   const std::size_t allocated = whole_pages(bytes) + page_bytes();
   PHUB_RETURN_IF_ERROR(cuda_status(cudaMalloc(&block.allocation, allocated), context));
   PHUB_RETURN_IF_ERROR(cuda_status(cudaMemset(block.allocation, 0, allocated), context));
@@ -90,11 +90,7 @@ Status allocate(ExportedBlock& block, std::size_t bytes, const std::string& cont
 Result<ExportedMemoryPointer> export_device_memory(std::size_t bytes, const std::string& what) {
   auto block = std::make_shared<ExportedBlock>();
   const std::string context = std::to_string(bytes >> 20U) + " MiB on the GPU for " + what;
-  const Status allocated = allocate(*block, bytes, context);
-  if (!allocated.ok()) {
-    static_cast<void>(cudaGetLastError());  // or the next kernel's check would see it
-    return allocated;
-  }
+  PHUB_RETURN_IF_ERROR(make_room(*block, bytes, context));
   export_range(*block);
   return ExportedMemoryPointer(std::move(block));
 }

@@ -34,12 +34,6 @@ struct CudaGraph : CapturedGraph {
 
 cudaEvent_t raw(const Event& event) { return static_cast<const CudaEvent&>(event).event; }
 
-// A call that fails also leaves its error for the next one to find; this takes it.
-Status taken(cudaError_t error, std::string_view what) {
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return cuda_status(error, what);
-}
-
 std::string mebibytes(std::size_t bytes, const std::string& where, const std::string& what) {
   return std::to_string(bytes >> 20U) + " MiB " + where + " for " + what;
 }
@@ -58,10 +52,20 @@ Status find_device(std::uint32_t device, const std::string& field) {
     return {Code::kInvalidArgument, field + ": there is no GPU " + std::to_string(device) +
                                         ", they are 0 to " + std::to_string(count - 1)};
   }
-  return taken(cudaSetDevice(static_cast<int>(device)), "the GPU");
+  return cuda_status(cudaSetDevice(static_cast<int>(device)), "the GPU");
 }
 
 }  // namespace
+
+Result<BlockPointer> allocate(std::size_t bytes, const std::string& what) {
+  auto block = std::make_unique<DeviceBlock>();
+  block->bytes = bytes;
+  if (bytes == 0) return BlockPointer(std::move(block));
+  const std::string context = mebibytes(bytes, "on the GPU", what);
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaMalloc(&block->address, bytes), context));
+  PHUB_RETURN_IF_ERROR(clear(*block, context));
+  return BlockPointer(std::move(block));
+}
 
 Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
                                                          const std::string& field) {
@@ -70,7 +74,7 @@ Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
   runtime->device_ = device;
   cudaDeviceProp properties = {};
   PHUB_RETURN_IF_ERROR(
-      taken(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the GPU"));
+      cuda_status(cudaGetDeviceProperties(&properties, static_cast<int>(device)), "the GPU"));
   runtime->device_name_ = properties.name;
   constexpr int kOldestMajor = 8;  // what the kernels are compiled for (deploy/find_cuda.cmake)
   if (properties.major < kOldestMajor) {
@@ -82,13 +86,13 @@ Result<std::unique_ptr<CudaRuntime>> CudaRuntime::create(std::uint32_t device,
   // What others wait for goes first: the copies of parameters and gradients.
   int least = 0, greatest = 0;
   PHUB_RETURN_IF_ERROR(
-      taken(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the GPU's streams"));
+      cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest), "the GPU's streams"));
   for (std::size_t stream = 0; stream < kStreams; ++stream) {
     const bool computes = stream == static_cast<std::size_t>(Stream::kCompute);
     PHUB_RETURN_IF_ERROR(
-        taken(cudaStreamCreateWithPriority(&runtime->streams_[stream], cudaStreamNonBlocking,
-                                           computes ? least : greatest),
-              "the GPU's streams"));
+        cuda_status(cudaStreamCreateWithPriority(&runtime->streams_[stream], cudaStreamNonBlocking,
+                                                 computes ? least : greatest),
+                    "the GPU's streams"));
   }
   return runtime;
 }
@@ -100,27 +104,19 @@ CudaRuntime::~CudaRuntime() {
 }
 
 Status CudaRuntime::make_current() {
-  return taken(cudaSetDevice(static_cast<int>(device_)), "the GPU");
+  return cuda_status(cudaSetDevice(static_cast<int>(device_)), "the GPU");
 }
 
 Result<BlockPointer> CudaRuntime::device_memory(std::size_t bytes, const std::string& what) {
-  auto block = std::make_unique<DeviceBlock>();
-  block->bytes = bytes;
-  if (bytes == 0) return BlockPointer(std::move(block));
-  const std::string context = mebibytes(bytes, "on the GPU", what);
-  PHUB_RETURN_IF_ERROR(taken(cudaMalloc(&block->address, bytes), context));
-  PHUB_RETURN_IF_ERROR(taken(cudaMemset(block->address, 0, bytes), context));
-  // The streams do not wait for the default one.
-  PHUB_RETURN_IF_ERROR(taken(cudaStreamSynchronize(nullptr), context));
-  return BlockPointer(std::move(block));
+  return allocate(bytes, what);
 }
 
 Result<BlockPointer> CudaRuntime::pinned_memory(std::size_t bytes, const std::string& what) {
   auto block = std::make_unique<PinnedBlock>();
   block->bytes = bytes;
   if (bytes == 0) return BlockPointer(std::move(block));
-  PHUB_RETURN_IF_ERROR(taken(cudaHostAlloc(&block->address, bytes, cudaHostAllocDefault),
-                             mebibytes(bytes, "of pinned memory", what)));
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaHostAlloc(&block->address, bytes, cudaHostAllocDefault),
+                                   mebibytes(bytes, "of pinned memory", what)));
   __builtin_memset(block->address, 0, bytes);
   return BlockPointer(std::move(block));
 }
@@ -130,7 +126,7 @@ Result<BlockPointer> CudaRuntime::register_host(std::span<std::byte> pages, bool
   const unsigned flags =
       read_only ? cudaHostRegisterPortable | cudaHostRegisterReadOnly : cudaHostRegisterPortable;
   PHUB_RETURN_IF_ERROR(
-      taken(cudaHostRegister(pages.data(), pages.size(), flags), "cudaHostRegister"));
+      cuda_status(cudaHostRegister(pages.data(), pages.size(), flags), "cudaHostRegister"));
   auto block = std::make_unique<RegisteredBlock>();
   block->address = pages.data();
   block->bytes = pages.size();
@@ -145,37 +141,38 @@ Result<ExportedMemoryPointer> CudaRuntime::exported_memory(std::size_t bytes,
 Result<EventPointer> CudaRuntime::make_event() {
   auto event = std::make_unique<CudaEvent>();
   PHUB_RETURN_IF_ERROR(
-      taken(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "an event"));
+      cuda_status(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "an event"));
   return EventPointer(std::move(event));
 }
 
 Status CudaRuntime::copy(void* to, const void* from, std::size_t bytes, Stream stream) {
   if (bytes == 0) return {};
-  return taken(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream(stream)), "a copy");
+  return cuda_status(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_stream(stream)),
+                     "a copy");
 }
 
 Status CudaRuntime::launch(const ExecutorKernel& kernel, Stream stream) {
   return std::visit(
       [&](const auto& arguments) {
-        return taken(kernels::cuda::run(arguments, cuda_stream(stream)), "a kernel");
+        return cuda_status(kernels::cuda::run(arguments, cuda_stream(stream)), "a kernel");
       },
       kernel);
 }
 
 Status CudaRuntime::record(Event& event, Stream stream) {
-  return taken(cudaEventRecord(raw(event), cuda_stream(stream)), "an event");
+  return cuda_status(cudaEventRecord(raw(event), cuda_stream(stream)), "an event");
 }
 
 Status CudaRuntime::wait(Stream stream, const Event& event) {
-  return taken(cudaStreamWaitEvent(cuda_stream(stream), raw(event), 0), "an event");
+  return cuda_status(cudaStreamWaitEvent(cuda_stream(stream), raw(event), 0), "an event");
 }
 
 Status CudaRuntime::synchronise(const Event& event) {
-  return taken(cudaEventSynchronize(raw(event)), "the GPU's work");
+  return cuda_status(cudaEventSynchronize(raw(event)), "the GPU's work");
 }
 
 Status CudaRuntime::synchronise(Stream stream) {
-  return taken(cudaStreamSynchronize(cuda_stream(stream)), "the GPU's work");
+  return cuda_status(cudaStreamSynchronize(cuda_stream(stream)), "the GPU's work");
 }
 
 Result<bool> CudaRuntime::idle() {
@@ -186,7 +183,7 @@ Result<bool> CudaRuntime::idle() {
       static_cast<void>(cudaGetLastError());  // or the next kernel's check would see it
       all = false;
     } else {
-      PHUB_RETURN_IF_ERROR(taken(state, "the GPU's work"));
+      PHUB_RETURN_IF_ERROR(cuda_status(state, "the GPU's work"));
     }
   }
   return all;
@@ -194,7 +191,7 @@ Result<bool> CudaRuntime::idle() {
 
 Status CudaRuntime::begin_capture() {
   // Of this thread only: others may allocate meanwhile.
-  return taken(
+  return cuda_status(
       cudaStreamBeginCapture(cuda_stream(Stream::kCompute), cudaStreamCaptureModeThreadLocal),
       "a graph");
 }
@@ -202,19 +199,19 @@ Status CudaRuntime::begin_capture() {
 Result<CapturedGraphPointer> CudaRuntime::end_capture() {
   cudaGraph_t graph = nullptr;
   PHUB_RETURN_IF_ERROR(
-      taken(cudaStreamEndCapture(cuda_stream(Stream::kCompute), &graph), "a graph"));
+      cuda_status(cudaStreamEndCapture(cuda_stream(Stream::kCompute), &graph), "a graph"));
   auto captured = std::make_unique<CudaGraph>();
   // With each stream's priority: else what is published would wait behind kernels.
   const cudaError_t made =
       cudaGraphInstantiate(&captured->executable, graph, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(graph);
-  PHUB_RETURN_IF_ERROR(taken(made, "a graph"));
+  PHUB_RETURN_IF_ERROR(cuda_status(made, "a graph"));
   return CapturedGraphPointer(std::move(captured));
 }
 
 Status CudaRuntime::launch(const CapturedGraph& graph) {
   const cudaGraphExec_t executable = static_cast<const CudaGraph&>(graph).executable;
-  return taken(cudaGraphLaunch(executable, cuda_stream(Stream::kCompute)), "a captured pass");
+  return cuda_status(cudaGraphLaunch(executable, cuda_stream(Stream::kCompute)), "a captured pass");
 }
 
 }  // namespace phub::nn::cuda

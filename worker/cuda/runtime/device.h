@@ -1,58 +1,36 @@
-// CUDA's runtime with our errors: statuses, and memory on the device.
+// CUDA's runtime with our errors: statuses, and memory of the current device.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "common/base/status.h"
+#include "worker/cuda/runtime/runtime.h"
 
 namespace phub::nn::cuda {
 
-// kResourceExhausted when the device's memory is, else kInternal: "what: CUDA's words".
+// kResourceExhausted when the device's memory is, else kInternal: "what: CUDA's words". A call that
+// fails also leaves its error for the next one to find; this takes it.
 inline Status cuda_status(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) [[likely]]
     return {};
+  static_cast<void>(cudaGetLastError());
   const Code code = error == cudaErrorMemoryAllocation ? Code::kResourceExhausted : Code::kInternal;
   return {code, std::string(what) + ": " + cudaGetErrorString(error)};
 }
 
-// A block of the current device's memory, cleared to zeros. One owner.
-class DeviceMemory {
- public:
-  // `what` is for errors: "activations of 256 images".
-  static Result<std::unique_ptr<DeviceMemory>> allocate(std::size_t bytes,
-                                                        const std::string& what) {
-    std::unique_ptr<DeviceMemory> memory(new DeviceMemory(bytes));
-    const std::string context = std::to_string(bytes >> 20U) + " MiB on the GPU for " + what;
-    if (bytes == 0) return memory;
-    PHUB_RETURN_IF_ERROR(cuda_status(cudaMalloc(&memory->address_, bytes), context));
-    PHUB_RETURN_IF_ERROR(memory->clear(context));
-    return memory;
-  }
+// Zeros, on return: not every stream waits for the default one.
+inline Status clear(const Block& block, const std::string& what) {
+  if (block.bytes == 0) return {};
+  PHUB_RETURN_IF_ERROR(cuda_status(cudaMemset(block.address, 0, block.bytes), what));
+  return cuda_status(cudaStreamSynchronize(nullptr), what);
+}
 
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory() { cudaFree(address_); }
-
-  // Zeros, on return: not every stream waits for the default one.
-  Status clear(const std::string& what) {
-    if (bytes_ == 0) return {};
-    PHUB_RETURN_IF_ERROR(cuda_status(cudaMemset(address_, 0, bytes_), what));
-    return cuda_status(cudaStreamSynchronize(nullptr), what);
-  }
-
-  void* at(std::size_t offset) const { return static_cast<std::byte*>(address_) + offset; }
-  std::size_t bytes() const { return bytes_; }
-
- private:
-  explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {}
-
-  void* address_ = nullptr;
-  std::size_t bytes_;
-};
+// Of the current device's memory, cleared to zeros. `what` is for errors: "activations of 256
+// images".
+Result<BlockPointer> allocate(std::size_t bytes, const std::string& what);
 
 }  // namespace phub::nn::cuda

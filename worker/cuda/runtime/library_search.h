@@ -1,6 +1,8 @@
 // Where a library that is opened at run time may be, and the first of these places that has it.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -43,5 +45,30 @@ Status load_first(const LibrarySearch& search, const std::vector<std::filesystem
   }
   return {Code::kNotFound, search.missing + " Tried:" + tried};
 }
+
+// A library's functions by name; remembers which are missing.
+class Symbols {
+ public:
+  explicit Symbols(void* library) : library_(library) {}
+
+  struct Symbol {
+    void* address;
+    template <typename Function>
+    operator Function*() const {  // NOLINT(google-explicit-constructor)
+      return reinterpret_cast<Function*>(address);
+    }
+  };
+  // Null where it is missing.
+  Symbol operator[](const char* name) {
+    void* const address = library_ != nullptr ? dlsym(library_, name) : nullptr;
+    if (address == nullptr) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
+    return {address};
+  }
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void* library_;
+  std::string missing_;
+};
 
 }  // namespace phub::nn::cuda
