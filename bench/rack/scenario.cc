@@ -54,8 +54,17 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
 void check_links(ConfigCheck& check, const RackScenario& scenario) {
   const RackLinks& links = scenario.links();
   check.in_range("worker_mbit", links.worker_mbit(), kMbitMin, kMbitMax);
-  check.in_range("server_factor", links.server_factor(), 0.01, 1000.0);
-  check.in_range("oversubscription", links.oversubscription(), 0.01, 1000.0);
+  const auto rate = [&check](const char* field, const char* whose, double mbit) {
+    check.require(mbit >= kMbitMin && mbit <= kMbitMax, field,
+                  fmt::format("{} would have {:g} Mbit/s; {} to {} can be held", whose, mbit,
+                              kMbitMin, kMbitMax));
+  };
+  rate("server_factor", "a server", links.worker_mbit() * links.server_factor());
+  for (const Rack& rack : scenario.racks()) {
+    if (scenario.racks_size() == 1 || rack.has_uplink_mbit()) continue;
+    rate("oversubscription", "an uplink",
+         rack.workers() * links.worker_mbit() / links.oversubscription());
+  }
   check.unused_unless(scenario.racks_size() > 1, "oversubscription", "with a single rack");
   check.in_range("mtu", links.mtu(), 576U, 65'000U);
   check.in_range("burst_kib", links.burst_kib(), 2U, 65'536U);

@@ -86,6 +86,11 @@ TEST_CASE("a wrong scenario is refused with its line, field and cure") {
   CHECK(
       refusal("racks { workers: 1 servers: 1 }\nlinks { burst_kib: 4 }") ==
       "s:2:9: links.burst_kib: a frame of mtu 9000 would never leave; set burst_kib to 9 or more");
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nlinks { server_factor: 0 }") ==
+        "s:2:9: links.server_factor: a server would have 0 Mbit/s; 1 to 100000 can be held");
+  CHECK(refusal("racks { workers: 1 servers: 1 } racks { workers: 1 }\n"
+                "links { oversubscription: 0 }") ==
+        "s:2:9: links.oversubscription: an uplink would have inf Mbit/s; 1 to 100000 can be held");
   CHECK(refusal("racks { workers: 1 servers: 1 }\nexchange { rule: \"som\" }") ==
         "s:2:12: exchange.rule: \"som\" is not known; allowed are sum, mean, sgd, momentum, "
         "nesterov; did you mean \"sum\"?");
@@ -142,9 +147,10 @@ TEST_CASE("every end of every link is shaped, and nothing is made outside of our
              std::find(batch.lines.begin(), batch.lines.end(), line) != batch.lines.end();
     });
   };
-  CHECK(has("own-r1w3", "qdisc add dev eth0 root tbf rate 100000000bit burst 32kb limit 512kb"));
-  CHECK(has("own-r0s0", "qdisc add dev eth0 root tbf rate 400000000bit burst 32kb limit 512kb"));
-  CHECK(has("own-fabric", "qdisc add dev down1 root tbf rate 100000000bit burst 32kb limit 512kb"));
+  CHECK(has("own-r1w3", "qdisc add dev eth0 root tbf rate 100000000bit burst 32kb limit 1024kb"));
+  CHECK(has("own-r0s0", "qdisc add dev eth0 root tbf rate 400000000bit burst 32kb limit 1024kb"));
+  CHECK(
+      has("own-fabric", "qdisc add dev down1 root tbf rate 100000000bit burst 32kb limit 1024kb"));
   CHECK(has("own-fabric", "link add name r0w0 type veth peer name eth0 netns own-r0w0"));
   CHECK(has("own-fabric", "link set dev down0 mtu 9000 master core up"));
 }
