@@ -43,10 +43,7 @@ std::string heading(const RackResult& result) {
 }
 
 std::string time_table(const RackResult& result) {
-  Table table({{"a round"},
-               {"median", Align::kRight},
-               {"blocks' least", Align::kRight},
-               {"most", Align::kRight}});
+  Table table("a round|>median|>blocks' least|>most");
   const Spread spread = spread_of(rounds_of(result.blocks));
   table.add(
       {"measured", human_time(spread.median), human_time(spread.min), human_time(spread.max)});
@@ -60,14 +57,7 @@ std::string time_table(const RackResult& result) {
 }
 
 std::string link_table(const RackResult& result) {
-  Table table({{"link"},
-               {"Mbit/s", Align::kRight},
-               {"payload MB up", Align::kRight},
-               {"down", Align::kRight},
-               {"counted MB up", Align::kRight},
-               {"down", Align::kRight},
-               {"busy up", Align::kRight},
-               {"down", Align::kRight}});
+  Table table("link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down");
   for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
     const RackLink& link = result.fabric.links[i];
     const LinkBytes& bytes = result.load.links()[i];

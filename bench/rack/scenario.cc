@@ -105,24 +105,22 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
   RackScenario scenario;
   ConfigCheck::Tree places;
   PHUB_RETURN_IF_ERROR(parse_textproto(text, name, places, scenario));
-  ConfigCheck check(name, &places, scenario);
+  Status status;
+  ConfigCheck check(name, &places, scenario, status);
   check_racks(check, scenario);
   if (scenario.has_links()) {
     ConfigCheck links = check.nested("links", scenario.links());
     check_links(links, scenario);
-    check.absorb(links);
   }
   if (scenario.has_servers()) {
     ConfigCheck servers = check.nested("servers", scenario.servers());
     check_servers(servers, scenario.servers());
-    check.absorb(servers);
   }
   if (scenario.has_exchange()) {
     ConfigCheck exchange = check.nested("exchange", scenario.exchange());
     check_exchange(exchange, scenario.exchange());
-    check.absorb(exchange);
   }
-  PHUB_RETURN_IF_ERROR(check.status());
+  PHUB_RETURN_IF_ERROR(status);
   return scenario;
 }
 
