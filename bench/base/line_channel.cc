@@ -15,6 +15,14 @@ namespace {
 constexpr int kBacklog = 64;
 constexpr std::size_t kReadBytes = 64 * 1024;
 
+// Of a path, or else of an abstract name, whose first byte stays zero.
+socklen_t address_of(const std::string& name, sockaddr_un& address) {
+  address.sun_family = AF_UNIX;
+  const std::size_t start = name.starts_with('/') ? 0 : 1;
+  const std::size_t copied = name.copy(address.sun_path + start, sizeof(address.sun_path) - 1);
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + copied);
+}
+
 }  // namespace
 
 int poll_timeout(Deadline deadline) {
@@ -80,6 +88,21 @@ Result<UniqueFd> listen_abstract(std::string& name) {
   return fd;
 }
 
+Result<UniqueFd> listen_path(const std::string& path) {
+  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return Status(Code::kInvalidArgument, path + ": too long for a socket; set a shorter TMPDIR");
+  }
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return errno_status("socket");
+  sockaddr_un address{};
+  const socklen_t length = address_of(path, address);
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    return errno_status(path);
+  }
+  return fd;
+}
+
 Result<LineChannel> accept_channel(int listener) {
   UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd) return errno_status("accept");
@@ -90,10 +113,7 @@ Result<LineChannel> connect_channel(const std::string& name) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return errno_status("socket");
   sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // The first byte stays zero: that is what makes the name abstract.
-  const std::size_t copied = name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + copied);
+  const socklen_t length = address_of(name, address);
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     return errno_status("connect to the bench", Code::kUnavailable);
   }

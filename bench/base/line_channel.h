@@ -2,7 +2,8 @@
 // prints.
 //
 // One owner, one thread for each end. The bench listens on an abstract Unix name (nothing to
-// remove afterwards); each process connects and says hello. A closed channel ends the process.
+// remove afterwards), or on a path, which processes in other network namespaces see too; each
+// process connects and says hello. A closed channel ends the process.
 #pragma once
 
 #include <chrono>
@@ -44,6 +45,8 @@ class LineChannel {
 
 // Listens on an unused abstract name, returned in `name`.
 Result<UniqueFd> listen_abstract(std::string& name);
+// Listens on a new file, which the caller removes. Names that begin with '/' are paths.
+Result<UniqueFd> listen_path(const std::string& path);
 Result<LineChannel> accept_channel(int listener);
 Result<LineChannel> connect_channel(const std::string& name);
 

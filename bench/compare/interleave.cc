@@ -12,7 +12,6 @@
 namespace phub::bench {
 namespace {
 
-constexpr std::chrono::seconds kBlockTimeout{120};  // of one block
 constexpr double kNanosecondsPerSecond = 1e9;
 
 // Seconds of each iteration from every worker's "done t0 t1 ...".
@@ -39,9 +38,11 @@ Result<std::vector<double>> seconds_of(const std::vector<std::string>& replies,
   return seconds;
 }
 
-Status verify(System& system, std::uint32_t round) {
+}  // namespace
+
+Status verify(System& system, std::uint32_t round, std::chrono::milliseconds timeout) {
   PHUB_ASSIGN_OR_RETURN(const auto replies,
-                        system.group->ask(fmt::format("verify {}", round), kBlockTimeout));
+                        system.group->ask(fmt::format("verify {}", round), timeout));
   for (std::size_t worker = 0; worker < replies.size(); ++worker) {
     if (replies[worker].starts_with("wrong ")) {
       system.failure = fmt::format("{} worker {}: {}", system.label(), worker, replies[worker]);
@@ -57,7 +58,13 @@ Status verify(System& system, std::uint32_t round) {
   return {};
 }
 
-}  // namespace
+Status run_block(System& system, const BlockPlan& plan, std::chrono::milliseconds timeout) {
+  const std::string command = fmt::format("run {} {}", plan.warm_up, plan.iterations);
+  PHUB_ASSIGN_OR_RETURN(const auto replies, system.group->ask(command, timeout));
+  PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations));
+  system.blocks.push_back(std::move(seconds));
+  return {};
+}
 
 Progress::Progress(std::size_t steps) : steps_(steps), shown_(::isatty(STDERR_FILENO) == 1) {}
 
@@ -76,13 +83,10 @@ Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockP
     progress.step("verifying " + system->label());
     PHUB_RETURN_IF_ERROR(verify(*system, 1));
   }
-  const std::string command = fmt::format("run {} {}", plan.warm_up, plan.iterations);
   for (unsigned block = 0; block < plan.blocks; ++block) {
     for (const auto& system : systems) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, system->label()));
-      PHUB_ASSIGN_OR_RETURN(const auto replies, system->group->ask(command, kBlockTimeout));
-      PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations));
-      system->blocks.push_back(std::move(seconds));
+      PHUB_RETURN_IF_ERROR(run_block(*system, plan));
     }
   }
   for (const auto& system : systems) {

@@ -2,6 +2,7 @@
 // treats them alike. Belongs to the bench's main thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ struct BlockPlan {
   unsigned warm_up = 1;     // before them, not timed
 };
 
+inline constexpr std::chrono::milliseconds kBlockTimeout{120'000};
+
 // A line on standard error that is rewritten; silent where that is not a terminal.
 class Progress {
  public:
@@ -31,6 +34,14 @@ class Progress {
   std::size_t done_ = 0;
   bool shown_;
 };
+
+// Exchanges the pattern of `round` and checks the sums; a wrong one is kept in System::failure.
+Status verify(System& system, std::uint32_t round,
+              std::chrono::milliseconds timeout = kBlockTimeout);
+
+// One block of one system; the seconds of its iterations are appended to System::blocks.
+Status run_block(System& system, const BlockPlan& plan,
+                 std::chrono::milliseconds timeout = kBlockTimeout);
 
 // Verifies every system's sums, runs the blocks (their seconds are appended to System::blocks),
 // verifies again. A wrong sum is kept in System::failure. An iteration's time is from the moment

@@ -26,8 +26,9 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(options));
   group->channels_.resize(options.workers);
   group->pids_.resize(options.workers);
-  std::string control;
-  PHUB_ASSIGN_OR_RETURN(const UniqueFd listener, listen_abstract(control));
+  std::string control = options.control_path;
+  PHUB_ASSIGN_OR_RETURN(const UniqueFd listener,
+                        control.empty() ? listen_abstract(control) : listen_path(control));
   const bool one_each = options.commands.size() == options.workers;
   for (std::size_t i = 0; i < options.commands.size(); ++i) {
     ChildProcess::Options child{

@@ -24,6 +24,9 @@ class ProcessGroup {
     // of them. "--control NAME" is appended to each.
     std::vector<std::vector<std::string>> commands;
     std::string log_path;
+    // Where workers say hello: a file that is not there yet, for those in network namespaces of
+    // their own; empty: an abstract name.
+    std::string control_path = {};
     int interrupt_fd = -1;  // readable when the user wants to stop
   };
   // Returns when every worker has said hello. Errors name the worker that is missing or failed.

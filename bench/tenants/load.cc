@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "bench/base/cpu_time.h"
 #include "bench/processes/admin_call.h"
 #include "bench/tenants/worker.h"
 #include "common/base/affinity.h"
@@ -27,37 +28,6 @@ template <typename Method, typename Request, typename Reply>
 Status call(const PhubServer& server, Method method, const Request& request, Reply& reply) {
   return call_admin(server.address, method, request, reply)
       .with_context("asking " + server.address);
-}
-
-// Of all processes, in ticks of the system's clock since the machine started.
-struct CpuTime {
-  std::uint64_t busy = 0;
-  std::uint64_t total = 0;
-};
-
-// The sum over these CPUs, from /proc/stat.
-Result<CpuTime> cpu_time(std::span<const std::uint32_t> cpus) {
-  // cpuN user nice system idle iowait irq softirq steal (proc(5)); what follows is in user already.
-  constexpr int kFields = 8;
-  constexpr int kIdle = 3;
-  constexpr int kIoWait = 4;
-  std::ifstream file("/proc/stat");
-  CpuTime sum;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    words >> name;
-    const bool is_wanted = std::ranges::any_of(
-        cpus, [&](std::uint32_t cpu) { return name == "cpu" + std::to_string(cpu); });
-    if (!is_wanted) continue;
-    std::uint64_t ticks = 0;
-    for (int field = 0; field < kFields && words >> ticks; ++field) {
-      sum.total += ticks;
-      if (field != kIdle && field != kIoWait) sum.busy += ticks;
-    }
-  }
-  if (sum.total == 0) return Status(Code::kUnavailable, "/proc/stat names none of the CPUs");
-  return sum;
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// The hosts and links of a scenario, and the bytes that a flat exchange moves over each link.
+//
+// Values and pure functions; any thread. Nothing here touches the system.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/rack.pb.h"
+
+namespace phub::bench {
+
+struct RackHost {
+  bool is_server = false;
+  std::uint32_t rack = 0;
+  std::string name;     // "r0s0", "r1w3": rack, then server or worker; of its namespace and port
+  std::string address;  // IPv4
+};
+
+// A link is full duplex. Up is from a host to its switch, or from a rack's switch to the core.
+struct RackLink {
+  std::string name;     // "r0w1", or "r0 uplink"
+  double mbit = 0;      // each way
+  double up_bytes = 0;  // payload of a round
+  double down_bytes = 0;
+};
+
+struct Fabric {
+  std::vector<RackHost> hosts;  // rack by rack, servers before workers
+  std::vector<RackLink> links;  // of the hosts, in their order; then each rack's uplink if any
+  std::uint32_t racks = 0;
+
+  bool has_uplinks() const { return racks > 1; }
+  const RackLink& uplink(std::uint32_t rack) const { return links[hosts.size() + rack]; }
+};
+
+// Every worker sends each server its even share of `payload_bytes` in a round, and gets as much
+// back.
+Fabric plan_fabric(const RackScenario& scenario, double payload_bytes);
+
+// The least time that a link allows for a round, in seconds: its busier way, payload alone.
+double least_seconds(const RackLink& link);
+
+// The link that bounds a round, the first of several: T >= max over links of bytes / rate, which is
+// the cost model's max(M/Bw, N*M/Bp, 2*N*M*(r-1)/(r*Bc)) where r racks have servers alike.
+const RackLink& bounding_link(const Fabric& fabric);
+
+}  // namespace phub::bench

@@ -1,0 +1,105 @@
+#include "bench/rack/rack.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bench/compare/interleave.h"
+#include "bench/rack/cluster.h"
+#include "bench/rack/scenario.h"
+
+namespace phub::bench {
+namespace {
+
+BlockPlan plan_of(const RackExchange& exchange) {
+  return {
+      .blocks = exchange.blocks(), .iterations = exchange.rounds(), .warm_up = exchange.warm_up()};
+}
+
+Status measure(System& system, const Testbed& testbed, const RackTools& tools, RackResult& result) {
+  const BlockPlan plan = plan_of(result.scenario.exchange());
+  const std::chrono::seconds timeout(result.scenario.exchange().timeout_s());
+  Progress progress(plan.blocks + 2);
+  progress.step("verifying");
+  PHUB_RETURN_IF_ERROR(verify(system, 1, timeout));
+  for (unsigned block = 0; block < plan.blocks; ++block) {
+    progress.step(fmt::format("block {} of {}", block + 1, plan.blocks));
+    PHUB_ASSIGN_OR_RETURN(const RackSample before, take_sample(result.fabric, testbed, tools));
+    PHUB_RETURN_IF_ERROR(run_block(system, plan, timeout));
+    PHUB_ASSIGN_OR_RETURN(const RackSample after, take_sample(result.fabric, testbed, tools));
+    result.load.add(before, after);
+  }
+  progress.step("verifying");
+  return verify(system, 2, timeout);
+}
+
+Status measure_scenario(RackResult& result, const RackTools& tools, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const auto testbed,
+                        Testbed::build(result.fabric, result.scenario.links(), tools, places));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto cluster,
+      RackCluster::start(result.fabric, work_of(result.scenario), *testbed, tools, places));
+  System& system = cluster->system();
+  PHUB_RETURN_IF_ERROR(measure(system, *testbed, tools, result));
+  result.blocks = system.blocks;
+  result.checksum = system.checksum;
+  result.failure = system.failure;
+  system.group->stop();
+  return {};
+}
+
+}  // namespace
+
+unsigned RackResult::rounds() const {
+  const RackExchange& exchange = scenario.exchange();
+  return static_cast<unsigned>(blocks.size()) * (exchange.rounds() + exchange.warm_up());
+}
+
+Status run_rack(const RackOptions& options) {
+  PHUB_ASSIGN_OR_RETURN(RackScenario scenario, load_scenario(options.scenario));
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(*places));
+  if (const auto removed = remove_leftovers(tools); !removed) return removed.error();
+  const Fabric fabric =
+      plan_fabric(scenario, static_cast<double>(work_of(scenario).payload_bytes()));
+  RackResult result{.scenario = std::move(scenario),
+                    .fabric = fabric,
+                    .blocks = {},
+                    .load = RackLoad(fabric),
+                    .checksum = {},
+                    .failure = {}};
+  PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));
+  fmt::print("{}", options.json ? report_json(result) + "\n" : report_text(result));
+  if (result.failure.empty()) return {};
+  return {Code::kDataLoss, result.failure};
+}
+
+Status clean_racks(bool json) {
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(*places));
+  PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> removed, remove_leftovers(tools));
+  if (json) {
+    fmt::print("{}\n", nlohmann::json{{"removed", removed}}.dump());
+  } else if (removed.empty()) {
+    fmt::print("nothing was left\n");
+  } else {
+    fmt::print("removed\n  {}\n", fmt::join(removed, "\n  "));
+  }
+  return {};
+}
+
+Status check_rack(bool json) {
+  PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
+  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(*places));
+  PHUB_ASSIGN_OR_RETURN(
+      const RackScenario scenario,
+      parse_scenario("racks { workers: 1 servers: 1 } racks { workers: 1 }", "check"));
+  PHUB_ASSIGN_OR_RETURN(const auto testbed,
+                        Testbed::build(plan_fabric(scenario, 1), scenario.links(), tools, *places));
+  fmt::print("{}\n", json ? R"({"racks":true})" : "racks can be built here");
+  return {};
+}
+
+}  // namespace phub::bench

@@ -1,0 +1,48 @@
+// "phub-bench rack": scenarios of racks, run on this machine. Main thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/rack/load.h"
+#include "common/base/status.h"
+#include "proto/rack.pb.h"
+
+namespace phub::bench {
+
+struct RackOptions {
+  std::string scenario;  // path of a textproto
+  bool json = false;
+};
+
+// What a run has measured.
+struct RackResult {
+  RackScenario scenario;
+  Fabric fabric;
+  std::vector<std::vector<double>> blocks;  // seconds of each timed round
+  RackLoad load;                            // of all rounds, those that warm up too
+  std::string checksum;
+  std::string failure;  // why sums were wrong; empty: all were right
+
+  unsigned rounds() const;  // that `load` has seen
+};
+
+// Above this share of a CPU its time is no longer the links'.
+inline constexpr double kCpuBusyMost = 0.7;
+
+// Removes what killed runs left, builds the racks, runs the scenario, reports, removes the racks.
+// Errors: kInvalidArgument: the scenario; kFailedPrecondition: what is missing here; kDataLoss: a
+// wrong sum; kAborted: interrupted.
+Status run_rack(const RackOptions& options);
+
+// Removes what killed runs left, and says what.
+Status clean_racks(bool json);
+
+// Says whether racks can be built here: builds a small one and removes it. The error is what is
+// missing.
+Status check_rack(bool json);
+
+std::string report_text(const RackResult& result);
+std::string report_json(const RackResult& result);  // one line
+
+}  // namespace phub::bench

@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "bench/base/statistics.h"
+#include "bench/rack/rack.h"
+#include "bench/rack/scenario.h"
+#include "common/text/table.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr double kMega = 1e6;
+
+// Seconds of a round, block by block: means, since what a fast worker pushes early shortens the
+// next round and not the block.
+std::vector<double> rounds_of(const std::vector<std::vector<double>>& blocks) {
+  std::vector<double> means;
+  for (const auto& block : blocks) {
+    means.push_back(std::accumulate(block.begin(), block.end(), 0.0) /
+                    static_cast<double>(block.size()));
+  }
+  return means;
+}
+
+// Counted at the interfaces, a round.
+double a_round(std::uint64_t bytes, const RackResult& result) {
+  return static_cast<double>(bytes) / std::max(1U, result.rounds());
+}
+
+std::string mega(double bytes) { return fmt::format("{:.2f}", bytes / kMega); }
+
+std::string heading(const RackResult& result) {
+  const Work work = work_of(result.scenario);
+  std::string title = result.scenario.title();
+  if (!title.empty()) title += "\n";
+  return title + fmt::format("{} rack(s), {} workers, {} server(s), {} {} elements, {}\n",
+                             result.fabric.racks, work.workers, work.servers,
+                             human_count(work.elements), name_of(work.dtype), name_of(work.rule));
+}
+
+std::string time_table(const RackResult& result) {
+  Table table("a round|>median|>blocks' least|>most");
+  const Spread spread = spread_of(rounds_of(result.blocks));
+  table.add(
+      {"measured", human_time(spread.median), human_time(spread.min), human_time(spread.max)});
+  const RackLink& bound = bounding_link(result.fabric);
+  const double least = least_seconds(bound);
+  table.add({fmt::format("least that {} at {:g} Mbit/s allows", bound.name, bound.mbit),
+             human_time(least), "", ""});
+  table.add({"least of measured", human_share(least / spread.median),
+             human_share(least / spread.max), human_share(least / spread.min)});
+  return table.to_string();
+}
+
+std::string link_table(const RackResult& result) {
+  Table table("link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down");
+  for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
+    const RackLink& link = result.fabric.links[i];
+    const LinkBytes& bytes = result.load.links()[i];
+    table.add({link.name, fmt::format("{:g}", link.mbit), mega(link.up_bytes),
+               mega(link.down_bytes), mega(a_round(bytes.up, result)),
+               mega(a_round(bytes.down, result)),
+               human_share(result.load.link_busy(link, bytes.up)),
+               human_share(result.load.link_busy(link, bytes.down))});
+  }
+  return table.to_string();
+}
+
+bool links_bind(const RackResult& result) {
+  const std::vector<double> cpus = result.load.cpus_busy();
+  return std::all_of(cpus.begin(), cpus.end(), [](double busy) { return busy < kCpuBusyMost; });
+}
+
+std::string cpu_lines(const RackResult& result) {
+  std::vector<std::string> cpus;
+  for (const double busy : result.load.cpus_busy()) cpus.push_back(human_share(busy));
+  const std::string busy = fmt::format(
+      "CPUs busy: {}; the machine {}, of which servers and workers {}.\n", fmt::join(cpus, ", "),
+      human_share(result.load.machine_busy()), human_share(result.load.own_busy()));
+  if (links_bind(result)) {
+    return busy + fmt::format("No CPU is busy for {} of the time: links are the limit.\n",
+                              human_share(kCpuBusyMost));
+  }
+  return busy + fmt::format(
+                    "A CPU is busy for {} of the time or more, so these figures may be the CPUs': "
+                    "lower links.worker_mbit, or stop what else runs.\n",
+                    human_share(kCpuBusyMost));
+}
+
+nlohmann::ordered_json links_json(const RackResult& result) {
+  nlohmann::ordered_json links = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
+    const RackLink& link = result.fabric.links[i];
+    const LinkBytes& bytes = result.load.links()[i];
+    links.push_back({{"link", link.name},
+                     {"mbit", link.mbit},
+                     {"payload_up_bytes", link.up_bytes},
+                     {"payload_down_bytes", link.down_bytes},
+                     {"counted_up_bytes", a_round(bytes.up, result)},
+                     {"counted_down_bytes", a_round(bytes.down, result)},
+                     {"busy_up", result.load.link_busy(link, bytes.up)},
+                     {"busy_down", result.load.link_busy(link, bytes.down)}});
+  }
+  return links;
+}
+
+}  // namespace
+
+std::string report_text(const RackResult& result) {
+  return fmt::format(
+      "{}\n{}\nA round's bytes on each link; counted at the interface, headers included:\n{}\n{}",
+      heading(result), time_table(result), link_table(result), cpu_lines(result));
+}
+
+std::string report_json(const RackResult& result) {
+  const Work work = work_of(result.scenario);
+  const std::vector<double> seconds = all_values(result.blocks);
+  const double p50 = median(rounds_of(result.blocks));
+  const RackLink& bound = bounding_link(result.fabric);
+  const nlohmann::ordered_json object = {{"bench", "rack"},
+                                         {"system", "phub"},
+                                         {"title", result.scenario.title()},
+                                         {"shape", "flat"},
+                                         {"transport", work.transport},
+                                         {"racks", result.fabric.racks},
+                                         {"workers", work.workers},
+                                         {"servers", work.servers},
+                                         {"server_cores", work.server_cores},
+                                         {"elements", work.elements},
+                                         {"dtype", name_of(work.dtype)},
+                                         {"rule", name_of(work.rule)},
+                                         {"iterations", seconds.size()},
+                                         {"seconds_p50", p50},
+                                         {"seconds_p99", percentile(seconds, kTail)},
+                                         {"seconds_of_blocks", rounds_of(result.blocks)},
+                                         {"least_seconds", least_seconds(bound)},
+                                         {"bounding_link", bound.name},
+                                         {"least_of_measured", least_seconds(bound) / p50},
+                                         {"links", links_json(result)},
+                                         {"cpus_busy", result.load.cpus_busy()},
+                                         {"machine_busy", result.load.machine_busy()},
+                                         {"own_busy", result.load.own_busy()},
+                                         {"links_are_the_limit", links_bind(result)},
+                                         {"verified", result.failure.empty()},
+                                         {"checksum", result.checksum}};
+  return object.dump();
+}
+
+}  // namespace phub::bench

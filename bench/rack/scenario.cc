@@ -1,0 +1,158 @@
+#include "bench/rack/scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/base/keys.h"
+#include "common/config/check.h"
+#include "common/config/config.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr int kRacksMax = 32;
+constexpr std::uint32_t kHostsMax = 64;  // each has processes, on this one machine
+constexpr double kMbitMin = 1;           // tbf's tick is too coarse below
+constexpr double kMbitMax = 100'000;
+constexpr std::uint32_t kCoresMax = 64;
+constexpr std::uint32_t kChunkKibMax = 16 * 1024;
+constexpr std::uint32_t kRoundsMax = 1'000'000;
+constexpr std::uint64_t kElementsMax = 1'000'000'000;
+constexpr std::uint32_t kBytesPerKib = 1024;
+constexpr std::uint32_t kEthernetHeader = 14;
+
+void check_racks(ConfigCheck& check, const RackScenario& scenario) {
+  check.require(scenario.racks_size() >= 1 && scenario.racks_size() <= kRacksMax, "racks",
+                fmt::format("{} racks; write 1 to {} of `racks {{ workers: N servers: N }}`",
+                            scenario.racks_size(), kRacksMax));
+  for (int i = 0; i < scenario.racks_size(); ++i) {
+    const Rack& rack = scenario.racks(i);
+    check.require(rack.workers() + rack.servers() > 0, "racks",
+                  "has no host; give it workers or servers", i);
+    if (scenario.racks_size() == 1) {
+      check.require(!rack.has_uplink_mbit(), "racks",
+                    "a single rack has no uplink; remove uplink_mbit", i);
+    } else {
+      check.require(rack.workers() > 0 || rack.has_uplink_mbit(), "racks",
+                    "has no workers to tell its uplink's rate from; set uplink_mbit", i);
+    }
+    check.require(!rack.has_uplink_mbit() ||
+                      (rack.uplink_mbit() >= kMbitMin && rack.uplink_mbit() <= kMbitMax),
+                  "racks",
+                  fmt::format("uplink_mbit {} is outside the allowed range of {} to {}",
+                              rack.uplink_mbit(), kMbitMin, kMbitMax),
+                  i);
+  }
+  check.require(workers_of(scenario) > 0, "racks", "no rack has a worker; set workers");
+  check.require(servers_of(scenario) > 0, "racks", "no rack has a server; set servers");
+  const std::uint64_t hosts = std::uint64_t{workers_of(scenario)} + servers_of(scenario);
+  check.require(hosts <= kHostsMax, "racks",
+                fmt::format("{} hosts in all; at most {} run here", hosts, kHostsMax));
+}
+
+void check_links(ConfigCheck& check, const RackScenario& scenario) {
+  const RackLinks& links = scenario.links();
+  check.in_range("worker_mbit", links.worker_mbit(), kMbitMin, kMbitMax);
+  const auto rate = [&check](const char* field, const char* whose, double mbit) {
+    check.require(mbit >= kMbitMin && mbit <= kMbitMax, field,
+                  fmt::format("{} would have {:g} Mbit/s; {} to {} can be held", whose, mbit,
+                              kMbitMin, kMbitMax));
+  };
+  rate("server_factor", "a server", links.worker_mbit() * links.server_factor());
+  for (const Rack& rack : scenario.racks()) {
+    if (scenario.racks_size() == 1 || rack.has_uplink_mbit()) continue;
+    rate("oversubscription", "an uplink",
+         rack.workers() * links.worker_mbit() / links.oversubscription());
+  }
+  check.unused_unless(scenario.racks_size() > 1, "oversubscription", "with a single rack");
+  check.in_range("mtu", links.mtu(), 576U, 65'000U);
+  check.in_range("burst_kib", links.burst_kib(), 2U, 65'536U);
+  check.require(links.burst_kib() * kBytesPerKib >= links.mtu() + kEthernetHeader, "burst_kib",
+                fmt::format("a frame of mtu {} would never leave; set burst_kib to {} or more",
+                            links.mtu(), (links.mtu() + kEthernetHeader) / kBytesPerKib + 1));
+  check.in_range("queue_kib", links.queue_kib(), links.burst_kib(), 1'048'576U);
+}
+
+void check_servers(ConfigCheck& check, const RackServers& servers) {
+  check.in_range("cores", servers.cores(), 1U, kCoresMax);
+  const std::string& name = servers.tcp_congestion_control();
+  const bool is_word = !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
+  });
+  check.require(is_word, "tcp_congestion_control",
+                "is no name of a congestion control; see "
+                "/proc/sys/net/ipv4/tcp_available_congestion_control");
+}
+
+void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
+  check.in_range("elements", exchange.elements(), std::uint64_t{1}, kElementsMax);
+  if (const auto keys = make_keys(exchange.keys(), exchange.elements()); !keys) {
+    check.require(false, "keys", keys.error().message());
+  }
+  check.one_of("dtype", exchange.dtype(), {"fp32", "fp16", "bf16"});
+  check.one_of("rule", exchange.rule(), {"sum", "mean", "sgd", "momentum", "nesterov"});
+  check.in_range("chunk_kib", exchange.chunk_kib(), 1U, kChunkKibMax);
+  check.in_range("rounds", exchange.rounds(), 1U, kRoundsMax);
+  check.in_range("warm_up", exchange.warm_up(), 0U, kRoundsMax);
+  check.in_range("blocks", exchange.blocks(), 1U, kRoundsMax);
+  check.in_range("timeout_s", exchange.timeout_s(), 1U, 86'400U);
+}
+
+}  // namespace
+
+Result<RackScenario> parse_scenario(std::string_view text, const std::string& name) {
+  RackScenario scenario;
+  ConfigCheck::Tree places;
+  PHUB_RETURN_IF_ERROR(parse_textproto(text, name, places, scenario));
+  Status status;
+  ConfigCheck check(name, &places, scenario, status);
+  check_racks(check, scenario);
+  if (scenario.has_links()) {
+    ConfigCheck links = check.nested("links", scenario.links());
+    check_links(links, scenario);
+  }
+  if (scenario.has_servers()) {
+    ConfigCheck servers = check.nested("servers", scenario.servers());
+    check_servers(servers, scenario.servers());
+  }
+  if (scenario.has_exchange()) {
+    ConfigCheck exchange = check.nested("exchange", scenario.exchange());
+    check_exchange(exchange, scenario.exchange());
+  }
+  PHUB_RETURN_IF_ERROR(status);
+  return scenario;
+}
+
+Result<RackScenario> load_scenario(const std::string& path) {
+  PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+  return parse_scenario(text, path);
+}
+
+std::uint32_t workers_of(const RackScenario& scenario) {
+  std::uint32_t sum = 0;
+  for (const Rack& rack : scenario.racks()) sum += rack.workers();
+  return sum;
+}
+
+std::uint32_t servers_of(const RackScenario& scenario) {
+  std::uint32_t sum = 0;
+  for (const Rack& rack : scenario.racks()) sum += rack.servers();
+  return sum;
+}
+
+Work work_of(const RackScenario& scenario) {
+  const RackExchange& exchange = scenario.exchange();
+  return {.transport = "tcp",
+          .workers = workers_of(scenario),
+          .elements = exchange.elements(),
+          .keys = exchange.keys(),
+          .dtype = parse_data_type(exchange.dtype()).value_or(DataType::kFloat32),
+          .rule = parse_rule_kind(exchange.rule()).value_or(RuleKind::kSum),
+          .chunk_kib = exchange.chunk_kib(),
+          .congestion = scenario.servers().tcp_congestion_control(),
+          .servers = servers_of(scenario),
+          .server_cores = scenario.servers().cores()};
+}
+
+}  // namespace phub::bench

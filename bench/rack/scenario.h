@@ -1,0 +1,26 @@
+// Scenarios of `phub-bench rack`: textproto, checked against proto/rack.proto and then for sense.
+//
+// Pure functions; any thread. Errors are kInvalidArgument (kNotFound for a file that is not there)
+// and read "FILE:LINE:COLUMN: field: what is wrong; the cure".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "bench/processes/work.h"
+#include "common/base/status.h"
+#include "proto/rack.pb.h"
+
+namespace phub::bench {
+
+// The same from memory; `name` stands for the file in errors.
+Result<RackScenario> parse_scenario(std::string_view text, const std::string& name);
+Result<RackScenario> load_scenario(const std::string& path);
+
+std::uint32_t workers_of(const RackScenario& scenario);
+std::uint32_t servers_of(const RackScenario& scenario);
+
+// What the workers exchange.
+Work work_of(const RackScenario& scenario);
+
+}  // namespace phub::bench

@@ -1,0 +1,100 @@
+#include "bench/rack/testbed.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/rack/owner.h"
+
+namespace phub::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSpaces = "/run/netns";
+constexpr std::string_view kScratch = "phub-bench-";  // what Places calls its folders
+
+// Names in the folder, sorted; none if it is not there.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Nothing but what we started runs in a namespace of ours.
+Status remove_space(const RackTools& tools, const std::string& space) {
+  PHUB_ASSIGN_OR_RETURN(const std::string pids, tools.ip({"netns", "pids", space}));
+  std::istringstream words(pids);
+  for (pid_t pid = 0; words >> pid;) ::kill(pid, SIGKILL);
+  return tools.ip({"netns", "del", space}).has_value()
+             ? Status()
+             : Status(Code::kUnavailable,
+                      fmt::format("{}/{} could not be removed", kSpaces, space));
+}
+
+bool is_left(std::string_view name) {
+  const auto owner = RackOwner::of(name);
+  return owner && !owner->is_alive();
+}
+
+bool is_left_scratch(const fs::path& folder) {
+  const std::vector<std::string> names = names_in(folder);
+  return std::any_of(names.begin(), names.end(), is_left);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Testbed>> Testbed::build(const Fabric& fabric, const RackLinks& links,
+                                                const RackTools& tools, Places& places) {
+  PHUB_RETURN_IF_ERROR(mark_scratch(places));
+  std::unique_ptr<Testbed> testbed(new Testbed(RackOwner::self().prefix(), tools));
+  for (const Batch& batch : setup_batches(fabric, links, testbed->owner_)) {
+    PHUB_RETURN_IF_ERROR(tools.run(batch));
+  }
+  return testbed;
+}
+
+Testbed::~Testbed() {
+  for (const std::string& name : names_in(kSpaces)) {
+    if (!name.starts_with(owner_ + "-")) continue;
+    if (const Status removed = remove_space(tools_, name); !removed.ok()) {
+      fmt::print(stderr, "phub-bench: {}; phub-bench rack clean\n", removed.message());
+    }
+  }
+}
+
+Status mark_scratch(const Places& places) {
+  const fs::path mark = places.scratch() / RackOwner::self().prefix();
+  std::ofstream file(mark);
+  return file ? Status() : errno_status(mark.string());
+}
+
+Result<std::vector<std::string>> remove_leftovers(const RackTools& tools) {
+  std::vector<std::string> removed;
+  for (const std::string& name : names_in(kSpaces)) {
+    if (!is_left(name)) continue;
+    PHUB_RETURN_IF_ERROR(remove_space(tools, name));
+    removed.push_back(fmt::format("{}/{}", kSpaces, name));
+  }
+  std::error_code error;
+  const fs::path temporary = fs::temp_directory_path(error);
+  for (const std::string& name : names_in(temporary)) {
+    if (!name.starts_with(kScratch) || !is_left_scratch(temporary / name)) continue;
+    fs::remove_all(temporary / name, error);
+    if (error) return Status(Code::kUnavailable, fmt::format("{}: {}", name, error.message()));
+    removed.push_back((temporary / name).string());
+  }
+  return removed;
+}
+
+}  // namespace phub::bench

@@ -1,0 +1,46 @@
+// A fabric that is built in this machine's kernel, for as long as the object lives; and the removal
+// of what runs left that were killed.
+//
+// Belongs to the bench's main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/processes/work.h"
+#include "bench/rack/fabric.h"
+#include "bench/rack/tools.h"
+#include "common/base/status.h"
+
+namespace phub::bench {
+
+class Testbed {
+ public:
+  // Builds all of it or nothing; the places' scratch folder is marked as ours first. REQUIRES: one
+  // testbed in a process at a time.
+  static Result<std::unique_ptr<Testbed>> build(const Fabric& fabric, const RackLinks& links,
+                                                const RackTools& tools, Places& places);
+  // Removes the namespaces, and with them the links; processes in them end.
+  ~Testbed();
+  Testbed(const Testbed&) = delete;
+  Testbed& operator=(const Testbed&) = delete;
+
+  // The namespace of a host, or of the switches.
+  std::string space(std::string_view host) const { return space_of(owner_, host); }
+
+ private:
+  Testbed(std::string owner, const RackTools& tools) : owner_(std::move(owner)), tools_(tools) {}
+
+  std::string owner_;
+  RackTools tools_;
+};
+
+// Says in the scratch folder whose it is, so that it can be removed when its owner was killed.
+Status mark_scratch(const Places& places);
+
+// Ends processes in, and removes, namespaces and scratch folders whose owners are gone; their
+// names. Errors: what could not be removed.
+Result<std::vector<std::string>> remove_leftovers(const RackTools& tools);
+
+}  // namespace phub::bench

@@ -1,0 +1,177 @@
+"""Runs small racks with phub-bench rack; whatever ends a run, nothing of it stays.
+
+Usage: rack_process_test.py PATH_OF_PHUB_BENCH; exit code 77 where racks cannot be built
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BENCH = ""
+DEADLINE_SECONDS = 120  # only bounds a test that hangs
+SPACES = "/run/netns"
+ONE_RACK = """
+racks { workers: 2 servers: 1 }
+links { worker_mbit: 400 server_factor: 2 }
+exchange { elements: 100000 rounds: 2 blocks: 2 }
+"""
+TWO_RACKS = """
+racks { workers: 2 servers: 1 }
+racks { workers: 1 servers: 1 uplink_mbit: 300 }
+links { worker_mbit: 400 server_factor: 2 oversubscription: 2 }
+exchange { elements: 100000 rounds: 2 blocks: 1 rule: "nesterov" dtype: "bf16" }
+"""
+ENDLESS = "racks { workers: 2 servers: 1 } exchange { rounds: 1000000 timeout_s: 86400 }"
+
+
+def rack(*words, **more):
+    return subprocess.run([BENCH, "rack", *words], capture_output=True, text=True,
+                          timeout=DEADLINE_SECONDS, **more)
+
+
+def spaces_of(pid):
+    names = os.listdir(SPACES) if os.path.isdir(SPACES) else []
+    return sorted(name for name in names if name.startswith(f"phub-rack-{pid}-"))
+
+
+def pids_in(space):
+    done = subprocess.run(["ip", "netns", "pids", space], capture_output=True, text=True)
+    return [int(word) for word in done.stdout.split()]
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition):
+    end = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class RackProcessTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.scratch = os.path.join(self.folder, "scratch")
+        os.mkdir(self.scratch)
+
+    def scenario(self, text):
+        path = os.path.join(self.folder, "s.textproto")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def report(self, text):
+        done = rack("run", self.scenario(text), "--json", env={**os.environ, "TMPDIR": self.scratch})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.listdir(self.scratch), [])
+        return json.loads(done.stdout)
+
+    def start_endless(self):
+        """A run with its workers at work, and the processes in its namespaces."""
+        process = subprocess.Popen(
+            [BENCH, "rack", "run", self.scenario(ENDLESS)], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": self.scratch})
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        self.assertTrue(wait_until(
+            lambda: process.poll() is not None or
+            sum(len(pids_in(space)) for space in spaces_of(process.pid)) == 3))
+        self.assertIsNone(process.poll())
+        self.assertEqual(len(spaces_of(process.pid)), 4)
+        return process, [pid for space in spaces_of(process.pid) for pid in pids_in(space)]
+
+    def test_one_rack_moves_the_payload_over_each_link_once_each_way(self):
+        report = self.report(ONE_RACK)
+        self.assertTrue(report["verified"])
+        self.assertEqual(len(report["seconds_of_blocks"]), 2)
+        self.assertEqual(report["bounding_link"], "r0s0")
+        links = {link["link"]: link for link in report["links"]}
+        self.assertEqual(sorted(links), ["r0s0", "r0w0", "r0w1"])
+        for name, payload in (("r0s0", 800000), ("r0w0", 400000), ("r0w1", 400000)):
+            for way in ("up", "down"):
+                self.assertEqual(links[name][f"payload_{way}_bytes"], payload)
+                self.assertGreater(links[name][f"counted_{way}_bytes"], payload)
+                self.assertLess(links[name][f"counted_{way}_bytes"], payload * 1.9)
+        # What is counted beside the timed rounds and the wait for replies only makes it longer.
+        self.assertGreater(links["r0s0"]["busy_up"], 0)
+        self.assertLess(links["r0s0"]["busy_up"], 1.05)
+
+    def test_two_racks_exchange_over_their_uplinks(self):
+        report = self.report(TWO_RACKS)
+        self.assertTrue(report["verified"])
+        links = {link["link"]: link for link in report["links"]}
+        self.assertEqual(links["r0 uplink"]["mbit"], 400)
+        self.assertEqual(links["r1 uplink"]["mbit"], 300)
+        for link in ("r0 uplink", "r1 uplink"):
+            # Two workers of one rack and one of the other, each with half of its 200 kB.
+            self.assertEqual(links[link]["payload_up_bytes"], 300000)
+            self.assertGreater(links[link]["counted_up_bytes"], 300000)
+
+    def test_an_interrupt_removes_all(self):
+        process, pids = self.start_endless()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE_SECONDS)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("interrupted", said)
+        self.assertEqual(spaces_of(process.pid), [])
+        self.assertEqual([pid for pid in pids if runs(pid)], [])
+        self.assertEqual(os.listdir(self.scratch), [])
+
+    def test_what_a_killed_run_leaves_is_removed_later(self):
+        process, pids = self.start_endless()
+        process.kill()
+        process.communicate(timeout=DEADLINE_SECONDS)
+        self.assertEqual(len(spaces_of(process.pid)), 4)
+        self.assertEqual(len(os.listdir(self.scratch)), 1)
+        done = rack("clean", "--json", env={**os.environ, "TMPDIR": self.scratch})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        removed = json.loads(done.stdout)["removed"]
+        self.assertEqual(len([name for name in removed if f"phub-rack-{process.pid}-" in name]), 4)
+        self.assertEqual(spaces_of(process.pid), [])
+        self.assertEqual(os.listdir(self.scratch), [])
+        self.assertTrue(wait_until(lambda: not any(runs(pid) for pid in pids)))
+
+    def test_a_living_run_is_left_alone(self):
+        process, _ = self.start_endless()
+        self.assertEqual(rack("clean").returncode, 0)
+        self.assertEqual(len(spaces_of(process.pid)), 4)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=DEADLINE_SECONDS)
+        self.assertEqual(spaces_of(process.pid), [])
+
+    def test_a_wrong_scenario_is_refused_with_its_place(self):
+        done = rack("run", self.scenario("racks { workers: 1 servers: 1 }\nlinks { mtu: 9 }"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("s.textproto:2:9: links.mtu: 9 is outside", done.stderr)
+
+    @unittest.skipUnless(shutil.which("setpriv"), "setpriv is missing")
+    def test_without_rights_it_says_which(self):
+        done = subprocess.run(["setpriv", "--bounding-set=-all", BENCH, "rack", "run",
+                               self.scenario(ONE_RACK)], capture_output=True, text=True,
+                              timeout=DEADLINE_SECONDS)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CAP_NET_ADMIN: run as root", done.stderr)
+
+
+if __name__ == "__main__":
+    BENCH = sys.argv.pop(1)
+    able = rack("check")
+    if able.returncode != 0:
+        print("SKIPPED:", able.stderr.strip())
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,218 @@
+// Scenarios of racks, their links and bytes, the commands that build them, and whose they are.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "bench/rack/fabric.h"
+#include "bench/rack/load.h"
+#include "bench/rack/owner.h"
+#include "bench/rack/scenario.h"
+#include "bench/rack/setup.h"
+#include "bench/rack/tools.h"
+
+namespace phub::bench {
+namespace {
+
+constexpr double kMega = 1e6;
+constexpr double kBytesPerMbit = kMega / 8;
+
+RackScenario scenario_of(std::string_view text) {
+  const auto scenario = parse_scenario(text, "s");
+  INFO((scenario ? "" : scenario.error().message()));
+  REQUIRE(scenario.has_value());
+  return *scenario;
+}
+
+std::string refusal(std::string_view text) {
+  const auto scenario = parse_scenario(text, "s");
+  REQUIRE_FALSE(scenario.has_value());
+  CHECK(scenario.error().code() == Code::kInvalidArgument);
+  return scenario.error().message();
+}
+
+const RackLink& link(const Fabric& fabric, std::string_view name) {
+  const auto found = std::find_if(fabric.links.begin(), fabric.links.end(),
+                                  [name](const RackLink& link) { return link.name == name; });
+  REQUIRE(found != fabric.links.end());
+  return *found;
+}
+
+Fabric two_racks(double payload) {
+  return plan_fabric(scenario_of("racks { workers: 4 servers: 1 } racks { workers: 4 servers: 1 }\n"
+                                 "links { worker_mbit: 100 server_factor: 4 oversubscription: 4 }"),
+                     payload);
+}
+
+}  // namespace
+
+TEST_CASE("a scenario's defaults are those of its schema") {
+  const RackScenario scenario = scenario_of("racks { workers: 3 servers: 2 }");
+  const Work work = work_of(scenario);
+  CHECK(work.transport == "tcp");
+  CHECK(work.workers == 3);
+  CHECK(work.servers == 2);
+  CHECK(work.server_cores == 1);
+  CHECK(work.elements == 2'500'000);
+  CHECK(work.rule == RuleKind::kSum);
+  CHECK(scenario.links().worker_mbit() == 100);
+}
+
+TEST_CASE("the scenarios that come with the bench are right") {
+  std::size_t scenarios = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(PHUB_SOURCE_DIR "/bench/rack/scenarios")) {
+    const auto scenario = load_scenario(entry.path().string());
+    INFO((scenario ? "" : scenario.error().message()));
+    CHECK(scenario.has_value());
+    ++scenarios;
+  }
+  CHECK(scenarios >= 2);
+}
+
+TEST_CASE("a wrong scenario is refused with its line, field and cure") {
+  CHECK(refusal("") == "s: racks: 0 racks; write 1 to 32 of `racks { workers: N servers: N }`");
+  CHECK(refusal("racks { workers: 1 }") == "s:1:1: racks: no rack has a server; set servers");
+  CHECK(refusal("racks { servers: 1 }") == "s:1:1: racks: no rack has a worker; set workers");
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nracks { }") ==
+        "s:2:1: racks: has no host; give it workers or servers");
+  CHECK(refusal("racks { workers: 1 }\nracks { servers: 1 }") ==
+        "s:2:1: racks: has no workers to tell its uplink's rate from; set uplink_mbit");
+  CHECK(refusal("racks { workers: 1 servers: 1 uplink_mbit: 5 }") ==
+        "s:1:1: racks: a single rack has no uplink; remove uplink_mbit");
+  CHECK(refusal("racks { workers: 64 servers: 1 }") ==
+        "s:1:1: racks: 65 hosts in all; at most 64 run here");
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nlinks { oversubscription: 2 }") ==
+        "s:2:9: links.oversubscription: has no effect with a single rack; remove it");
+  CHECK(
+      refusal("racks { workers: 1 servers: 1 }\nlinks { burst_kib: 4 }") ==
+      "s:2:9: links.burst_kib: a frame of mtu 9000 would never leave; set burst_kib to 9 or more");
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nlinks { server_factor: 0 }") ==
+        "s:2:9: links.server_factor: a server would have 0 Mbit/s; 1 to 100000 can be held");
+  CHECK(refusal("racks { workers: 1 servers: 1 } racks { workers: 1 }\n"
+                "links { oversubscription: 0 }") ==
+        "s:2:9: links.oversubscription: an uplink would have inf Mbit/s; 1 to 100000 can be held");
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nexchange { rule: \"som\" }") ==
+        "s:2:12: exchange.rule: \"som\" is not known; allowed are sum, mean, sgd, momentum, "
+        "nesterov; did you mean \"sum\"?");
+  CHECK(refusal("racks { wrkers: 1 }").find("did you mean \"workers\"?") != std::string::npos);
+}
+
+TEST_CASE("in one rack each worker's link carries the payload, the server's all of them") {
+  const Fabric fabric = plan_fabric(
+      scenario_of("racks { workers: 8 servers: 1 } links { worker_mbit: 100 server_factor: 4 }"),
+      10 * kMega);
+  REQUIRE(fabric.links.size() == 9);
+  CHECK(link(fabric, "r0w7").up_bytes == 10 * kMega);
+  CHECK(link(fabric, "r0s0").down_bytes == 80 * kMega);
+  CHECK(link(fabric, "r0s0").mbit == 400);
+  CHECK(bounding_link(fabric).name == "r0s0");
+  CHECK(least_seconds(bounding_link(fabric)) == Approx(80 * kMega / (400 * kBytesPerMbit)));
+}
+
+// phub.md's cost model, N = 4 workers a rack, r = 2 racks, M bytes: 2 N M (r-1) / (r Bc).
+TEST_CASE("over two racks the uplinks bind as the cost model says") {
+  const double payload = 10 * kMega;
+  const Fabric fabric = two_racks(payload);
+  REQUIRE(fabric.links.size() == 12);
+  CHECK(link(fabric, "r0 uplink").mbit == 100);
+  CHECK(bounding_link(fabric).name == "r0 uplink");
+  CHECK(least_seconds(bounding_link(fabric)) ==
+        Approx(2 * 4 * payload * (2 - 1) / (2 * 100 * kBytesPerMbit)));
+  CHECK(least_seconds(link(fabric, "r0w0")) == Approx(payload / (100 * kBytesPerMbit)));
+  CHECK(least_seconds(link(fabric, "r1s0")) == Approx(4 * payload / (400 * kBytesPerMbit)));
+}
+
+TEST_CASE("an uplink's own rate goes before the oversubscription") {
+  const Fabric fabric =
+      plan_fabric(scenario_of("racks { workers: 2 } racks { servers: 1 uplink_mbit: 300 }"), kMega);
+  CHECK(link(fabric, "r0 uplink").mbit == 200);
+  CHECK(link(fabric, "r1 uplink").mbit == 300);
+  CHECK(link(fabric, "r1 uplink").down_bytes == 2 * kMega);
+}
+
+TEST_CASE("every end of every link is shaped, and nothing is made outside of our namespaces") {
+  const Fabric fabric = two_racks(kMega);
+  const auto batches = setup_batches(fabric, RackLinks(), "own");
+  std::size_t shaped = 0;
+  for (const Batch& batch : batches) {
+    for (const std::string& line : batch.lines) {
+      if (batch.program == "tc") ++shaped;
+      if (batch.space.empty()) CHECK(line.starts_with("netns add own-"));
+    }
+  }
+  CHECK(shaped == 2 * fabric.links.size());
+  const auto has = [&batches](const std::string& space, const std::string& line) {
+    return std::any_of(batches.begin(), batches.end(), [&](const Batch& batch) {
+      return batch.space == space &&
+             std::find(batch.lines.begin(), batch.lines.end(), line) != batch.lines.end();
+    });
+  };
+  CHECK(has("own-r1w3", "qdisc add dev eth0 root tbf rate 100000000bit burst 32kb limit 1024kb"));
+  CHECK(has("own-r0s0", "qdisc add dev eth0 root tbf rate 400000000bit burst 32kb limit 1024kb"));
+  CHECK(
+      has("own-fabric", "qdisc add dev down1 root tbf rate 100000000bit burst 32kb limit 1024kb"));
+  CHECK(has("own-fabric", "link add name r0w0 type veth peer name eth0 netns own-r0w0"));
+  CHECK(has("own-fabric", "link set dev down0 mtu 9000 master core up"));
+}
+
+TEST_CASE("a failed batch is explained by its line and the cure") {
+  const Batch batch{.program = "tc", .space = "x", .lines = {"qdisc add dev a root tbf", "other"}};
+  CHECK(explain(batch, "Error: Specified qdisc kind is unknown.\nCommand failed /tmp/b:1\n") ==
+        "tc 'qdisc add dev a root tbf': Error: Specified qdisc kind is unknown.; the kernel cannot "
+        "hold rates: modprobe sch_tbf");
+  CHECK(explain(batch, "Cannot find device\nCommand failed /tmp/b:2\n") ==
+        "tc 'other': Cannot find device");
+}
+
+TEST_CASE("bytes are read at the switches' ports: what a port receives, its host sent") {
+  const Fabric fabric = plan_fabric(scenario_of("racks { workers: 1 servers: 1 }"), kMega);
+  const auto bytes = parse_link_bytes(
+      R"([{"ifname":"lo","stats64":{"rx":{"bytes":1},"tx":{"bytes":1}}},
+          {"ifname":"r0w0","stats64":{"rx":{"bytes":5},"tx":{"bytes":7}}},
+          {"ifname":"r0s0","stats64":{"rx":{"bytes":8},"tx":{"bytes":6}}}])",
+      fabric);
+  REQUIRE(bytes.has_value());
+  CHECK(bytes->at(0).up == 8);
+  CHECK(bytes->at(1).up == 5);
+  CHECK(bytes->at(1).down == 7);
+  CHECK(parse_link_bytes("[]", fabric).error().message() == "ip says nothing of interface r0s0");
+  CHECK_FALSE(parse_link_bytes("no json", fabric).has_value());
+}
+
+TEST_CASE("a link's load is the rate that its bytes had, over all intervals") {
+  const Fabric fabric = two_racks(kMega);
+  RackSample before;
+  before.links.resize(fabric.links.size());
+  before.cpus = {{.busy = 10, .total = 100}, {.busy = 0, .total = 100}};
+  RackSample after = before;
+  after.when += std::chrono::seconds(2);
+  after.links[0] = {.up = 25'000'000, .down = 50'000'000};
+  after.cpus = {{.busy = 60, .total = 200}, {.busy = 100, .total = 200}};
+  after.own_seconds = 1;
+  RackLoad load(fabric);
+  load.add(before, after);
+  load.add(before, after);
+  CHECK(load.seconds() == Approx(4));
+  CHECK(load.link_busy({.name = "x", .mbit = 100}, load.links()[0].up) == Approx(1));
+  CHECK(load.link_busy({.name = "x", .mbit = 400}, load.links()[0].down) == Approx(0.5));
+  CHECK(load.cpus_busy() == std::vector<double>{0.5, 1.0});
+  CHECK(load.machine_busy() == Approx(0.75));
+  CHECK(load.own_busy() == Approx(0.25));
+}
+
+TEST_CASE("a name tells whose it is, and whether he lives") {
+  const RackOwner self = RackOwner::self();
+  const auto read = RackOwner::of(self.prefix() + "-r0w0");
+  REQUIRE(read.has_value());
+  CHECK(read->pid == self.pid);
+  CHECK(read->is_alive());
+  // The same pid, of another process that had it before.
+  CHECK_FALSE(RackOwner{.pid = self.pid, .start_ticks = self.start_ticks - 1}.is_alive());
+  CHECK_FALSE(RackOwner{.pid = 1 << 30, .start_ticks = 1}.is_alive());
+  for (const char* other : {"", "phub-rack-", "phub-rack-12", "phub-rack-12-", "phub-rack-1-2x",
+                            "other-1-2", "phub-rack-a-2"}) {
+    CHECK_FALSE(RackOwner::of(other).has_value());
+  }
+}
+
+}  // namespace phub::bench
