@@ -117,7 +117,7 @@ TEST_CASE("Each rule's choice is the reference's but for rounding") {
   for (const DataType type : types()) {
     for (const KernelRule rule : {KernelRule::kOwn, KernelRule::kLibrary, KernelRule::kBlocked}) {
       for (const GraphCase& each : layers()) {
-        INFO(name_of(rule));
+        INFO("rule " << static_cast<int>(rule));
         compare_with_fp64(each, chosen_by(type, rule).backend, tolerance_of(type), type);
       }
     }
