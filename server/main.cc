@@ -103,8 +103,11 @@ void declare(CLI::App& app, Overrides& overrides) {
   field("--tokens", "WORD",
         "required, or off: everybody may do everything; overrides security.tokens",
         [&given](const std::string& value) { given.mutable_security()->set_tokens(value); });
-  app.add_option_function<std::uint32_t>(
-         "--cores", [&given](std::uint32_t cores) { given.set_cores(cores); },
+  app.add_option_function<std::optional<std::uint32_t>>(
+         "--cores",
+         [&given](const std::optional<std::uint32_t>& cores) {  // none: an empty text
+           if (cores) given.set_cores(*cores);
+         },
          "Number of pinned cores; overrides cores and cpus")
       ->type_name("N");
   app.add_option("--transports", overrides.transports, "Transports to offer: shm, tcp, verbs")

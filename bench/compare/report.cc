@@ -100,7 +100,8 @@ std::uint64_t ideal_server_bytes(const Work& work) {
 
 double memory_ratio(const System& system) {
   const ServerMemory& memory = *system.memory;
-  return (static_cast<double>(memory.owned()) - static_cast<double>(memory.job_staging)) /
+  const std::uint64_t owned = memory.owned();  // staging may be reported before it is resident
+  return static_cast<double>(owned - std::min(owned, memory.job_staging)) /
          static_cast<double>(ideal_server_bytes(system.work));
 }
 

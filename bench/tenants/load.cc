@@ -155,10 +155,7 @@ Status TenantServer::measure(double seconds, Totals& totals) {
   PHUB_ASSIGN_OR_RETURN(const CpuTime cpu_after, cpu_time(workers));
   const double passed = std::chrono::duration<double>(Clock::now() - start).count();
   totals.seconds += passed;
-  const auto busy = static_cast<double>(cpu_after.busy - cpu_before.busy);
-  const auto all =
-      static_cast<double>(std::max<std::uint64_t>(1, cpu_after.total - cpu_before.total));
-  totals.workers_busy += passed * busy / all;
+  totals.workers_busy += passed * cpu_after.busy_since(cpu_before);
   totals.exchanges.resize(loads_.size());
   totals.core_seconds.resize(loads_.size());
   for (std::size_t i = 0; i < loads_.size(); ++i) {

@@ -86,7 +86,7 @@ class Tenants {
       for (std::size_t i = 0; i < loads.size(); ++i) {
         kept.push_back(rate(totals[0], i) / rate(totals[1 + i % 2], i % 2));
       }
-      worst.push_back(100 * (1 - std::ranges::min(kept)));
+      worst.push_back(100 * std::max(0.0, 1 - std::ranges::min(kept)));
       mean.push_back(100 * (1 - sum_of(kept) / static_cast<double>(kept.size())));
     }
     add("8 jobs below capacity, loss of the worst, %", transport, worst, 5);

@@ -20,7 +20,7 @@ struct CredentialFiles {
   std::string nonce = {};
 };
 
-// Errors: kNotFound names the folder, and what it should have.
+// Errors: kInvalidArgument names the folder, and what it should have.
 Result<CredentialFiles> find_credentials(const std::string& folder);
 
 // The lines of a file that are not empty, without blanks at their ends. Errors name the file.

@@ -47,7 +47,7 @@ Ending train_command(const TrainArguments& arguments) {
     fmt::print("phub-worker: the configuration is good\n");
     return {};
   }
-  const StopSignal stop;
+  StopSignal stop;
   train::SessionOptions options = session_of(*config, std::move(*network), arguments.verbose);
   if (options.executor.backend == train::BackendKind::kCuda) {
     options.executor.cuda = cuda_of(*config, arguments.run.cuda);

@@ -111,13 +111,12 @@ Status LinkEnd::silence() const {
 Status LinkEnd::progress() {
   const auto deadline = Clock::now() + options_.patience;
   while (true) {
-    const std::size_t count = endpoint_->poll(completions_);
+    const std::size_t count = lost_ ? 0 : endpoint_->poll(completions_);
     for (std::size_t i = 0; i < count; ++i) {
-      if (completions_[i].kind == CompletionKind::kPeerLost) {
-        return {Code::kUnavailable, "the connection to the other end broke"};
-      }
+      if (completions_[i].kind == CompletionKind::kPeerLost) lost_ = true;
       if (completions_[i].kind == CompletionKind::kArrived) ++arrived_;
     }
+    if (lost_) return {Code::kUnavailable, "the connection to the other end broke"};
     if (count > 0) waiter_->busy();
     if (count > 0 || endpoint_->room(peer_) > 0) return {};
     if (options_.interrupted) PHUB_RETURN_IF_ERROR(options_.interrupted());

@@ -71,6 +71,7 @@ class LinkEnd final : private ReceiveBuffers, private Layout {
   PeerId peer_ = 0;
   std::uint64_t posted_ = 0;
   std::uint64_t arrived_ = 0;
+  bool lost_ = false;  // the endpoint says so once
   std::vector<Completion> completions_ = std::vector<Completion>(64);
 };
 

@@ -99,6 +99,9 @@ class ServerTest(unittest.TestCase):
         done = run(SERVER, "--check", "--control", "127.0.0.1:0")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("the configuration is good", done.stdout)
+        # An empty number, as of a variable that is not set, is none.
+        self.assertEqual(
+            run(SERVER, "--check", "--control", "127.0.0.1:0", "--cores", "").returncode, 0)
         self.assertIn("has no port", self.refused(2, "--check", "--control", "localhost"))
         with tempfile.TemporaryDirectory() as folder:
             made = run(PHUBCTL, "pki", "init", f"{folder}/pki", "--host", "localhost")

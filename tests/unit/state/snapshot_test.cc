@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "server/job/spec_check.h"
+#include "server/job/spec_text.h"
 #include "server/snapshot/digest.h"
 #include "tests/support/server/snapshot_example.h"
 #include "tests/support/temporary_directory.h"
@@ -41,6 +42,17 @@ void add_tensors(SnapshotDigest& digest, const TensorFile& file) {
 }
 
 }  // namespace
+
+TEST_CASE("a job in a snapshot keeps the names that its fields had first") {
+  JobSpec spec = Example().spec;
+  spec.rule = RuleKind::kLars;
+  spec.keys[0].exclude_from_lars = true;
+  const std::string text = server::text_of(spec);
+  CHECK_THAT(text, Contains(R"("plain":true)"));
+  const auto read = server::spec_from_text(text);
+  REQUIRE(read);
+  CHECK(read->keys[0].exclude_from_lars);
+}
 
 TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
   for (const DataType wire : {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16}) {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -36,11 +37,13 @@ void add_override(CLI::App& command, RunArguments& o, const char* name, const ch
                   const char* type, const char* text) {
   const auto add =
       [&]<typename Value>(void (Reflection::*set)(Message*, const FieldDescriptor*, Value) const) {
-        const auto store = [&o, path, set](const Value& value) {
+        // Nothing: an empty text, which is no number.
+        const auto store = [&o, path, set](const std::optional<Value>& value) {
+          if (!value) return;
           const auto [message, field] = place_of(o.overrides, path);
-          (message->GetReflection()->*set)(message, field, value);
+          (message->GetReflection()->*set)(message, field, *value);
         };
-        command.add_option_function<Value>(name, store, text)->type_name(type);
+        command.add_option_function<std::optional<Value>>(name, store, text)->type_name(type);
       };
   WorkerConfig any;
   switch (place_of(any, path).field->cpp_type()) {
