@@ -122,6 +122,8 @@ class SimulateAloneTest(unittest.TestCase):
     def test_a_number_that_no_training_has_is_refused_and_not_simulated_for_ever(self):
         self.trace.write_text("[0, 1e308, 10, 20, 20]\n")
         self.assertIn("trace:1:5: elements", self.refused("--shape", "ring", "--policy", "priority"))
+
+    def test_a_number_that_no_double_has_is_refused_with_the_files_name(self):
         self.trace.write_text('{"layers": [], "batch": 1e999}')
         self.assertIn(str(self.trace), self.refused())
 
