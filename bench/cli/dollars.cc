@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/options.h"
 
 namespace phub::bench {
 namespace {
@@ -21,8 +22,8 @@ void add_curves(CLI::App& command, DollarsOptions& options) {
   CLI::Option* from = command.add_option("--from", options.range.from,
                                          "the curve's range; left out: one that suits its axis");
   CLI::Option* to = command.add_option("--to", options.range.to, "the end of that range");
-  from->check(CLI::Range(kNearestToNothing, kFurthest))->needs(to)->needs("--curve");
-  to->check(CLI::Range(kNearestToNothing, kFurthest))->needs(from);
+  from->check(number_range(kNearestToNothing, kFurthest))->needs(to)->needs("--curve");
+  to->check(number_range(kNearestToNothing, kFurthest))->needs(from);
   command.add_option("--points", options.range.points, "points of a curve, at most")
       ->check(CLI::Range(2U, 10'000U))
       ->needs("--curve")
@@ -31,7 +32,7 @@ void add_curves(CLI::App& command, DollarsOptions& options) {
       .add_option("--sensitivity", options.sensitivity_percent,
                   "what each price, the GPUs' speed and the model's size would change if it were "
                   "off by so many per cent")
-      ->check(CLI::Range(0.1, 1000.0));
+      ->check(number_range(0.1, 1000.0));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "bench/cli/options.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 #include <thread>
 
 #include "bench/base/keys.h"
@@ -23,6 +25,16 @@ CLI::Validator rule_words() {
 }  // namespace
 
 CLI::Validator worker_range() { return CLI::Range(1U, kMostWorkers); }
+
+CLI::Validator number_range(double least, double most) {
+  const CLI::Validator range = CLI::Range(least, most);
+  const auto check = [range](std::string& text) {
+    double value = 0.0;
+    const bool is_nan = CLI::detail::lexical_cast(text, value) && std::isnan(value);
+    return is_nan ? text + " is no number" : range(text);
+  };
+  return {check, range.get_description()};
+}
 
 void add_size(CLI::App& command, std::uint64_t& elements, std::string* keys) {
   elements = kResnet50Elements;

@@ -26,6 +26,9 @@ BlockPlan spread(BlockPlan typed);
 
 CLI::Validator worker_range();
 
+// CLI::Range of numbers, which takes nan for one that is in every range; this one does not.
+CLI::Validator number_range(double least, double most);
+
 // Once the command line is known to be right, `action` is what runs.
 void runs(CLI::App& command, Run& run, Run action);
 

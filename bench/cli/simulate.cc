@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/cli/cli.h"
+#include "bench/cli/options.h"
 
 namespace phub::bench {
 namespace {
@@ -56,7 +57,7 @@ void add_number(CLI::App& command, const char* name, double& value, const char* 
                 double least = 0.0) {
   command.add_option(name, value, help)
       ->type_name("N")
-      ->check(CLI::Range(least, kNumberMost))
+      ->check(number_range(least, kNumberMost))
       ->capture_default_str();
 }
 
@@ -91,7 +92,10 @@ void add_network(CLI::App& command, SimulateWords& words) {
 void add_input(CLI::App& command, SimulateWords& words) {
   SimulateOptions& options = words.options;
   const auto add_own = [&](const char* name, double& value, const char* help) {
-    command.add_option(name, value, help)->type_name("N")->check(CLI::Range(0.0, kNumberMost));
+    command.add_option(name, value, help)
+        ->type_name("N")
+        ->check(number_range(0.0, kNumberMost))
+        ->default_str("");  // it is the trace's
   };
   add_own("--input-ms", words.input_ms, "reading a batch; default: the trace's");
   add_number(command, "--transfer-ms", words.transfer_ms, "copying it to the device");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bench/base/statistics.h"
@@ -59,6 +60,15 @@ std::string word_of(const json& object, const char* field) {
 // Whether an exchange is the one that the deployment makes.
 Status check_exchange(const json& line, const std::string& path, const PriceFile& prices,
                       const Deployment& deployment) {
+  for (const auto& [field, wanted] :
+       {std::pair("bench", "exchange"), std::pair("system", "phub")}) {
+    const std::string word = word_of(line, field);
+    if (word == wanted) continue;
+    return refuse(
+        fmt::format("{}: {} is \"{}\", and \"{}\" is wanted; take phub's line of "
+                    "phub-bench exchange --json",
+                    path, field, word, wanted));
+  }
   if (!prices.has_workload()) return refuse(path + ": an exchange needs a workload in the prices");
   const double workers = 1.0 * deployment.workers() * deployment.racks();
   if (number_of(line, "workers") != workers) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "common/base/log_value.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 
@@ -45,6 +46,7 @@ class PriceFileCheck {
     top_.require(is_date(prices_.date()), "date",
                  "must be there and be a day; write the day of the prices as \"2026-11-23\"");
     top_.require(!prices_.source().empty(), "source", "is missing; say whose prices these are");
+    check_words("source", prices_.source(), top_);
     top_.require(prices_.deployment_size() > 0, "deployment", "is missing; describe at least one");
     for (int i = 0; i < prices_.part_size(); ++i) check_part(i);
     if (prices_.has_power()) check_power();
@@ -66,6 +68,14 @@ class PriceFileCheck {
     top_.require(is_set, entry, fmt::format("\"{}\" has no {}", name, what), index);
   }
 
+  // Words go to terminals and into pictures as they are.
+  static void check_words(const char* field, const std::string& words, ConfigCheck& check) {
+    check.require(one_line(words) == words, field,
+                  fmt::format("is \"{}\", with a control character or a byte that is not UTF-8; "
+                              "write it without",
+                              one_line(words)));
+  }
+
   void check_name(const char* kind, int index, const std::string& name) {
     top_.require(!name.empty(), kind, "has no name; give it one", index);
     top_.require(seen_.insert(fmt::format("{} {}", kind, name)).second, kind,
@@ -79,6 +89,7 @@ class PriceFileCheck {
                  index);
     need(part.has_dollars(), "part", index, part.name(), "dollars; write 0 if it is there anyway");
     ConfigCheck check = entry("part", index, part, part.name());
+    check_words("name", part.name(), check);
     check.in_range("dollars", part.dollars(), 0.0, kMostDollars);
     check.in_range("watts", part.watts(), 0.0, kMostWatts);
     check.in_range("ports", part.ports(), 1U, kMostPorts);
@@ -104,6 +115,7 @@ class PriceFileCheck {
     const PricedWorkload& work = prices_.workload();
     ConfigCheck check = top_.nested("workload", work);
     check.require(!work.name().empty(), "name", "is missing; say what is trained");
+    check_words("name", work.name(), check);
     check.require(work.model_bytes() > 0, "model_bytes",
                   "is missing; 102228128 is ResNet-50, fp32");
     check.require(work.model_bytes() <= kMostModelBytes, "model_bytes",
@@ -113,6 +125,7 @@ class PriceFileCheck {
     check.in_range("compute_ms", work.compute_ms(), 0.0, kMostRate);
     check.require(work.samples() > 0, "samples", "is missing; write the samples of one iteration");
     check.require(!work.source().empty(), "source", "is missing; say whose compute_ms it is");
+    check_words("source", work.source(), check);
     check.in_range("overlap", work.overlap(), 0.0, 1.0);
     check.in_range("link_efficiency", work.link_efficiency(), 0.01, 1.0);
   }
@@ -121,6 +134,7 @@ class PriceFileCheck {
     const Deployment& deployment = prices_.deployment(index);
     check_name("deployment", index, deployment.name());
     ConfigCheck check = entry("deployment", index, deployment, deployment.name());
+    check_words("name", deployment.name(), check);
     if (deployment.has_published()) {
       check_published(deployment, check);
     } else {
@@ -137,6 +151,7 @@ class PriceFileCheck {
     ConfigCheck nested = check.nested("published", figure);
     nested.in_range("per_1000_dollars", figure.per_1000_dollars(), kSmallest, kMostRate);
     nested.require(!figure.source().empty(), "source", "is missing; say who published it");
+    check_words("source", figure.source(), nested);
   }
 
   void check_parts(const Deployment& deployment, int index, ConfigCheck& check) {
@@ -240,6 +255,7 @@ class PriceFileCheck {
       nested.in_range("samples_per_second", measured.samples_per_second(), kSmallest, kMostRate);
     }
     nested.require(!measured.source().empty(), "source", "is missing; say who measured it, when");
+    check_words("source", measured.source(), nested);
   }
 
   const PriceFile& prices_;

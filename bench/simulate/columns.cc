@@ -65,12 +65,20 @@ std::optional<double> number_of(std::string_view text) {
   return is_whole && std::isfinite(value) && value >= 0.0 ? std::optional(value) : std::nullopt;
 }
 
+bool is_numeric(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error != std::errc::invalid_argument && end == text.data() + text.size();
+}
+
 Result<double> number_at(const std::string& file, std::size_t line, const Field& field,
-                         const char* what) {
-  if (const auto value = number_of(field.text)) return *value;
+                         const char* what, double most) {
+  const auto value = number_of(field.text);
+  if (value && *value <= most) return *value;
   return error_at(
       file, line, field.column,
-      fmt::format("{} is '{}'; a number that is not negative is wanted", what, field.text));
+      fmt::format("{} is '{}'; a number that is not negative and at most {:g} is wanted", what,
+                  field.text, most));
 }
 
 }  // namespace phub::bench::simulate

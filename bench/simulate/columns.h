@@ -33,12 +33,15 @@ std::vector<Field> fields_of(std::string_view text, std::size_t column);
 // A number that is finite and not negative.
 std::optional<double> number_of(std::string_view text);
 
+// Anything that is written as a number: negative, too large, or nan as well.
+bool is_numeric(std::string_view text);
+
 // kInvalidArgument, FILE:LINE:COLUMN: what.
 Status error_at(const std::string& file, std::size_t line, std::size_t column,
                 const std::string& what);
 
-// The same of a field that is no such number; `what` names it.
+// The same of a field that is no such number, or one above `most`; `what` names it.
 Result<double> number_at(const std::string& file, std::size_t line, const Field& field,
-                         const char* what);
+                         const char* what, double most);
 
 }  // namespace phub::bench::simulate

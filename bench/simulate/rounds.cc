@@ -1,6 +1,7 @@
 #include "bench/simulate/rounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -47,13 +48,15 @@ Result<MeasuredRounds> parse_rounds(std::string_view text, const std::string& na
   for (auto at = starts.begin(); at != starts.end(); ++at) {
     const auto next = std::next(at);
     if (next == starts.end() || next->first != at->first + 1) continue;
-    periods.push_back((next->second - at->second) / kMicroseconds);
+    const double period = (next->second - at->second) / kMicroseconds;
+    if (period > 0.0 && std::isfinite(period)) periods.push_back(period);
   }
   if (periods.empty()) {
-    return Status(Code::kInvalidArgument,
-                  name + ": has no two rounds in a row; trace the job while it trains");
+    return Status(Code::kInvalidArgument, name +
+                                              ": has no two rounds in a row that begin one after "
+                                              "the other; trace the job while it trains");
   }
-  return MeasuredRounds{.seconds = median(periods), .rounds = starts.size()};
+  return MeasuredRounds{.seconds = median(periods), .rounds = periods.size()};
 }
 
 Result<MeasuredRounds> read_rounds(const std::string& path) {

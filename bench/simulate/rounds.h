@@ -13,8 +13,8 @@
 namespace phub::bench::simulate {
 
 struct MeasuredRounds {
-  double seconds = 0.0;  // from one round's first push to the next one's: the median
-  std::size_t rounds = 0;
+  double seconds = 0.0;    // from one round's first push to the next one's: the median
+  std::size_t rounds = 0;  // that the median is of: those that the next one follows, later
 };
 
 // Errors: kInvalidArgument for another file, or one with fewer than two rounds in a row.

@@ -74,15 +74,17 @@ void send_by_priority(const LayerTrace& trace, const Exchange& exchange, Iterati
       piece =
           std::min(piece, chunk * std::max(1.0, std::ceil((messages[next].ready - now) / chunk)));
     }
+    const bool is_whole = !(piece < left[index]);
     left[index] -= piece;
     message.sent = now + piece;
     message.done = message.sent;
-    if (left[index] <= 0.0) {
+    if (is_whole) {
       message.done += cost.delay;
       waiting.erase(index);
     }
     add_bars(trace, message, now, out);
-    now += piece;
+    // A piece ends when the next message is ready, however it was rounded.
+    now = is_whole ? now + piece : std::max(now + piece, messages[next].ready);
   }
 }
 

@@ -127,7 +127,8 @@ Status run_simulate(const SimulateOptions& options) {
   PHUB_ASSIGN_OR_RETURN(const auto predictions, predict_all(options, trace));
   std::vector<ReportRow> rows;
   for (const Prediction& p : predictions) {
-    ReportRow row{p, trace.batch * p.network.workers / p.iteration.seconds, {}};
+    const double images = static_cast<double>(trace.batch) * p.network.workers;
+    ReportRow row{p, images / p.iteration.seconds, {}};
     if (measured) row.error = p.iteration.seconds / measured->seconds - 1.0;
     rows.push_back(row);
   }

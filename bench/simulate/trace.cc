@@ -45,6 +45,16 @@ Result<LayerTrace> parse_trace(std::string_view text, const std::string& name) {
                       ": no layer has gradients, so nothing is exchanged; is it the trace of a "
                       "training step?");
   }
+  if (trace.bytes() > kMostBytes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{}: the layers have {:g} bytes together; at most {:g} can be told",
+                              name, trace.bytes(), kMostBytes));
+  }
+  constexpr double kLeastSeconds = 1e-9;
+  if (trace.forward() + trace.backward() < kLeastSeconds) {
+    return Status(Code::kInvalidArgument,
+                  name + ": the layers' forward and backward take no time; was it measured?");
+  }
   return trace;
 }
 

@@ -14,6 +14,13 @@
 
 namespace phub::bench::simulate {
 
+// What no trace has more of: a layer's bytes, a time in seconds, all layers' bytes, and images or
+// steps. Sums and products of these stay far from infinity.
+inline constexpr double kMostLayerBytes = 1e15;
+inline constexpr double kMostSeconds = 1e9;
+inline constexpr double kMostBytes = 1e18;
+inline constexpr double kMostCount = 1e9;
+
 // Seconds on one worker; several iterations of a file: their median.
 struct TraceLayer {
   std::string name;

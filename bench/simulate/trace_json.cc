@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,16 +18,17 @@ class ProfileReader {
  public:
   explicit ProfileReader(std::string file) : file_(std::move(file)) {}
 
-  double number(const Json& object, const std::string& path, const char* field) {
-    const auto found = object.find(field);
-    if (found == object.end() || !found->is_number() || found->get<double>() < 0.0) {
-      refuse(path + field, "a number that is not negative is wanted");
-      return 0.0;
-    }
-    return found->get<double>();
+  double seconds(const Json& object, const std::string& path, const char* field) {
+    return number(object, path, field, kMostSeconds);
   }
 
-  void refuse(const std::string& field, const char* cure) {
+  std::uint32_t count(const Json& object, const char* field) {
+    const double value = number(object, "", field, kMostCount);
+    if (value != std::floor(value)) refuse(field, "a whole number is wanted");
+    return static_cast<std::uint32_t>(value);
+  }
+
+  void refuse(const std::string& field, const std::string& cure) {
     if (!status_.ok()) return;
     status_ = {Code::kInvalidArgument, fmt::format("{}: {}: {}", file_, field, cure)};
   }
@@ -34,6 +36,15 @@ class ProfileReader {
   const Status& status() const { return status_; }
 
  private:
+  double number(const Json& object, const std::string& path, const char* field, double most) {
+    const auto found = object.find(field);
+    const double value = found != object.end() && found->is_number() ? found->get<double>() : -1.0;
+    if (value >= 0.0 && value <= most) return value;
+    refuse(path + field,
+           fmt::format("a number that is not negative and at most {:g} is wanted", most));
+    return 0.0;
+  }
+
   const std::string file_;
   Status status_;
 };
@@ -47,10 +58,10 @@ TraceLayer layer_of(const Json& object, const std::string& path, bool is_local,
   }
   const auto name = object.find("name");
   layer.name = name != object.end() && name->is_string() ? name->get<std::string>() : path;
-  layer.forward = reader.number(object, path, "forward_seconds");
-  layer.backward = reader.number(object, path, "backward_seconds");
+  layer.forward = reader.seconds(object, path, "forward_seconds");
+  layer.backward = reader.seconds(object, path, "backward_seconds");
   // Without servers the whole update is in the push.
-  if (is_local) layer.update = reader.number(object, path, "push_seconds");
+  if (is_local) layer.update = reader.seconds(object, path, "push_seconds");
   const auto keys = object.find("key_bytes");
   const bool is_right = keys != object.end() && keys->is_array() &&
                         std::all_of(keys->begin(), keys->end(),
@@ -60,6 +71,10 @@ TraceLayer layer_of(const Json& object, const std::string& path, bool is_local,
     return layer;
   }
   for (const Json& key : *keys) layer.bytes += key.get<double>();
+  if (layer.bytes > kMostLayerBytes) {
+    reader.refuse(path + "key_bytes",
+                  fmt::format("at most {:g} bytes are wanted", kMostLayerBytes));
+  }
   return layer;
 }
 
@@ -72,15 +87,7 @@ Status syntax_error(std::string_view text, const std::string& file, std::size_t 
           fmt::format("{}:{}:{}: is no JSON from here on; was the file cut?", file, line, column)};
 }
 
-}  // namespace
-
-Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& name) {
-  Json all;
-  try {
-    all = Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    return syntax_error(text, name, error.byte);
-  }
+Result<LayerTrace> trace_in(const Json& all, const std::string& name) {
   const bool is_chrome = all.contains("traceEvents");
   if (is_chrome && !all.contains("phub_profile")) {
     return Status(Code::kInvalidArgument,
@@ -89,7 +96,7 @@ Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& na
                       "phubctl trace writes them, go with --measured; the layers come from "
                       "phub-worker profile MODEL --json or --trace");
   }
-  const Json profile = is_chrome ? all["phub_profile"] : all;
+  const Json& profile = is_chrome ? all.at("phub_profile") : all;
   ProfileReader reader(name);
   const auto layers = profile.find("layers");
   if (!profile.is_object() || layers == profile.end() || !layers->is_array()) {
@@ -103,14 +110,26 @@ Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& na
   LayerTrace trace;
   trace.name = word("model").empty() ? name : word("model");
   const bool is_local = word("transport") == "local";
-  trace.loss = reader.number(profile, "", "loss_seconds");
-  trace.batch = static_cast<std::uint32_t>(reader.number(profile, "", "batch"));
-  trace.iterations = static_cast<std::size_t>(reader.number(profile, "", "steps"));
+  trace.loss = reader.seconds(profile, "", "loss_seconds");
+  trace.batch = reader.count(profile, "batch");
+  trace.iterations = reader.count(profile, "steps");
   for (std::size_t i = 0; i < layers->size(); ++i) {
     trace.layers.push_back(layer_of((*layers)[i], fmt::format("layers[{}].", i), is_local, reader));
   }
   PHUB_RETURN_IF_ERROR(reader.status());
   return trace;
+}
+
+}  // namespace
+
+Result<LayerTrace> parse_json_trace(std::string_view text, const std::string& name) {
+  try {
+    return trace_in(Json::parse(text), name);
+  } catch (const Json::parse_error& error) {
+    return syntax_error(text, name, error.byte);
+  } catch (const Json::exception& error) {
+    return Status(Code::kInvalidArgument, fmt::format("{}: {}", name, error.what()));
+  }
 }
 
 }  // namespace phub::bench::simulate

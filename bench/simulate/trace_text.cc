@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kMicrosecond = 1e-6;
 constexpr double kElementBytes = 4.0;
+constexpr double kMostMicroseconds = kMostSeconds / kMicrosecond;
 
 // A layer, or a blob of one, in one iteration; times in microseconds.
 struct Row {
@@ -29,12 +30,18 @@ struct Row {
 
 using Rows = std::vector<Row>;
 
-bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
-// Where a row of blobs begins: "[" before a digit, behind whatever the log writes in front.
+// Where a row of blobs begins, behind whatever the log writes in front: the "[" of several numbers
+// with commas, to "]" or to where the line was cut. A time or an index in brackets is none.
 std::size_t bracket_of(std::string_view line) {
   for (std::size_t at = line.find('['); at != std::string_view::npos; at = line.find('[', at + 1)) {
-    if (at + 1 < line.size() && is_digit(line[at + 1])) return at;
+    const bool is_index = at > 0 && std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0;
+    const std::size_t close = std::min(line.find(']', at), line.size());
+    const auto fields = fields_of(line.substr(at + 1, close - at - 1), at + 2);
+    const bool is_row = !is_index && fields.size() > 1 &&
+                        line.substr(at, close - at).find(',') != std::string_view::npos &&
+                        std::all_of(fields.begin(), fields.end(),
+                                    [](const Field& field) { return is_numeric(field.text); });
+    if (is_row) return at;
   }
   return std::string_view::npos;
 }
@@ -42,6 +49,8 @@ std::size_t bracket_of(std::string_view line) {
 Result<Rows> blob_rows(const std::vector<Line>& lines, const std::string& file) {
   constexpr std::array<const char*, 5> kNames = {"param_id", "elements", "backward_us", "comm_us",
                                                  "merged_comm_us"};
+  constexpr std::array<double, 5> kMost = {kMostCount, kMostLayerBytes / kElementBytes,
+                                           kMostMicroseconds, kMostMicroseconds, kMostMicroseconds};
   Rows rows;
   for (const Line& line : lines) {
     const std::size_t open = bracket_of(line.text);
@@ -59,7 +68,8 @@ Result<Rows> blob_rows(const std::vector<Line>& lines, const std::string& file) 
     }
     std::array<double, kNames.size()> values{};
     for (std::size_t i = 0; i < values.size(); ++i) {
-      PHUB_ASSIGN_OR_RETURN(values[i], number_at(file, line.number, fields[i], kNames[i]));
+      PHUB_ASSIGN_OR_RETURN(values[i],
+                            number_at(file, line.number, fields[i], kNames[i], kMost[i]));
     }
     rows.push_back({.line = line.number,
                     .id = values[0],
@@ -81,6 +91,8 @@ std::string lower(std::string_view text) {
 // The columns of a table of layers, in the order of a file without a header.
 constexpr std::array<const char*, 6> kColumns = {"id",       "name", "forward",
                                                  "backward", "comm", "size"};
+constexpr std::array<double, kColumns.size()> kColumnMost = {
+    kMostCount, 0.0, kMostMicroseconds, kMostMicroseconds, kMostMicroseconds, kMostLayerBytes};
 
 struct Header {
   std::array<std::size_t, kColumns.size()> at = {0, 1, 2, 3, 4, 5};
@@ -134,8 +146,8 @@ Result<Rows> table_rows(const std::vector<Line>& lines, const std::string& file)
     std::array<double, kColumns.size()> values{};
     for (std::size_t i = 0; i < kColumns.size(); ++i) {
       if (i == 1) continue;
-      PHUB_ASSIGN_OR_RETURN(values[i],
-                            number_at(file, line.number, fields[header.at[i]], kColumns[i]));
+      PHUB_ASSIGN_OR_RETURN(values[i], number_at(file, line.number, fields[header.at[i]],
+                                                 kColumns[i], kColumnMost[i]));
     }
     rows.push_back({.line = line.number,
                     .id = values[0],

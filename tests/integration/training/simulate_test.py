@@ -99,6 +99,48 @@ class SimulateTest(processes.JobTest):
         self.assertEqual(simulate(self.profile, "--csv", self.folder / "no" / "folder").returncode, 1)
 
 
+class SimulateAloneTest(unittest.TestCase):
+    """On traces and options that need no profile."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.trace = pathlib.Path(folder.name) / "trace"
+        self.trace.write_text("1 conv 1000 1000 0 4000\n2 fc 1000 1000 0 4000\n")
+
+    def refused(self, *arguments):
+        done = simulate(self.trace, *arguments)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        return done.stderr
+
+    def test_options_that_are_no_numbers_are_refused(self):
+        for option in ("--alpha-us", "--rate-gbit", "--server-gbit", "--uplink-gbit", "--chunk-kib",
+                       "--input-ms", "--transfer-ms", "--update-ms", "--forward-ratio"):
+            for value in ("nan", "-nan", "inf", "-1"):
+                self.assertIn(option, self.refused(f"{option}={value}", "--policy", "priority"))
+
+    def test_a_number_that_no_training_has_is_refused_and_not_simulated_for_ever(self):
+        self.trace.write_text("[0, 1e308, 10, 20, 20]\n")
+        self.assertIn("trace:1:5: elements", self.refused("--shape", "ring", "--policy", "priority"))
+
+    def test_a_number_that_no_double_has_is_refused_with_the_files_name(self):
+        self.trace.write_text('{"layers": [], "batch": 1e999}')
+        self.assertIn(str(self.trace), self.refused())
+
+    def test_images_of_many_workers_are_counted_in_64_bits(self):
+        layer = {"name": "a", "forward_seconds": 1, "backward_seconds": 1, "push_seconds": 0, "key_bytes": [4]}
+        self.trace.write_text(json.dumps({"batch": 100_000, "steps": 1, "loss_seconds": 0, "layers": [layer]}))
+        done = simulate(self.trace, "-N", "100000", "--shape", "sharded", "--policy", "wfbp", "--json")
+        row = json.loads(done.stdout)
+        self.assertAlmostEqual(row["images_per_second"] * row["seconds"] / 1e10, 1)
+
+    def test_help_has_no_default_for_what_the_trace_says(self):
+        lines = simulate("--help").stdout.splitlines()
+        for option in ("--input-ms", "--update-ms"):
+            line = next(line for line in lines if option in line)
+            self.assertNotIn("=0", line)
+
+
 if __name__ == "__main__":
     processes.BIN = pathlib.Path(sys.argv[1])
     unittest.main(argv=sys.argv[:1])

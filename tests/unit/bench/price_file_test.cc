@@ -76,6 +76,31 @@ std::string measured_error(const std::string& text) {
 
 TEST_CASE("a price file that is right is read") { CHECK(error_of(kFile) == ""); }
 
+TEST_CASE("words with what a terminal obeys are refused by their field") {
+  struct Word {
+    const char* what;
+    const char* by;
+    const char* named;
+  };
+  for (const Word& word : {
+           Word{"source: \"a test\"\npart", "source: \"a\\033[2J\"\npart", "source"},
+           Word{"name: \"host\" dollars", "name: \"ho\\nst\" dollars", "part \"ho\nst\": name"},
+           Word{"name: \"w\"", "name: \"w\\302\\205\"", "workload.name"},
+           Word{"samples: 10 source: \"a test\"", "samples: 10 source: \"\\177\"",
+                "workload.source"},
+           Word{"name: \"all\"", "name: \"a\\tl\"", "deployment \"a\tl\": name"},
+           Word{"  workers: 4", "  measured { samples_per_second: 1 source: \"\\r\" } workers: 4",
+                "measured.source"},
+       }) {
+    CAPTURE(word.by);
+    const std::string error = error_of(replaced(word.what, word.by));
+    CHECK_THAT(error, Catch::Matchers::Contains(word.named));
+    CHECK_THAT(error, Catch::Matchers::Contains("control character"));
+  }
+  CHECK(error_of(replaced("name: \"all\"", "name: \"\\377\"")) != "");
+  CHECK(error_of(replaced("name: \"all\"", "name: \"K\u00f6ln \\\"2\\\"\"")) == "");
+}
+
 TEST_CASE("a price file that is wrong names its line, the field and the cure") {
   struct Wrong {
     std::string what;
@@ -160,6 +185,12 @@ TEST_CASE("what was measured elsewise is refused") {
         std::string::npos);
   CHECK(measured_error(exchange_line("4", "999", "true")).find("3996 bytes") != std::string::npos);
   CHECK(measured_error(exchange_line("4", "1000", "false")).find("verified") != std::string::npos);
+  std::string other = exchange_line("4", "1000", "true");
+  other.replace(other.find("phub"), 4, "gloo-ring");
+  CHECK(measured_error(other).find("system is \"gloo-ring\"") != std::string::npos);
+  other = exchange_line("4", "1000", "true");
+  other.replace(other.find("exchange"), 8, "aggregate");
+  CHECK(measured_error(other).find("bench is \"aggregate\"") != std::string::npos);
   const std::string two = exchange_line("4", "1000", "true") + exchange_line("4", "1000", "true");
   CHECK(measured_error(two).find("2 lines with seconds_p50") != std::string::npos);
   CHECK(measured_error("{}\n").find("0 lines with seconds_p50") != std::string::npos);

@@ -156,6 +156,60 @@ TEST_CASE("wrong text is refused with its line and column") {
   CHECK_THAT(error_of("1 relu 1 1 0 0\n"), Contains("no layer has gradients"));
 }
 
+TEST_CASE("numbers that no training has are refused by their place") {
+  CHECK_THAT(error_of("[0, 1e308, 10, 20, 20]\n"), Contains("t.log:1:5: elements is '1e308'"));
+  CHECK_THAT(error_of("[0, 9, 1e999, 20, 20]\n"), Contains("t.log:1:8: backward_us is '1e999'"));
+  CHECK_THAT(error_of("1 a 1 1e16 1 8\n"), Contains("t.log:1:7: backward is '1e16'"));
+  CHECK_THAT(error_of("1 a 1 1 1 1.1e15\n"), Contains("t.log:1:11: size is '1.1e15'"));
+  std::string many;
+  for (int i = 1; i <= 1001; ++i) many += std::to_string(i) + " a 1 1 1 1e15\n";
+  CHECK_THAT(error_of(many), Contains("1.001e+18 bytes together"));
+  const auto most = parse_trace("1 a 1e15 1e15 1 1e15\n2 b 1 1 1 1e15\n", "t");
+  REQUIRE(most.has_value());
+  CHECK(predict(*most, exchange_of(Shape::kRing, {}), Policy::kPriority, {}).seconds > 2e9);
+}
+
+TEST_CASE("a trace whose layers take no time is refused") {
+  CHECK_THAT(error_of("1 a 0 0 9 8\n"), Contains("t.log: the layers' forward and backward take"));
+}
+
+TEST_CASE("a number of JSON that no training has is refused by its field") {
+  nlohmann::json wrong;
+  for (const char* field : {"batch", "steps"}) {
+    for (const double value : {-1.0, 1e10, 8.5}) {
+      wrong = profile();
+      wrong[field] = value;
+      CHECK_THAT(error_of(wrong.dump()), Contains(std::string("t.log: ") + field));
+    }
+  }
+  wrong = profile();
+  wrong["layers"][0]["backward_seconds"] = 1e10;
+  CHECK_THAT(error_of(wrong.dump()), Contains("layers[0].backward_seconds"));
+  wrong = profile();
+  wrong["layers"][0]["key_bytes"] = {2'000'000'000'000'000};
+  CHECK_THAT(error_of(wrong.dump()), Contains("layers[0].key_bytes"));
+}
+
+TEST_CASE("a number of JSON that no double has is refused with the file's name") {
+  CHECK_THAT(error_of(R"({"layers": 1e999})"), Contains("t.log: ") && Contains("1e999"));
+}
+
+TEST_CASE("brackets of times and of shapes are no rows of blobs") {
+  const auto log = parse_trace(
+      "[12:00:01] starting\n[2026-11-23 12:00:01,345] conv1[64,3,7,7]\n[3] [0, 9408, 10, 1169, 0]\n"
+      "[12:00:02] [1, 64, 20, 31, 0]\n",
+      "t");
+  REQUIRE(log.has_value());
+  CHECK(log->layers.size() == 2);
+}
+
+TEST_CASE("a table's layers may have indices in brackets") {
+  const auto table = parse_trace("0 layers[0].conv 1 2 3 400\n1\tlayers[1].fc\t1\t2\t3\t40\n", "t");
+  REQUIRE(table.has_value());
+  REQUIRE(table->layers.size() == 2);
+  CHECK(table->layers[0].name == "layers[0].conv");
+}
+
 TEST_CASE("a missing file and a folder are refused") {
   CHECK_THAT(read_trace("/nonexistent/trace").error().message(), Contains("No such file"));
   CHECK(read_trace("/").error().code() == Code::kInvalidArgument);
@@ -180,7 +234,16 @@ TEST_CASE("a job's rounds: the median from first push to first push, over all co
   const auto rounds = parse_rounds(nlohmann::json{{"traceEvents", events}}.dump(), "t.json");
   REQUIRE(rounds.has_value());
   CHECK(rounds->seconds == Approx(0.011));
-  CHECK(rounds->rounds == 5);
+  CHECK(rounds->rounds == 3);  // 3 to 4, 4 to 5, 9 to 10
+  add(11, 101'000);            // no time passed, by the clock
+  add(12, 112'000);
+  CHECK(parse_rounds(nlohmann::json{{"traceEvents", events}}.dump(), "t.json")->rounds == 4);
+  events = nlohmann::json::array();
+  add(1, 500);
+  add(2, 500);
+  CHECK_THAT(
+      parse_rounds(nlohmann::json{{"traceEvents", events}}.dump(), "t.json").error().message(),
+      Contains("t.json: has no two rounds"));
   CHECK_THAT(parse_rounds("{}", "t.json").error().message(), Contains("phubctl trace"));
   CHECK_THAT(parse_rounds("{", "t.json").error().message(), Contains("phubctl trace"));
   CHECK_THAT(parse_rounds(R"({"traceEvents": []})", "t.json").error().message(),
