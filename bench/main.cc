@@ -15,7 +15,10 @@ constexpr int kBadInput = 2;
 
 int say(const phub::Status& error, bool as_json) {
   std::fprintf(stderr, "%s\n", phub::error_line("phub-bench", error, as_json).c_str());
-  return error.code() == phub::Code::kInvalidArgument ? kBadInput : kFailed;
+  // Not found: a file that was named.
+  const bool is_bad_input =
+      error.code() == phub::Code::kInvalidArgument || error.code() == phub::Code::kNotFound;
+  return is_bad_input ? kBadInput : kFailed;
 }
 
 int run_command_line(int argc, char** argv, bool as_json) {

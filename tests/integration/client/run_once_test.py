@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many instructions a core spends on a push and its answer, kernels and device apart.
+"""How many instructions a core spends on a push and its reply, kernels and device apart.
 
 Usage: run_once_test.py PROGRAM    (run_once_rounds; valgrind counts)
 The first rounds cost more (libraries, caches); so the counts of two runs are subtracted.
@@ -60,7 +60,7 @@ def main():
         print("skipped: not installed: valgrind")
         return SKIPPED
     counts = {transport: round(per_push(program, transport), 1) for transport in ("shm", "verbs")}
-    print(json.dumps(counts), "instructions for a push and its answer")
+    print(json.dumps(counts), "instructions for a push and its reply")
     limits = json.loads(BASELINE.read_text())
     failures = [f"{name}: {counts[name]} instructions, the baseline is {limit}"
                 for name, limit in limits.items() if counts[name] > 1.1 * limit]

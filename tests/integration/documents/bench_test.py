@@ -5,12 +5,15 @@ Usage: bench_test.py PATH_OF_PHUB_BENCH
 import glob
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+from processes import until  # noqa: E402
 
 BENCH = ""
 DEADLINE_SECONDS = 120  # only bounds a test that hangs
@@ -44,15 +47,6 @@ def processes_of(scratch):
         except OSError:
             pass  # it ended, or is not ours
     return found
-
-
-def wait_until(condition, seconds=DEADLINE_SECONDS):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 class BenchTest(unittest.TestCase):
@@ -217,7 +211,7 @@ class BenchTest(unittest.TestCase):
             [BENCH, "exchange", "--systems", systems, "--workers", "2", "--elements", "8192",
              "--iterations", "10000000", "--blocks", "1000"], stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE, text=True, env=dict(os.environ, TMPDIR=scratch))
-        self.assertTrue(wait_until(lambda: len(processes_of(scratch)) >= 4))
+        until(lambda: len(processes_of(scratch)) >= 4, "four processes")
         return bench
 
     def test_an_interrupted_bench_leaves_nothing_behind(self):
@@ -227,7 +221,7 @@ class BenchTest(unittest.TestCase):
             _, errors = bench.communicate(timeout=DEADLINE_SECONDS)
             self.assertEqual(bench.returncode, 1)
             self.assertIn("interrupted", errors)
-            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+            until(lambda: not processes_of(scratch), "no process is left")
             self.assertEqual(os.listdir(scratch), [])
 
     def test_a_killed_bench_takes_its_processes_along(self):
@@ -235,7 +229,7 @@ class BenchTest(unittest.TestCase):
             bench = self.start_endless(scratch)
             bench.kill()
             bench.communicate(timeout=DEADLINE_SECONDS)
-            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+            until(lambda: not processes_of(scratch), "no process is left")
 
     def test_a_killed_worker_ends_the_run_and_is_named(self):
         with tempfile.TemporaryDirectory() as scratch:
@@ -252,12 +246,12 @@ class BenchTest(unittest.TestCase):
                         pass
                 return found
 
-            self.assertTrue(wait_until(lambda: len(workers()) == 2))
+            until(lambda: len(workers()) == 2, "two workers")
             os.kill(workers()[0], signal.SIGKILL)
             _, errors = bench.communicate(timeout=DEADLINE_SECONDS)
             self.assertEqual(bench.returncode, 1)
             self.assertIn("was ended by signal 9", errors)
-            self.assertTrue(wait_until(lambda: not processes_of(scratch)))
+            until(lambda: not processes_of(scratch), "no process is left")
 
 
 if __name__ == "__main__":

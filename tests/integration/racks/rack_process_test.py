@@ -4,13 +4,16 @@ Usage: rack_process_test.py PATH_OF_PHUB_BENCH; exit code 77 where racks cannot 
 """
 import json
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+from processes import until  # noqa: E402
 
 BENCH = ""
 DEADLINE_SECONDS = 120  # only bounds a test that hangs
@@ -52,15 +55,6 @@ def runs(pid):
         return False
 
 
-def wait_until(condition):
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
 class RackProcessTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -88,9 +82,9 @@ class RackProcessTest(unittest.TestCase):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.kill)
-        self.assertTrue(wait_until(
-            lambda: process.poll() is not None or
-            sum(len(pids_in(space)) for space in spaces_of(process.pid)) == 3))
+        until(lambda: process.poll() is not None or
+              sum(len(pids_in(space)) for space in spaces_of(process.pid)) == 3,
+              "three processes in the racks")
         self.assertIsNone(process.poll())
         self.assertEqual(len(spaces_of(process.pid)), 4)
         return process, [pid for space in spaces_of(process.pid) for pid in pids_in(space)]
@@ -144,7 +138,7 @@ class RackProcessTest(unittest.TestCase):
         self.assertEqual(len([name for name in removed if f"phub-rack-{process.pid}-" in name]), 4)
         self.assertEqual(spaces_of(process.pid), [])
         self.assertEqual(os.listdir(self.scratch), [])
-        self.assertTrue(wait_until(lambda: not any(runs(pid) for pid in pids)))
+        until(lambda: not any(runs(pid) for pid in pids), "no process of the run is left")
 
     def test_a_living_run_is_left_alone(self):
         process, _ = self.start_endless()
@@ -158,6 +152,7 @@ class RackProcessTest(unittest.TestCase):
         done = rack("run", self.scenario("racks { workers: 1 servers: 1 }\nlinks { mtu: 9 }"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("s.textproto:2:9: links.mtu: 9 is outside", done.stderr)
+        self.assertEqual(rack("run", os.path.join(self.folder, "none")).returncode, 2)
 
     @unittest.skipUnless(shutil.which("setpriv"), "setpriv is missing")
     def test_without_rights_it_says_which(self):

@@ -23,6 +23,15 @@ double seconds_of(Shape shape, const Network& network, double bytes = kModel) {
   return exchange_of(shape, network).seconds(bytes);
 }
 
+// A rack's servers have `server_share` times what its workers have together.
+Network racks_of_four(std::uint32_t racks, double server_share, double oversubscription) {
+  Network network = bare(4 * racks);
+  network.rack_workers = 4;
+  network.server_rate = server_share * 4 * kRate;
+  network.uplink_rate = 4 * kRate / oversubscription;
+  return network;
+}
+
 }  // namespace
 
 TEST_CASE("a link takes alpha + beta * bytes, a ring 2(N-1) alpha + 2(N-1)/N bytes beta") {
@@ -42,10 +51,7 @@ TEST_CASE("sharded over racks takes max(M/Bw, NM/Bp, 2NM(r-1)/(r Bc))") {
   for (const double server_share : {0.5, 1.0, 4.0}) {
     for (const double oversubscription : {0.25, 1.0, 4.0, 16.0}) {
       for (const std::uint32_t racks : {1U, 2U, 5U}) {
-        Network network = bare(4 * racks);
-        network.rack_workers = 4;
-        network.server_rate = server_share * 4 * kRate;
-        network.uplink_rate = 4 * kRate / oversubscription;
+        const Network network = racks_of_four(racks, server_share, oversubscription);
         const double r = racks;
         const double expected = std::max({kModel / kRate, 4 * kModel / network.server_rate,
                                           2 * 4 * kModel * (r - 1) / (r * network.uplink_rate)});
@@ -59,10 +65,7 @@ TEST_CASE("hierarchical takes no less than max(M/Bw, NM/Bp, 2M(r-1)/(r min(Bc,Bp
   for (const double server_share : {0.5, 1.0, 4.0}) {
     for (const double oversubscription : {0.25, 1.0, 4.0, 16.0}) {
       for (const std::uint32_t racks : {1U, 2U, 5U}) {
-        Network network = bare(4 * racks);
-        network.rack_workers = 4;
-        network.server_rate = server_share * 4 * kRate;
-        network.uplink_rate = 4 * kRate / oversubscription;
+        const Network network = racks_of_four(racks, server_share, oversubscription);
         const double r = racks;
         const double across = 2 * kModel * (r - 1) / r;
         const double bound =
