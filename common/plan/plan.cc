@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <numeric>
 #include <queue>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -122,6 +124,7 @@ class Cutter {
                             .server = 0,
                             .core = 0,
                             .slot = 0,
+                            .tree = 0,
                             .first_segment = static_cast<std::uint32_t>(plan_.segments.size()),
                             .segment_count = 0});
   }
@@ -192,6 +195,22 @@ std::vector<Unit> units_of(const PlanInput& input, const Plan& plan) {
   return units;
 }
 
+// `units` longest first; to the tree that has least of their core.
+void spread_over_trees(const PlanInput& input, const std::vector<Unit>& units, Plan& plan) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> loads;
+  for (const Unit& unit : units) {
+    const Chunk& first = plan.chunks[unit.first_chunk];
+    std::vector<std::uint64_t>& load = loads[{first.server, first.core}];
+    load.resize(input.rack_trees);
+    std::uint32_t least = (first.server + first.core) % input.rack_trees;  // of equals, not all one
+    for (std::uint32_t tree = 0; tree < input.rack_trees; ++tree) {
+      if (load[tree] < load[least]) least = tree;
+    }
+    load[least] += unit.elements;
+    for (std::uint32_t i = 0; i < unit.chunks; ++i) plan.chunks[unit.first_chunk + i].tree = least;
+  }
+}
+
 // Longest first to the least loaded core.
 void place(const PlanInput& input, Plan& plan) {
   using Load = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>;  // bytes, server, core
@@ -215,6 +234,7 @@ void place(const PlanInput& input, Plan& plan) {
     }
     cores.emplace(load + unit.elements * size_of(input.wire_type), server, core);
   }
+  if (input.rack_trees > 1) spread_over_trees(input, units, plan);
 }
 
 void number_slots(const std::vector<std::uint32_t>& cores_per_server, Plan& plan) {
@@ -269,10 +289,12 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
   hash.add(input.chunk_bytes);
   hash.add_all(input.cores_per_server);
   if (input.whole_keys) hash.add(1);
+  if (input.rack_trees > 0) hash.add({input.rack_trees, 2});
   hash.add(plan.chunks.size());
   for (const Chunk& chunk : plan.chunks) {
     hash.add({chunk.arena_offset, chunk.elements, chunk.server, chunk.core, chunk.slot,
               chunk.first_segment, chunk.segment_count});
+    if (input.rack_trees > 0) hash.add(chunk.tree);
   }
   hash.add(plan.segments.size());
   for (const Segment& segment : plan.segments) {

@@ -37,6 +37,8 @@ struct PlanInput {
   std::vector<std::uint64_t> core_load_bytes = {};
   // All chunks of a key go to one core: for rules that need a whole key at once (lars).
   bool whole_keys = false;
+  // Trees over racks (rack_trees.h) that the chunks of each core are spread over; 0: one rack.
+  std::uint32_t rack_trees = 0;
 };
 
 // A key's part in a chunk.
@@ -54,6 +56,7 @@ struct Chunk {
   std::uint32_t server;
   std::uint32_t core;           // within the server
   std::uint32_t slot;           // position in its core's list: the chunk index of the immediate
+  std::uint32_t tree = 0;       // over racks, that it goes through
   std::uint32_t first_segment;  // its segments are segments[first_segment .. + segment_count)
   std::uint32_t segment_count;
 };
@@ -77,7 +80,7 @@ struct Plan {
 // jobs' load counted; on cores that are empty at first this is within 4/3 - 1/(3m) of the optimum
 // on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969). With whole_keys what is
 // placed so is a sliced key's chunks together: a key that is larger than a core's even share then
-// sets the busiest core's load.
+// sets the busiest core's load. With rack_trees each core's are spread over the trees likewise.
 // Errors: kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 

@@ -24,4 +24,9 @@ Result<LossScaling> loss_scaling_from(control::LossScaling kind) {
   return static_cast<LossScaling>(kind);
 }
 
+Result<RackShape> rack_shape_from(control::RackShape shape) {
+  if (!control::RackShape_IsValid(shape)) return unknown_enumerator("rack_shape", shape);
+  return static_cast<RackShape>(shape);
+}
+
 }  // namespace phub

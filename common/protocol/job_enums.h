@@ -9,6 +9,7 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
+#include "common/plan/rack_trees.h"
 #include "proto/job.pb.h"
 
 namespace phub {
@@ -17,12 +18,16 @@ namespace phub {
 static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
 static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kLars));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
+static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kMulticolour));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
 inline control::UpdateRule message_of(RuleKind rule) {
   return static_cast<control::UpdateRule>(rule);
 }
 inline control::LossScaling message_of(LossScaling kind) {
   return static_cast<control::LossScaling>(kind);
+}
+inline control::RackShape message_of(RackShape shape) {
+  return static_cast<control::RackShape>(shape);
 }
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
@@ -31,5 +36,6 @@ Status unknown_enumerator(std::string_view field, int value);
 Result<DataType> data_type_from(control::WireType type);
 Result<RuleKind> rule_from(control::UpdateRule rule);
 Result<LossScaling> loss_scaling_from(control::LossScaling kind);
+Result<RackShape> rack_shape_from(control::RackShape shape);
 
 }  // namespace phub

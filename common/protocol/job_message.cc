@@ -36,6 +36,10 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       message.order() != control::ORDER_ARRIVAL) {
     return unknown_enumerator("order", message.order());
   }
+  PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
+  std::vector<RackSpec> racks;
+  for (const control::JobRack& rack : message.racks())
+    racks.push_back({rack.name(), rack.workers()});
   return JobSpec{
       .name = message.name(),
       .workers = message.workers(),
@@ -48,7 +52,9 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
                 .gradient_scale = message.gradient_scale()},
       .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
       .loss_scale = loss_scale,
-      .keys = {}};
+      .keys = {},
+      .racks = std::move(racks),
+      .rack_shape = rack_shape};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -62,6 +68,12 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_momentum(spec.hyper.momentum);
   message.set_gradient_scale(gradient_scale_of(spec));
   message.set_loss_scaling(message_of(spec.loss_scale.kind));
+  for (const RackSpec& rack : spec.racks) {
+    control::JobRack& entry = *message.add_racks();
+    entry.set_name(rack.name);
+    entry.set_workers(rack.workers);
+  }
+  message.set_rack_shape(message_of(spec.rack_shape));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -13,6 +13,10 @@ LarsOptions lars_of(const JobSpec& spec) {
   return lars;
 }
 
+std::vector<RackTree> rack_trees_of(const JobSpec& spec) {
+  return make_rack_trees(static_cast<std::uint32_t>(spec.racks.size()), spec.rack_shape);
+}
+
 PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
                      const std::vector<std::uint64_t>& core_load_bytes) {
   PlanInput input{.key_elements = {},
@@ -20,7 +24,9 @@ PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& core
                   .chunk_bytes = spec.chunk_bytes,
                   .cores_per_server = cores_per_server,
                   .core_load_bytes = core_load_bytes,
-                  .whole_keys = needs_whole_keys(spec.rule)};
+                  .whole_keys = needs_whole_keys(spec.rule),
+                  .rack_trees = static_cast<std::uint32_t>(rack_trees_of(spec).size())};
+  if (input.rack_trees > 0) input.core_load_bytes.clear();
   input.key_elements.reserve(spec.keys.size());
   for (const KeySpec& key : spec.keys) input.key_elements.push_back(key.elements);
   return input;

@@ -11,9 +11,17 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
+#include "common/plan/rack_trees.h"
 #include "common/protocol/keys.h"
 
 namespace phub {
+
+// The workers of one rack: those of the racks before it have the indexes before theirs.
+struct RackSpec {
+  std::string name;  // as its servers' configuration has it
+  std::uint32_t workers = 0;
+  bool operator==(const RackSpec&) const = default;
+};
 
 struct JobSpec {
   std::string name = "default";
@@ -25,7 +33,9 @@ struct JobSpec {
   Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
   LossScale loss_scale = {};
-  std::vector<KeySpec> keys = {};  // in forward order
+  std::vector<KeySpec> keys = {};    // in forward order
+  std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack
+  RackShape rack_shape = RackShape::kSpread;
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
@@ -34,7 +44,11 @@ float gradient_scale_of(const JobSpec& spec);
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);
 
-// The plan's input for this job on these servers.
+// Of the job's racks; nothing for one.
+std::vector<RackTree> rack_trees_of(const JobSpec& spec);
+
+// The plan's input for this job on these servers. Of a job of several racks each has the same plan,
+// so what other jobs have on the cores of one is left out.
 PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,
                      const std::vector<std::uint64_t>& core_load_bytes = {});
 

@@ -30,9 +30,14 @@ ChunkPlace ChunkParameters::add(const JobLayout& layout, const Chunk& chunk) {
   return place;
 }
 
-void ChunkParameters::set(const ChunkPlace& place, const std::byte* push) {
+void ChunkParameters::set(const ChunkPlace& place, const std::byte* push, DataType type) {
   kernels::convert(reinterpret_cast<std::byte*>(parameters_ + place.home), DataType::kFloat32, push,
-                   wire_type_, place.elements);
+                   type, place.elements);
+}
+
+// Snapshots are of fp32 parameters.
+void ChunkParameters::adopt(const ChunkPlace& place) {
+  if (wire_type_ != DataType::kFloat32) set(place, published(place).data(), wire_type_);
 }
 
 void ChunkParameters::publish(const ChunkPlace& place) {

@@ -60,8 +60,16 @@ class ChunkParameters {
          .published_type = wire_type_});
   }
   // They are what is pushed; workers do not read them yet.
-  void set(const ChunkPlace& place, const std::byte* push);
+  void set(const ChunkPlace& place, const std::byte* push, DataType type);
   void publish(const ChunkPlace& place);
+  // What workers read, where it comes from another rack, and that it is there.
+  std::byte* landing(const ChunkPlace& place) {
+    return published_ + place.home * size_of(wire_type_);
+  }
+  void adopt(const ChunkPlace& place);
+
+  DataType wire_type() const { return wire_type_; }
+  const std::shared_ptr<JobMemory>& memory() const { return memory_; }
 
   void copy_to(const JobCopy& copy, const ChunkPlace& place) const;
   void restore(const JobCopy& copy, const ChunkPlace& place);

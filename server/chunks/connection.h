@@ -11,6 +11,13 @@
 
 namespace phub::server {
 
+// Who is at the other end.
+enum class PeerRole : std::uint8_t {
+  kWorker,
+  kRackBelow,  // another rack's server, which pushes its rack's sums here
+  kRackAbove,  // another rack's server, to which this rack's sums are pushed
+};
+
 struct Connection {
   Connection(JobOnCore* job_, std::uint32_t worker_, std::byte* window_ = nullptr,
              std::shared_ptr<const WindowLayout> window_layout_ = nullptr)
@@ -19,23 +26,30 @@ struct Connection {
         in_place(window_ != nullptr),
         window(window_),
         window_layout(std::move(window_layout_)),
+        role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
+        epoch(job_->epoch),
         hyper(job_->hyper),
         replies(job_->shard.chunks()) {}
 
   JobOnCore* job;
-  std::uint32_t worker;
+  std::uint32_t worker;  // its seat
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
   // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
   // core.
   std::byte* window;
   std::shared_ptr<const WindowLayout> window_layout;
+  PeerRole role;
+  std::uint32_t epoch;  // that its messages carry
   transport::Endpoint* endpoint = nullptr;
   transport::PeerId peer = 0;
   Prices* prices = nullptr;          // of its pushes
-  Hyper hyper;                       // for the pushes that follow
+  Hyper hyper;                       // for the pushes that follow; kRackAbove: that are made
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   alignas(8) Vote arriving_vote;     // and the next vote
-  PrioritySet replies;               // slots that are complete; their replies are due
+  Vote vote;                         // kRackAbove: the rack's
+  bool owes_hyper = false;           // kRackAbove: before the next push
+  bool owes_vote = false;
+  PrioritySet replies;               // slots that are complete; their replies (pushes) are due
   std::uint64_t pushes = 0;          // chunks that were taken
   std::uint32_t queued = 0;          // arrivals that wait for their turn
   bool paused = false;               // too far ahead of the slowest worker, or of its turn

@@ -1,10 +1,22 @@
 #include "server/chunks/deferred_updates.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/check.h"
 
 namespace phub::server {
+namespace {
+
+// Chunks whose updates are made here.
+std::size_t updated_here(const JobLayout& layout, const std::vector<ShardChunk>& chunks) {
+  const auto ends_here = [&](const ShardChunk& chunk) {
+    return layout.rack.is_alone() || layout.rack.is_root(chunk.tree);
+  };
+  return static_cast<std::size_t>(std::count_if(chunks.begin(), chunks.end(), ends_here));
+}
+
+}  // namespace
 
 using kernels::Source;
 
@@ -17,7 +29,8 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       skipped_(skipped),
       scale_(layout.loss_scale),
       finite_(chunks.size(), true),
-      votes_(layout.workers, chunks.size(), (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
+      votes_(seats(layout), updated_here(layout, chunks),
+             (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
   const Plan& plan = *layout.plan;
   const std::vector<std::uint32_t>& ids = plan.core_chunks[layout.server_index][core];
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);

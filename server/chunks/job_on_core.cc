@@ -12,17 +12,19 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       tenant_id(layout.tenant_id),
       weight(layout.weight),
       epoch(layout.epoch),
+      workers(layout.workers),
       hyper(layout.hyper),
       kind{.rule = layout.rule,
            .wire_type = layout.wire_type,
-           .workers = layout.workers,
+           .workers = seats(layout),
            .loss_scaling = layout.loss_scale.kind},
       staging(std::move(buffers)),
       shard(layout, core, std::move(memory), *staging),
-      connections(layout.workers),
-      arrivals((shard.chunks() + 2) * std::size_t{layout.workers}),
+      connections(seats(layout)),
+      above(layout.rack.is_alone() ? 0 : layout.rack.racks()),
+      arrivals((shard.chunks() + 2) * std::size_t{seats(layout) + layout.rack.racks() - 1}),
       times(layout.workers, shard.chunks()),
-      worker_counters(layout.workers),
+      worker_counters(seats(layout)),
       staging_budget_(staging_budget(layout)) {}
 
 JobOnCore::~JobOnCore() = default;  // here, where connections are known
@@ -39,21 +41,30 @@ void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
   const std::uint32_t worker = arrival.connection->worker;
   worker_counters[worker].pushes.add(1);
   worker_counters[worker].bytes_received.add(arrival.bytes);
-  times.pushed(worker, slot, arrival.arrived);
+  if (arrival.connection->role == PeerRole::kWorker) times.pushed(worker, slot, arrival.arrived);
+}
+
+void JobOnCore::on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate) {
+  if (arrival.connection->role != PeerRole::kWorker) return;
+  ++gathered_;
+  times.gathered(slot, arrival.arrived, rate);
 }
 
 bool JobOnCore::is_ahead(const Connection& connection) const {
   const std::uint64_t margin = std::min(kind.workers, kChunksAhead);
-  return std::any_of(connections.begin(), connections.end(), [&](const auto& other) {
-    return other && !other->lost && other->pushes + margin < connection.pushes;
-  });
+  const auto end = connections.begin() + workers;  // racks push fewer, and are never held
+  return connection.role == PeerRole::kWorker &&
+         std::any_of(connections.begin(), end, [&](const auto& other) {
+           return other && !other->lost && other->pushes + margin < connection.pushes;
+         });
 }
 
 // A chunk that is whole has one push of each worker, so those of the slowest that are not in one
 // wait for somebody else's.
 bool JobOnCore::is_slowest_waiting() const {
   std::uint64_t fewest = UINT64_MAX;
-  for (const auto& connection : connections) {
+  for (std::uint32_t seat = 0; seat < workers; ++seat) {
+    const auto& connection = connections[seat];
     fewest = std::min(fewest, connection ? connection->pushes : 0);
   }
   return fewest > gathered_;

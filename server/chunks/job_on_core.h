@@ -33,11 +33,8 @@ class JobOnCore : public FairShare::Flow {
 
   // The shard took a push.
   void on_taken(std::uint32_t slot, const Arrival& arrival);
-  // It was the last one of the chunk's round.
-  void on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate) {
-    ++gathered_;
-    times.gathered(slot, arrival.arrived, rate);
-  }
+  // It was the last one of the chunk's round, of a worker: else nothing happens.
+  void on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate);
 
   // More staging is in use than a job in step needs, and so many buffers.
   bool staging_exceeds(std::size_t allowance) const {
@@ -59,21 +56,23 @@ class JobOnCore : public FairShare::Flow {
   const std::uint64_t tenant_id;
   const std::uint32_t weight;
   const std::uint32_t epoch;
-  const Hyper hyper;           // until worker 0 sends others
-  const PriceList::Kind kind;  // of its pushes, but for their transport
+  const std::uint32_t workers;  // have the first seats
+  const Hyper hyper;            // until worker 0 sends others
+  const PriceList::Kind kind;   // of its pushes, but for their transport
   // Where tcp's pushes are read into.
   const std::unique_ptr<BufferPool> staging;
   Shard shard;
-  // By worker; null where there was none yet. One that is lost stays until the job is detached, for
+  // By seat; null where there was none yet. One that is lost stays until the job is detached, for
   // pushes of its worker may wait for their turn.
   std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<std::unique_ptr<Connection>> above;  // by rack; empty: one rack
   ArrivalQueue arrivals;
   ReadyList ready;           // connections that have something to be read
   bool updates_due = false;  // it is in the core's list of those
   // Buffers beyond its budget, until it is back within it: holding workers back stopped it.
   std::size_t staging_allowance = 0;
   RoundTimes times;
-  std::vector<WorkerCounters> worker_counters;  // by worker
+  std::vector<WorkerCounters> worker_counters;  // by seat
 
  private:
   JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,

@@ -7,32 +7,32 @@ namespace phub::server {
 
 using kernels::Source;
 
-bool PushSums::add(const Push& push, ShardChunk& chunk) {
-  Contribution* const contributions = &contributions_[push.slot * workers_];
-  contributions[deterministic_ ? push.worker : chunk.sum.pushes] = {push.data, push.staged};
-  ++chunk.sum.pushes;
-  if (chunk.sum.pushes < workers_) {
-    fold(chunk, contributions);
-    if (workers_ > kernels::kMaxSources) fold_in_place(chunk, contributions);
+bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contribution& push,
+                   ChunkSum& sum, std::uint32_t elements) {
+  Contribution* const contributions = of(slot);
+  contributions[pushers_.in_order ? position : sum.pushes] = push;
+  ++sum.pushes;
+  if (sum.pushes < sum.members) {
+    fold(sum, elements, contributions);
+    if (sum.members > kernels::kMaxSources) fold_in_place(sum, elements, contributions);
     return false;
   }
-  if (workers_ > kernels::kMaxSources) fold_many(chunk, contributions);
+  if (sum.members > kernels::kMaxSources) fold_many(sum, elements, contributions);
   return true;
 }
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.
-void PushSums::fold(ShardChunk& chunk, Contribution* contributions) {
-  ChunkSum& sum = chunk.sum;
-  while (sum.folded < workers_) {
+void PushSums::fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
+  while (sum.folded < sum.members) {
     Contribution& next = contributions[sum.folded];
     if (next.data == nullptr || !next.staged) return;
     if (sum.folded == 0) {
       sum.data = next.data;
-      sum.type = wire_type_;
+      sum.type = pushers_.type;
     } else {
       std::byte* const wide = sum.type == DataType::kFloat32 ? sum.data : staging_.take();
-      kernels::add(reinterpret_cast<float*>(wide), {sum.data, sum.type}, {next.data, wire_type_},
-                   chunk.place.elements);
+      kernels::add(reinterpret_cast<float*>(wide), {sum.data, sum.type}, {next.data, pushers_.type},
+                   elements);
       staging_.give(next.data);
       replace(sum, wide);
     }
@@ -43,33 +43,33 @@ void PushSums::fold(ShardChunk& chunk, Contribution* contributions) {
 
 // Of a job with more workers than the kernels take sources: pushes in place are added up as soon as
 // so many follow each other, for the last push is not to bring the work of all of them.
-void PushSums::fold_in_place(ShardChunk& chunk, Contribution* contributions) {
+void PushSums::fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
   constexpr std::uint32_t kAtOnce = kernels::kMaxSources / 2;
-  if (workers_ - chunk.sum.folded < kAtOnce) return;
-  const Contribution* const first = contributions + chunk.sum.folded;
+  if (sum.members - sum.folded < kAtOnce) return;
+  const Contribution* const first = contributions + sum.folded;
   const bool are_there = std::all_of(first, first + kAtOnce,
                                      [](const Contribution& push) { return push.data != nullptr; });
-  if (are_there) add_up(chunk, contributions, kAtOnce);
+  if (are_there) add_up(sum, elements, contributions, kAtOnce);
 }
 
 // Leaves no more than the kernels take sources.
-void PushSums::fold_many(ShardChunk& chunk, Contribution* contributions) {
-  while (workers_ - chunk.sum.folded + 1 > kernels::kMaxSources) {
-    add_up(chunk, contributions, static_cast<std::uint32_t>(kernels::kMaxSources - 1));
+void PushSums::fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
+  while (sum.members - sum.folded + 1 > kernels::kMaxSources) {
+    add_up(sum, elements, contributions, static_cast<std::uint32_t>(kernels::kMaxSources - 1));
   }
 }
 
 // Adds the next so many contributions to the chunk's sum, which is fp32 then. In their order, so it
 // has the bits of one pass over all. REQUIRES: they are there; with the sum at most kMaxSources.
-void PushSums::add_up(ShardChunk& chunk, Contribution* contributions, std::uint32_t count) {
-  ChunkSum& sum = chunk.sum;
+void PushSums::add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,
+                      std::uint32_t count) {
   std::array<Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   const std::size_t filled = sources_of(sum, contributions, sum.folded + count, 0, sources);
   Contribution& first = contributions[sum.folded];
   std::byte* wide = nullptr;
   if (sum.data != nullptr && sum.type == DataType::kFloat32) {
     wide = sum.data;
-  } else if (sum.data == nullptr && first.staged && wire_type_ == DataType::kFloat32) {
+  } else if (sum.data == nullptr && first.staged && pushers_.type == DataType::kFloat32) {
     wide = first.data;
     first.staged = false;  // stays in use, as the sum
   } else {
@@ -77,7 +77,7 @@ void PushSums::add_up(ShardChunk& chunk, Contribution* contributions, std::uint3
   }
   if (filled > 1 || wide != sources[0].data) {
     kernels::update({.sources = {sources.data(), filled},
-                     .elements = chunk.place.elements,
+                     .elements = elements,
                      .parameters = reinterpret_cast<float*>(wide)});
   }
   replace(sum, wide);
@@ -103,19 +103,19 @@ std::size_t PushSums::sources_of(const ChunkSum& sum, const Contribution* contri
     sources[count++] = {sum.data + offset * size_of(sum.type), sum.type};
   }
   for (std::uint32_t i = sum.folded; i < end; ++i) {
-    sources[count++] = {contributions[i].data + offset * size_of(wire_type_), wire_type_};
+    sources[count++] = {contributions[i].data + offset * size_of(pushers_.type), pushers_.type};
   }
   return count;
 }
 
 void PushSums::clear(std::uint32_t slot, ChunkSum& sum) {
   if (sum.data != nullptr) staging_.give(sum.data);
-  Contribution* const contributions = &contributions_[slot * workers_];
-  for (std::uint32_t i = sum.folded; i < workers_; ++i) {
+  Contribution* const contributions = of(slot);
+  for (std::uint32_t i = sum.folded; i < sum.members; ++i) {
     if (contributions[i].staged) staging_.give(contributions[i].data);
     contributions[i] = {};
   }
-  sum = {};
+  sum.clear();
 }
 
 }  // namespace phub::server

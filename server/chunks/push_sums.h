@@ -25,49 +25,55 @@ struct Push {
   const Hyper* hyper;  // what worker 0 last set; ignored from others
 };
 
+// Whose pushes are added, and of what type.
+struct Pushers {
+  std::uint32_t most = 1;  // of a chunk
+  DataType type = DataType::kFloat32;
+  bool in_order = true;  // of their positions; else of arrival
+};
+
+// One of them.
+struct Contribution {
+  std::byte* data = nullptr;
+  bool staged = false;  // in a buffer of the staging, which is given back
+};
+
 class PushSums {
  public:
-  PushSums(const JobLayout& layout, std::size_t chunks, BufferPool& staging)
-      : staging_(staging),
-        workers_(layout.workers),
-        wire_type_(layout.wire_type),
-        deterministic_(layout.deterministic),
-        contributions_(chunks * layout.workers) {}
+  PushSums(const Pushers& pushers, std::size_t chunks, BufferPool& staging)
+      : staging_(staging), pushers_(pushers), contributions_(chunks * pushers.most) {}
 
-  // True: it is the last one of the round. REQUIRES: the worker's first in this round.
-  bool add(const Push& push, ShardChunk& chunk);
+  // True: it is the last one of the round. REQUIRES: the member's first in this round.
+  bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
+           std::uint32_t elements);
 
   // These REQUIRE that the last one is there.
   // What is not added up yet, from element `offset` of the chunk on.
   std::size_t sources(std::uint32_t slot, const ChunkSum& sum, std::uint32_t offset,
                       std::span<kernels::Source> sources) const {
-    return sources_of(sum, &contributions_[slot * workers_], workers_, offset, sources);
+    return sources_of(sum, of(slot), sum.members, offset, sources);
   }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
-  void merge(std::uint32_t slot, ShardChunk& chunk) {
-    add_up(chunk, &contributions_[slot * workers_], workers_ - chunk.sum.folded);
+  void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
+    add_up(sum, elements, of(slot), sum.members - sum.folded);
   }
   // Gives all buffers back, for the next round.
   void clear(std::uint32_t slot, ChunkSum& sum);
 
  private:
-  struct Contribution {
-    std::byte* data = nullptr;
-    bool staged = false;
-  };
-
-  void fold(ShardChunk& chunk, Contribution* contributions);
-  void fold_in_place(ShardChunk& chunk, Contribution* contributions);
-  void fold_many(ShardChunk& chunk, Contribution* contributions);
-  void add_up(ShardChunk& chunk, Contribution* contributions, std::uint32_t count);
+  Contribution* of(std::uint32_t slot) { return &contributions_[slot * pushers_.most]; }
+  const Contribution* of(std::uint32_t slot) const { return &contributions_[slot * pushers_.most]; }
+  void fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
+  void fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
+  void fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
+  void add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,
+              std::uint32_t count);
   void replace(ChunkSum& sum, std::byte* wide);
   std::size_t sources_of(const ChunkSum& sum, const Contribution* contributions, std::uint32_t end,
                          std::uint32_t offset, std::span<kernels::Source> sources) const;
 
   BufferPool& staging_;
-  std::uint32_t workers_;
-  DataType wire_type_;
-  bool deterministic_;
+  const Pushers pushers_;
   std::vector<Contribution> contributions_;  // [chunk][position]
 };
 

@@ -3,6 +3,16 @@
 #include <array>
 
 namespace phub::server {
+namespace {
+
+Pushers pushers_of(const JobLayout& layout) {
+  if (layout.rack.is_alone()) {
+    return {.most = layout.workers, .type = layout.wire_type, .in_order = layout.deterministic};
+  }
+  return {.most = layout.rack.racks(), .in_order = layout.deterministic};
+}
+
+}  // namespace
 
 Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
              BufferPool& staging)
@@ -13,13 +23,17 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
-      arrived_(chunks_.size(), layout.workers),
-      sums_(layout, chunks_.size(), staging) {
+      arrived_(chunks_.size(), seats(layout)),
+      sums_(pushers_of(layout), chunks_.size(), staging) {
+  if (!layout.rack.is_alone())
+    racks_.emplace(layout, chunks_.size(), parameters_.memory(), staging);
   for (std::uint32_t slot = 0; slot < chunks(); ++slot) {
     const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
     ShardChunk& chunk = chunks_[slot];
     chunk.place = parameters_.add(layout, layout.plan->chunks[id]);
     chunk.hyper = layout.hyper;
+    chunk.sum.members = layout.workers;
+    if (racks_) racks_->add(layout.plan->chunks[id].tree, chunk);
     if (!restored_) continue;
     // The first round of a restored job replies with what was restored, so its number is the
     // snapshot's again.
@@ -37,25 +51,113 @@ PushResult Shard::on_push(const Push& push) {
   };
   if (stopped_) return refuse(PushResult::kStopped);
   if (push.slot >= chunks_.size()) return refuse(PushResult::kUnknownChunk);
-  if (push.bytes != push_bytes(push.slot)) return refuse(PushResult::kBadLength);
+  if (push.bytes != bytes_of(push)) return refuse(PushResult::kBadLength);
   ShardChunk& chunk = chunks_[push.slot];
+  if (racks_ && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (staging_.free() == 0) return refuse(PushResult::kDuplicate);
   if (!arrived_.insert(push.slot, push.worker)) return refuse(PushResult::kDuplicate);
 
-  if (push.worker == 0) chunk.hyper = *push.hyper;
+  if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   if (has_parameters_ && !chunk.initialised) return initialise(push, chunk);
-  if (!sums_.add(push, chunk)) return PushResult::kAccepted;
-  if (deferred_) return defer(push.slot);
-  update(push.slot);
+  if (racks_) return add(push, chunk);
+  const bool is_last =
+      sums_.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum, chunk.place.elements);
+  return is_last ? finish(push.slot) : PushResult::kAccepted;
+}
+
+// Of a job of several racks.
+PushResult Shard::add(const Push& push, ShardChunk& chunk) {
+  Contribution sum{push.data, push.staged};
+  const bool is_worker = racks_->is_worker(push.worker);
+  if (is_worker) {
+    sum = {racks_->add(push, chunk), true};
+    if (sum.data == nullptr) return PushResult::kAccepted;
+  }
+  if (!sums_.add(push.slot, racks_->position(push.worker, chunk), sum, chunk.sum,
+                 chunk.place.elements)) {
+    return is_worker ? PushResult::kGathered : PushResult::kAccepted;
+  }
+  return racks_->is_root(chunk) ? finish(push.slot) : go_up(push.slot);
+}
+
+// The last push of a round that ends here.
+PushResult Shard::finish(std::uint32_t slot) {
+  if (deferred_) return defer(slot);
+  update(slot);
   return PushResult::kCompleted;
 }
 
-// The first round of a rule with parameters: worker 0's push is the initial value.
+// Leaves the sum where it is sent from; the reply may overwrite the parameters from now on.
+PushResult Shard::go_up(std::uint32_t slot) {
+  ShardChunk& chunk = chunks_[slot];
+  std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
+  const std::size_t count = sums_.sources(slot, chunk.sum, 0, sources);
+  kernels::update({.sources = {sources.data(), count},
+                   .elements = chunk.place.elements,
+                   .parameters = reinterpret_cast<float*>(racks_->outgoing(chunk))});
+  sums_.clear(slot, chunk.sum);
+  copying.copy_if_due(chunk);
+  chunk.is_above = true;
+  return PushResult::kGoesUp;
+}
+
+std::byte* Shard::place_of_reply(std::uint32_t slot, std::uint32_t bytes) {
+  if (slot >= chunks_.size() || !chunks_[slot].is_above || bytes != push_bytes(slot))
+    return nullptr;
+  return parameters_.landing(chunks_[slot].place);
+}
+
+PushResult Shard::take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped) {
+  if (stopped_) return PushResult::kStopped;
+  if (slot >= chunks_.size()) return PushResult::kUnknownChunk;
+  if (bytes != push_bytes(slot)) return PushResult::kBadLength;
+  ShardChunk& chunk = chunks_[slot];
+  if (!chunk.is_above) return PushResult::kDuplicate;
+  chunk.is_above = false;
+  chunk.initialised = true;
+  chunk.skipped = is_skipped;
+  parameters_.adopt(chunk.place);
+  complete(slot);
+  return PushResult::kCompleted;
+}
+
+VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
+  if (stopped_) return VoteOutcome::kStopped;
+  if (!deferred_) return VoteOutcome::kUnasked;
+  if (racks_ && racks_->is_worker(worker)) {
+    const VoteOutcome outcome = racks_->vote(worker, vote);
+    if (outcome != VoteOutcome::kAccepted) return outcome;
+  }
+  if (racks_ && racks_->roots() == 0) return VoteOutcome::kAccepted;  // others count it
+  return deferred_->vote(worker, vote);
+}
+
+// The first round of a rule with parameters: the leader's push is the initial value. Where the root
+// is elsewhere it goes up as it is.
 PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
-  if (push.worker == 0 && !restored_) parameters_.set(chunk.place, push.data);
+  const bool goes_up = racks_ && !racks_->is_root(chunk);
+  const bool is_worker = push.worker < workers_;
+  if (push.worker == chunk.leader && !restored_) {
+    const DataType type = is_worker ? parameters_.wire_type() : DataType::kFloat32;
+    if (goes_up) {
+      kernels::convert(racks_->outgoing(chunk), DataType::kFloat32, push.data, type,
+                       chunk.place.elements);
+    } else {
+      parameters_.set(chunk.place, push.data, type);
+    }
+  }
   if (push.staged) staging_.give(push.data);
-  if (++chunk.sum.pushes < workers_) return PushResult::kAccepted;
+  const bool are_all_workers = racks_ && is_worker && racks_->is_last_worker(push.slot);
+  const std::uint32_t members = workers_ + (racks_ ? chunk.sum.members - 1 : 0);
+  if (++chunk.sum.pushes < members) {
+    return are_all_workers ? PushResult::kGathered : PushResult::kAccepted;
+  }
+  if (goes_up) {
+    chunk.sum.clear();
+    chunk.is_above = true;
+    return PushResult::kGoesUp;
+  }
   parameters_.publish(chunk.place);
   if (deferred_) deferred_->on_initialised(chunk);
   chunk.initialised = true;
@@ -63,9 +165,9 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
   return PushResult::kCompleted;
 }
 
-// The last push of a round has arrived.
+// Its sum is there.
 PushResult Shard::defer(std::uint32_t slot) {
-  sums_.merge(slot, chunks_[slot]);
+  sums_.merge(slot, chunks_[slot].sum, chunks_[slot].place.elements);
   switch (deferred_->on_sum(slot)) {
     case DeferredUpdates::Due::kLater:
       return PushResult::kDeferred;

@@ -16,13 +16,15 @@
 #include "common/base/counter.h"
 #include "server/chunks/chunk_copying.h"
 #include "server/chunks/deferred_updates.h"
-#include "server/chunks/push_sums.h"
+#include "server/chunks/rack_sums.h"
 
 namespace phub::server {
 
 enum class PushResult {
   kAccepted,
   kCompleted,
+  kGathered,    // the last push of this rack's workers; other racks' are due
+  kGoesUp,      // the last push here: the sum is to be pushed to the rack above
   kDeferred,    // the chunk's last push: its sum is there, its update is not due
   kUpdatesDue,  // the same, and now updates are due
   kUnknownChunk,
@@ -41,10 +43,19 @@ class Shard {
 
   // Takes one push. kCompleted: the chunk's new parameters are ready for everyone.
   PushResult on_push(const Push& push);
-  VoteOutcome vote(std::uint32_t worker, const Vote& vote) {
-    if (stopped_) return VoteOutcome::kStopped;
-    return deferred_ ? deferred_->vote(worker, vote) : VoteOutcome::kUnasked;
+  VoteOutcome vote(std::uint32_t worker, const Vote& vote);
+
+  // ---- Of a job of several racks; null: it has one ----
+  RackSums* racks() { return racks_ ? &*racks_ : nullptr; }
+  const ShardChunk& chunk(std::uint32_t slot) const { return chunks_[slot]; }
+  // What goes up for a chunk, after kGoesUp.
+  std::span<const std::byte> sum_for_above(std::uint32_t slot) const {
+    return {racks_->outgoing(chunks_[slot]), rack_bytes(slot)};
   }
+  // Where the reply to it is to be put; null: none of that size is due.
+  std::byte* place_of_reply(std::uint32_t slot, std::uint32_t bytes);
+  // It is there. kCompleted, or what is wrong with it.
+  PushResult take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
@@ -67,6 +78,10 @@ class Shard {
   std::uint32_t push_bytes(std::uint32_t slot) const {
     return slot < chunks_.size() ? parameters_.bytes(chunks_[slot].place) : 0;
   }
+  // Of the sum that another rack pushes.
+  std::uint32_t rack_bytes(std::uint32_t slot) const {
+    return slot < chunks_.size() ? chunks_[slot].place.elements * kSumBytes : 0;
+  }
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
 
   // A worker is gone: no chunk can complete any more, and its memory must not be read again.
@@ -79,21 +94,30 @@ class Shard {
   SkipCounters skipped;
 
  private:
+  static constexpr std::uint32_t kSumBytes = sizeof(float);
+
+  std::uint32_t bytes_of(const Push& push) const {
+    return push.worker < workers_ ? push_bytes(push.slot) : rack_bytes(push.slot);
+  }
   PushResult initialise(const Push& push, ShardChunk& chunk);
+  PushResult add(const Push& push, ShardChunk& chunk);
+  PushResult finish(std::uint32_t slot);
+  PushResult go_up(std::uint32_t slot);
   PushResult defer(std::uint32_t slot);
   void update(std::uint32_t slot);
   void update_deferred(std::uint32_t slot);
   void complete(std::uint32_t slot);
 
-  const std::uint32_t workers_;
-  const bool has_parameters_;  // its rule
-  const bool restored_;        // the parameters were there before the first round
+  const std::uint32_t workers_;  // of this rack
+  const bool has_parameters_;    // its rule
+  const bool restored_;          // the parameters were there before the first round
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;
   std::vector<ShardChunk> chunks_;
-  WorkerSets arrived_;  // by slot: whose pushes of this round are there
-  PushSums sums_;
+  WorkerSets arrived_;                       // by slot: whose pushes of this round are there
+  PushSums sums_;                            // of workers; with several racks, of racks
+  std::optional<RackSums> racks_;            // none: one rack
   std::optional<DeferredUpdates> deferred_;  // none: updates are made with the last push
 };
 

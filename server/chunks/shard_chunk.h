@@ -19,10 +19,13 @@ struct ChunkPlace {
 
 // Pushes of the round that is under way.
 struct ChunkSum {
+  std::uint32_t members = 1;  // that push in a round
   std::byte* data = nullptr;  // a staging buffer with what is folded
   DataType type = DataType::kFloat32;
   std::uint32_t pushes = 0;
   std::uint32_t folded = 0;  // of them, in their order
+
+  void clear() { *this = {.members = members}; }
 };
 
 struct ShardChunk {
@@ -33,6 +36,9 @@ struct ShardChunk {
   bool initialised = false;  // the first round of a rule with parameters is over
   bool copied = false;       // into the copy that is under way
   bool skipped = false;      // the last update was left out, or a part of it
+  bool is_above = false;     // its sum was pushed to the rack above, whose reply is due
+  std::uint32_t tree = 0;    // over racks
+  std::uint32_t leader = 0;  // seat of the member whose hyper-parameters and first push hold
 };
 
 }  // namespace phub::server

@@ -60,7 +60,8 @@ bool makes_sense(const Hyper& hyper) {
 
 // Of a write that nobody will look at: its staging buffer, where it has one.
 void give_back(const Connection& connection, std::uint32_t immediate, std::byte* data) {
-  if (data == nullptr || connection.in_place || wire::is_control(wire::slot_of(immediate))) return;
+  if (data == nullptr || connection.in_place || connection.role == PeerRole::kRackAbove) return;
+  if (wire::is_control(wire::slot_of(immediate))) return;
   connection.job->staging->give(data);
 }
 }  // namespace
@@ -151,7 +152,7 @@ bool Core::read(JobOnCore& job) {
 void Core::on_arrived(Connection& connection, const Completion& arrived, std::uint64_t now) {
   JobOnCore& job = *connection.job;
   bytes_received_.add(arrived.bytes);
-  if (!wire::same_epoch(arrived.immediate, job.epoch)) {
+  if (!wire::same_epoch(arrived.immediate, connection.epoch)) {
     drops_.count(Drop::kStaleEpoch);
     give_back(connection, arrived.immediate, arrived.data);
     // No sample: nothing is done.
@@ -243,6 +244,8 @@ void Core::serve(const Arrival& arrival) {
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
   if (connection.lost) {  // and its memory with it
     give_back(connection, arrival.immediate, arrival.data);
+  } else if (connection.role == PeerRole::kRackAbove) {
+    on_reply(arrival);
   } else if (wire::is_control(slot)) {
     slot == wire::kHyperSlot ? on_hyper(arrival) : on_vote(arrival);
   } else {
@@ -263,6 +266,7 @@ void Core::on_hyper(const Arrival& arrival) {
                      "its hyper-parameters are no numbers, or out of range");
   }
   connection.hyper = hyper;
+  if (connection.job->shard.racks() != nullptr) replies_.pass_on_hyper(connection);
 }
 
 void Core::on_chunk(const Arrival& arrival) {
@@ -283,6 +287,12 @@ void Core::on_chunk(const Arrival& arrival) {
       job.on_gathered(slot, arrival, turns_.rate());
       job.times.completed(slot, turns_.now());
       return replies_.complete(job, slot);
+    case PushResult::kGoesUp:
+      replies_.go_up(job, slot);
+      [[fallthrough]];
+    case PushResult::kGathered:
+      job.on_taken(slot, arrival);
+      return job.on_gathered(slot, arrival, turns_.rate());
     case PushResult::kUpdatesDue:
       updates_.add(job);
       [[fallthrough]];
@@ -308,7 +318,11 @@ void Core::on_vote(const Arrival& arrival) {
   }
   Vote vote;
   std::memcpy(&vote, arrival.data, sizeof(vote));  // once: the worker may still write to it
-  switch (job.shard.vote(connection.worker, vote)) {
+  const VoteOutcome outcome = job.shard.vote(connection.worker, vote);
+  if (RackSums* const racks = job.shard.racks(); racks != nullptr && racks->have_voted()) {
+    replies_.go_up(job, racks->take_vote());
+  }
+  switch (outcome) {
     case VoteOutcome::kAccepted:
       return;
     case VoteOutcome::kUpdatesDue:
@@ -324,6 +338,22 @@ void Core::on_vote(const Arrival& arrival) {
     case VoteOutcome::kOtherScale:
       return drop_peer(connection, Drop::kBadVote,
                        "its vote has another loss scale than the other workers'");
+  }
+}
+
+// Of the rack above, to a sum that was pushed to it.
+void Core::on_reply(const Arrival& arrival) {
+  Connection& connection = *arrival.connection;
+  JobOnCore& job = *connection.job;
+  const std::uint32_t slot = wire::reply_slot_of(arrival.immediate);
+  switch (job.shard.take_reply(slot, arrival.bytes, wire::was_skipped(arrival.immediate))) {
+    case PushResult::kCompleted:
+      job.times.completed(slot, turns_.now());
+      return replies_.complete(job, slot);
+    case PushResult::kStopped:
+      return drops_.count(Drop::kLateWrite);
+    default:
+      return drop_peer(connection, Drop::kUnknownChunk, "it replied to what was not pushed");
   }
 }
 

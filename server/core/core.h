@@ -50,6 +50,9 @@ class Core final {
   // A job must be detached before it is destroyed.
   void detach(JobOnCore* job);
   Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
+  // To the server of the rack above, which knows this one as a member of its job's `epoch`.
+  Status connect_rack(JobOnCore* job, std::uint32_t rack, std::uint32_t epoch,
+                      transport::TcpStream stream);
   // `line` is the worker's for this core, from where `layout` counts
   // (common/protocol/window_layout.h).
   Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
@@ -70,8 +73,10 @@ class Core final {
 
  private:
   explicit Core(const CoreOptions& options);
+  // Into its place, among its job's connections.
   template <typename OneLane, typename Peer>
-  Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer);
+  Status attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer,
+                std::unique_ptr<Connection>& place);
 
   bool drain(Lane& lane);
   bool read(JobOnCore& job);
@@ -83,6 +88,7 @@ class Core final {
   void on_chunk(const Arrival& arrival);
   void on_hyper(const Arrival& arrival);
   void on_vote(const Arrival& arrival);
+  void on_reply(const Arrival& arrival);
   void drop_peer(Connection& connection, Drop cause, std::string_view reason);
 
   CoreOptions options_;

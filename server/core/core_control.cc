@@ -10,8 +10,8 @@ void Core::detach(JobOnCore* job) {
   call([&] {
     turns_.shares.remove(*job);
     updates_.forget(*job);
-    for (auto& connection : job->connections) {
-      if (!connection) continue;
+    const auto end = [&](std::unique_ptr<Connection>& connection) {
+      if (!connection) return;
       replies_.forget(*connection);
       paused_.forget(*connection);
       job->ready.remove(*connection);
@@ -21,18 +21,21 @@ void Core::detach(JobOnCore* job) {
       }
       for (Lane* lane : lanes_) lane->forget(*connection);
       connection.reset();
-    }
+    };
+    for (auto& connection : job->connections) end(connection);
+    for (auto& connection : job->above) end(connection);
   });
   for (Lane* lane : lanes_) lane->destroy_ended(*thread_);
 }
 
 // `peer` is what the lane's endpoint makes a peer of.
 template <typename OneLane, typename Peer>
-Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer) {
+Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer peer,
+                    std::unique_ptr<Connection>& place) {
   Status status;
   call([&] {
     JobOnCore& job = *connection->job;
-    if (job.connections[connection->worker]) {
+    if (place) {
       status = {Code::kAlreadyExists, "the worker has, or had, a connection to this core"};
       return;
     }
@@ -48,26 +51,36 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
     connection->prices = &turns_.prices.of(kind);
     if (!job.is_added()) turns_.shares.add(job, job.tenant_id, job.weight);
     lane.connections[*id] = connection.get();
-    job.connections[connection->worker] = std::move(connection);
+    place = std::move(connection);
     connections_.fetch_add(1, std::memory_order_relaxed);
   });
   return status;
 }
 
 Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream) {
-  return attach(*tcp_, std::make_unique<Connection>(job, worker), std::move(stream));
+  return attach(*tcp_, std::make_unique<Connection>(job, worker), std::move(stream),
+                job->connections[worker]);
+}
+
+Status Core::connect_rack(JobOnCore* job, std::uint32_t rack, std::uint32_t epoch,
+                          transport::TcpStream stream) {
+  const std::uint32_t seat = job->shard.racks()->place().seat_of(rack, job->workers);
+  auto connection = std::make_unique<Connection>(job, seat);
+  connection->role = PeerRole::kRackAbove;
+  connection->epoch = epoch;
+  return attach(*tcp_, std::move(connection), std::move(stream), job->above[rack]);
 }
 
 Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
                          std::byte* line, std::shared_ptr<const WindowLayout> layout) {
   return attach(*shm_, std::make_unique<Connection>(job, worker, line, std::move(layout)),
-                std::move(peer));
+                std::move(peer), job->connections[worker]);
 }
 
 Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                            std::byte* window, std::shared_ptr<const WindowLayout> layout) {
   return attach(*verbs_, std::make_unique<Connection>(job, worker, window, std::move(layout)),
-                std::move(peer));
+                std::move(peer), job->connections[worker]);
 }
 
 CoreCounters Core::counters() const {

@@ -22,7 +22,7 @@ class PausedWorkers {
   bool empty() const { return paused_.empty(); }
   // Something of it has arrived.
   void pause_if_ahead(Connection& connection) {
-    if (connection.in_place || connection.paused) return;
+    if (connection.in_place || connection.paused || connection.role != PeerRole::kWorker) return;
     if (!connection.job->staging_exceeds(0)) {
       connection.job->staging_allowance = 0;
     } else if (is_to_wait(connection)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/protocol/wire.h"
 
@@ -26,9 +27,44 @@ constexpr Batching kInPlace{32, 16};
 
 void Replies::complete(JobOnCore& job, std::uint32_t slot) {
   chunks_completed.add(1);
+  RackSums* const racks = job.shard.racks();
   for (const auto& connection : job.connections) {
     if (!connection || connection->lost) continue;
+    if (racks != nullptr && !racks->pushes(connection->worker, job.shard.chunk(slot))) continue;
     connection->replies.insert(slot);
+    mark(*connection);
+  }
+}
+
+void Replies::go_up(JobOnCore& job, std::uint32_t slot) {
+  const std::uint32_t tree = job.shard.chunk(slot).tree;
+  const auto& connection = job.above[job.shard.racks()->place().above(tree)];
+  if (!connection || connection->lost) return;
+  connection->replies.insert(slot);
+  mark(*connection);
+}
+
+void Replies::go_up(JobOnCore& job, const Vote& vote) {
+  for (const auto& connection : job.above) {
+    if (!connection || connection->lost) continue;
+    connection->vote = vote;
+    connection->owes_vote = true;
+    mark(*connection);
+  }
+}
+
+void Replies::pass_on_hyper(const Connection& from) {
+  JobOnCore& job = *from.job;
+  const RackPlace& place = job.shard.racks()->place();
+  const bool is_worker = from.role == PeerRole::kWorker;
+  if (is_worker && from.worker != 0) return;
+  const std::uint32_t rack = is_worker ? place.own() : place.rack_at(from.worker, job.workers);
+  for (const auto& connection : job.above) {
+    if (!connection || connection->lost) continue;
+    const std::uint32_t to = place.rack_at(connection->worker, job.workers);
+    if (!place.passes_on(rack, to)) continue;
+    connection->hyper = from.hyper;
+    connection->owes_hyper = true;
     mark(*connection);
   }
 }
@@ -66,31 +102,59 @@ void Replies::send(bool all) {
   }
 }
 
+// What is next: for a rack above words before sums. REQUIRES: something is.
+Write Replies::write_of(Connection& connection, std::uint64_t now) {
+  JobOnCore& job = *connection.job;
+  const std::uint32_t epoch = connection.epoch;
+  if (std::exchange(connection.owes_hyper, false)) {
+    return {.data = reinterpret_cast<const std::byte*>(&connection.hyper),
+            .bytes = sizeof(Hyper),
+            .immediate = wire::immediate(wire::kHyperSlot, epoch)};
+  }
+  if (std::exchange(connection.owes_vote, false)) {
+    return {.data = reinterpret_cast<const std::byte*>(&connection.vote),
+            .bytes = sizeof(Vote),
+            .immediate = wire::immediate(wire::kVoteSlot, epoch)};
+  }
+  const std::uint32_t slot = connection.replies.pop_min();
+  if (connection.role == PeerRole::kRackAbove) {
+    const auto sum = job.shard.sum_for_above(slot);
+    return {.data = sum.data(),
+            .bytes = static_cast<std::uint32_t>(sum.size()),
+            .immediate = wire::immediate(slot, epoch)};
+  }
+  const auto payload = job.shard.reply(slot);
+  if (connection.role == PeerRole::kWorker) job.times.replying(slot, now, turns_.rate());
+  return {.data = payload.data(),
+          .bytes = static_cast<std::uint32_t>(payload.size()),
+          .immediate = wire::reply(slot, epoch, job.shard.was_skipped(slot))};
+}
+
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
 bool Replies::send(Connection& connection) {
   JobOnCore& job = *connection.job;
   WorkerCounters& counters = job.worker_counters[connection.worker];
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
-  while (!connection.replies.empty() && !connection.lost) {
+  const auto has_more = [&] {
+    return !connection.replies.empty() || connection.owes_hyper || connection.owes_vote;
+  };
+  while (has_more() && !connection.lost) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
     if (room == 0) return false;
     std::size_t count = 0;
     std::size_t bytes = 0;
-    while (count < room && !connection.replies.empty()) {
-      const std::uint32_t slot = connection.replies.pop_min();
-      const auto payload = job.shard.reply(slot);
-      bytes += payload.size();
-      job.times.replying(slot, now, turns_.rate());
-      writes[count++] = {.data = payload.data(),
-                         .bytes = static_cast<std::uint32_t>(payload.size()),
-                         .immediate = wire::reply(slot, job.epoch, job.shard.was_skipped(slot))};
+    while (count < room && has_more()) {
+      writes[count] = write_of(connection, now);
+      bytes += writes[count++].bytes;
     }
     connection.endpoint->post(connection.peer, {writes.data(), count});
     bytes_sent.add(bytes);
     counters.bytes_sent.add(bytes);
     const std::uint64_t then = turns_.now();
-    job.times.replied(connection.worker, static_cast<std::uint32_t>(count), then);
+    if (connection.role == PeerRole::kWorker) {
+      job.times.replied(connection.worker, static_cast<std::uint32_t>(count), then);
+    }
     for (const Write& write : std::span(writes.data(), count)) {
       turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
     }

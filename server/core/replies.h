@@ -20,6 +20,14 @@ class Replies {
   bool empty() const { return dirty_.empty(); }
   // A chunk is complete: everybody who is connected is to have it.
   void complete(JobOnCore& job, std::uint32_t slot);
+  // ---- Of a job of several racks: what goes to the racks above in the same way ----
+  // The chunk's sum.
+  void go_up(JobOnCore& job, std::uint32_t slot);
+  // The workers' vote, to all racks above.
+  void go_up(JobOnCore& job, const Vote& vote);
+  // What `from` has set, to the racks to which worker 0's words go on from there.
+  void pass_on_hyper(const Connection& from);
+
   // Sends what has room. `all`: nothing is kept back to be more.
   void send(bool all);
   void forget(Connection& connection) { std::erase(dirty_, &connection); }
@@ -30,6 +38,7 @@ class Replies {
  private:
   bool is_batching(Connection& connection) const;
   bool send(Connection& connection);
+  transport::Write write_of(Connection& connection, std::uint64_t now);
   void mark(Connection& connection);
 
   Turns& turns_;

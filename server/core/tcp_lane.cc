@@ -62,6 +62,10 @@ bool TcpLane::reads_later(transport::PeerId peer) {
 
 std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std::uint32_t bytes) {
   Connection& connection = *connections[peer];
+  Shard& shard = connection.job->shard;
+  if (connection.role == PeerRole::kRackAbove) {
+    return shard.place_of_reply(wire::reply_slot_of(immediate), bytes);
+  }
   if (wire::slot_of(immediate) == wire::kHyperSlot) {
     if (bytes != sizeof(Hyper)) return nullptr;
     return reinterpret_cast<std::byte*>(&connection.arriving_hyper);
@@ -70,12 +74,15 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
     if (bytes != sizeof(Vote)) return nullptr;
     return reinterpret_cast<std::byte*>(&connection.arriving_vote);
   }
-  if (bytes != connection.job->shard.push_bytes(wire::slot_of(immediate))) return nullptr;
+  const std::uint32_t slot = wire::slot_of(immediate);
+  const bool is_rack = connection.role == PeerRole::kRackBelow;
+  if (bytes != (is_rack ? shard.rack_bytes(slot) : shard.push_bytes(slot))) return nullptr;
   return connection.job->staging->take_for_push();
 }
 
 void TcpLane::release(transport::PeerId peer, std::byte* data) {
   Connection& connection = *connections[peer];
+  if (connection.role == PeerRole::kRackAbove) return;  // it is where parameters are
   if (data != reinterpret_cast<std::byte*>(&connection.arriving_hyper) &&
       data != reinterpret_cast<std::byte*>(&connection.arriving_vote)) {
     connection.job->staging->give(data);

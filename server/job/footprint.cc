@@ -52,11 +52,12 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t wire = size_of(layout.wire_type);
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
-  return elements * (wire + master + sum + state_arrays(layout.rule) * sizeof(float));
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float);
+  return elements * (wire + master + sum + up + state_arrays(layout.rule) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
-  const std::uint64_t workers = layout.workers;
+  const std::uint64_t workers = seats(layout);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
   return placed.cores * kBytesOfCore + placed.chunks * kBytesOfChunk + placed.segments * run +
          (placed.chunks + 2 * placed.cores) * workers * kBytesOfPush +
@@ -68,9 +69,9 @@ std::uint64_t bytes_of_ways_in(const JobLayout& layout, const Placed& placed,
                                const Offered& offered) {
   std::uint64_t bytes = 0;
   if (offered.sealing) {
-    bytes += layout.workers * placed.cores * transport::SealedStream::buffer_bytes();
+    bytes += seats(layout) * placed.cores * transport::SealedStream::buffer_bytes();
   }
-  if (offered.windows) bytes += placed.elements * layout.workers * size_of(layout.wire_type);
+  if (offered.windows) bytes += placed.elements * seats(layout) * size_of(layout.wire_type);
   return bytes;
 }
 
@@ -109,11 +110,11 @@ std::size_t staging_buffer_bytes(const JobLayout& layout) {
 // Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
 // pushes is being started. A sum that waits takes the place of its pushes.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
-  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * layout.workers + 1;
+  return (layout.plan->core_chunks[layout.server_index][core].size() + 2) * seats(layout) + 1;
 }
 
 std::size_t staging_budget(const JobLayout& layout) {
-  return std::size_t{kChunksAhead} * layout.workers +
+  return std::size_t{kChunksAhead} * seats(layout) +
          kStagingBudgetBytes / staging_buffer_bytes(layout);
 }
 
@@ -121,7 +122,7 @@ std::size_t staging_budget(const JobLayout& layout) {
 // were read when it was used up: what waits for its turn, and of each stream what is read of it
 // before it is held back, with the beginning of one more.
 std::uint64_t bytes_of_staging(const JobLayout& layout) {
-  const std::uint64_t workers = layout.workers;
+  const std::uint64_t workers = seats(layout);
   const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
   std::uint64_t buffers = 0;
   for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {

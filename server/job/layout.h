@@ -13,6 +13,7 @@
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "server/job/copy.h"
+#include "server/job/rack_place.h"
 
 namespace phub::server {
 
@@ -22,7 +23,7 @@ struct JobLayout {
   std::uint32_t tenant_id = 0;  // 0: the default tenant
   std::uint32_t weight = 1;     // the tenant's share of a core beside other tenants' shares
   std::uint32_t epoch = 1;
-  std::uint32_t workers = 1;  // at most kMaxWorkers
+  std::uint32_t workers = 1;  // of this rack; at most kMaxWorkers
   DataType wire_type = DataType::kFloat32;
   RuleKind rule = RuleKind::kSum;
   Hyper hyper;
@@ -36,7 +37,13 @@ struct JobLayout {
   std::shared_ptr<const JobCopy> initial = nullptr;  // a restored job's
   std::uint64_t rounds_before = 0;                   // that a restored job had behind it
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
+  RackPlace rack = {};
 };
+
+// Of members: this rack's workers, and the other racks.
+inline std::uint32_t seats(const JobLayout& layout) {
+  return layout.workers + layout.rack.racks() - 1;
+}
 
 // Whether a chunk's sum waits for its update: until the whole key's is there, until the
 // workers have voted, or to see whether it is finite.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string_view>
@@ -130,6 +131,40 @@ Status validate_loss_scale(const JobSpec& spec) {
   return {};
 }
 
+Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
+  if (spec.racks.empty()) return {};
+  if (spec.racks.size() < 2 || spec.racks.size() > kMaxRacks) {
+    return invalid("racks: {}, allowed are 2 to {}; leave them out for one", spec.racks.size(),
+                   kMaxRacks);
+  }
+  std::uint64_t workers = 0;
+  for (std::size_t i = 0; i < spec.racks.size(); ++i) {
+    const RackSpec& rack = spec.racks[i];
+    PHUB_RETURN_IF_ERROR(validate_name(fmt::format("racks[{}].name", i), rack.name, limits));
+    const auto is_same = [&](const RackSpec& other) { return other.name == rack.name; };
+    if (std::count_if(spec.racks.begin(), spec.racks.end(), is_same) > 1) {
+      return invalid("racks[{}].name: \"{}\" is there twice", i, rack.name);
+    }
+    if (rack.workers == 0) {
+      return invalid("racks[{}].workers: rack \"{}\" has none; leave it out", i, rack.name);
+    }
+    workers += rack.workers;
+  }
+  if (workers != spec.workers) {
+    return invalid("racks: their workers are {} together, but workers is {}", workers,
+                   spec.workers);
+  }
+  return {};
+}
+
+std::string text_of_racks(const std::vector<RackSpec>& racks) {
+  std::string text;
+  for (const RackSpec& rack : racks) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ",", rack.name, rack.workers);
+  }
+  return text.empty() ? "one" : text;
+}
+
 template <typename T>
 Status same(std::string_view field, const T& existing, const T& joining) {
   if (existing == joining) return {};
@@ -170,6 +205,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));
   PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
+  PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   return validate_keys(spec, limits);
 }
 
@@ -193,6 +229,9 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
+  PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
+  PHUB_RETURN_IF_ERROR(
+      same("rack_shape", name_of(existing.rack_shape), name_of(joining.rack_shape)));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

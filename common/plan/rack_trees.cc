@@ -1,0 +1,64 @@
+#include "common/plan/rack_trees.h"
+
+#include <algorithm>
+
+#include "common/base/words.h"
+
+namespace phub {
+namespace {
+
+constexpr Words<RackShape, 3> kShapes = {{"spread", "chain", "multicolour"}};
+// Branches of a tree, and trees.
+constexpr std::uint32_t kColours = 4;
+
+// Four-ary heaps over the racks, each turned so far that its inner racks are others: the first
+// ceil((racks - 1) / 4) of a heap have children.
+RackTree heap(std::uint32_t racks, std::uint32_t colour) {
+  const std::uint32_t inner = (racks - 1 + kColours - 1) / kColours;
+  const auto rack_at = [&](std::uint32_t place) { return (place + colour * inner) % racks; };
+  RackTree tree{std::vector<std::uint32_t>(racks, RackTree::kNone)};
+  for (std::uint32_t place = 1; place < racks; ++place) {
+    tree.parent[rack_at(place)] = rack_at((place - 1) / kColours);
+  }
+  return tree;
+}
+
+RackTree star(std::uint32_t racks, std::uint32_t root) {
+  RackTree tree{std::vector<std::uint32_t>(racks, root)};
+  tree.parent[root] = RackTree::kNone;
+  return tree;
+}
+
+RackTree path(std::uint32_t racks, std::uint32_t root) {
+  RackTree tree{std::vector<std::uint32_t>(racks)};
+  for (std::uint32_t rack = 0; rack < racks; ++rack) tree.parent[rack] = (rack + 1) % racks;
+  tree.parent[root] = RackTree::kNone;
+  return tree;
+}
+
+}  // namespace
+
+std::string_view name_of(RackShape shape) { return kShapes.of(shape); }
+std::optional<RackShape> rack_shape_of(std::string_view name) { return kShapes.parse(name); }
+
+std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
+  std::vector<RackTree> trees;
+  if (racks < 2) return trees;
+  const std::uint32_t count = shape == RackShape::kMulticolour ? std::min(kColours, racks) : racks;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    switch (shape) {
+      case RackShape::kSpread:
+        trees.push_back(star(racks, i));
+        break;
+      case RackShape::kChain:
+        trees.push_back(path(racks, i));
+        break;
+      case RackShape::kMulticolour:
+        trees.push_back(heap(racks, i));
+        break;
+    }
+  }
+  return trees;
+}
+
+}  // namespace phub

@@ -1,0 +1,162 @@
+// Racks that are joined: sums have the bits of one fold in the documented order, over every shape.
+#include <cstring>
+
+#include "tests/support/catch.h"
+#include "tests/support/server/racks_rig.h"
+
+namespace phub {
+namespace {
+
+using testing::RacksOptions;
+using testing::RacksRig;
+using testing::RacksWorker;
+
+bool are_same(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Every worker everywhere has the fold's bits.
+void check_sums(RacksRig& rig) {
+  for (const Chunk& chunk : rig.plan->chunks) {
+    const std::vector<float> expected = rig.fold(chunk, rig.root(chunk));
+    rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+      REQUIRE(are_same(rig.values(worker.parameters, chunk), expected));
+    });
+  }
+}
+
+TEST_CASE("sums over racks have the bits of one fold", "[racks]") {
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour);
+  const auto workers =
+      GENERATE(std::vector<std::uint32_t>{2, 2}, std::vector<std::uint32_t>{1, 3, 2},
+               std::vector<std::uint32_t>{1, 1, 2, 1, 1, 1, 1, 3, 1});
+  INFO(name_of(shape) << ", " << workers.size() << " racks");
+  RacksRig rig({.workers = workers, .shape = shape});
+  std::mt19937 random(workers.size());
+  for (int round = 0; round < 3; ++round) {
+    rig.randomise(random);
+    rig.round();
+    check_sums(rig);
+  }
+}
+
+TEST_CASE("roots are spread over the racks", "[racks]") {
+  RacksRig rig({.workers = {1, 1, 1}});
+  std::vector<int> roots(3);
+  for (const Chunk& chunk : rig.plan->chunks) ++roots[rig.root(chunk)];
+  CHECK(roots == std::vector<int>(3, 8));
+}
+
+TEST_CASE("16-bit pushes are added up in fp32 over racks", "[racks]") {
+  RacksRig rig({.workers = {2, 1, 2}, .wire_type = DataType::kBfloat16});
+  std::mt19937 random(7);
+  rig.randomise(random);
+  rig.round();
+  for (const Chunk& chunk : rig.plan->chunks) {
+    const std::vector<float> sum = rig.fold(chunk, rig.root(chunk));
+    std::vector<std::byte> narrow(sum.size() * 2);
+    kernels::convert(narrow.data(), DataType::kBfloat16,
+                     reinterpret_cast<const std::byte*>(sum.data()), DataType::kFloat32,
+                     sum.size());
+    rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+      REQUIRE(std::memcmp(worker.parameters.data() + chunk.arena_offset * 2, narrow.data(),
+                          narrow.size()) == 0);
+    });
+  }
+}
+
+// What an update leaves at every worker, after worker 0's initial parameters, is what a rule makes
+// of the fold, with the hyper-parameters that worker 0 sent.
+TEST_CASE("a rule's updates are made once, with worker 0's words", "[racks]") {
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour);
+  const auto workers =
+      GENERATE(std::vector<std::uint32_t>{2, 1}, std::vector<std::uint32_t>{1, 1, 1, 1, 1, 2});
+  INFO(name_of(shape) << ", " << workers.size() << " racks");
+  RacksRig rig({.workers = workers, .shape = shape, .rule = RuleKind::kMomentum});
+  std::mt19937 random(11);
+  rig.randomise(random);
+  std::map<std::uint32_t, std::vector<float>> parameters;
+  std::map<std::uint32_t, std::vector<float>> state;
+  for (std::uint32_t id = 0; id < rig.plan->chunks.size(); ++id) {
+    parameters[id] = rig.values(rig.worker(0, 0).gradients, rig.plan->chunks[id]);
+    state[id].assign(parameters[id].size(), 0.0F);
+  }
+  rig.round();
+  for (int round = 0; round < 3; ++round) {
+    const Hyper hyper{.learning_rate = 0.1F + static_cast<float>(round),
+                      .momentum = 0.5F,
+                      .gradient_scale = 0.5F};
+    rig.randomise(random);
+    rig.send_hyper(hyper);
+    rig.round();
+    for (std::uint32_t id = 0; id < rig.plan->chunks.size(); ++id) {
+      const Chunk& chunk = rig.plan->chunks[id];
+      const std::vector<float> sum = rig.fold(chunk, rig.root(chunk));
+      const kernels::Source source{reinterpret_cast<const std::byte*>(sum.data()),
+                                   DataType::kFloat32};
+      kernels::update({.sources = {&source, 1},
+                       .elements = chunk.elements,
+                       .rule = RuleKind::kMomentum,
+                       .hyper = hyper,
+                       .weight_decay = 0.01F,
+                       .parameters = parameters[id].data(),
+                       .state = state[id].data()});
+      rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+        REQUIRE(are_same(rig.values(worker.parameters, chunk), parameters[id]));
+      });
+    }
+  }
+}
+
+TEST_CASE("a vote of one rack counts in all", "[racks]") {
+  RacksRig rig({.workers = {2, 1, 1},
+                .rule = RuleKind::kSgd,
+                .wire_type = DataType::kFloat16,
+                .loss_scaling = LossScaling::kVoted});
+  std::mt19937 random(3);
+  rig.randomise(random);
+  rig.round();
+  const std::vector<std::byte> before = rig.worker(2, 0).parameters;
+  rig.push_all();
+  rig.vote_all(2.0F, /*rack_against=*/1);
+  rig.finish();
+  rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+    CHECK(worker.skipped == rig.plan->chunks.size());
+    CHECK(worker.parameters == before);
+  });
+  rig.push_all();
+  rig.vote_all(2.0F);
+  rig.finish();
+  rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+    CHECK(worker.skipped == rig.plan->chunks.size());
+    CHECK(worker.parameters == rig.worker(0, 0).parameters);
+    CHECK(worker.parameters != before);
+  });
+}
+
+TEST_CASE("lars has the same bits in every rack", "[racks]") {
+  RacksRig rig({.workers = {1, 2}, .rule = RuleKind::kLars, .key_elements = 3000});
+  std::mt19937 random(5);
+  for (int round = 0; round < 3; ++round) {
+    rig.randomise(random);
+    rig.round();
+    rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+      REQUIRE(worker.parameters == rig.worker(0, 0).parameters);
+    });
+  }
+}
+
+TEST_CASE("a rack that is lost stops its job in the others", "[racks]") {
+  RacksRig rig({.workers = {1, 1, 1}});
+  rig.core(1).detach(&rig.job(1));
+  for (int i = 0; i < 100; ++i) rig.run_once();
+  for (const std::uint32_t rack : {0U, 2U}) {
+    CHECK(rig.job(rack).shard.stopped());
+    const auto event = rig.core(rack).next_event();
+    REQUIRE(event);
+    CHECK(event->worker == rig.job(rack).shard.racks()->place().seat_of(1, 1));
+  }
+}
+
+}  // namespace
+}  // namespace phub
