@@ -54,6 +54,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
                                           .limit_bytes = options.snapshots_limit_bytes}));
   }
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
+  PHUB_ASSIGN_OR_RETURN(daemon->directory_, Directory::create(options.directory));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_,
                         DataPlane::create(options.data_plane, daemon->table_.members));
   daemon->table_.attach(*daemon->data_plane_);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/base/status.h"
+#include "server/directory/directory.h"
 #include "server/http/http_server.h"
 #include "server/http/site.h"
 #include "server/jobs/table.h"
@@ -45,6 +46,7 @@ struct DaemonOptions {
   std::uint32_t snapshots_kept = 3;
   std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
   bool drain_snapshots = false;             // of what still runs when the drain timeout is over
+  DirectoryOptions directory = {};          // of racks
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 
@@ -65,6 +67,7 @@ class Daemon {
   std::string http_address() const { return http_ ? http_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
+  const Directory& directory() const { return *directory_; }
 
   // Takes changed certificates and revocations over now. Error: why they do not fit; what was in
   // force stays.
@@ -91,6 +94,7 @@ class Daemon {
   const DaemonOptions options_;
   const std::unique_ptr<Tenancy> tenancy_;
   const std::unique_ptr<SnapshotStore> snapshots_;  // null: no state folder
+  std::unique_ptr<Directory> directory_;
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;

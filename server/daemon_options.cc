@@ -21,6 +21,17 @@ OfferVerbs offer_verbs(const ServerConfig& config) {
   return config.transports().empty() ? OfferVerbs::kIfPossible : OfferVerbs::kYes;
 }
 
+DirectoryOptions directory_of(const ServerConfig& config) {
+  DirectoryOptions options{.rack = config.rack(),
+                           .address = config.has_advertise_address() ? config.advertise_address()
+                                                                     : config.control_address()};
+  for (const RackConfig& rack : config.directory().racks()) {
+    options.racks.push_back(
+        {.name = rack.name(), .servers = {rack.servers().begin(), rack.servers().end()}});
+  }
+  return options;
+}
+
 }  // namespace
 
 DaemonOptions options_from(const ServerConfig& config) {
@@ -68,7 +79,8 @@ DaemonOptions options_from(const ServerConfig& config) {
           .tenancy = {.state_folder = config.state_folder(), .tokens_required = needs_tokens},
           .snapshots_kept = config.snapshots_kept(),
           .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
-          .drain_snapshots = config.drain_snapshots()};
+          .drain_snapshots = config.drain_snapshots(),
+          .directory = directory_of(config)};
 }
 
 }  // namespace phub::server

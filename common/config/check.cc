@@ -19,10 +19,14 @@ constexpr int kSingular = -1;  // the index that a parse tree has for a field th
 
 }  // namespace
 
-ConfigCheck ConfigCheck::nested(std::string_view field, const Message& message) const {
+ConfigCheck ConfigCheck::nested(std::string_view field, const Message& message, int index) const {
   const FieldDescriptor* const found = descriptor(field);
-  const Tree* const tree = tree_ == nullptr ? nullptr : tree_->GetTreeForNested(found, kSingular);
-  return {file_, tree, message, status_, fmt::format("{}{}.", prefix_, field)};
+  const bool repeats = found->is_repeated();
+  const Tree* const tree =
+      tree_ == nullptr ? nullptr : tree_->GetTreeForNested(found, repeats ? index : kSingular);
+  return {file_, tree, message, status_,
+          repeats ? fmt::format("{}{}[{}].", prefix_, field, index)
+                  : fmt::format("{}{}.", prefix_, field)};
 }
 
 const FieldDescriptor* ConfigCheck::descriptor(std::string_view field) const {

@@ -31,8 +31,9 @@ class ConfigCheck {
         status_(status),
         prefix_(std::move(prefix)) {}
 
-  // The checks of the message in `field`, with the same status.
-  ConfigCheck nested(std::string_view field, const google::protobuf::Message& message) const;
+  // The checks of the message in `field`, with the same status; `index`: of a repeated field.
+  ConfigCheck nested(std::string_view field, const google::protobuf::Message& message,
+                     int index = 0) const;
 
   // Fails with `text` for entry `index` of `field` unless `is_right`.
   void require(bool is_right, std::string_view field, const std::string& text, int index = 0);

@@ -6,6 +6,7 @@
 
 #include "common/config/check.h"
 #include "common/config/config.h"
+#include "common/config/racks.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials_folder.h"
 
@@ -131,6 +132,7 @@ Status validate(const ServerConfig& config, const std::string& file,
   if (config.has_waiting()) {
     check_waiting(config.waiting(), check.nested("waiting", config.waiting()));
   }
+  check_racks(config, check);
   return status;
 }
 

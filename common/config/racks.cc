@@ -1,0 +1,108 @@
+#include "common/config/racks.h"
+
+#include <set>
+#include <string>
+
+#include "common/base/rack.h"
+#include "common/rpc/address.h"
+
+namespace phub {
+namespace {
+
+constexpr char kNameRule[] =
+    "\"{}\" is no name of a rack: give 1 to 64 of a-z A-Z 0-9 . _ -, a letter or a digit first";
+
+// "HOST:PORT" in one form; empty where it is none, which is said elsewhere.
+std::string normal(const std::string& address) {
+  const auto parsed = parse_address(address);
+  return parsed ? to_string(*parsed) : "";
+}
+
+bool is_wildcard(const std::string& address) {
+  const auto parsed = parse_address(address);
+  return parsed && (parsed->host == "0.0.0.0" || parsed->host == "::");
+}
+
+// Of one server, as others reach it.
+void check_reachable(ConfigCheck& check, const char* field, const std::string& address, int index) {
+  check.address(field, address, 1, index);
+  check.require(address.size() <= kServerAddressCharsMax, field,
+                fmt::format("an address has at most {} characters", kServerAddressCharsMax), index);
+  check.require(
+      !is_wildcard(address), field,
+      fmt::format("\"{}\" names no host; give the address by which others reach it", address),
+      index);
+}
+
+void check_list(const DirectoryConfig& directory, ConfigCheck check) {
+  std::set<std::string> names;
+  std::set<std::string> servers;
+  check.require(directory.racks_size() > 0, "racks",
+                "is missing: list each rack as racks { name: \"a\" servers: \"HOST:PORT\" }");
+  check.require(
+      directory.racks_size() <= static_cast<int>(kRacksMax), "racks",
+      fmt::format("{} racks are listed; at most {} can be", directory.racks_size(), kRacksMax));
+  for (int i = 0; i < directory.racks_size(); ++i) {
+    const RackConfig& rack = directory.racks(i);
+    ConfigCheck nested = check.nested("racks", rack, i);
+    nested.require(is_rack_name(rack.name()), "name", fmt::format(kNameRule, rack.name()));
+    nested.require(
+        names.insert(rack.name()).second, "name",
+        fmt::format("rack \"{}\" is listed twice: list all its servers in one", rack.name()));
+    nested.require(rack.servers_size() > 0, "servers",
+                   fmt::format("is missing: rack \"{}\" needs at least one", rack.name()));
+    for (int j = 0; j < rack.servers_size(); ++j) {
+      check_reachable(nested, "servers", rack.servers(j), j);
+      nested.require(
+          servers.insert(normal(rack.servers(j))).second, "servers",
+          fmt::format("\"{}\" is listed twice: a server is in one rack, once", rack.servers(j)), j);
+    }
+  }
+  check.require(
+      servers.size() <= kRackServersMax, "racks",
+      fmt::format("{} servers are listed; at most {} can be", servers.size(), kRackServersMax));
+}
+
+// The server itself is in the list, where it says it is.
+void check_own_place(const ServerConfig& config, ConfigCheck& check) {
+  const char* const field =
+      config.has_advertise_address() ? "advertise_address" : "control_address";
+  const std::string& own =
+      config.has_advertise_address() ? config.advertise_address() : config.control_address();
+  const RackConfig* rack = nullptr;
+  for (const RackConfig& listed : config.directory().racks()) {
+    if (listed.name() == config.rack()) rack = &listed;
+  }
+  check.require(rack != nullptr, "rack",
+                fmt::format("\"{}\" is not in directory.racks; add it there with its servers, or "
+                            "correct the name",
+                            config.rack()));
+  if (rack == nullptr) return;
+  bool is_listed = false;
+  for (const std::string& server : rack->servers()) is_listed |= normal(server) == normal(own);
+  check.require(is_listed, field,
+                fmt::format("\"{}\" is not among the servers of rack \"{}\" in directory.racks; "
+                            "add it there, or give the address that is listed as "
+                            "advertise_address",
+                            own, config.rack()));
+}
+
+}  // namespace
+
+void check_racks(const ServerConfig& config, ConfigCheck& check) {
+  const bool has_rack = !config.rack().empty();
+  check.unused_unless(has_rack, "directory", "without rack, which says where this server is");
+  check.unused_unless(has_rack, "advertise_address", "without rack");
+  if (!has_rack) return;
+  check.require(is_rack_name(config.rack()), "rack", fmt::format(kNameRule, config.rack()));
+  check.require(config.has_directory(), "rack",
+                "has no effect without a directory, which knows the servers of all racks; give "
+                "directory { racks { name: \"a\" servers: \"HOST:PORT\" } }");
+  if (config.has_advertise_address()) {
+    check_reachable(check, "advertise_address", config.advertise_address(), 0);
+  }
+  check_list(config.directory(), check.nested("directory", config.directory()));
+  check_own_place(config, check);
+}
+
+}  // namespace phub

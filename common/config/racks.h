@@ -1,0 +1,13 @@
+// What makes sense in ServerConfig's rack, advertise_address and directory.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include "common/config/check.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+
+void check_racks(const ServerConfig& config, ConfigCheck& check);
+
+}  // namespace phub
