@@ -31,33 +31,46 @@ JobStore store_of_jobs(Store& store) {
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
-               std::unique_ptr<SnapshotStore> snapshots)
+Daemon::Daemon(const DaemonOptions& options, Parts parts)
     : options_(options),
-      tenancy_(std::move(tenancy)),
-      snapshots_(std::move(snapshots)),
+      tenancy_(std::move(parts.tenancy)),
+      snapshots_(std::move(parts.snapshots)),
+      directory_(std::move(parts.directory)),
+      uplinks_(std::move(parts.uplinks)),
       table_({.heartbeat_deadline = options.heartbeat_deadline,
               .connections_per_core = options.data_plane.connections_per_core,
               .join_secret_lifetime = options.join_secret_lifetime,
               .tenants = &tenancy_->directory,
               .store = store_of_jobs(*tenancy_->store),
               .snapshots = snapshots_.get(),
+              .rack = directory_->own_rack(),
+              .links = uplinks_.get(),
               .before_drain_ends = [this](const JobView& job) { snapshot_before_end(job); }}) {}
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
-  PHUB_ASSIGN_OR_RETURN(auto tenancy, Tenancy::open(options.tenancy));
-  std::unique_ptr<SnapshotStore> snapshots;
+  Parts parts;
+  PHUB_ASSIGN_OR_RETURN(parts.tenancy, Tenancy::open(options.tenancy));
   if (!options.tenancy.state_folder.empty()) {
     PHUB_ASSIGN_OR_RETURN(
-        snapshots, SnapshotStore::create({.folder = options.tenancy.state_folder + "/snapshots",
-                                          .kept = options.snapshots_kept,
-                                          .limit_bytes = options.snapshots_limit_bytes}));
+        parts.snapshots,
+        SnapshotStore::create({.folder = options.tenancy.state_folder + "/snapshots",
+                               .kept = options.snapshots_kept,
+                               .limit_bytes = options.snapshots_limit_bytes}));
   }
-  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(tenancy), std::move(snapshots)));
-  PHUB_ASSIGN_OR_RETURN(daemon->directory_, Directory::create(options.directory));
+  PHUB_ASSIGN_OR_RETURN(parts.directory, Directory::create(options.directory));
+  PHUB_ASSIGN_OR_RETURN(
+      const auto congestion_control,
+      transport::CongestionControl::parse(options.data_plane.tcp_congestion_control));
+  parts.uplinks =
+      std::make_unique<Uplinks>(UplinkOptions{.security = options.rack_security,
+                                              .congestion_control = congestion_control,
+                                              .heartbeat_deadline = options.heartbeat_deadline},
+                                *parts.directory);
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(parts)));
   PHUB_ASSIGN_OR_RETURN(daemon->data_plane_,
                         DataPlane::create(options.data_plane, daemon->table_.members));
   daemon->table_.attach(*daemon->data_plane_);
+  daemon->uplinks_->attach(*daemon->data_plane_, daemon->table_.members);
   if (daemon->snapshots_) {
     daemon->snapshotter_ = std::make_unique<Snapshotter>(*daemon->data_plane_, *daemon->snapshots_);
   }
@@ -113,6 +126,7 @@ std::optional<std::string> Daemon::tenant_that_reads(std::string_view bearer_tok
 Daemon::~Daemon() {
   is_stopping_.store(true, std::memory_order_relaxed);  // pairs with the load in the reaper
   if (reaper_.joinable()) reaper_.join();
+  uplinks_->close_all();
 }
 
 milliseconds Daemon::heartbeat_interval() const {

@@ -20,6 +20,7 @@
 #include "server/jobs/table.h"
 #include "server/metrics/collector.h"
 #include "server/plane/data_plane.h"
+#include "server/racks/uplinks.h"
 #include "server/rpc/service.h"
 
 namespace phub {
@@ -47,6 +48,7 @@ struct DaemonOptions {
   std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
   bool drain_snapshots = false;             // of what still runs when the drain timeout is over
   DirectoryOptions directory = {};          // of racks
+  ClientSecurity rack_security = {};        // how this server proves at other racks' who it is
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };
 
@@ -83,8 +85,13 @@ class Daemon {
   void fail_all(const std::string& reason) { table_.fail_all(reason); }
 
  private:
-  Daemon(const DaemonOptions& options, std::unique_ptr<Tenancy> tenancy,
-         std::unique_ptr<SnapshotStore> snapshots);
+  struct Parts {
+    std::unique_ptr<Tenancy> tenancy;
+    std::unique_ptr<SnapshotStore> snapshots;
+    std::unique_ptr<Directory> directory;
+    std::unique_ptr<Uplinks> uplinks;
+  };
+  Daemon(const DaemonOptions& options, Parts parts);
   void snapshot_before_end(const JobView& job);
   Status serve_http();
   std::optional<std::string> tenant_that_reads(std::string_view bearer_token) const;
@@ -94,7 +101,8 @@ class Daemon {
   const DaemonOptions options_;
   const std::unique_ptr<Tenancy> tenancy_;
   const std::unique_ptr<SnapshotStore> snapshots_;  // null: no state folder
-  std::unique_ptr<Directory> directory_;
+  const std::unique_ptr<Directory> directory_;
+  const std::unique_ptr<Uplinks> uplinks_;
   JobTable table_;
   std::unique_ptr<DataPlane> data_plane_;
   std::unique_ptr<Snapshotter> snapshotter_;

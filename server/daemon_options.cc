@@ -21,6 +21,13 @@ OfferVerbs offer_verbs(const ServerConfig& config) {
   return config.transports().empty() ? OfferVerbs::kIfPossible : OfferVerbs::kYes;
 }
 
+ClientSecurity security_of(const ClientSecurityConfig& security) {
+  return {
+      .tls = {.ca = security.ca(), .certificate = security.certificate(), .key = security.key()},
+      .token_file = security.token_file(),
+      .allow_plaintext = security.allow_plaintext()};
+}
+
 DirectoryOptions directory_of(const ServerConfig& config) {
   DirectoryOptions options{.rack = config.rack(),
                            .address = config.has_advertise_address() ? config.advertise_address()
@@ -80,7 +87,8 @@ DaemonOptions options_from(const ServerConfig& config) {
           .snapshots_kept = config.snapshots_kept(),
           .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
           .drain_snapshots = config.drain_snapshots(),
-          .directory = directory_of(config)};
+          .directory = directory_of(config),
+          .rack_security = security_of(config.rack_security())};
 }
 
 }  // namespace phub::server

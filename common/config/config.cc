@@ -194,6 +194,11 @@ Result<ServerConfig> load_server_config(const std::string& path) {
       make_relative_to(path, field, *config.mutable_security());
     }
   }
+  if (config.has_rack_security()) {
+    for (const char* const field : {"ca", "certificate", "key", "token_file"}) {
+      make_relative_to(path, field, *config.mutable_rack_security());
+    }
+  }
   make_relative_to(path, "state_folder", config);
   return config;
 }

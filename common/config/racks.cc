@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/rack.h"
+#include "common/plan/rack_trees.h"
 #include "common/rpc/address.h"
 
 namespace phub {
@@ -89,10 +90,31 @@ void check_own_place(const ServerConfig& config, ConfigCheck& check) {
 
 }  // namespace
 
+void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
+  check.unused_unless(config.racks_size() > 0, "rack_shape", "without racks");
+  check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
+                fmt::format("\"{}\" is none of spread, chain, multicolour", config.rack_shape()));
+  if (config.racks_size() == 0) return;
+  std::uint64_t workers = 0;
+  for (int i = 0; i < config.racks_size(); ++i) {
+    const JobRackConfig& rack = config.racks(i);
+    ConfigCheck nested = check.nested("racks", rack, i);
+    nested.require(is_rack_name(rack.name()), "name", fmt::format(kNameRule, rack.name()));
+    nested.require(rack.workers() > 0, "workers", "a rack of the job has at least one worker");
+    workers += rack.workers();
+  }
+  check.require(config.racks_size() > 1, "racks", "a job of one rack needs no list; remove it");
+  check.require(workers == config.workers(), "workers",
+                fmt::format("is {}, but the racks have {} together", config.workers(), workers));
+  check.require(config.servers_size() > 0, "racks",
+                "have servers: name those of this worker's own rack in `servers`");
+}
+
 void check_racks(const ServerConfig& config, ConfigCheck& check) {
   const bool has_rack = !config.rack().empty();
   check.unused_unless(has_rack, "directory", "without rack, which says where this server is");
   check.unused_unless(has_rack, "advertise_address", "without rack");
+  check.unused_unless(has_rack, "rack_security", "without rack");
   if (!has_rack) return;
   check.require(is_rack_name(config.rack()), "rack", fmt::format(kNameRule, config.rack()));
   check.require(config.has_directory(), "rack",
@@ -100,6 +122,10 @@ void check_racks(const ServerConfig& config, ConfigCheck& check) {
                 "directory { racks { name: \"a\" servers: \"HOST:PORT\" } }");
   if (config.has_advertise_address()) {
     check_reachable(check, "advertise_address", config.advertise_address(), 0);
+  }
+  ConfigCheck security = check.nested("rack_security", config.rack_security());
+  for (const char* const field : {"nonce_file", "tenant", "require_encryption"}) {
+    security.unused_unless(false, field, "between racks");
   }
   check_list(config.directory(), check.nested("directory", config.directory()));
   check_own_place(config, check);

@@ -10,4 +10,7 @@ namespace phub {
 
 void check_racks(const ServerConfig& config, ConfigCheck& check);
 
+// The same of WorkerConfig's racks and rack_shape.
+void check_job_racks(const WorkerConfig& config, ConfigCheck& check);
+
 }  // namespace phub

@@ -8,6 +8,7 @@
 #include "common/config/check.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
+#include "common/config/racks.h"
 #include "common/plan/plan.h"
 
 namespace phub {
@@ -205,6 +206,7 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.require(!config.job().empty() && config.job().size() <= kNameCharsMax, "job",
                 fmt::format("a name has 1 to {} characters", std::size_t{kNameCharsMax}));
   check.in_range("workers", config.workers(), 1U, kMaxWorkers);
+  check_job_racks(config, check);
   check.in_range("worker_index", config.worker_index(), -1,
                  static_cast<std::int32_t>(config.workers()) - 1);
   check.one_of("transport", config.transport(), {"auto", "shm", "tcp", "verbs"});

@@ -108,7 +108,7 @@ Hello hello_of(const DataTarget& target, Kind kind) {
   hello.kind = kind;
   hello.job_id = target.joined->job_id;
   hello.epoch = target.joined->epoch;
-  hello.worker = target.joined->worker_index;
+  hello.worker = target.joined->seat;
   hello.core = target.core;
   return hello;
 }

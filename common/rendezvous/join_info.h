@@ -24,7 +24,8 @@ struct JoinInfo {
   std::uint64_t job_id = 0;  // of this server; other servers give the same job other ids
   std::uint32_t epoch = 0;
   std::uint32_t worker_index = 0;
-  Secret secret{};  // authenticates this worker's data connections to this server
+  std::uint32_t seat = 0;  // this member's place at this server
+  Secret secret{};         // authenticates this worker's data connections to this server
   std::uint32_t cores = 0;
   std::string host;            // of the data port: the control address's, without brackets
   std::uint16_t tcp_port = 0;  // 0: the server offers no tcp

@@ -81,15 +81,29 @@ Request Rendezvous::identified() const {
   Request request;
   request.set_job_id(joined_.job_id);
   request.set_epoch(joined_.epoch);
-  request.set_worker_index(joined_.worker_index);
+  request.set_worker_index(joined_.seat);
   request.set_secret(joined_.secret.data(), joined_.secret.size());
   return request;
 }
 
 Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std::int32_t index) {
   control::JoinRequest request;
-  fill(job, *request.mutable_spec());
   request.set_worker_index(index);
+  return join(job, request, timeout);
+}
+
+Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const std::string& rack,
+                                          milliseconds timeout) {
+  control::JoinRequest request;
+  request.set_worker_index(-1);
+  request.set_rack(rack);
+  return join(job, request, timeout);
+}
+
+Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest& caller,
+                                  milliseconds timeout) {
+  control::JoinRequest request = caller;
+  fill(job, *request.mutable_spec());
   request.set_host(host_name());
   request.set_process_id(static_cast<std::uint32_t>(getpid()));
   request.set_tenant(calls_->tenant());
@@ -100,6 +114,7 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
   JoinInfo info{.job_id = reply.job_id(),
                 .epoch = reply.epoch(),
                 .worker_index = reply.worker_index(),
+                .seat = reply.seat(),
                 .secret = {},
                 .cores = reply.cores(),
                 .host = calls_->host(),
@@ -111,7 +126,8 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
                 .core_load_bytes = {reply.core_load_bytes().begin(), reply.core_load_bytes().end()},
                 .heartbeat_interval = milliseconds(reply.heartbeat_interval_ms())};
   if (reply.secret().size() != info.secret.size() || info.cores == 0 ||
-      reply.tcp_port() > UINT16_MAX || info.worker_index >= job.workers ||
+      reply.tcp_port() > UINT16_MAX ||
+      (request.rack().empty() && info.worker_index >= job.workers) ||
       info.heartbeat_interval.count() == 0 || info.core_load_bytes.size() != info.cores) {
     return Status(Code::kInternal, address() + " sent a join reply that makes no sense");
   }
@@ -153,10 +169,12 @@ Status Rendezvous::start(milliseconds timeout, const std::string& transport_reas
   return {};
 }
 
-Result<Beat> Rendezvous::heartbeat(milliseconds timeout) {
+Result<Beat> Rendezvous::heartbeat(milliseconds timeout, bool rack_is_complete) {
   control::HeartbeatReply reply;
-  const Status status = calls_->call(&control::Rendezvous::Stub::Heartbeat,
-                                     identified<control::HeartbeatRequest>(), reply, timeout);
+  auto request = identified<control::HeartbeatRequest>();
+  request.set_rack_is_complete(rack_is_complete);
+  const Status status =
+      calls_->call(&control::Rendezvous::Stub::Heartbeat, request, reply, timeout);
   // A server that was restarted knows neither the job nor the secret.
   if (status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied) {
     return Beat{.running = false, .reason = status.message(), .left = {}};
@@ -177,10 +195,11 @@ Result<std::string> Rendezvous::snapshot(std::uint64_t round, milliseconds timeo
   return reply.snapshot().file();
 }
 
-Status Rendezvous::leave(milliseconds timeout) {
+Status Rendezvous::leave(milliseconds timeout, const std::string& reason) {
   control::LeaveReply reply;
-  return calls_->call(&control::Rendezvous::Stub::Leave, identified<control::LeaveRequest>(), reply,
-                      timeout);
+  auto request = identified<control::LeaveRequest>();
+  request.set_reason(reason);
+  return calls_->call(&control::Rendezvous::Stub::Leave, request, reply, timeout);
 }
 
 }  // namespace phub::client

@@ -19,6 +19,10 @@
 #include "common/rendezvous/client_security.h"
 #include "common/rendezvous/join_info.h"
 
+namespace phub::control {
+class JoinRequest;
+}
+
 namespace phub::client {
 
 struct Beat {
@@ -48,6 +52,9 @@ class Rendezvous {
   // taken, job full), kInvalidArgument (a field that differs from the job's, with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
                         std::int32_t index = -1);
+  // The same for a rack's server, which is no worker: see server/racks.
+  Result<JoinInfo> join_as_rack(const JobSpec& job, const std::string& rack,
+                                std::chrono::milliseconds timeout);
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
@@ -67,19 +74,23 @@ class Rendezvous {
   std::uint64_t rounds_before() const { return rounds_before_; }
 
   // An error means that the server did not reply in time, not that the job has ended.
-  Result<Beat> heartbeat(std::chrono::milliseconds timeout);
+  // `rack_is_complete`: of a rack, all its workers are connected.
+  Result<Beat> heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete = false);
 
   // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
   // `phubctl restore` is to be told. Errors: kFailedPrecondition (the server keeps no state),
   // kResourceExhausted.
   Result<std::string> snapshot(std::uint64_t round, std::chrono::milliseconds timeout);
 
-  Status leave(std::chrono::milliseconds timeout);
+  // `reason`: of a rack where the job has failed.
+  Status leave(std::chrono::milliseconds timeout, const std::string& reason = {});
 
   const std::string& address() const;
 
  private:
   explicit Rendezvous(std::unique_ptr<ServerCalls> calls);
+  Result<JoinInfo> join(const JobSpec& job, const control::JoinRequest& request,
+                        std::chrono::milliseconds timeout);
   template <typename Request>
   Request identified() const;
 

@@ -46,6 +46,9 @@ void fix_core_load(const JobIndex& index, Job& job) {
   JobPlace& place = job.place;
   if (place.memory != Memory::kNone) return;
   place.core_load_bytes = load_without(index, job);
+  // Racks have one plan, so none looks at what else it has.
+  if (!job.spec->racks.empty())
+    std::fill_n(place.core_load_bytes.begin(), place.core_load_bytes.size(), 0);
   if (job.start.core_load_bytes.size() == place.core_load_bytes.size()) {
     place.core_load_bytes = job.start.core_load_bytes;
   }

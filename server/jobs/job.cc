@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "common/base/words.h"
 
 namespace phub::server {
@@ -10,15 +12,25 @@ namespace {
 
 constexpr std::uint32_t kMissingNamedMax = 8;
 
-// What `worker` has still to do before the job starts; empty: nothing.
-std::string describe_delay(const Job& job, std::uint32_t worker, std::uint32_t cores) {
-  const auto found = job.members.find(worker);
-  if (found == job.members.end()) return fmt::format("worker {} has not joined", worker);
+// "worker 3" or "rack b", by its seat.
+std::string name_of_seat(const Job& job, std::uint32_t seat) {
+  if (seat < job.rack.workers) return fmt::format("worker {}", job.rack.first_worker + seat);
+  const std::uint32_t other = seat - job.rack.workers;
+  return "rack " + job.spec->racks[other + (other >= job.rack.own ? 1 : 0)].name;
+}
+
+// What the member of a seat has still to do before the job starts; empty: nothing.
+std::string describe_delay(const Job& job, std::uint32_t seat, std::uint32_t cores) {
+  const auto found = job.members.find(seat);
+  if (found == job.members.end()) return name_of_seat(job, seat) + " has not joined";
   const Member& member = *found->second;
   if (!member.is_ready) return describe(member) + " has joined but is not ready";
-  if (member.path.cores_connected == cores) return {};
-  return fmt::format("{} is connected to {} of {} cores", describe(member),
-                     member.path.cores_connected, cores);
+  if (member.path.cores_connected < cores) {
+    return fmt::format("{} is connected to {} of {} cores", describe(member),
+                       member.path.cores_connected, cores);
+  }
+  if (member.rack.empty() || member.is_complete) return {};
+  return describe(member) + " is connected, but its workers are not all there";
 }
 
 }  // namespace
@@ -33,7 +45,30 @@ std::string to_string(const JobName& job) {
 }
 
 std::string describe(const Member& member) {
-  return fmt::format("worker {} (host {}, pid {})", member.worker, member.host, member.process_id);
+  const std::string who =
+      member.rack.empty() ? fmt::format("worker {}", member.index) : "rack " + member.rack;
+  return fmt::format("{} (host {}, pid {})", who, member.host, member.process_id);
+}
+
+Result<JobRack> rack_of(const JobSpec& spec, const std::string& own_rack) {
+  JobRack rack{.workers = spec.workers, .seats = spec.workers};
+  if (spec.racks.empty()) return rack;
+  std::string names;
+  for (std::uint32_t i = 0; i < spec.racks.size(); ++i) {
+    if (spec.racks[i].name == own_rack) {
+      rack.own = i;
+      rack.workers = spec.racks[i].workers;
+      rack.seats = rack.workers + static_cast<std::uint32_t>(spec.racks.size()) - 1;
+      rack.is_linked = false;
+      return rack;
+    }
+    rack.first_worker += spec.racks[i].workers;
+    names += (names.empty() ? "" : ", ") + spec.racks[i].name;
+  }
+  return Status(Code::kFailedPrecondition,
+                fmt::format("racks: this server is in {}, and the job's racks are {}; let workers "
+                            "name the servers of their own rack, and servers their `rack`",
+                            own_rack.empty() ? "no rack" : "rack " + own_rack, names));
 }
 
 std::string describe(const Topology& topology) {
@@ -41,19 +76,29 @@ std::string describe(const Topology& topology) {
                      fmt::join(topology.cores_per_server, ", "), topology.server_index);
 }
 
-bool is_complete(const Job& job, std::uint32_t cores) {
-  if (job.members.size() != job.spec->workers) return false;
-  for (const auto& [worker, member] : job.members) {
+bool is_rack_complete(const Job& job, std::uint32_t cores) {
+  std::uint32_t connected = 0;
+  for (const auto& [seat, member] : job.members) {
+    if (!member->rack.empty()) continue;
     if (!member->is_ready || member->path.cores_connected != cores) return false;
+    ++connected;
   }
-  return true;
+  return job.rack.is_linked && connected == job.rack.workers;
+}
+
+bool is_complete(const Job& job, std::uint32_t cores) {
+  if (job.members.size() != job.rack.seats || !is_rack_complete(job, cores)) return false;
+  return std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
+    const Member& member = *entry.second;
+    return member.rack.empty() || (member.is_complete && member.path.cores_connected == cores);
+  });
 }
 
 std::string describe_missing(const Job& job, std::uint32_t cores) {
   std::string text;
   std::uint32_t missing = 0;
-  for (std::uint32_t worker = 0; worker < job.spec->workers; ++worker) {
-    const std::string delay = describe_delay(job, worker, cores);
+  for (std::uint32_t seat = 0; seat < job.rack.seats; ++seat) {
+    const std::string delay = describe_delay(job, seat, cores);
     if (delay.empty()) continue;
     if (++missing > kMissingNamedMax) continue;
     if (!text.empty()) text += "; ";
@@ -61,6 +106,11 @@ std::string describe_missing(const Job& job, std::uint32_t cores) {
   }
   if (missing > kMissingNamedMax) {
     text += fmt::format("; and {} more workers", missing - kMissingNamedMax);
+  }
+  if (!job.rack.is_linked) {
+    text +=
+        fmt::format("{}this rack is not connected to all others yet{}{}", text.empty() ? "" : "; ",
+                    job.rack.delay.empty() ? "" : ": ", job.rack.delay);
   }
   return text;
 }
@@ -91,7 +141,7 @@ JobLayout layout_of(const Job& job) {
                    .tenant_id = job.tenant.id,
                    .weight = job.tenant.quotas.weight,
                    .epoch = job.epoch,
-                   .workers = spec.workers,
+                   .workers = job.rack.workers,
                    .wire_type = spec.wire_type,
                    .rule = spec.rule,
                    .hyper = spec.hyper,
@@ -103,6 +153,10 @@ JobLayout layout_of(const Job& job) {
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,
                    .core_load_bytes = job.place.core_load_bytes};
+  if (!spec.racks.empty()) {
+    layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
+                   rack_trees_of(spec)};
+  }
   layout.hyper.gradient_scale = gradient_scale_of(spec);
   layout.weight_decay.reserve(spec.keys.size());
   for (const KeySpec& key : spec.keys) {

@@ -61,7 +61,10 @@ struct DataPath {
 struct Member {
   explicit Member(const TokenBucket& full) : heartbeats(full) {}
 
-  std::uint32_t worker = 0;
+  std::uint32_t worker = 0;  // its seat here
+  std::uint32_t index = 0;   // of a worker, among all of the job
+  std::string rack = {};     // other than empty: it is no worker but that other rack
+  bool is_complete = false;  // that rack: all its workers are connected
   std::string host;
   std::uint32_t process_id = 0;
   Secret secret{};
@@ -116,6 +119,23 @@ struct StartPoint {
   std::uint64_t rounds_before = 0;  // that are behind it; since kHeld
 };
 
+// Which of the job's racks this server is in; one that has no racks is all of a rack.
+struct JobRack {
+  std::uint32_t own = 0;
+  std::uint32_t first_worker = 0;
+  std::uint32_t workers = 0;  // of the own rack: they have the first seats
+  std::uint32_t seats = 0;
+  bool is_linked = true;     // connected to all other racks' cores
+  bool is_complete = false;  // and to all of its workers: the others may know
+  std::string delay = {};    // why it is not linked yet
+};
+// Errors: kFailedPrecondition where the server's rack is none of them.
+Result<JobRack> rack_of(const JobSpec& spec, const std::string& own_rack);
+// Of a core: its members', and to the other racks.
+inline std::uint32_t connections_of(const JobSpec& spec, const JobRack& rack) {
+  return rack.seats + (spec.racks.empty() ? 0 : static_cast<std::uint32_t>(spec.racks.size()) - 1);
+}
+
 struct Job {
   std::uint64_t id = 0;
   std::uint32_t epoch = 1;
@@ -129,6 +149,7 @@ struct Job {
   std::string reason;
   bool ended_by_daemon = false;  // the daemon waits until its workers know
   std::map<std::uint32_t, std::shared_ptr<Member>> members;  // by worker index
+  JobRack rack;
   JobPlace place;
   JobBytes bytes;
   JobCounters final_counters;  // since kReleased
@@ -142,10 +163,13 @@ inline JobName name_of(const Job& job) { return {job.tenant.name, job.spec->name
 // For logs and messages.
 inline std::string label(const Job& job) { return to_string(name_of(job)); }
 
-// "worker 2 (host h, pid 123)".
+// "worker 2 (host h, pid 123)", "rack b (host h, pid 123)".
 std::string describe(const Member& member);
 
-// Whether every worker of the job is connected to each of this server's `cores`.
+// Whether every worker of this rack is connected to each of this server's `cores`, and this server
+// to the other racks'.
+bool is_rack_complete(const Job& job, std::uint32_t cores);
+// That, and the same is true in the other racks.
 bool is_complete(const Job& job, std::uint32_t cores);
 
 // Who keeps the job from starting, and what each has not done yet: "worker 1 has not joined; worker

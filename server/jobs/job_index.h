@@ -42,6 +42,8 @@ struct JobStore {
   bool is_there() const { return add != nullptr; }
 };
 
+class RackLinks;
+
 struct JobTableOptions {
   std::chrono::milliseconds heartbeat_deadline{5000};  // a worker that is silent longer is lost
   std::size_t finished_jobs_max = 64;                  // that stay listed
@@ -52,6 +54,8 @@ struct JobTableOptions {
   const TenantDirectory* tenants = nullptr;  // null: the default tenant only, without quotas
   JobStore store = {};                       // without functions: nothing outlives the process
   const SnapshotStore* snapshots = nullptr;  // null: no job starts from a snapshot
+  std::string rack = {};       // this server's; empty: it takes no jobs of several racks
+  RackLinks* links = nullptr;  // to the servers of other racks; null: `rack` is empty
   // Called by reap for each job that runs when a drain with snapshots ends it.
   std::function<void(const struct JobView&)> before_drain_ends = {};
   std::function<TimePoint()> clock = [] { return std::chrono::steady_clock::now(); };

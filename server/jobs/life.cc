@@ -8,6 +8,7 @@
 #include "common/base/log_value.h"
 #include "server/job/spec_check.h"
 #include "server/job/spec_text.h"
+#include "server/jobs/rack_links.h"
 
 namespace phub::server {
 namespace {
@@ -27,7 +28,8 @@ Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
                                           std::shared_ptr<const JobSpec> spec, bool by_admin) {
   PHUB_RETURN_IF_ERROR(index_.admit_one_more());
   auto job = std::make_shared<Job>();
-  PHUB_ASSIGN_OR_RETURN(job->tenant, usage_.admit_job(tenant, spec->workers));
+  PHUB_ASSIGN_OR_RETURN(job->rack, rack_of(*spec, index_.options.rack));
+  PHUB_ASSIGN_OR_RETURN(job->tenant, usage_.admit_job(tenant, connections_of(*spec, job->rack)));
   PHUB_ASSIGN_OR_RETURN(job->id, saved_.take_id());
   job->spec = std::move(spec);
   job->by_admin = by_admin;
@@ -61,7 +63,8 @@ Status JobLife::admit_restored(const JobSpec& spec, const std::string& tenant,
   const JobIndex::Lock lock(index_);
   PHUB_RETURN_IF_ERROR(check_free({tenant, spec.name}));
   PHUB_RETURN_IF_ERROR(index_.admit_one_more());
-  PHUB_ASSIGN_OR_RETURN(const Tenant owner, usage_.admit_job(tenant, spec.workers));
+  PHUB_ASSIGN_OR_RETURN(const JobRack rack, rack_of(spec, index_.options.rack));
+  PHUB_ASSIGN_OR_RETURN(const Tenant owner, usage_.admit_job(tenant, connections_of(spec, rack)));
   return admit_memory(owner, usage_.without(tenant, nullptr), bytes, "the restored job");
 }
 
@@ -92,6 +95,7 @@ Result<std::shared_ptr<Job>> JobLife::restored(const StoredJob& stored) const {
   job->id = stored.id;
   job->epoch = stored.epoch;
   PHUB_ASSIGN_OR_RETURN(JobSpec spec, spec_from_bytes(stored.spec));
+  PHUB_ASSIGN_OR_RETURN(job->rack, rack_of(spec, index_.options.rack));
   job->spec = std::make_shared<const JobSpec>(std::move(spec));
   if (const TenantDirectory* const tenants = index_.options.tenants) {
     PHUB_ASSIGN_OR_RETURN(job->tenant, tenants->find(stored.tenant));
@@ -159,6 +163,9 @@ void JobLife::end_late_starts() {
 
 void JobLife::finish(Job& job, JobState state, const std::string& reason) {
   index_.end(job, state, reason);
+  if (!job.spec->racks.empty() && index_.options.links != nullptr) {
+    index_.options.links->close(job.id, state == JobState::kFailed ? reason : std::string());
+  }
   saved_.note_end(job);
   starts_.end_all_of(job, job_is_over(job));
   index_.forget_oldest();

@@ -22,11 +22,23 @@ Result<Secret> make_secret() {
   return secret;
 }
 
-// The lowest index that no member has. REQUIRES: there is one.
+// The lowest seat that no member has. REQUIRES: there is one.
 std::uint32_t lowest_free(const Job& job) {
   std::uint32_t worker = 0;
   while (job.members.count(worker) != 0) ++worker;
   return worker;
+}
+
+// By their index in the job: a rack's are all of its.
+void add_workers(const Job& job, const Member& member, std::vector<std::uint32_t>& workers) {
+  if (member.rack.empty()) return workers.push_back(member.index);
+  std::uint32_t first = 0;
+  for (const RackSpec& rack : job.spec->racks) {
+    for (std::uint32_t i = 0; rack.name == member.rack && i < rack.workers; ++i) {
+      workers.push_back(first + i);
+    }
+    first += rack.workers;
+  }
 }
 
 Status full(const Job& job) {
@@ -76,39 +88,69 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
   }
 }
 
-Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {
-  if (job.state != JobState::kWaiting) return full(job);
-  const std::uint32_t workers = job.spec->workers;
-  if (arguments.worker_index < -1 || arguments.worker_index >= static_cast<int>(workers)) {
+Result<std::uint32_t> JobMembers::worker_seat(const Job& job, std::int32_t index) const {
+  const JobRack& rack = job.rack;
+  const auto count = std::count_if(job.members.begin(), job.members.end(),
+                                   [](const auto& entry) { return entry.second->rack.empty(); });
+  const std::uint32_t last = rack.first_worker + rack.workers - 1;
+  if (index < -1 || index > static_cast<std::int64_t>(last) ||
+      (index >= 0 && static_cast<std::uint32_t>(index) < rack.first_worker)) {
+    const std::string which =
+        job.spec->racks.empty() ? "" : " in rack " + job.spec->racks[rack.own].name;
     return Status(
         Code::kInvalidArgument,
-        fmt::format("worker_index: {}, allowed are 0 to {}, or -1 to let the server choose",
-                    arguments.worker_index, workers - 1));
+        fmt::format("worker_index: {}, allowed are {} to {}{}, or -1 to let the server choose",
+                    index, rack.first_worker, last, which));
   }
-  if (arguments.worker_index >= 0) {
-    const auto taken = job.members.find(static_cast<std::uint32_t>(arguments.worker_index));
-    if (taken != job.members.end()) {
-      return Status(
-          Code::kAlreadyExists,
-          fmt::format(
-              "worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 at every worker",
-              arguments.worker_index, label(job), describe(*taken->second)));
-    }
+  if (index >= 0) {
+    const std::uint32_t seat = static_cast<std::uint32_t>(index) - rack.first_worker;
+    const auto taken = job.members.find(seat);
+    if (taken == job.members.end()) return seat;
+    return Status(
+        Code::kAlreadyExists,
+        fmt::format(
+            "worker_index: {} of job \"{}\" is taken: {}; choose another, or -1 at every worker",
+            index, label(job), describe(*taken->second)));
   }
-  if (job.members.size() >= workers) return full(job);
+  if (count >= static_cast<std::ptrdiff_t>(rack.workers)) return full(job);
+  return lowest_free(job);
+}
+
+Result<std::uint32_t> JobMembers::rack_seat(const Job& job, const std::string& rack) const {
+  const std::vector<RackSpec>& racks = job.spec->racks;
+  for (std::uint32_t i = 0; i < racks.size(); ++i) {
+    if (racks[i].name != rack || i == job.rack.own) continue;
+    const std::uint32_t seat = job.rack.workers + i - (i > job.rack.own ? 1 : 0);
+    const auto taken = job.members.find(seat);
+    if (taken == job.members.end()) return seat;
+    return Status(Code::kAlreadyExists, fmt::format("rack: {} has joined job \"{}\" already",
+                                                    describe(*taken->second), label(job)));
+  }
+  return Status(Code::kInvalidArgument,
+                fmt::format("rack: \"{}\" is no other rack of job \"{}\"", rack, label(job)));
+}
+
+Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, const Secret& secret) {
+  if (job.state != JobState::kWaiting) return full(job);
+  const bool is_worker = arguments.rack.empty();
+  PHUB_ASSIGN_OR_RETURN(const std::uint32_t seat, is_worker
+                                                      ? worker_seat(job, arguments.worker_index)
+                                                      : rack_seat(job, arguments.rack));
   if (job.members.empty()) fix_core_load(index_, job);
   auto member = std::make_shared<Member>(
       TokenBucket(heartbeats_per_second(), kHeartbeatsAtOnce, index_.now()));
-  member->worker = arguments.worker_index >= 0 ? static_cast<std::uint32_t>(arguments.worker_index)
-                                               : lowest_free(job);
+  member->worker = seat;
+  member->index = job.rack.first_worker + seat;
+  member->rack = arguments.rack;
   member->host = arguments.host;
   member->process_id = arguments.process_id;
   member->secret = secret;
   member->secret_issued = index_.now();
   member->last_seen = index_.now();
-  job.members[member->worker] = member;
+  job.members[seat] = member;
   spdlog::info("event=joined job={} id={} worker={} host={} pid={}", log_value(label(job)), job.id,
-               member->worker, log_value(member->host), member->process_id);
+               is_worker ? std::to_string(member->index) : "rack:" + member->rack,
+               log_value(member->host), member->process_id);
   index_.changed.notify_all();
   return Identity{.job_id = job.id, .epoch = job.epoch, .worker = member->worker, .secret = secret};
 }
@@ -122,7 +164,7 @@ double JobMembers::heartbeats_per_second() const {
          kInDeadline / std::chrono::duration<double>(index_.options.heartbeat_deadline).count();
 }
 
-Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity) {
+Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack_is_complete) {
   const JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
   caller.member->last_seen = index_.now();  // also of one that asks too often: it lives
@@ -134,14 +176,18 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity) {
         Code::kResourceExhausted,
         fmt::format("worker {} of job \"{}\" has sent {} heartbeats in a burst, and may send "
                     "{:.0f} a second; send one in each heartbeat_interval_ms that the join gave",
-                    identity.worker, label(*caller.job), kHeartbeatsAtOnce,
+                    caller.member->index, label(*caller.job), kHeartbeatsAtOnce,
                     heartbeats_per_second()));
   }
   caller.member->heartbeats.take(index_.now());
+  if (rack_is_complete && !caller.member->rack.empty() && !caller.member->is_complete) {
+    caller.member->is_complete = true;
+    run_if_complete(*caller.job);
+  }
   HeartbeatReply reply{
       .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
   for (const auto& [worker, member] : caller.job->members) {
-    if (member->has_left) reply.workers_left.push_back(worker);
+    if (member->has_left) add_workers(*caller.job, *member, reply.workers_left);
   }
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;
@@ -150,7 +196,7 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity) {
   return reply;
 }
 
-Status JobMembers::leave(const Identity& identity) {
+Status JobMembers::leave(const Identity& identity, const std::string& reason) {
   const JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
   Job& job = *caller.job;
@@ -160,11 +206,12 @@ Status JobMembers::leave(const Identity& identity) {
   starts_.end({job.id, member.worker}, {Code::kAborted, describe(member) + " has left the job"});
   index_.changed.notify_all();
   if (!is_live(job)) return {};
-  spdlog::info("event=left job={} id={} worker={}", log_value(label(job)), job.id, member.worker);
-  if (job.state == JobState::kRunning) {
-    const bool all_left = std::all_of(job.members.begin(), job.members.end(),
-                                      [](const auto& entry) { return entry.second->has_left; });
-    if (all_left) life_.finish(job, JobState::kEnded, "all workers left");
+  spdlog::info("event=left job={} id={} member={}", log_value(label(job)), job.id,
+               log_value(describe(member)));
+  if (!member.rack.empty() && !reason.empty()) {
+    life_.finish(job, JobState::kFailed, "rack " + member.rack + ": " + reason);
+  } else if (job.state == JobState::kRunning) {
+    note_left(job, member);
   } else if (member.path.cores_connected > 0) {
     life_.finish(job, JobState::kFailed, describe(member) + " left before the job started");
   } else {
@@ -176,6 +223,20 @@ Status JobMembers::leave(const Identity& identity) {
   return {};
 }
 
+// Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it
+// ends here when they have left too.
+void JobMembers::note_left(Job& job, const Member& member) {
+  const auto have_left = [&](bool racks_too) {
+    return std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
+      return entry.second->has_left || (!racks_too && !entry.second->rack.empty());
+    });
+  };
+  if (have_left(/*racks_too=*/true)) return life_.finish(job, JobState::kEnded, "all workers left");
+  if (index_.options.links != nullptr && member.rack.empty() && have_left(/*racks_too=*/false)) {
+    index_.options.links->close(job.id, {});
+  }
+}
+
 Status JobMembers::note_transport(const Identity& identity, const std::string& reason) {
   const JobIndex::Lock lock(index_);
   PHUB_ASSIGN_OR_RETURN(const JobIndex::Caller caller, index_.authenticate(identity));
@@ -183,7 +244,7 @@ Status JobMembers::note_transport(const Identity& identity, const std::string& r
   if (member.path.reason) return {};
   member.path.reason = reason;
   spdlog::info("event=transport job={} id={} worker={} transport={} reason={}",
-               log_value(label(*caller.job)), caller.job->id, member.worker,
+               log_value(label(*caller.job)), caller.job->id, member.index,
                member.path.transport.empty() ? "none" : member.path.transport, log_value(reason));
   return {};
 }
@@ -211,7 +272,30 @@ void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string
   const JobIndex::Lock lock(index_);
   const std::shared_ptr<Job> job = index_.find(job_id);
   const std::shared_ptr<Member> member = find(job, worker);
-  if (member != nullptr && !member->has_left) life_.lose(*job, *member, reason);
+  if (member == nullptr || member->has_left) return;
+  if (!member->rack.empty() && index_.options.links != nullptr) {
+    return index_.options.links->diagnose(job_id, member->rack, std::string(reason));
+  }
+  life_.lose(*job, *member, reason);
+}
+
+void JobMembers::on_delayed(std::uint64_t job_id, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  if (const std::shared_ptr<Job> job = index_.find(job_id)) job->rack.delay = reason;
+}
+
+void JobMembers::on_linked(std::uint64_t job_id) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job == nullptr || !is_live(*job)) return;
+  job->rack.is_linked = true;
+  run_if_complete(*job);
+}
+
+void JobMembers::on_unlinked(std::uint64_t job_id, const std::string& reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  if (job != nullptr && is_live(*job)) life_.finish(*job, JobState::kFailed, reason);
 }
 
 void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
@@ -226,13 +310,21 @@ void JobMembers::on_connected(std::uint64_t job_id, std::uint32_t worker, std::u
   ++path.cores_connected;
   const bool is_uniform = path.transport.empty() || path.transport == transport;
   path.transport = is_uniform ? std::string(transport) : "mixed";
-  if (job->state == JobState::kWaiting && is_complete(*job, index_.cores())) {
-    job->state = JobState::kRunning;
-    spdlog::info("event=job_running job={} id={} workers={}", log_value(label(*job)), job->id,
-                 job->spec->workers);
-    starts_.end_all_of(*job, {});
-    index_.changed.notify_all();
+  run_if_complete(*job);
+}
+
+void JobMembers::run_if_complete(Job& job) {
+  if (job.state != JobState::kWaiting) return;
+  if (!job.rack.is_complete && !job.spec->racks.empty() && is_rack_complete(job, index_.cores())) {
+    job.rack.is_complete = true;
+    index_.options.links->complete(job.id);
   }
+  if (!is_complete(job, index_.cores())) return;
+  job.state = JobState::kRunning;
+  spdlog::info("event=job_running job={} id={} workers={}", log_value(label(job)), job.id,
+               job.spec->workers);
+  starts_.end_all_of(job, {});
+  index_.changed.notify_all();
 }
 
 }  // namespace phub::server

@@ -15,6 +15,7 @@
 
 #include "server/jobs/job_index.h"
 #include "server/jobs/life.h"
+#include "server/jobs/rack_links.h"
 #include "server/jobs/start_barrier.h"
 
 namespace phub::server {
@@ -26,6 +27,7 @@ struct JoinArguments {
   std::int32_t worker_index = -1;  // -1: the lowest free one
   std::string host;
   std::uint32_t process_id = 0;
+  std::string rack = {};  // other than empty: it is no worker but that rack
 };
 
 struct HeartbeatReply {
@@ -34,7 +36,7 @@ struct HeartbeatReply {
   std::vector<std::uint32_t> workers_left;
 };
 
-class JobMembers final : public MembershipListener {
+class JobMembers final : public MembershipListener, public RackEvents {
  public:
   JobMembers(JobIndex& index, JobLife& life, StartBarrier& starts)
       : index_(index), life_(life), starts_(starts) {}
@@ -45,21 +47,25 @@ class JobMembers final : public MembershipListener {
 
   // Errors: those of a wrong identity; kResourceExhausted for a member that sends more than any
   // honest one does, which is not lost for that.
-  Result<HeartbeatReply> heartbeat(const Identity& identity);
+  // `rack_is_complete`: of a rack, its workers are all connected.
+  Result<HeartbeatReply> heartbeat(const Identity& identity, bool rack_is_complete = false);
 
   // Keeps and logs why the member came over its transport, the first time that it says so.
   // REQUIRES: `reason` is printable.
   Status note_transport(const Identity& identity, const std::string& reason);
 
   // While the job waits, a worker without connections makes room for another; one with connections
-  // ends the job, as does the last one to leave.
-  Status leave(const Identity& identity);
+  // ends the job, as does the last one to leave. `reason`: of a rack where the job has failed.
+  Status leave(const Identity& identity, const std::string& reason = {});
 
   std::optional<IssuedSecret> secret_of(std::uint64_t job_id, std::uint32_t epoch,
                                         std::uint32_t worker) override;
   void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                     std::string_view transport) override;
   void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
+  void on_delayed(std::uint64_t job_id, const std::string& reason) override;
+  void on_linked(std::uint64_t job_id) override;
+  void on_unlinked(std::uint64_t job_id, const std::string& reason) override;
 
  private:
   static constexpr int kHeartbeatsAtOnce = 500;
@@ -68,6 +74,11 @@ class JobMembers final : public MembershipListener {
   // These REQUIRE the mutex, which the one with a Lock gives up for a while.
   Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
+  // Whose place the caller is to have. Errors: there is none.
+  Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;
+  Result<std::uint32_t> rack_seat(const Job& job, const std::string& rack) const;
+  void note_left(Job& job, const Member& member);
+  void run_if_complete(Job& job);
   // Null: the job has ended, or has no such member.
   std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t worker) const;
 

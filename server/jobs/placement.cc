@@ -13,6 +13,7 @@
 
 #include "common/base/log_value.h"
 #include "server/jobs/core_load.h"
+#include "server/jobs/rack_links.h"
 
 namespace phub::server {
 namespace {
@@ -215,7 +216,18 @@ Status Placement::make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topol
   if (!is_live(job)) return job_is_over(job);
   spdlog::info("event=job_planned job={} id={} chunks={} plan_hash={:016x}", log_value(label(job)),
                job.id, place.plan->chunks.size(), place.plan->hash);
+  if (!job.spec->racks.empty()) open_links(job);
   return {};
+}
+
+void Placement::open_links(const Job& job) {
+  index_.options.links->open({.job_id = job.id,
+                              .tenant = job.tenant.name,
+                              .spec = job.spec,
+                              .own = job.rack.own,
+                              .cores_per_server = job.place.topology.cores_per_server,
+                              .server_index = job.place.topology.server_index,
+                              .plan_hash = job.place.plan->hash});
 }
 
 // Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.

@@ -6,12 +6,12 @@
 
 namespace phub::server {
 
-Result<Tenant> JobUsage::admit_job(const std::string& tenant, std::uint32_t workers) const {
+Result<Tenant> JobUsage::admit_job(const std::string& tenant, std::uint32_t per_core) const {
   if (index_.options.tenants == nullptr) return Tenant{};
   PHUB_ASSIGN_OR_RETURN(Tenant owner, index_.options.tenants->find(tenant));
   Tenant bounded = owner;
   bounded.quotas = with_defaults(owner.quotas);
-  const std::uint64_t connections = std::uint64_t{workers} * index_.cores();
+  const std::uint64_t connections = std::uint64_t{per_core} * index_.cores();
   PHUB_RETURN_IF_ERROR(server::admit_job(bounded, without(tenant, nullptr), connections));
   return owner;
 }
@@ -39,7 +39,7 @@ Usage JobUsage::without(const std::string& tenant, const Job* left_out) const {
     usage.memory_bytes += job->bytes.pinned + job->bytes.staged_beyond + job->bytes.copied;
     if (!is_live(*job)) continue;
     ++usage.jobs;
-    usage.connections += std::uint64_t{job->spec->workers} * index_.cores();
+    usage.connections += std::uint64_t{connections_of(*job->spec, job->rack)} * index_.cores();
   }
   return usage;
 }

@@ -37,6 +37,8 @@ JobView view_of(const Job& job, TimePoint now) {
     const auto age = now - member->last_seen;
     view.members.push_back(
         {.worker = worker,
+         .index = member->index,
+         .rack = member->rack,
          .host = member->host,
          .process_id = member->process_id,
          .transport = member->path.transport,
@@ -145,6 +147,12 @@ std::vector<std::uint64_t> JobViews::core_load_bytes(std::uint64_t job_id) const
   const JobIndex::Lock lock(index_);
   const std::shared_ptr<Job> job = index_.find(job_id);
   return job == nullptr ? CoreLoad() : job->place.core_load_bytes;
+}
+
+std::uint32_t JobViews::index_of(const Identity& identity) const {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(identity.job_id);
+  return identity.worker + (job == nullptr ? 0 : job->rack.first_worker);
 }
 
 std::uint64_t JobViews::rounds_before(std::uint64_t job_id) const {

@@ -15,7 +15,9 @@
 namespace phub::server {
 
 struct MemberView {
-  std::uint32_t worker = 0;
+  std::uint32_t worker = 0;  // its seat
+  std::uint32_t index = 0;   // of a worker, among all
+  std::string rack;          // other than empty: it is that other rack
   std::string host;
   std::uint32_t process_id = 0;
   std::string transport;
@@ -70,6 +72,8 @@ class JobViews {
 
   // What the job's workers plan with: see Topology. Fixed from the first join on.
   std::vector<std::uint64_t> core_load_bytes(std::uint64_t job_id) const;
+  // The job's index of the worker in a seat here.
+  std::uint32_t index_of(const Identity& identity) const;
   // Rounds of gradients that a restored job has behind it. REQUIRES: a member's start succeeded.
   std::uint64_t rounds_before(std::uint64_t job_id) const;
 

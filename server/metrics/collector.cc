@@ -205,9 +205,11 @@ void add_timing(const JobView& job, const JobTiming& timing, Families& families)
 
 void add_members(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
   for (const MemberView& member : job.members) {
-    const Labels labels = with(labels_of(job), {{"worker", std::to_string(member.worker)},
-                                                {"host", member.host},
-                                                {"transport", member.transport}});
+    const Labels labels = with(
+        labels_of(job),
+        {{"worker", member.rack.empty() ? std::to_string(member.index) : "rack:" + member.rack},
+         {"host", member.host},
+         {"transport", member.transport}});
     if (member.worker < job.counters.workers.size()) {
       add_all(kOfTraffic, job.counters.workers[member.worker], labels, families);
     }

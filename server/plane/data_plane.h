@@ -22,6 +22,7 @@
 #include "common/base/status.h"
 #include "common/base/waiting.h"
 #include "common/plan/plan.h"
+#include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/device/counters.h"
 #include "common/transport/verbs/device/device.h"
 #include "server/job/copy.h"
@@ -142,6 +143,11 @@ class DataPlane {
                                                       const std::string& /*what*/) {
     return std::shared_ptr<const void>();
   }
+
+  // Connects a core with that core of the same server in another rack of the job, which knows this
+  // one as a member of its job's `epoch`. on_lost tells by the rack's seat. Errors: kNotFound.
+  virtual Status connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
+                              std::uint32_t core, transport::TcpStream stream) = 0;
 
   // Disconnects the job's workers and frees its memory; returns when that is done. Unknown jobs
   // are ignored.

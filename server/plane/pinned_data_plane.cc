@@ -59,6 +59,8 @@ class PinnedDataPlane final : public DataPlane {
     PHUB_ASSIGN_OR_RETURN(std::shared_ptr<const void> counted, jobs_->reserve(bytes, what));
     return counted;
   }
+  Status connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
+                      std::uint32_t core, transport::TcpStream stream) override;
   void remove_job(std::uint64_t job_id) override;
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(all_cores().size()); }
@@ -130,6 +132,16 @@ Status PinnedDataPlane::open(MembershipListener& membership) {
                                          context_, *admission_));
   thread_ = std::thread([this] { context_.run(); });
   return {};
+}
+
+Status PinnedDataPlane::connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
+                                     std::uint32_t core, transport::TcpStream stream) {
+  const PlaneJobs::Pointer job = jobs_->find(job_id);
+  if (!job) return {Code::kNotFound, "the job is not here any more"};
+  const std::lock_guard setup(job->setup);
+  if (job->is_detached) return {Code::kNotFound, "the job is not here any more"};
+  return all_cores()[core]->connect_rack(job->on_cores()[core].get(), rack, epoch,
+                                         std::move(stream));
 }
 
 // What the job and its workers had mapped goes here, on the caller's thread.

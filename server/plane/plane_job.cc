@@ -36,7 +36,7 @@ PlaneJob::PlaneJob(const JobLayout& layout, const CoreSet& cores, const Executor
       cores_(cores),
       layout_(layout),
       bookkeeping_bytes_(bytes_of_bookkeeping(layout)),
-      connected_(layout.workers * cores.cores().size()) {}
+      connected_(seats(layout) * cores.cores().size()) {}
 
 Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, const CoreSet& cores,
                                                    const Executor& pool) {
@@ -52,7 +52,7 @@ Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, cons
 }
 
 Status PlaneJob::take_place(std::uint32_t worker, std::uint32_t core) {
-  if (core >= on_cores_.size() || worker >= layout_.workers) {
+  if (core >= on_cores_.size() || worker >= seats(layout_)) {
     return {Code::kInvalidArgument, "no such core or worker"};
   }
   const std::lock_guard lock(mutex_);

@@ -14,7 +14,7 @@ ShmMemory::ShmMemory(const JobLayout& layout)
       element_bytes_(size_of(layout.wire_type)),
       memory_bytes_(shared_memory_bytes(*layout.plan, element_bytes_)),
       layouts_(layout.plan->core_chunks[layout.server_index].size()),
-      workers_(layout.workers) {}
+      workers_(seats(layout)) {}
 
 Status ShmMemory::check(const Offer& offer) const {
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server_][offer.core].size());

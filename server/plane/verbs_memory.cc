@@ -17,7 +17,7 @@ Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     verbs->window_bytes_ += window.bytes;
     verbs->sections_[core].layout = std::make_shared<const WindowLayout>(std::move(window));
   }
-  verbs->workers_.resize(layout.workers);
+  verbs->workers_.resize(seats(layout));
   verbs->device_ = std::move(device);
   verbs->memory_ = std::move(memory);
   return verbs;

@@ -47,6 +47,10 @@ Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
 }
 
 Result<Admitted> WorkerAdmission::connect(PlaneJob& job, Candidate& candidate) {
+  const bool is_rack = candidate.hello.worker >= job.layout().workers;
+  if (is_rack && candidate.hello.kind != transport::Kind::kTcp) {
+    return Status(Code::kFailedPrecondition, "racks are joined over tcp");
+  }
   switch (candidate.hello.kind) {
     case transport::Kind::kShm:
       return connect_shm(job, candidate);

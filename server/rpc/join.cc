@@ -161,6 +161,7 @@ class RendezvousService::JoinCall final : public grpc::ServerReadReactor<control
     arguments_.worker_index = part_.worker_index();
     arguments_.host = host;
     arguments_.process_id = part_.process_id();
+    arguments_.rack = part_.rack();
     return {};
   }
 
@@ -197,7 +198,8 @@ Status RendezvousService::join(const grpc::ServerContextBase& context,
   const Identity& identity = *joined;
   reply.set_job_id(identity.job_id);
   reply.set_epoch(identity.epoch);
-  reply.set_worker_index(identity.worker);
+  reply.set_worker_index(table_.views.index_of(identity));
+  reply.set_seat(identity.worker);
   reply.set_secret(identity.secret.data(), identity.secret.size());
   fill_offer(reply);
   const std::vector<std::uint64_t> load = table_.views.core_load_bytes(identity.job_id);

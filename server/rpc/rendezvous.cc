@@ -93,7 +93,8 @@ grpc::ServerUnaryReactor* RendezvousService::Start(grpc::CallbackServerContext* 
 Status RendezvousService::heartbeat(const control::HeartbeatRequest& request,
                                     control::HeartbeatReply& reply) {
   PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(request));
-  PHUB_ASSIGN_OR_RETURN(const HeartbeatReply beat, table_.members.heartbeat(identity));
+  PHUB_ASSIGN_OR_RETURN(const HeartbeatReply beat,
+                        table_.members.heartbeat(identity, request.rack_is_complete()));
   reply.set_running(beat.is_live);
   reply.set_reason(beat.reason);
   reply.mutable_workers_left()->Add(beat.workers_left.begin(), beat.workers_left.end());
@@ -110,7 +111,8 @@ grpc::ServerUnaryReactor* RendezvousService::Leave(grpc::CallbackServerContext* 
                                                    const control::LeaveRequest* request,
                                                    control::LeaveReply* /*reply*/) {
   const Result<Identity> identity = identity_from(*request);
-  return finished(*context, identity ? table_.members.leave(*identity) : identity.error());
+  const std::string reason = printable(request->reason(), kReasonCharsMax);
+  return finished(*context, identity ? table_.members.leave(*identity, reason) : identity.error());
 }
 
 bool RendezvousService::audits_refusal() {

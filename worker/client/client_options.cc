@@ -19,7 +19,9 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .hyper = options.hyper,
           .lars = options.lars,
           .loss_scale = options.loss_scale,
-          .keys = keys};
+          .keys = keys,
+          .racks = options.racks,
+          .rack_shape = options.rack_shape};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

@@ -29,6 +29,7 @@
 #include "common/base/status.h"
 #include "common/connect/link_options.h"
 #include "common/memory/exported_memory.h"
+#include "common/protocol/job_spec.h"
 #include "common/protocol/keys.h"
 #include "common/rendezvous/client_security.h"
 
@@ -39,6 +40,10 @@ struct ClientOptions {
   std::string job = "default";
   std::uint32_t workers = 1;
   std::int32_t worker_index = -1;  // -1: the server chooses
+  // Of a job in several racks, whose workers are all of `workers`; `servers` are the own rack's.
+  // The first rack has the first indexes. Empty: one rack.
+  std::vector<RackSpec> racks = {};
+  RackShape rack_shape = RackShape::kSpread;
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs
   std::string transport = "auto";

@@ -13,8 +13,20 @@ namespace {
 
 using Stub = control::Admin::Stub;
 
+// "a:4, b:4 (spread)".
+std::string racks_of(const control::JobSpec& spec) {
+  std::string text;
+  for (const control::JobRack& rack : spec.racks()) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", rack.name(), rack.workers());
+  }
+  return fmt::format("{} ({})", text, enum_word(spec.rack_shape()));
+}
+
+// Workers of this rack.
 std::string members_of(const control::JobInfo& job) {
-  return fmt::format("{}/{}", job.members_size(), job.spec().workers());
+  const auto workers = std::count_if(job.members().begin(), job.members().end(),
+                                     [](const auto& member) { return member.rack().empty(); });
+  return fmt::format("{}/{}", workers, job.spec().workers());
 }
 
 std::string pages_text(const control::JobStatistics& statistics) {
@@ -36,6 +48,7 @@ std::string summary_text(const control::JobInfo& job) {
   table.add({"state", enum_word(job.state())});
   if (!job.reason().empty()) table.add({"reason", job.reason()});
   table.add({"workers", members_of(job)});
+  if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
   table.add({"rule", enum_word(spec.rule())});
   table.add({"wire type", enum_word(spec.wire_type())});
   table.add({"order", enum_word(spec.order())});
@@ -78,8 +91,9 @@ std::string members_text(const control::JobInfo& job) {
   if (job.members().empty()) return "";
   Table table(">WORKER|HOST|>PID|TRANSPORT|>PUSHES|>HEARTBEAT AGE|LEFT|WHY THIS TRANSPORT");
   for (const control::Member& member : job.members()) {
-    table.add({std::to_string(member.worker_index()), member.host(),
-               std::to_string(member.process_id()),
+    const bool is_rack = !member.rack().empty();
+    table.add({is_rack ? "rack " + member.rack() : std::to_string(member.worker_index()),
+               member.host(), std::to_string(member.process_id()),
                member.transport().empty() ? "-" : member.transport(), human_count(member.pushes()),
                human_seconds(member.heartbeat_age_ms() / 1000.0), member.left() ? "yes" : "no",
                member.transport_reason().empty() ? "-" : member.transport_reason()});

@@ -51,7 +51,8 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   fill(view.counters, *message.mutable_statistics());
   for (const MemberView& member : view.members) {
     control::Member* const entry = message.add_members();
-    entry->set_worker_index(member.worker);
+    entry->set_worker_index(member.index);
+    entry->set_rack(member.rack);
     entry->set_host(member.host);
     entry->set_process_id(member.process_id);
     entry->set_transport(member.transport);

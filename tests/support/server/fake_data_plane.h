@@ -52,6 +52,10 @@ class FakeDataPlane : public server::DataPlane {
     return removed_;
   }
 
+  Status connect_rack(std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t,
+                      transport::TcpStream) override {
+    return {};
+  }
   Status create_job(const server::JobLayout& layout) override {
     on_create();
     const std::lock_guard lock(mutex_);

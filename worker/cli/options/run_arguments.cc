@@ -69,6 +69,31 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
   for (const std::string& server : o.servers) config.add_servers(server);
 }
 
+// "NAME:WORKERS" each; the number of workers is their sum.
+Status apply_racks(const RunArguments& o, WorkerConfig& config) {
+  if (o.racks.empty()) return {};
+  config.clear_racks();
+  std::uint32_t workers = 0;
+  for (const std::string& text : o.racks) {
+    const std::size_t colon = text.rfind(':');
+    std::uint32_t count = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = colon == std::string::npos
+                            ? std::from_chars_result{text.data(), std::errc::invalid_argument}
+                            : std::from_chars(text.data() + colon + 1, end, count);
+    if (parsed.ec != std::errc() || parsed.ptr != end) {
+      return {Code::kInvalidArgument,
+              "--racks: \"" + text + "\" is no NAME:WORKERS, as in a:4,b:4"};
+    }
+    JobRackConfig& rack = *config.add_racks();
+    rack.set_name(text.substr(0, colon));
+    rack.set_workers(count);
+    workers += count;
+  }
+  if (!o.overrides.has_workers()) config.set_workers(workers);
+  return {};
+}
+
 Status apply_security(const RunArguments& o, WorkerConfig& config) {
   if (o.credentials.empty() || o.local) return {};
   PHUB_ASSIGN_OR_RETURN(const CredentialFiles files, find_credentials(o.credentials));
@@ -146,6 +171,12 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
   add("--workers", "workers", "N", "Number of workers in the job");
   add("--index", "worker_index", "I", "This worker's index, from 0; -1: the server chooses");
   command
+      .add_option("--racks", o.racks,
+                  "All racks of the job, with --server naming those of this worker's own")
+      ->delimiter(',')
+      ->type_name("NAME:N,...");
+  add("--rack-shape", "rack_shape", "SHAPE", "How racks are joined: spread, chain, multicolour");
+  command
       .add_option("--credentials", o.credentials,
                   "Folder with ca.pem, cert.pem, key.pem, token, nonce")
       ->envname("PHUB_CREDENTIALS")
@@ -201,6 +232,7 @@ Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& argum
   apply_job(arguments, config);
   config.MergeFrom(arguments.overrides);
   apply_devices(arguments.cuda, *config.mutable_train());
+  PHUB_RETURN_IF_ERROR(apply_racks(arguments, config));
   PHUB_RETURN_IF_ERROR(apply_loss_scale(arguments, config));
   PHUB_RETURN_IF_ERROR(apply_security(arguments, config));
   const bool is_cuda = config.train().backend() == "cuda";

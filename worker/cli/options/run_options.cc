@@ -88,11 +88,19 @@ ClientSecurity security_of(const ClientSecurityConfig& security) {
       .require_encryption = security.require_encryption()};
 }
 
+std::vector<RackSpec> racks_of(const WorkerConfig& config) {
+  std::vector<RackSpec> racks;
+  for (const JobRackConfig& rack : config.racks()) racks.push_back({rack.name(), rack.workers()});
+  return racks;
+}
+
 ClientOptions client_of(const WorkerConfig& config) {
   return {.servers = {config.servers().begin(), config.servers().end()},
           .job = config.job(),
           .workers = config.workers(),
           .worker_index = config.worker_index(),
+          .racks = racks_of(config),
+          .rack_shape = rack_shape_of(config.rack_shape()).value(),
           .transport = config.transport(),
           .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
                     .verbs_gid_index = config.has_verbs_gid_index()

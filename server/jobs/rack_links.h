@@ -1,0 +1,58 @@
+// A job's links to the servers of its other racks, as the job table sees them.
+//
+// Any control thread. Calls return at once: what they begin is done elsewhere, and comes back as
+// RackEvents. They may be made under the table's mutex; events come without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/protocol/job_spec.h"
+
+namespace phub::server {
+
+// A job that this server has memory for, so that it may be told to others.
+struct LinkedRack {
+  std::uint64_t job_id = 0;
+  std::string tenant;
+  std::shared_ptr<const JobSpec> spec;
+  std::uint32_t own = 0;  // which of its racks this is
+  std::vector<std::uint32_t> cores_per_server;
+  std::uint32_t server_index = 0;
+  std::uint64_t plan_hash = 0;
+};
+
+class RackLinks {
+ public:
+  virtual ~RackLinks() = default;
+  RackLinks() = default;
+  RackLinks(const RackLinks&) = delete;
+  RackLinks& operator=(const RackLinks&) = delete;
+
+  // Becomes a member of the job at the servers of the other racks that have this server's place,
+  // and connects this one's cores with theirs. on_linked or on_unlinked follows.
+  virtual void open(const LinkedRack& job) = 0;
+  // All workers of this rack are connected: the others are told.
+  virtual void complete(std::uint64_t job_id) = 0;
+  // A connection from or to a rack closed: asks that rack why. on_unlinked follows.
+  virtual void diagnose(std::uint64_t job_id, const std::string& rack,
+                        const std::string& suspicion) = 0;
+  // The job is over here: leaves it there. `reason`: why it failed; empty: all workers left.
+  virtual void close(std::uint64_t job_id, const std::string& reason) = 0;
+};
+
+// What comes of it.
+class RackEvents {
+ public:
+  virtual ~RackEvents() = default;
+  // Another rack is not to be had yet; for who asks why the job does not start.
+  virtual void on_delayed(std::uint64_t job_id, const std::string& reason) = 0;
+  // Connected with all racks.
+  virtual void on_linked(std::uint64_t job_id) = 0;
+  // The job cannot go on: `reason` names the rack.
+  virtual void on_unlinked(std::uint64_t job_id, const std::string& reason) = 0;
+};
+
+}  // namespace phub::server

@@ -1,0 +1,90 @@
+// One job's membership at the servers of its other racks, from the join to the leave: this server's
+// cores push their rack's sums there (server/core/core.h, connect_rack).
+//
+// Has a thread of its own, which may block in calls to other servers, each with a deadline. Its
+// functions return at once; any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/rendezvous/rendezvous.h"
+#include "common/transport/tcp/congestion.h"
+#include "server/directory/directory.h"
+#include "server/jobs/rack_links.h"
+#include "server/plane/data_plane.h"
+
+namespace phub::server {
+
+struct UplinkOptions {
+  ClientSecurity security = {};  // how this server proves at others who it is
+  transport::CongestionControl congestion_control = {};
+  std::chrono::milliseconds heartbeat_deadline{5000};  // another rack that is silent longer is lost
+};
+
+// What it works with; all outlives it.
+struct UplinkParts {
+  const Directory& directory;
+  DataPlane& data_plane;
+  RackEvents& events;
+};
+
+class Uplink {
+ public:
+  Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts);
+  ~Uplink();  // leaves, within a second for each rack
+  Uplink(const Uplink&) = delete;
+  Uplink& operator=(const Uplink&) = delete;
+
+  void complete();
+  void diagnose(const std::string& rack, const std::string& suspicion);
+  void close(const std::string& reason);
+  bool is_over() const;  // it has left, or has failed
+
+ private:
+  // Another rack, by its server that has this one's place.
+  struct Other {
+    std::uint32_t rack = 0;
+    std::string name;
+    std::string address = {};
+    std::unique_ptr<client::Rendezvous> server = nullptr;
+    client::JoinInfo joined = {};
+  };
+
+  void run();
+  Status link();
+  Status join(Other& other);
+  Status join_once(Other& other);
+  Status connect(Other& other);
+  Status beat_until_closed();
+  static Status over_there(const Other& other, const std::string& reason);
+  Status find_reason(Other& other, const std::string& suspicion);
+  void leave();
+  bool is_closed() const;
+  // True: it is closed. Else so long has passed, or there is something to do.
+  bool wait(std::chrono::milliseconds time);
+
+  const LinkedRack job_;
+  const UplinkOptions options_;
+  const UplinkParts parts_;
+  std::vector<Other> others_;
+
+  mutable std::mutex mutex_;  // of all below but the thread
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::string reason_;  // of the close
+  bool complete_ = false;
+  bool told_ = false;      // that it is complete
+  std::string suspected_;  // a rack whose connection closed
+  std::string suspicion_;
+  bool over_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace phub::server
