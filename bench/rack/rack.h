@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/rack/load.h"
+#include "bench/rack/testbed/load.h"
+#include "bench/rack/training.h"
 #include "common/base/status.h"
 #include "proto/rack.pb.h"
 
@@ -20,11 +21,12 @@ struct RackResult {
   RackScenario scenario;
   Fabric fabric;
   std::vector<std::vector<double>> blocks;  // seconds of each timed round
-  RackLoad load;                            // of all rounds, those that warm up too
+  std::vector<TrainedEpoch> epochs;         // of a training, in place of blocks
+  RackLoad load;  // of all rounds, those that warm up too, or of all steps
   std::string checksum;
   std::string failure;  // why sums were wrong; empty: all were right
 
-  unsigned rounds() const;  // that `load` has seen
+  std::uint64_t rounds() const;  // or steps, that `load` has seen
 };
 
 // Above this share of a CPU its time is no longer the links'.

@@ -30,6 +30,16 @@ links { worker_mbit: 400 server_factor: 2 oversubscription: 2 }
 exchange { elements: 100000 rounds: 2 blocks: 1 rule: "nesterov" dtype: "bf16" }
 """
 ENDLESS = "racks { workers: 2 servers: 1 } exchange { rounds: 1000000 timeout_s: 86400 }"
+# Equal bits from run to run: nothing is measured to choose a kernel.
+TRAINING = """
+links { worker_mbit: 400 server_factor: 2 }
+training {
+  kernels: "onednn"
+  config: "CONFIG"
+  worker { train { epochs: 1 max_steps: 30 batch: 32 } }
+}
+"""
+CONFIG = pathlib.Path(__file__).parents[3] / "configs" / "mnist.textproto"
 
 
 def rack(*words, **more):
@@ -115,6 +125,32 @@ class RackProcessTest(unittest.TestCase):
             # Two workers of one rack and one of the other, each with half of its 200 kB.
             self.assertEqual(links[link]["payload_up_bytes"], 300000)
             self.assertGreater(links[link]["counted_up_bytes"], 300000)
+
+    def test_two_racks_train_to_the_bits_of_one(self):
+        training = TRAINING.replace("CONFIG", str(CONFIG))
+        one = self.report("racks { workers: 4 servers: 2 }" + training)
+        two = self.report("racks { workers: 2 servers: 1 } " * 2 + training)
+        for report in (one, two):
+            self.assertEqual((report["workers"], report["steps"], report["epochs"]), (4, 30, 1))
+            self.assertGreater(report["images_per_second_p50"], 0)
+            self.assertGreater(report["own_busy"], 0)
+        # Ten classes: guessing has an accuracy of 10 %.
+        self.assertGreater(one["test_accuracy"], 0.3)
+        for field in ("loss", "train_accuracy", "test_accuracy"):
+            self.assertEqual(one[field], two[field])
+        # LeNet has 431,080 parameters: each worker's half for the server that is in the other rack.
+        uplinks = [link for link in two["links"] if link["link"].endswith("uplink")]
+        self.assertEqual(len(uplinks), 2)
+        for link in uplinks:
+            for way in ("up", "down"):
+                self.assertGreater(link[f"counted_{way}_bytes"], 4 * 431080 * 2)
+                self.assertLess(link[f"counted_{way}_bytes"], 4 * 431080 * 2 * 1.5)
+
+    def test_a_training_that_cannot_begin_says_why(self):
+        done = rack("run", self.scenario("""racks { workers: 2 servers: 1 }
+            training { worker { data { format: "idx" path: "none" } } }"""))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none", done.stderr)
 
     def test_an_interrupt_removes_all(self):
         process, pids = self.start_endless()

@@ -1,4 +1,4 @@
-#include "bench/rack/tools.h"
+#include "bench/rack/testbed/tools.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/processes/work.h"
-#include "bench/rack/setup.h"
+#include "bench/rack/testbed/setup.h"
 #include "common/base/status.h"
 
 namespace phub::bench {
