@@ -5,6 +5,9 @@
 
 #include <chrono>
 
+#include "bench/rack/faults.h"
+#include "bench/rack/scenario.h"
+
 namespace phub::bench {
 namespace {
 
@@ -28,24 +31,27 @@ std::string server_config(const RackHost& host, const RackServers& settings) {
 }  // namespace
 
 Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
-                                                        const RackServers& settings,
+                                                        const RackScenario& scenario,
                                                         const RackSite& site, Places& places) {
   std::unique_ptr<RackCluster> cluster(new RackCluster());
+  std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
     if (!host.is_server) continue;
-    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command,
-                          site.command(host, {.program = "phub-server",
-                                              .words = {"--config"},
-                                              .config = server_config(host, settings)}));
+    const HostProgram program{.program = "phub-server",
+                              .words = {"--config"},
+                              .config = server_config(host, scenario.servers()),
+                              .late_s = late_seconds(scenario, host)};
+    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
     PHUB_ASSIGN_OR_RETURN(auto process,
                           ChildProcess::start({.name = fmt::format("phub-server {}", host.name),
                                                .command = command,
                                                .log_path = places.fresh_path(host.name + ".log")}));
+    if (program.late_s <= 0) punctual.push_back(process.get());
     cluster->servers_.push_back(std::move(process));
     cluster->addresses_.push_back(control_address(host));
   }
   const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
-  for (const auto& server : cluster->servers_) {
+  for (ChildProcess* const server : punctual) {
     const Result<std::string> ready = server->read_output_line(deadline);
     if (!ready) return ready.error();
   }
@@ -57,21 +63,26 @@ RackCluster::~RackCluster() {
   for (const auto& server : servers_) server->stop(SIGTERM, deadline);
 }
 
-Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const Work& work,
+void RackCluster::kill(std::uint32_t server) { ::kill(servers_[server]->pid(), SIGKILL); }
+
+Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
                                                const RackCluster& cluster, const RackSite& site,
                                                Places& places) {
+  const Work work = work_of(scenario);
   const nlohmann::json options = ServedWork{work, cluster.addresses()};
   ProcessGroup::Options workers{.name = "phub",
                                 .workers = work.workers,
                                 .commands = {},
                                 .log_path = places.fresh_path("workers.log"),
                                 .control_path = places.fresh_path("control"),
-                                .interrupt_fd = places.interrupt_fd()};
+                                .interrupt_fd = places.interrupt_fd(),
+                                .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
     PHUB_ASSIGN_OR_RETURN(auto command,
                           site.command(host, {.program = "phub-bench",
-                                              .words = {"exchange-worker", options.dump()}}));
+                                              .words = {"exchange-worker", options.dump()},
+                                              .late_s = late_seconds(scenario, host)}));
     workers.commands.push_back(std::move(command));
   }
   auto system = std::make_unique<System>();

@@ -16,13 +16,17 @@ namespace phub::bench {
 
 class RackCluster {
  public:
-  // Returns when all servers are ready. REQUIRES: the site lives longer.
+  // Returns when all servers are ready, but for those that start late. REQUIRES: the site lives
+  // longer.
   static Result<std::unique_ptr<RackCluster>> start(const Fabric& fabric,
-                                                    const RackServers& settings,
+                                                    const RackScenario& scenario,
                                                     const RackSite& site, Places& places);
   ~RackCluster();
   RackCluster(const RackCluster&) = delete;
   RackCluster& operator=(const RackCluster&) = delete;
+
+  // At once, as a fault. REQUIRES: by the order of the hosts, there is such a server.
+  void kill(std::uint32_t server);
 
   // Of the servers' control planes.
   const std::vector<std::string>& addresses() const { return addresses_; }
@@ -33,8 +37,9 @@ class RackCluster {
   std::vector<std::string> addresses_;
 };
 
-// Returns when all workers are connected and idle. REQUIRES: the cluster lives longer.
-Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const Work& work,
+// Returns when all workers are connected and idle; with faults, or cannot start. REQUIRES: the
+// cluster lives longer.
+Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
                                                const RackCluster& cluster, const RackSite& site,
                                                Places& places);
 

@@ -40,12 +40,12 @@ struct Standing {
   const RackTools& tools;
   Places& places;
   const Testbed& testbed;
-  const RackCluster& cluster;
+  RackCluster& cluster;
 };
 
 Status run_exchange(RackResult& result, const Standing& standing) {
   PHUB_ASSIGN_OR_RETURN(const auto system,
-                        start_exchange(result.fabric, work_of(result.scenario), standing.cluster,
+                        start_exchange(result.fabric, result.scenario, standing.cluster,
                                        standing.testbed, standing.places));
   PHUB_RETURN_IF_ERROR(measure(*system, standing.testbed, standing.tools, result));
   result.blocks = system->blocks;
@@ -61,6 +61,7 @@ Status run_training(RackResult& result, const Standing& standing) {
   PHUB_ASSIGN_OR_RETURN(const auto training, TrainingRun::start(result.fabric, result.scenario,
                                                                 standing.cluster.addresses(),
                                                                 standing.testbed, standing.places));
+  PHUB_RETURN_IF_ERROR(training->begin());
   const auto timeout = std::chrono::seconds(result.scenario.training().timeout_s());
   progress.step("training");
   PHUB_ASSIGN_OR_RETURN(const RackSample before,
@@ -76,11 +77,16 @@ Status run_training(RackResult& result, const Standing& standing) {
 Status measure_scenario(RackResult& result, const RackTools& tools, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const auto testbed,
                         Testbed::build(result.fabric, result.scenario.links(), tools, places));
-  PHUB_ASSIGN_OR_RETURN(
-      const auto cluster,
-      RackCluster::start(result.fabric, result.scenario.servers(), *testbed, places));
+  PHUB_ASSIGN_OR_RETURN(const auto cluster,
+                        RackCluster::start(result.fabric, result.scenario, *testbed, places));
   const Standing standing{
       .tools = tools, .places = places, .testbed = *testbed, .cluster = *cluster};
+  if (result.scenario.faults_size() > 0) {
+    PHUB_ASSIGN_OR_RETURN(result.faulted,
+                          run_faults(result.scenario, result.fabric,
+                                     {.testbed = *testbed, .cluster = *cluster, .places = places}));
+    return {};
+  }
   return result.scenario.has_training() ? run_training(result, standing)
                                         : run_exchange(result, standing);
 }
@@ -111,13 +117,14 @@ Status run_rack(const RackOptions& options) {
                     .fabric = fabric,
                     .blocks = {},
                     .epochs = {},
+                    .faulted = {},
                     .load = RackLoad(fabric),
                     .checksum = {},
                     .failure = {}};
   PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));
   fmt::print("{}", options.json ? report_json(result) + "\n" : report_text(result));
-  if (result.failure.empty()) return {};
-  return {Code::kDataLoss, result.failure};
+  if (!result.failure.empty()) return {Code::kDataLoss, result.failure};
+  return verdict(result.faulted);
 }
 
 Status clean_racks(bool json) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/rack/fault_run.h"
 #include "bench/rack/testbed/load.h"
 #include "bench/rack/training.h"
 #include "common/base/status.h"
@@ -22,6 +23,7 @@ struct RackResult {
   Fabric fabric;
   std::vector<std::vector<double>> blocks;  // seconds of each timed round
   std::vector<TrainedEpoch> epochs;         // of a training, in place of blocks
+  std::vector<FaultedWorker> faulted;       // of a scenario with faults, in place of all else
   RackLoad load;  // of all rounds, those that warm up too, or of all steps
   std::string checksum;
   std::string failure;  // why sums were wrong; empty: all were right
@@ -34,7 +36,7 @@ inline constexpr double kCpuBusyMost = 0.7;
 
 // Removes what killed runs left, builds the racks, runs the scenario, reports, removes the racks.
 // Errors: kInvalidArgument: the scenario; kFailedPrecondition: what is missing here; kDataLoss: a
-// wrong sum; kAborted: interrupted.
+// wrong sum; kAborted: interrupted; with faults: the worker that did not end as it should.
 Status run_rack(const RackOptions& options);
 
 // Removes what killed runs left, and says what.

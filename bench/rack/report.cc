@@ -139,6 +139,9 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
 }  // namespace
 
 std::string report_text(const RackResult& result) {
+  if (!result.faulted.empty()) {
+    return heading(result) + "\n" + fault_report_text(result.scenario, result.faulted);
+  }
   const bool trained = result.scenario.has_training();
   return fmt::format(
       "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}",
@@ -157,6 +160,10 @@ std::string report_json(const RackResult& result) {
                                    {"workers", work.workers},
                                    {"servers", work.servers},
                                    {"server_cores", work.server_cores}};
+  if (!result.faulted.empty()) {
+    object.update(fault_report_json(result.scenario, result.faulted));
+    return object.dump();
+  }
   object.update(result.scenario.has_training() ? training_json(result.epochs)
                                                : exchange_json(result));
   object.update({{"links", links_json(result)},

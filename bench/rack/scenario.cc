@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bench/base/keys.h"
+#include "bench/rack/faults.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 
@@ -98,6 +99,7 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
   check.in_range("warm_up", exchange.warm_up(), 0U, kRoundsMax);
   check.in_range("blocks", exchange.blocks(), 1U, kRoundsMax);
   check.in_range("timeout_s", exchange.timeout_s(), 1U, 86'400U);
+  check.in_range("wait_s", exchange.wait_s(), 1U, 86'400U);
 }
 
 void check_training(ConfigCheck& check, const RackTraining& training) {
@@ -146,6 +148,7 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
     ConfigCheck training = check.nested("training", scenario.training());
     check_training(training, scenario.training());
   }
+  check_faults(check, scenario);
   PHUB_RETURN_IF_ERROR(status);
   return scenario;
 }
@@ -183,7 +186,8 @@ Work work_of(const RackScenario& scenario) {
           .chunk_kib = exchange.chunk_kib(),
           .congestion = scenario.servers().tcp_congestion_control(),
           .servers = servers_of(scenario),
-          .server_cores = scenario.servers().cores()};
+          .server_cores = scenario.servers().cores(),
+          .wait_s = exchange.wait_s()};
 }
 
 }  // namespace phub::bench

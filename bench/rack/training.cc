@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 
+#include "bench/rack/faults.h"
 #include "common/config/config.h"
 
 namespace phub::bench {
 namespace {
 
 constexpr std::chrono::seconds kBeginTimeout{180};  // workers load data and measure kernels first
-constexpr std::uint32_t kFirstIndex = 0;
 
 Deadline now() { return std::chrono::steady_clock::now(); }
 
@@ -27,6 +28,16 @@ std::string text_of(const WorkerConfig& config) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(config, &text);
   return text;
+}
+
+// Where a worker says why it ended.
+std::string last_line(const std::string& path) {
+  std::ifstream log(path);
+  std::string last;
+  for (std::string line; std::getline(log, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
 }
 
 }  // namespace
@@ -65,35 +76,50 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::start(const Fabric& fabric,
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, trained_config(scenario));
   for (const std::string& server : servers) config.add_servers(server);
   std::unique_ptr<TrainingRun> run(new TrainingRun(places.interrupt_fd()));
-  std::int32_t index = kFirstIndex;
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
-    config.set_worker_index(index++);
+    config.set_worker_index(static_cast<std::int32_t>(run->workers_.size()));
     const HostProgram program{.program = "phub-worker",
                               .words = {"train", "--kernels", scenario.training().kernels()},
-                              .config = text_of(config)};
+                              .config = text_of(config),
+                              .late_s = late_seconds(scenario, host)};
     PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
-    PHUB_ASSIGN_OR_RETURN(auto process,
+    Worker worker{
+        .host = host.name, .log_path = places.fresh_path(host.name + ".log"), .process = nullptr};
+    PHUB_ASSIGN_OR_RETURN(worker.process,
                           ChildProcess::start({.name = fmt::format("phub-worker {}", host.name),
                                                .command = command,
-                                               .log_path = places.fresh_path(host.name + ".log")}));
-    run->workers_.push_back({.host = host.name, .process = std::move(process)});
-  }
-  const Deadline deadline = now() + kBeginTimeout;
-  while (!std::all_of(run->workers_.begin(), run->workers_.end(),
-                      [](const Worker& worker) { return worker.has_begun; })) {
-    PHUB_RETURN_IF_ERROR(run->listen(deadline).with_context("the training's begin"));
+                                               .log_path = worker.log_path}));
+    run->workers_.push_back(std::move(worker));
   }
   return run;
 }
 
+Status TrainingRun::begin() {
+  const Deadline deadline = now() + kBeginTimeout;
+  while (ends_.empty() && !std::all_of(workers_.begin(), workers_.end(),
+                                       [](const Worker& worker) { return worker.has_begun; })) {
+    PHUB_RETURN_IF_ERROR(listen(deadline).with_context("the training's begin"));
+  }
+  return {};
+}
+
 Status TrainingRun::finish(Deadline deadline) {
-  while (!std::all_of(workers_.begin(), workers_.end(),
-                      [](const Worker& worker) { return worker.has_ended; })) {
-    PHUB_RETURN_IF_ERROR(listen(deadline));
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    PHUB_ASSIGN_OR_RETURN(const WorkerEnd end, next_end(deadline));
+    if (end.kind == EndKind::kDone) continue;
+    return {Code::kAborted,
+            fmt::format("phub-worker {}: {}", workers_[end.worker].host, end.error)};
   }
   if (!epochs_.empty()) return {};
   return {Code::kInternal, "the training ended without an epoch"};
+}
+
+Result<WorkerEnd> TrainingRun::next_end(Deadline deadline) {
+  while (ends_.empty()) PHUB_RETURN_IF_ERROR(listen(deadline));
+  WorkerEnd end = std::move(ends_.front());
+  ends_.pop_front();
+  return end;
 }
 
 Status TrainingRun::listen(Deadline deadline) {
@@ -104,39 +130,49 @@ Status TrainingRun::listen(Deadline deadline) {
   }
   const int ready = ::poll(polled.data(), polled.size(), poll_timeout(deadline));
   if (ready < 0 && errno != EINTR) return errno_status("poll");
+  if (ready < 0 || polled.front().revents != 0) return {Code::kAborted, "interrupted"};
   if (ready == 0) {
     const auto late = std::find_if(workers_.begin(), workers_.end(),
                                    [](const Worker& worker) { return !worker.has_ended; });
     return {Code::kDeadlineExceeded, fmt::format("phub-worker {} has not come to it in time{}",
                                                  late->host, late->process->log_tail())};
   }
-  if (ready < 0 || polled.front().revents != 0) return {Code::kAborted, "interrupted"};
-  for (std::size_t i = 0; i < workers_.size(); ++i) {
-    if (polled[i + 1].revents != 0) PHUB_RETURN_IF_ERROR(hear(workers_[i]));
+  for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+    if (polled[i + 1].revents != 0) hear(i);
   }
   return {};
 }
 
-Status TrainingRun::hear(Worker& worker) {
+void TrainingRun::hear(std::uint32_t index) {
+  Worker& worker = workers_[index];
   for (;;) {
     const Result<std::string> line = worker.process->read_output_line(now());
     if (line) {
-      take(*line, worker);
+      take(*line, index);
       continue;
     }
-    if (line.error().code() == Code::kDeadlineExceeded) return {};  // nothing more for now
+    if (line.error().code() == Code::kDeadlineExceeded) return;  // nothing more for now
     worker.has_ended = true;
-    if (worker.process->how_it_ended().ends_with("exit code 0")) return {};
-    return line.error();
+    const std::string how = worker.process->how_it_ended();
+    WorkerEnd end{.worker = index, .kind = EndKind::kError, .when = now()};
+    if (how.ends_with("exit code 0")) end.kind = EndKind::kDone;
+    if (how.find("signal") != std::string::npos) end.kind = EndKind::kKilled;
+    if (end.kind != EndKind::kDone) end.error = how;
+    if (const std::string said = last_line(worker.log_path);
+        end.kind == EndKind::kError && !said.empty()) {
+      end.error = said;
+    }
+    ends_.push_back(std::move(end));
+    return;
   }
 }
 
-void TrainingRun::take(const std::string& line, Worker& worker) {
+void TrainingRun::take(const std::string& line, std::uint32_t index) {
   const auto event = nlohmann::json::parse(line, nullptr, false);
   if (!event.is_object()) return;  // for people
   const std::string kind = event.value("event", "");
-  if (kind == "start") worker.has_begun = true;
-  if (kind != "epoch" || &worker != &workers_.front()) return;
+  if (kind == "start") workers_[index].has_begun = true;
+  if (kind != "epoch" || index != 0) return;
   epochs_.push_back({.steps = event.value("steps", std::uint64_t{0}),
                      .loss = event.value("loss", 0.0),
                      .train_accuracy = event.value("train_accuracy", 0.0),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +14,7 @@
 #include "bench/processes/child_process.h"
 #include "bench/processes/work.h"
 #include "bench/rack/testbed/site.h"
+#include "bench/rack/workers.h"
 #include "proto/rack.pb.h"
 
 namespace phub::bench {
@@ -34,9 +36,8 @@ std::uint64_t steps_of(const std::vector<TrainedEpoch>& epochs);
 // kNotFound, with the place, the field and the cure.
 Result<WorkerConfig> trained_config(const RackScenario& scenario);
 
-class TrainingRun {
+class TrainingRun final : public RackWorkers {
  public:
-  // Returns when all workers have begun. Errors: what the first that ended said.
   static Result<std::unique_ptr<TrainingRun>> start(const Fabric& fabric,
                                                     const RackScenario& scenario,
                                                     const std::vector<std::string>& servers,
@@ -44,15 +45,21 @@ class TrainingRun {
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // Returns when all workers have ended. Errors: kAborted: interrupted; kDeadlineExceeded; what the
-  // first that failed said.
+  // Returns when all workers train, or one has ended. Errors: kAborted: interrupted;
+  // kDeadlineExceeded.
+  Status begin();
+  // Returns when all workers have ended. Errors: also what the first that failed said.
   Status finish(Deadline deadline);
+
+  Result<WorkerEnd> next_end(Deadline deadline) override;
+  pid_t pid(std::uint32_t worker) const override { return workers_[worker].process->pid(); }
 
   const std::vector<TrainedEpoch>& epochs() const { return epochs_; }
 
  private:
   struct Worker {
     std::string host;
+    std::string log_path;
     std::unique_ptr<ChildProcess> process;
     bool has_begun = false;
     bool has_ended = false;
@@ -61,11 +68,12 @@ class TrainingRun {
   explicit TrainingRun(int interrupt_fd) : interrupt_fd_(interrupt_fd) {}
   // Waits until a worker says something, and takes it in.
   Status listen(Deadline deadline);
-  Status hear(Worker& worker);
-  void take(const std::string& line, Worker& worker);
+  void hear(std::uint32_t index);
+  void take(const std::string& line, std::uint32_t index);
 
   int interrupt_fd_;
   std::vector<Worker> workers_;
+  std::deque<WorkerEnd> ends_;        // that nobody has asked for yet
   std::vector<TrainedEpoch> epochs_;  // of the first
 };
 

@@ -15,6 +15,7 @@ struct HostProgram {
   std::string program;             // one of ours: "phub-server"
   std::vector<std::string> words;  // its command line
   std::string config = {};  // text of a file whose path comes after the words; empty: there is none
+  double late_s = 0;        // seconds that it starts later
 };
 
 class RackSite {

@@ -77,6 +77,10 @@ Result<std::vector<std::string>> Testbed::command(const RackHost& host,
                                                   const HostProgram& program) const {
   std::vector<std::string> words = tools_.within(space(host.name));
   PHUB_ASSIGN_OR_RETURN(std::string path, places_.program(program.program));
+  if (program.late_s > 0) {  // inside, so that it goes with the namespace
+    const std::string pause = fmt::format("sleep {}; exec \"$@\"", program.late_s);
+    words.insert(words.end(), {"sh", "-c", pause, "sh"});
+  }
   words.push_back(std::move(path));
   words.insert(words.end(), program.words.begin(), program.words.end());
   if (program.config.empty()) return words;
@@ -85,6 +89,12 @@ Result<std::vector<std::string>> Testbed::command(const RackHost& host,
   file << program.config;
   if (!file.flush()) return errno_status(words.back());
   return words;
+}
+
+Status Testbed::set_down(const std::string& port) const {
+  return tools_.run({.program = "ip",
+                     .space = space(kSwitches),
+                     .lines = {fmt::format("link set dev {} down", port)}});
 }
 
 Status mark_scratch(const Places& places) {

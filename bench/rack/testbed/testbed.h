@@ -30,12 +30,17 @@ class Testbed final : public RackSite {
   Result<std::vector<std::string>> command(const RackHost& host,
                                            const HostProgram& program) const override;
 
+  // Takes the link of a host, or the uplink of a rack, out of service.
+  Status cut_link(const RackHost& host) const { return set_down(host.name); }
+  Status cut_uplink(std::uint32_t rack) const { return set_down(uplink_of(rack)); }
+
   // The namespace of a host, or of the switches.
   std::string space(std::string_view host) const { return space_of(owner_, host); }
 
  private:
   Testbed(std::string owner, const RackTools& tools, Places& places)
       : owner_(std::move(owner)), tools_(tools), places_(places) {}
+  Status set_down(const std::string& port) const;
 
   std::string owner_;
   RackTools tools_;

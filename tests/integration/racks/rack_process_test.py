@@ -39,6 +39,9 @@ training {
   worker { train { epochs: 1 max_steps: 30 batch: 32 } }
 }
 """
+RACKS_OF_TWO = "racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 } links { worker_mbit: 400 }"
+ENDLESS_TRAINING = """training { kernels: "onednn" worker {
+  data { format: "synthetic" } train { epochs: 1000000 batch: 8 evaluate: false } } }"""
 CONFIG = pathlib.Path(__file__).parents[3] / "configs" / "mnist.textproto"
 
 
@@ -151,6 +154,51 @@ class RackProcessTest(unittest.TestCase):
             training { worker { data { format: "idx" path: "none" } } }"""))
         self.assertEqual(done.returncode, 1)
         self.assertIn("none", done.stderr)
+
+    def fault(self, fault, work="exchange { elements: 100000 wait_s: 20 }", code=0, more=""):
+        """The report of two racks, where this has gone wrong."""
+        done = rack("run", self.scenario(f"{RACKS_OF_TWO} {work} faults {{ {fault} }} {more}"), "--json",
+                    env={**os.environ, "TMPDIR": self.scratch})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(os.listdir(self.scratch), [])
+        return {end["worker"]: end for end in json.loads(done.stdout)["ends"]}, done.stderr
+
+    def test_a_killed_server_is_named_by_every_worker(self):
+        for work in ("exchange { elements: 100000 }", ENDLESS_TRAINING):
+            ends, _ = self.fault("kind: KILL_SERVER rack: 1 server: 0 at_s: 0.1", work)
+            self.assertEqual(sorted(ends), ["r0w0", "r0w1", "r1w0", "r1w1"])
+            for end in ends.values():
+                self.assertEqual(end["end"], "error")
+                self.assertIn("10.77.1.1", end["error"])
+
+    def test_a_killed_worker_is_named_by_the_others(self):
+        ends, _ = self.fault("kind: KILL_WORKER rack: 1 worker: 1 at_round: 2")
+        self.assertEqual(ends.pop("r1w1")["end"], "killed")
+        self.assertEqual(len(ends), 3)
+        for end in ends.values():
+            self.assertIn("worker 3 (", end["error"])
+
+    def test_a_cut_link_is_noticed_at_both_ends(self):
+        ends, _ = self.fault("kind: LINK_DOWN rack: 0 worker: 1")
+        self.assertRegex(ends["r0w1"]["error"], r"10\.77\.[01]\.1:")
+        self.assertIn("worker 1 (", ends["r1w0"]["error"])
+
+    def test_a_cut_uplink_is_noticed_in_both_racks(self):
+        for work in ("exchange { elements: 100000 }", ENDLESS_TRAINING):
+            ends, _ = self.fault("kind: UPLINK_DOWN rack: 1", work)
+            self.assertEqual({end["end"] for end in ends.values()}, {"error"})
+
+    def test_a_rack_that_starts_late_is_waited_for_or_named(self):
+        ends, _ = self.fault("kind: SLOW_START rack: 1 for_s: 1")
+        self.assertEqual({end["end"] for end in ends.values()}, {"done"})
+        ends, _ = self.fault("kind: SLOW_START rack: 1 for_s: 6", "exchange { wait_s: 2 }")
+        self.assertEqual({end["end"] for end in ends.values()}, {"error"})
+
+    def test_a_worker_that_hangs_fails_the_run(self):
+        # A cut link is noticed by heartbeats, and not in one second.
+        ends, said = self.fault("kind: LINK_DOWN rack: 0 worker: 1", code=1, more="fault_deadline_s: 1")
+        self.assertEqual({end["end"] for end in ends.values()}, {"hung"})
+        self.assertIn("r0w0 has not ended 1 s after the fault", said)
 
     def test_an_interrupt_removes_all(self):
         process, pids = self.start_endless()
