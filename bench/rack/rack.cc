@@ -24,6 +24,7 @@ Status measure(System& system, const Testbed& testbed, const RackTools& tools, R
   Progress progress(plan.blocks + 2);
   progress.step("verifying");
   PHUB_RETURN_IF_ERROR(verify(system, 1, timeout));
+  PHUB_ASSIGN_OR_RETURN(const auto lost_before, take_losses(result.fabric, testbed, tools));
   for (unsigned block = 0; block < plan.blocks; ++block) {
     progress.step(fmt::format("block {} of {}", block + 1, plan.blocks));
     PHUB_ASSIGN_OR_RETURN(const RackSample before, take_sample(result.fabric, testbed, tools));
@@ -31,6 +32,8 @@ Status measure(System& system, const Testbed& testbed, const RackTools& tools, R
     PHUB_ASSIGN_OR_RETURN(const RackSample after, take_sample(result.fabric, testbed, tools));
     result.load.add(before, after);
   }
+  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, testbed, tools));
+  result.losses = losses_between(lost_before, std::move(lost));
   progress.step("verifying");
   return verify(system, 2, timeout);
 }
@@ -58,6 +61,8 @@ Status run_exchange(RackResult& result, const Standing& standing) {
 Status run_training(RackResult& result, const Standing& standing) {
   Progress progress(2);
   progress.step("the workers begin");
+  PHUB_ASSIGN_OR_RETURN(const auto lost_before,
+                        take_losses(result.fabric, standing.testbed, standing.tools));
   PHUB_ASSIGN_OR_RETURN(const auto training, TrainingRun::start(result.fabric, result.scenario,
                                                                 standing.cluster.addresses(),
                                                                 standing.testbed, standing.places));
@@ -69,6 +74,8 @@ Status run_training(RackResult& result, const Standing& standing) {
   PHUB_RETURN_IF_ERROR(training->finish(std::chrono::steady_clock::now() + timeout));
   PHUB_ASSIGN_OR_RETURN(const RackSample after,
                         take_sample(result.fabric, standing.testbed, standing.tools));
+  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, standing.testbed, standing.tools));
+  result.losses = losses_between(lost_before, std::move(lost));
   result.load.add(before, after);
   result.epochs = training->epochs();
   return {};
@@ -119,6 +126,7 @@ Status run_rack(const RackOptions& options) {
                     .epochs = {},
                     .faulted = {},
                     .load = RackLoad(fabric),
+                    .losses = {},
                     .checksum = {},
                     .failure = {}};
   PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));

@@ -6,6 +6,7 @@
 
 #include "bench/rack/fault_run.h"
 #include "bench/rack/testbed/load.h"
+#include "bench/rack/testbed/losses.h"
 #include "bench/rack/training.h"
 #include "common/base/status.h"
 #include "proto/rack.pb.h"
@@ -24,7 +25,8 @@ struct RackResult {
   std::vector<std::vector<double>> blocks;  // seconds of each timed round
   std::vector<TrainedEpoch> epochs;         // of a training, in place of blocks
   std::vector<FaultedWorker> faulted;       // of a scenario with faults, in place of all else
-  RackLoad load;  // of all rounds, those that warm up too, or of all steps
+  RackLoad load;                   // of all rounds, those that warm up too, or of all steps
+  std::vector<LinkLosses> losses;  // in the same time
   std::string checksum;
   std::string failure;  // why sums were wrong; empty: all were right
 

@@ -76,6 +76,20 @@ std::string link_table(const RackResult& result) {
   return table.to_string();
 }
 
+std::string loss_lines(const RackResult& result) {
+  Table table("link|>dropped up|>down|>sent again");
+  for (std::size_t i = 0; i < result.losses.size(); ++i) {
+    const LinkLosses& lost = result.losses[i];
+    if (lost.dropped_up + lost.dropped_down + lost.resent == 0) continue;
+    table.add({result.fabric.links[i].name, human_count(lost.dropped_up),
+               human_count(lost.dropped_down),
+               i < result.fabric.hosts.size() ? human_count(lost.resent) : ""});
+  }
+  if (table.empty()) return "No queue dropped a packet, and no host sent a segment again.\n";
+  return "Packets that full queues dropped, and segments that hosts sent again, in all of it:\n" +
+         table.to_string();
+}
+
 bool links_bind(const RackResult& result) {
   const std::vector<double> cpus = result.load.cpus_busy();
   return std::all_of(cpus.begin(), cpus.end(), [](double busy) { return busy < kCpuBusyMost; });
@@ -111,6 +125,9 @@ nlohmann::ordered_json links_json(const RackResult& result) {
     object["counted_down_bytes"] = a_round(bytes.down, result);
     object["busy_up"] = result.load.link_busy(link, bytes.up);
     object["busy_down"] = result.load.link_busy(link, bytes.down);
+    object["dropped_up"] = result.losses[i].dropped_up;
+    object["dropped_down"] = result.losses[i].dropped_down;
+    if (i < result.fabric.hosts.size()) object["resent"] = result.losses[i].resent;
     links.push_back(std::move(object));
   }
   return links;
@@ -144,9 +161,9 @@ std::string report_text(const RackResult& result) {
   }
   const bool trained = result.scenario.has_training();
   return fmt::format(
-      "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}",
+      "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}\n{}",
       heading(result), trained ? training_table(result.epochs) : time_table(result),
-      trained ? "step" : "round", link_table(result), cpu_lines(result));
+      trained ? "step" : "round", link_table(result), loss_lines(result), cpu_lines(result));
 }
 
 std::string report_json(const RackResult& result) {

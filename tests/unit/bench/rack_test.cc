@@ -6,6 +6,7 @@
 #include "bench/rack/scenario.h"
 #include "bench/rack/testbed/fabric.h"
 #include "bench/rack/testbed/load.h"
+#include "bench/rack/testbed/losses.h"
 #include "bench/rack/testbed/owner.h"
 #include "bench/rack/testbed/setup.h"
 #include "bench/rack/testbed/tools.h"
@@ -67,7 +68,7 @@ TEST_CASE("the scenarios that come with the bench are right") {
     CHECK(scenario.has_value());
     ++scenarios;
   }
-  CHECK(scenarios >= 3);
+  CHECK(scenarios >= 4);
 }
 
 TEST_CASE("a wrong scenario is refused with its line, field and cure") {
@@ -212,6 +213,26 @@ TEST_CASE("bytes are read at the switches' ports: what a port receives, its host
   CHECK(bytes->at(1).down == 7);
   CHECK(parse_link_bytes("[]", fabric).error().message() == "ip says nothing of interface r0s0");
   CHECK_FALSE(parse_link_bytes("no json", fabric).has_value());
+}
+
+TEST_CASE("drops are told by interface, and what was sent again by the host's TCP") {
+  const auto drops = parse_drops(R"([{"kind":"noqueue","dev":"lo","drops":0},
+      {"kind":"tbf","dev":"r0w0","bytes":5,"drops":7},{"kind":"tbf","dev":"up0","drops":2}])");
+  REQUIRE(drops.has_value());
+  CHECK(drops->at("r0w0") == 7);
+  CHECK(drops->at("up0") == 2);
+  CHECK_FALSE(parse_drops("no json").has_value());
+  const auto resent = parse_resent(
+      "Ip: Forwarding\nIp: 1\nTcp: RtoMin MaxConn RetransSegs InErrs\nTcp: 200 -1 42 3\nUdp: a\n");
+  REQUIRE(resent.has_value());
+  CHECK(*resent == 42);
+  CHECK_FALSE(parse_resent("Tcp: RtoMin\nTcp: 200\n").has_value());
+  CHECK_FALSE(parse_resent("").has_value());
+  const auto lost = losses_between({{.dropped_up = 1, .dropped_down = 2, .resent = 3}},
+                                   {{.dropped_up = 5, .dropped_down = 5, .resent = 5}});
+  CHECK(lost[0].dropped_up == 4);
+  CHECK(lost[0].dropped_down == 3);
+  CHECK(lost[0].resent == 2);
 }
 
 TEST_CASE("a link's load is the rate that its bytes had, over all intervals") {
