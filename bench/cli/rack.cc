@@ -21,9 +21,14 @@ void add_rack(CLI::App& app, Run& run) {
   CLI::App* run_command = command->add_subcommand("run", "run a scenario and report");
   run_command->footer(
       "The report says how near a round is to what the busiest link allows, what was counted at\n"
-      "each interface, and how busy the CPUs were: below 70 % each, links are the limit. Fields\n"
-      "of a scenario are in proto/rack.proto. Exit code: 0; 1 after a wrong sum, a failure, or\n"
-      "where racks cannot be built; 2 for a wrong scenario.");
+      "each interface, and how busy the CPUs were: below 70 % each, links are the limit. With\n"
+      "`training` it has images a second, loss and accuracy; with `faults`, how each worker "
+      "ended.\n"
+      "Fields of a scenario are in proto/rack.proto. Exit code: 0; 1 after a wrong sum, a "
+      "failure,\n"
+      "a worker that hangs or blames another than who is at fault, or where racks cannot be "
+      "built;\n"
+      "2 for a wrong scenario.");
   run_command->add_option("scenario", options->scenario, "a textproto")->required();
   CLI::App* check = command->add_subcommand(
       "check", "can racks be built here? Builds a small one; else says what is missing");

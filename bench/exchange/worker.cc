@@ -18,7 +18,6 @@ constexpr float kMomentum = 0.9F;
 // Small, so that thousands of rounds with the same gradient stay within 16-bit range.
 constexpr float kTimedRate = 1e-5F;
 constexpr float kVerifiedRate = 0.01F;
-constexpr std::chrono::seconds kTimeout{60};
 constexpr std::uint64_t kBytesPerKib = 1024;
 
 class PhubTask final : public Task {
@@ -40,7 +39,7 @@ class PhubTask final : public Task {
         .loss_scale = {work_.vote ? LossScaling::kVoted : LossScaling::kNone},
         .deterministic = work_.deterministic,
         .chunk_bytes = static_cast<std::uint32_t>(work_.chunk_kib * kBytesPerKib),
-        .timeout = kTimeout};
+        .timeout = std::chrono::seconds(work_.wait_s)};
     PHUB_ASSIGN_OR_RETURN(client_, Client::connect(client));
     std::vector<KeySpec> specs;
     for (std::size_t key = 0; key < keys_.size(); ++key) {

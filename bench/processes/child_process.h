@@ -44,6 +44,8 @@ class ChildProcess {
   std::string log_tail() const;
 
   pid_t pid() const { return pid_; }
+  // Readable when there is output, or when it has ended.
+  int output_fd() const { return output_.fd(); }
 
  private:
   ChildProcess(Options options, pid_t pid, UniqueFd output, UniqueFd pid_fd)

@@ -58,6 +58,8 @@ Status ProcessGroup::accept_workers(int listener) {
     }
     if (ready.error().code() != Code::kDeadlineExceeded) return ready.error();
     for (const auto& child : children_) {
+      const bool has_said_why = std::find(pids_.begin(), pids_.end(), child->pid()) != pids_.end();
+      if (options_.may_fail && has_said_why) continue;
       if (const std::string how = child->how_it_ended(); !how.empty()) {
         return Status(Code::kUnavailable, how + child->log_tail());
       }
@@ -89,6 +91,10 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
   pids_[index] = pid;
   std::string rest;
   std::getline(words >> std::ws, rest);
+  if (verb != "hello" && options_.may_fail) {
+    early_.push_back({index, "error " + rest, std::chrono::steady_clock::now()});
+    return {};
+  }
   if (verb != "hello") {
     return Status(Code::kAborted, fmt::format("{}: {}", describe(index), rest));
   }
@@ -100,33 +106,52 @@ Status ProcessGroup::greet(LineChannel channel, Deadline deadline) {
 Result<std::vector<std::string>> ProcessGroup::ask(const std::string& line,
                                                    std::chrono::milliseconds timeout) {
   const Deadline deadline = after(timeout);
-  for (std::uint32_t i = 0; i < options_.workers; ++i) {
-    if (!channels_[i].write_line(line).ok()) return lost(i);
-  }
+  tell(line);
   std::vector<std::string> replies(options_.workers);
-  std::vector<int> open;  // whose replies are missing; the others are -1
-  for (const LineChannel& channel : channels_) open.push_back(channel.fd());
-  for (std::uint32_t first = 0; first < options_.workers;) {
-    const auto readable = wait_readable(open, deadline);
-    if (!readable) {
-      return readable.error().with_context(
-          fmt::format("{} did not reply '{}'", describe(first), line));
+  std::vector<bool> awaited(options_.workers, true);
+  for (auto first = awaited.begin();
+       (first = std::find(awaited.begin(), awaited.end(), true)) != awaited.end();) {
+    Result<Reply> reply = next_reply(awaited, deadline);
+    if (!reply) {
+      const auto worker = static_cast<std::uint32_t>(first - awaited.begin());
+      return reply.error().with_context(
+          fmt::format("{} did not reply '{}'", describe(worker), line));
     }
-    for (std::uint32_t i = first; i < options_.workers; ++i) {
-      if (!(*readable)[i]) continue;
-      if (!channels_[i].read_some().ok()) return lost(i);
-      const auto reply = channels_[i].take_line();
-      if (!reply) continue;
-      if (reply->starts_with("error ")) {
-        return Status(Code::kAborted,
-                      fmt::format("{}: {}{}", describe(i), reply->substr(6), obituary()));
-      }
-      replies[i] = *reply;
-      open[i] = -1;
+    if (reply->is_lost()) return lost(reply->worker);
+    if (reply->text.starts_with("error ")) {
+      return Status(Code::kAborted, fmt::format("{}: {}{}", describe(reply->worker),
+                                                reply->text.substr(6), obituary()));
     }
-    while (first < options_.workers && open[first] < 0) ++first;
+    replies[reply->worker] = std::move(reply->text);
+    awaited[reply->worker] = false;
   }
   return replies;
+}
+
+void ProcessGroup::tell(const std::string& line) {
+  // One that is gone is found by its channel's end.
+  for (LineChannel& channel : channels_) (void)channel.write_line(line);
+}
+
+Result<ProcessGroup::Reply> ProcessGroup::next_reply(const std::vector<bool>& awaited,
+                                                     Deadline deadline) {
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  for (const Reply& reply : early_) {
+    if (awaited[reply.worker]) return reply;
+  }
+  for (;;) {
+    std::vector<int> open;  // -1: not awaited
+    for (std::uint32_t i = 0; i < options_.workers; ++i) {
+      open.push_back(awaited[i] ? channels_[i].fd() : -1);
+      if (!awaited[i]) continue;
+      if (auto line = channels_[i].take_line()) return Reply{i, *std::move(line), now()};
+    }
+    const auto readable = wait_readable(open, deadline);
+    if (!readable) return readable.error();
+    for (std::uint32_t i = 0; i < options_.workers; ++i) {
+      if ((*readable)[i] && !channels_[i].read_some().ok()) return Reply{i, {}, now()};
+    }
+  }
 }
 
 Result<std::vector<bool>> ProcessGroup::wait_readable(std::vector<int> fds,

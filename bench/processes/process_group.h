@@ -28,6 +28,8 @@ class ProcessGroup {
     // their own; empty: an abstract name.
     std::string control_path = {};
     int interrupt_fd = -1;  // readable when the user wants to stop
+    // A worker that cannot start is no error of all: what it says is its first reply.
+    bool may_fail = false;
   };
   // Returns when every worker has said hello. Errors name the worker that is missing or failed.
   static Result<std::unique_ptr<ProcessGroup>> start(const Options& options);
@@ -38,6 +40,19 @@ class ProcessGroup {
   // Sends the line to every worker and collects one reply from each, in order of index.
   // Errors: kDeadlineExceeded and kUnavailable name the worker, kAborted carries its message.
   Result<std::vector<std::string>> ask(const std::string& line, std::chrono::milliseconds timeout);
+
+  // The two halves of it, for who takes the replies as they come and awaits each once.
+  struct Reply {
+    std::uint32_t worker = 0;
+    std::string text;  // empty: it closed its channel
+    std::chrono::steady_clock::time_point when;
+    bool is_lost() const { return text.empty(); }
+  };
+  void tell(const std::string& line);
+  // The next reply of those that are `awaited`. Errors: kDeadlineExceeded, kAborted: interrupted.
+  Result<Reply> next_reply(const std::vector<bool>& awaited, Deadline deadline);
+
+  pid_t pid(std::uint32_t worker) const { return pids_[worker]; }
 
   // Asks the workers to end and waits for them; whoever is late is killed.
   void stop();
@@ -57,7 +72,8 @@ class ProcessGroup {
 
   Options options_;
   std::vector<LineChannel> channels_;
-  std::vector<int> pids_;  // 0: has not said hello
+  std::vector<Reply> early_;  // of those that could not start
+  std::vector<int> pids_;     // 0: has not said hello
   std::string note_;
   std::vector<std::unique_ptr<ChildProcess>> children_;
 };

@@ -28,13 +28,14 @@ struct Work {
   bool vote = false;  // a vote of each worker ends each round (common/base/loss_scale.h)
   std::uint32_t servers = 1;
   std::uint32_t server_cores = 2;  // of each server
+  std::uint32_t wait_s = 60;       // a worker's deadline: of a join, of a round
 
   // Payload of one worker's push.
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
                                    deterministic, chunk_kib, congestion, encrypt, vote, servers,
-                                   server_cores)
+                                   server_cores, wait_s)
 
 // What a worker process of phub's is told.
 struct ServedWork {

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <chrono>
-#include <fstream>
+
+#include "bench/rack/faults.h"
+#include "bench/rack/scenario.h"
 
 namespace phub::bench {
 namespace {
@@ -18,70 +20,75 @@ std::string control_address(const RackHost& host) {
 }
 
 // The servers share this machine's CPUs with the workers, which a host of its own would not.
-Result<std::string> write_configuration(const RackHost& host, const Work& work, Places& places) {
-  const std::string path = places.fresh_path(host.name + ".textproto");
-  std::ofstream file(path);
-  file << fmt::format(
+std::string server_config(const RackHost& host, const RackServers& settings) {
+  return fmt::format(
       "control_address: \"{}\"\ndata_address: \"{}:0\"\ntransports: \"tcp\"\nlog_level: \"warn\"\n"
       "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
       "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-      control_address(host), host.address, work.server_cores, work.congestion);
-  if (!file.flush()) return errno_status(path);
-  return path;
-}
-
-std::vector<std::string> joined(std::vector<std::string> words,
-                                const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
+      control_address(host), host.address, settings.cores(), settings.tcp_congestion_control());
 }
 
 }  // namespace
 
-Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric, const Work& work,
-                                                        const Testbed& testbed,
-                                                        const RackTools& tools, Places& places) {
+Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
+                                                        const RackScenario& scenario,
+                                                        const RackSite& site, Places& places) {
   std::unique_ptr<RackCluster> cluster(new RackCluster());
-  PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-server"));
-  std::vector<std::string> addresses;
+  std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
     if (!host.is_server) continue;
-    PHUB_ASSIGN_OR_RETURN(const std::string path, write_configuration(host, work, places));
-    PHUB_ASSIGN_OR_RETURN(
-        auto process, ChildProcess::start({.name = fmt::format("phub-server {}", host.name),
-                                           .command = joined(tools.within(testbed.space(host.name)),
-                                                             {program, "--config", path}),
-                                           .log_path = places.fresh_path(host.name + ".log")}));
+    const HostProgram program{.program = "phub-server",
+                              .words = {"--config"},
+                              .config = server_config(host, scenario.servers()),
+                              .late_s = late_seconds(scenario, host)};
+    PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
+    PHUB_ASSIGN_OR_RETURN(auto process,
+                          ChildProcess::start({.name = fmt::format("phub-server {}", host.name),
+                                               .command = command,
+                                               .log_path = places.fresh_path(host.name + ".log")}));
+    if (program.late_s <= 0) punctual.push_back(process.get());
     cluster->servers_.push_back(std::move(process));
-    addresses.push_back(control_address(host));
+    cluster->addresses_.push_back(control_address(host));
   }
   const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
-  for (const auto& server : cluster->servers_) {
+  for (ChildProcess* const server : punctual) {
     const Result<std::string> ready = server->read_output_line(deadline);
     if (!ready) return ready.error();
   }
-  PHUB_ASSIGN_OR_RETURN(const std::string self, places.program("phub-bench"));
-  const nlohmann::json options = ServedWork{work, addresses};
-  const std::vector<std::string> command = {self, "exchange-worker", options.dump()};
+  return cluster;
+}
+
+RackCluster::~RackCluster() {
+  const Deadline deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  for (const auto& server : servers_) server->stop(SIGTERM, deadline);
+}
+
+void RackCluster::kill(std::uint32_t server) { ::kill(servers_[server]->pid(), SIGKILL); }
+
+Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
+                                               const RackCluster& cluster, const RackSite& site,
+                                               Places& places) {
+  const Work work = work_of(scenario);
+  const nlohmann::json options = ServedWork{work, cluster.addresses()};
   ProcessGroup::Options workers{.name = "phub",
                                 .workers = work.workers,
                                 .commands = {},
                                 .log_path = places.fresh_path("workers.log"),
                                 .control_path = places.fresh_path("control"),
-                                .interrupt_fd = places.interrupt_fd()};
+                                .interrupt_fd = places.interrupt_fd(),
+                                .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
-    workers.commands.push_back(joined(tools.within(testbed.space(host.name)), command));
+    PHUB_ASSIGN_OR_RETURN(auto command,
+                          site.command(host, {.program = "phub-bench",
+                                              .words = {"exchange-worker", options.dump()},
+                                              .late_s = late_seconds(scenario, host)}));
+    workers.commands.push_back(std::move(command));
   }
-  cluster->system_.work = work;
-  PHUB_ASSIGN_OR_RETURN(cluster->system_.group, ProcessGroup::start(workers));
-  return cluster;
-}
-
-RackCluster::~RackCluster() {
-  system_.group.reset();
-  const Deadline deadline = std::chrono::steady_clock::now() + kStopTimeout;
-  for (const auto& server : servers_) server->stop(SIGTERM, deadline);
+  auto system = std::make_unique<System>();
+  system->work = work;
+  PHUB_ASSIGN_OR_RETURN(system->group, ProcessGroup::start(workers));
+  return system;
 }
 
 }  // namespace phub::bench

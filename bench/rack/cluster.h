@@ -1,33 +1,46 @@
-// The phub-server and worker processes of a scenario, each in its host's namespace.
+// The phub-server processes of a scenario, each on its host, and the workers that exchange.
 //
-// Belongs to the bench's main thread; the processes end with the object, before the testbed.
+// Belongs to the bench's main thread; the processes end with the objects, before the hosts.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bench/compare/systems.h"
 #include "bench/processes/child_process.h"
-#include "bench/rack/testbed.h"
+#include "bench/rack/testbed/site.h"
+#include "proto/rack.pb.h"
 
 namespace phub::bench {
 
 class RackCluster {
  public:
-  // Returns when all workers are connected and idle. REQUIRES: the testbed lives longer.
-  static Result<std::unique_ptr<RackCluster>> start(const Fabric& fabric, const Work& work,
-                                                    const Testbed& testbed, const RackTools& tools,
-                                                    Places& places);
+  // Returns when all servers are ready, but for those that start late. REQUIRES: the site lives
+  // longer.
+  static Result<std::unique_ptr<RackCluster>> start(const Fabric& fabric,
+                                                    const RackScenario& scenario,
+                                                    const RackSite& site, Places& places);
   ~RackCluster();
   RackCluster(const RackCluster&) = delete;
   RackCluster& operator=(const RackCluster&) = delete;
 
-  System& system() { return system_; }
+  // At once, as a fault. REQUIRES: by the order of the hosts, there is such a server.
+  void kill(std::uint32_t server);
+
+  // Of the servers' control planes.
+  const std::vector<std::string>& addresses() const { return addresses_; }
 
  private:
   RackCluster() = default;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
-  System system_;
+  std::vector<std::string> addresses_;
 };
+
+// Returns when all workers are connected and idle; with faults, or cannot start. REQUIRES: the
+// cluster lives longer.
+Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
+                                               const RackCluster& cluster, const RackSite& site,
+                                               Places& places);
 
 }  // namespace phub::bench

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "bench/rack/load.h"
+#include "bench/rack/fault_run.h"
+#include "bench/rack/testbed/load.h"
+#include "bench/rack/testbed/losses.h"
+#include "bench/rack/training.h"
 #include "common/base/status.h"
 #include "proto/rack.pb.h"
 
@@ -20,11 +23,14 @@ struct RackResult {
   RackScenario scenario;
   Fabric fabric;
   std::vector<std::vector<double>> blocks;  // seconds of each timed round
-  RackLoad load;                            // of all rounds, those that warm up too
+  std::vector<TrainedEpoch> epochs;         // of a training, in place of blocks
+  std::vector<FaultedWorker> faulted;       // of a scenario with faults, in place of all else
+  RackLoad load;                   // of all rounds, those that warm up too, or of all steps
+  std::vector<LinkLosses> losses;  // in the same time
   std::string checksum;
   std::string failure;  // why sums were wrong; empty: all were right
 
-  unsigned rounds() const;  // that `load` has seen
+  std::uint64_t rounds() const;  // or steps, that `load` has seen
 };
 
 // Above this share of a CPU its time is no longer the links'.
@@ -32,7 +38,7 @@ inline constexpr double kCpuBusyMost = 0.7;
 
 // Removes what killed runs left, builds the racks, runs the scenario, reports, removes the racks.
 // Errors: kInvalidArgument: the scenario; kFailedPrecondition: what is missing here; kDataLoss: a
-// wrong sum; kAborted: interrupted.
+// wrong sum; kAborted: interrupted; with faults: the worker that did not end as it should.
 Status run_rack(const RackOptions& options);
 
 // Removes what killed runs left, and says what.

@@ -28,7 +28,7 @@ std::vector<double> rounds_of(const std::vector<std::vector<double>>& blocks) {
 
 // Counted at the interfaces, a round.
 double a_round(std::uint64_t bytes, const RackResult& result) {
-  return static_cast<double>(bytes) / std::max(1U, result.rounds());
+  return static_cast<double>(bytes) / std::max(1.0, static_cast<double>(result.rounds()));
 }
 
 std::string mega(double bytes) { return fmt::format("{:.2f}", bytes / kMega); }
@@ -37,9 +37,11 @@ std::string heading(const RackResult& result) {
   const Work work = work_of(result.scenario);
   std::string title = result.scenario.title();
   if (!title.empty()) title += "\n";
-  return title + fmt::format("{} rack(s), {} workers, {} server(s), {} {} elements, {}\n",
-                             result.fabric.racks, work.workers, work.servers,
-                             human_count(work.elements), name_of(work.dtype), name_of(work.rule));
+  title += fmt::format("{} rack(s), {} workers, {} server(s), ", result.fabric.racks, work.workers,
+                       work.servers);
+  if (result.scenario.has_training()) return title + "training\n";
+  return title + fmt::format("{} {} elements, {}\n", human_count(work.elements),
+                             name_of(work.dtype), name_of(work.rule));
 }
 
 std::string time_table(const RackResult& result) {
@@ -56,18 +58,36 @@ std::string time_table(const RackResult& result) {
   return table.to_string();
 }
 
+// A training's payload is the workers' to know.
 std::string link_table(const RackResult& result) {
-  Table table("link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down");
+  const bool has_payload = !result.scenario.has_training();
+  Table table(has_payload ? "link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down"
+                          : "link|>Mbit/s|>counted MB up|>down|>busy up|>down");
   for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
     const RackLink& link = result.fabric.links[i];
     const LinkBytes& bytes = result.load.links()[i];
-    table.add({link.name, fmt::format("{:g}", link.mbit), mega(link.up_bytes),
-               mega(link.down_bytes), mega(a_round(bytes.up, result)),
-               mega(a_round(bytes.down, result)),
-               human_share(result.load.link_busy(link, bytes.up)),
-               human_share(result.load.link_busy(link, bytes.down))});
+    std::vector<std::string> cells = {link.name, fmt::format("{:g}", link.mbit)};
+    if (has_payload) cells.insert(cells.end(), {mega(link.up_bytes), mega(link.down_bytes)});
+    cells.insert(cells.end(), {mega(a_round(bytes.up, result)), mega(a_round(bytes.down, result)),
+                               human_share(result.load.link_busy(link, bytes.up)),
+                               human_share(result.load.link_busy(link, bytes.down))});
+    table.add(std::move(cells));
   }
   return table.to_string();
+}
+
+std::string loss_lines(const RackResult& result) {
+  Table table("link|>dropped up|>down|>sent again");
+  for (std::size_t i = 0; i < result.losses.size(); ++i) {
+    const LinkLosses& lost = result.losses[i];
+    if (lost.dropped_up + lost.dropped_down + lost.resent == 0) continue;
+    table.add({result.fabric.links[i].name, human_count(lost.dropped_up),
+               human_count(lost.dropped_down),
+               i < result.fabric.hosts.size() ? human_count(lost.resent) : ""});
+  }
+  if (table.empty()) return "No queue dropped a packet, and no host sent a segment again.\n";
+  return "Packets that full queues dropped, and segments that hosts sent again, in all of it:\n" +
+         table.to_string();
 }
 
 bool links_bind(const RackResult& result) {
@@ -96,57 +116,78 @@ nlohmann::ordered_json links_json(const RackResult& result) {
   for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
     const RackLink& link = result.fabric.links[i];
     const LinkBytes& bytes = result.load.links()[i];
-    links.push_back({{"link", link.name},
-                     {"mbit", link.mbit},
-                     {"payload_up_bytes", link.up_bytes},
-                     {"payload_down_bytes", link.down_bytes},
-                     {"counted_up_bytes", a_round(bytes.up, result)},
-                     {"counted_down_bytes", a_round(bytes.down, result)},
-                     {"busy_up", result.load.link_busy(link, bytes.up)},
-                     {"busy_down", result.load.link_busy(link, bytes.down)}});
+    nlohmann::ordered_json object = {{"link", link.name}, {"mbit", link.mbit}};
+    if (!result.scenario.has_training()) {
+      object["payload_up_bytes"] = link.up_bytes;
+      object["payload_down_bytes"] = link.down_bytes;
+    }
+    object["counted_up_bytes"] = a_round(bytes.up, result);
+    object["counted_down_bytes"] = a_round(bytes.down, result);
+    object["busy_up"] = result.load.link_busy(link, bytes.up);
+    object["busy_down"] = result.load.link_busy(link, bytes.down);
+    object["dropped_up"] = result.losses[i].dropped_up;
+    object["dropped_down"] = result.losses[i].dropped_down;
+    if (i < result.fabric.hosts.size()) object["resent"] = result.losses[i].resent;
+    links.push_back(std::move(object));
   }
   return links;
+}
+
+// What was exchanged, how long a round took, and what would have been the least.
+nlohmann::ordered_json exchange_json(const RackResult& result) {
+  const Work work = work_of(result.scenario);
+  const std::vector<double> seconds = all_values(result.blocks);
+  const double p50 = median(rounds_of(result.blocks));
+  const RackLink& bound = bounding_link(result.fabric);
+  return {{"elements", work.elements},
+          {"dtype", name_of(work.dtype)},
+          {"rule", name_of(work.rule)},
+          {"iterations", seconds.size()},
+          {"seconds_p50", p50},
+          {"seconds_p99", percentile(seconds, kTail)},
+          {"seconds_of_blocks", rounds_of(result.blocks)},
+          {"least_seconds", least_seconds(bound)},
+          {"bounding_link", bound.name},
+          {"least_of_measured", least_seconds(bound) / p50},
+          {"verified", result.failure.empty()},
+          {"checksum", result.checksum}};
 }
 
 }  // namespace
 
 std::string report_text(const RackResult& result) {
+  if (!result.faulted.empty()) {
+    return heading(result) + "\n" + fault_report_text(result.scenario, result.faulted);
+  }
+  const bool trained = result.scenario.has_training();
   return fmt::format(
-      "{}\n{}\nA round's bytes on each link; counted at the interface, headers included:\n{}\n{}",
-      heading(result), time_table(result), link_table(result), cpu_lines(result));
+      "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}\n{}",
+      heading(result), trained ? training_table(result.epochs) : time_table(result),
+      trained ? "step" : "round", link_table(result), loss_lines(result), cpu_lines(result));
 }
 
 std::string report_json(const RackResult& result) {
   const Work work = work_of(result.scenario);
-  const std::vector<double> seconds = all_values(result.blocks);
-  const double p50 = median(rounds_of(result.blocks));
-  const RackLink& bound = bounding_link(result.fabric);
-  const nlohmann::ordered_json object = {{"bench", "rack"},
-                                         {"system", "phub"},
-                                         {"title", result.scenario.title()},
-                                         {"shape", "flat"},
-                                         {"transport", work.transport},
-                                         {"racks", result.fabric.racks},
-                                         {"workers", work.workers},
-                                         {"servers", work.servers},
-                                         {"server_cores", work.server_cores},
-                                         {"elements", work.elements},
-                                         {"dtype", name_of(work.dtype)},
-                                         {"rule", name_of(work.rule)},
-                                         {"iterations", seconds.size()},
-                                         {"seconds_p50", p50},
-                                         {"seconds_p99", percentile(seconds, kTail)},
-                                         {"seconds_of_blocks", rounds_of(result.blocks)},
-                                         {"least_seconds", least_seconds(bound)},
-                                         {"bounding_link", bound.name},
-                                         {"least_of_measured", least_seconds(bound) / p50},
-                                         {"links", links_json(result)},
-                                         {"cpus_busy", result.load.cpus_busy()},
-                                         {"machine_busy", result.load.machine_busy()},
-                                         {"own_busy", result.load.own_busy()},
-                                         {"links_are_the_limit", links_bind(result)},
-                                         {"verified", result.failure.empty()},
-                                         {"checksum", result.checksum}};
+  nlohmann::ordered_json object = {{"bench", "rack"},
+                                   {"system", "phub"},
+                                   {"title", result.scenario.title()},
+                                   {"shape", "flat"},
+                                   {"transport", work.transport},
+                                   {"racks", result.fabric.racks},
+                                   {"workers", work.workers},
+                                   {"servers", work.servers},
+                                   {"server_cores", work.server_cores}};
+  if (!result.faulted.empty()) {
+    object.update(fault_report_json(result.scenario, result.faulted));
+    return object.dump();
+  }
+  object.update(result.scenario.has_training() ? training_json(result.epochs)
+                                               : exchange_json(result));
+  object.update({{"links", links_json(result)},
+                 {"cpus_busy", result.load.cpus_busy()},
+                 {"machine_busy", result.load.machine_busy()},
+                 {"own_busy", result.load.own_busy()},
+                 {"links_are_the_limit", links_bind(result)}});
   return object.dump();
 }
 

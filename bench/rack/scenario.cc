@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "bench/base/keys.h"
+#include "bench/rack/faults.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 
@@ -97,6 +99,27 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
   check.in_range("warm_up", exchange.warm_up(), 0U, kRoundsMax);
   check.in_range("blocks", exchange.blocks(), 1U, kRoundsMax);
   check.in_range("timeout_s", exchange.timeout_s(), 1U, 86'400U);
+  check.in_range("wait_s", exchange.wait_s(), 1U, 86'400U);
+}
+
+void check_training(ConfigCheck& check, const RackTraining& training) {
+  check.require(training.has_config() || training.has_worker(), "config",
+                "is missing: name a file like configs/mnist.textproto, or write its fields as "
+                "`worker { ... }`");
+  check.one_of("kernels", training.kernels(), {"measured", "own", "onednn", "blocked"});
+  check.in_range("timeout_s", training.timeout_s(), 1U, 86'400U);
+  if (!training.has_worker()) return;
+  const WorkerConfig& worker = training.worker();
+  ConfigCheck fields = check.nested("worker", worker);
+  const auto ours = [&fields](bool is_set, const char* field, const char* cure) {
+    fields.require(!is_set, field, fmt::format("is the scenario's to set: {}", cure));
+  };
+  ours(worker.servers_size() > 0, "servers", "racks' servers");
+  ours(worker.has_workers(), "workers", "racks' workers");
+  ours(worker.has_worker_index(), "worker_index", "by the order of the hosts");
+  ours(worker.has_transport(), "transport", "tcp");
+  ours(worker.has_tcp_congestion_control(), "tcp_congestion_control",
+       "servers.tcp_congestion_control");
 }
 
 }  // namespace
@@ -120,13 +143,24 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
     ConfigCheck exchange = check.nested("exchange", scenario.exchange());
     check_exchange(exchange, scenario.exchange());
   }
+  if (scenario.has_training()) {
+    check.unused_unless(!scenario.has_exchange(), "training", "beside exchange");
+    ConfigCheck training = check.nested("training", scenario.training());
+    check_training(training, scenario.training());
+  }
+  check_faults(check, scenario);
   PHUB_RETURN_IF_ERROR(status);
   return scenario;
 }
 
 Result<RackScenario> load_scenario(const std::string& path) {
   PHUB_ASSIGN_OR_RETURN(const std::string text, read_text(path));
-  return parse_scenario(text, path);
+  PHUB_ASSIGN_OR_RETURN(RackScenario scenario, parse_scenario(text, path));
+  if (scenario.training().has_config()) {
+    std::string& config = *scenario.mutable_training()->mutable_config();
+    config = (std::filesystem::path(path).parent_path() / config).lexically_normal().string();
+  }
+  return scenario;
 }
 
 std::uint32_t workers_of(const RackScenario& scenario) {
@@ -152,7 +186,8 @@ Work work_of(const RackScenario& scenario) {
           .chunk_kib = exchange.chunk_kib(),
           .congestion = scenario.servers().tcp_congestion_control(),
           .servers = servers_of(scenario),
-          .server_cores = scenario.servers().cores()};
+          .server_cores = scenario.servers().cores(),
+          .wait_s = exchange.wait_s()};
 }
 
 }  // namespace phub::bench

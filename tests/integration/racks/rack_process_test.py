@@ -30,6 +30,19 @@ links { worker_mbit: 400 server_factor: 2 oversubscription: 2 }
 exchange { elements: 100000 rounds: 2 blocks: 1 rule: "nesterov" dtype: "bf16" }
 """
 ENDLESS = "racks { workers: 2 servers: 1 } exchange { rounds: 1000000 timeout_s: 86400 }"
+# Equal bits from run to run: nothing is measured to choose a kernel.
+TRAINING = """
+links { worker_mbit: 400 server_factor: 2 }
+training {
+  kernels: "onednn"
+  config: "CONFIG"
+  worker { train { epochs: 1 max_steps: 30 batch: 32 } }
+}
+"""
+RACKS_OF_TWO = "racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 } links { worker_mbit: 400 }"
+ENDLESS_TRAINING = """training { kernels: "onednn" worker {
+  data { format: "synthetic" } train { epochs: 1000000 batch: 8 evaluate: false } } }"""
+CONFIG = pathlib.Path(__file__).parents[3] / "configs" / "mnist.textproto"
 
 
 def rack(*words, **more):
@@ -115,6 +128,87 @@ class RackProcessTest(unittest.TestCase):
             # Two workers of one rack and one of the other, each with half of its 200 kB.
             self.assertEqual(links[link]["payload_up_bytes"], 300000)
             self.assertGreater(links[link]["counted_up_bytes"], 300000)
+
+    def test_what_a_short_queue_drops_is_counted_and_sent_again(self):
+        # Four workers push at once into a port that is as fast as one of them.
+        report = self.report("""racks { workers: 4 servers: 1 }
+            links { worker_mbit: 200 queue_kib: 40 burst_kib: 32 }
+            exchange { elements: 500000 rounds: 3 blocks: 1 }""")
+        links = {link["link"]: link for link in report["links"]}
+        self.assertGreater(links["r0s0"]["dropped_down"], 0)
+        self.assertGreater(sum(links[f"r0w{i}"]["resent"] for i in range(4)), 0)
+
+    def test_two_racks_train_to_the_bits_of_one(self):
+        training = TRAINING.replace("CONFIG", str(CONFIG))
+        one = self.report("racks { workers: 4 servers: 2 }" + training)
+        two = self.report("racks { workers: 2 servers: 1 } " * 2 + training)
+        for report in (one, two):
+            self.assertEqual((report["workers"], report["steps"], report["epochs"]), (4, 30, 1))
+            self.assertGreater(report["images_per_second_p50"], 0)
+            self.assertGreater(report["own_busy"], 0)
+        # Ten classes: guessing has an accuracy of 10 %.
+        self.assertGreater(one["test_accuracy"], 0.3)
+        for field in ("loss", "train_accuracy", "test_accuracy"):
+            self.assertEqual(one[field], two[field])
+        # LeNet has 431,080 parameters: each worker's half for the server that is in the other rack.
+        uplinks = [link for link in two["links"] if link["link"].endswith("uplink")]
+        self.assertEqual(len(uplinks), 2)
+        for link in uplinks:
+            for way in ("up", "down"):
+                # A step or two may be over before anybody looks.
+                self.assertGreater(link[f"counted_{way}_bytes"], 4 * 431080 * 2 * 0.8)
+                self.assertLess(link[f"counted_{way}_bytes"], 4 * 431080 * 2 * 1.5)
+
+    def test_a_training_that_cannot_begin_says_why(self):
+        done = rack("run", self.scenario("""racks { workers: 2 servers: 1 }
+            training { worker { data { format: "idx" path: "none" } } }"""))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none", done.stderr)
+
+    def fault(self, fault, work="exchange { elements: 100000 wait_s: 20 }", code=0, more=""):
+        """The report of two racks, where this has gone wrong."""
+        done = rack("run", self.scenario(f"{RACKS_OF_TWO} {work} faults {{ {fault} }} {more}"), "--json",
+                    env={**os.environ, "TMPDIR": self.scratch})
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertEqual(os.listdir(self.scratch), [])
+        return {end["worker"]: end for end in json.loads(done.stdout)["ends"]}, done.stderr
+
+    def test_a_killed_server_is_named_by_every_worker(self):
+        for work in ("exchange { elements: 100000 }", ENDLESS_TRAINING):
+            ends, _ = self.fault("kind: KILL_SERVER rack: 1 server: 0 at_s: 0.1", work)
+            self.assertEqual(sorted(ends), ["r0w0", "r0w1", "r1w0", "r1w1"])
+            for end in ends.values():
+                self.assertEqual(end["end"], "error")
+                self.assertIn("10.77.1.1", end["error"])
+
+    def test_a_killed_worker_is_named_by_the_others(self):
+        ends, _ = self.fault("kind: KILL_WORKER rack: 1 worker: 1 at_round: 2")
+        self.assertEqual(ends.pop("r1w1")["end"], "killed")
+        self.assertEqual(len(ends), 3)
+        for end in ends.values():
+            self.assertIn("worker 3 (", end["error"])
+
+    def test_a_cut_link_is_noticed_at_both_ends(self):
+        ends, _ = self.fault("kind: LINK_DOWN rack: 0 worker: 1")
+        self.assertRegex(ends["r0w1"]["error"], r"10\.77\.[01]\.1:")
+        self.assertIn("worker 1 (", ends["r1w0"]["error"])
+
+    def test_a_cut_uplink_is_noticed_in_both_racks(self):
+        for work in ("exchange { elements: 100000 }", ENDLESS_TRAINING):
+            ends, _ = self.fault("kind: UPLINK_DOWN rack: 1", work)
+            self.assertEqual({end["end"] for end in ends.values()}, {"error"})
+
+    def test_a_rack_that_starts_late_is_waited_for_or_named(self):
+        ends, _ = self.fault("kind: SLOW_START rack: 1 for_s: 1")
+        self.assertEqual({end["end"] for end in ends.values()}, {"done"})
+        ends, _ = self.fault("kind: SLOW_START rack: 1 for_s: 6", "exchange { wait_s: 2 }")
+        self.assertEqual({end["end"] for end in ends.values()}, {"error"})
+
+    def test_a_worker_that_hangs_fails_the_run(self):
+        # A cut link is noticed by heartbeats, and not in one second.
+        ends, said = self.fault("kind: LINK_DOWN rack: 0 worker: 1", code=1, more="fault_deadline_s: 1")
+        self.assertEqual({end["end"] for end in ends.values()}, {"hung"})
+        self.assertIn("r0w0 has not ended 1 s after the fault", said)
 
     def test_an_interrupt_removes_all(self):
         process, pids = self.start_endless()

@@ -3,12 +3,14 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
-#include "bench/rack/fabric.h"
-#include "bench/rack/load.h"
-#include "bench/rack/owner.h"
 #include "bench/rack/scenario.h"
-#include "bench/rack/setup.h"
-#include "bench/rack/tools.h"
+#include "bench/rack/testbed/fabric.h"
+#include "bench/rack/testbed/load.h"
+#include "bench/rack/testbed/losses.h"
+#include "bench/rack/testbed/owner.h"
+#include "bench/rack/testbed/setup.h"
+#include "bench/rack/testbed/tools.h"
+#include "bench/rack/training.h"
 
 namespace phub::bench {
 namespace {
@@ -66,7 +68,7 @@ TEST_CASE("the scenarios that come with the bench are right") {
     CHECK(scenario.has_value());
     ++scenarios;
   }
-  CHECK(scenarios >= 2);
+  CHECK(scenarios >= 4);
 }
 
 TEST_CASE("a wrong scenario is refused with its line, field and cure") {
@@ -95,6 +97,40 @@ TEST_CASE("a wrong scenario is refused with its line, field and cure") {
         "s:2:12: exchange.rule: \"som\" is not known; allowed are sum, mean, sgd, momentum, "
         "nesterov; did you mean \"sum\"?");
   CHECK(refusal("racks { wrkers: 1 }").find("did you mean \"workers\"?") != std::string::npos);
+}
+
+TEST_CASE("a training is a worker's configuration, with the scenario's own fields") {
+  const auto config = trained_config(
+      scenario_of("racks { workers: 3 servers: 1 } servers { tcp_congestion_control: \"reno\" }\n"
+                  "training { config: \"" PHUB_SOURCE_DIR "/configs/mnist.textproto\"\n"
+                  "  worker { train { epochs: 2 } data { shift_pixels: 1 } } }"));
+  INFO((config ? "" : config.error().message()));
+  REQUIRE(config.has_value());
+  CHECK(config->job() == "mnist");
+  CHECK(config->workers() == 3);
+  CHECK(config->transport() == "tcp");
+  CHECK(config->tcp_congestion_control() == "reno");
+  CHECK(config->train().epochs() == 2);
+  CHECK(config->train().batch() == 32);
+  CHECK(config->data().shift_pixels() == 1);
+  CHECK(std::filesystem::path(config->data().path()).is_absolute());
+}
+
+TEST_CASE("a wrong training is refused with its field") {
+  const std::string racks = "racks { workers: 1 servers: 1 }\n";
+  CHECK(refusal(racks + "training { }").find("training.config: is missing") != std::string::npos);
+  CHECK(refusal(racks + "exchange { }\ntraining { config: \"a\" }") ==
+        "s:3:1: training: has no effect beside exchange; remove it");
+  CHECK(refusal(racks + "training { worker { workers: 2 } }") ==
+        "s:2:21: training.worker.workers: is the scenario's to set: racks' workers");
+  CHECK(refusal(racks + "training { config: \"a\" kernels: \"fastest\" }")
+            .starts_with("s:2:24: training.kernels: \"fastest\" is not known"));
+  const auto wrong = trained_config(scenario_of(
+      racks + "training { worker { data { format: \"synthetic\" } train { batch: 0 } } }"));
+  CHECK(wrong.error().code() == Code::kInvalidArgument);
+  CHECK(wrong.error().message().starts_with("training: train.batch: 0 is outside"));
+  const auto none = trained_config(scenario_of(racks + "training { config: \"none.textproto\" }"));
+  CHECK(none.error().code() == Code::kNotFound);
 }
 
 TEST_CASE("in one rack each worker's link carries the payload, the server's all of them") {
@@ -177,6 +213,26 @@ TEST_CASE("bytes are read at the switches' ports: what a port receives, its host
   CHECK(bytes->at(1).down == 7);
   CHECK(parse_link_bytes("[]", fabric).error().message() == "ip says nothing of interface r0s0");
   CHECK_FALSE(parse_link_bytes("no json", fabric).has_value());
+}
+
+TEST_CASE("drops are told by interface, and what was sent again by the host's TCP") {
+  const auto drops = parse_drops(R"([{"kind":"noqueue","dev":"lo","drops":0},
+      {"kind":"tbf","dev":"r0w0","bytes":5,"drops":7},{"kind":"tbf","dev":"up0","drops":2}])");
+  REQUIRE(drops.has_value());
+  CHECK(drops->at("r0w0") == 7);
+  CHECK(drops->at("up0") == 2);
+  CHECK_FALSE(parse_drops("no json").has_value());
+  const auto resent = parse_resent(
+      "Ip: Forwarding\nIp: 1\nTcp: RtoMin MaxConn RetransSegs InErrs\nTcp: 200 -1 42 3\nUdp: a\n");
+  REQUIRE(resent.has_value());
+  CHECK(*resent == 42);
+  CHECK_FALSE(parse_resent("Tcp: RtoMin\nTcp: 200\n").has_value());
+  CHECK_FALSE(parse_resent("").has_value());
+  const auto lost = losses_between({{.dropped_up = 1, .dropped_down = 2, .resent = 3}},
+                                   {{.dropped_up = 5, .dropped_down = 5, .resent = 5}});
+  CHECK(lost[0].dropped_up == 4);
+  CHECK(lost[0].dropped_down == 3);
+  CHECK(lost[0].resent == 2);
 }
 
 TEST_CASE("a link's load is the rate that its bytes had, over all intervals") {

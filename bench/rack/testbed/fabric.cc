@@ -1,10 +1,8 @@
-#include "bench/rack/fabric.h"
+#include "bench/rack/testbed/fabric.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-
-#include "bench/rack/scenario.h"
 
 namespace phub::bench {
 namespace {
@@ -52,7 +50,9 @@ Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
     fabric.links.push_back({.name = fmt::format("r{} uplink", rack),
                             .mbit = uplink_mbit(scenario, scenario.racks(static_cast<int>(rack)))});
   }
-  const double share = payload_bytes / std::max(1U, servers_of(scenario));
+  const auto servers = std::count_if(fabric.hosts.begin(), fabric.hosts.end(),
+                                     [](const RackHost& host) { return host.is_server; });
+  const double share = payload_bytes / static_cast<double>(std::max<std::ptrdiff_t>(1, servers));
   for (std::size_t worker = 0; worker < fabric.hosts.size(); ++worker) {
     for (std::size_t server = 0; server < fabric.hosts.size(); ++server) {
       if (fabric.hosts[worker].is_server || !fabric.hosts[server].is_server) continue;

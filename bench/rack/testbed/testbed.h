@@ -9,31 +9,42 @@
 #include <vector>
 
 #include "bench/processes/work.h"
-#include "bench/rack/fabric.h"
-#include "bench/rack/tools.h"
+#include "bench/rack/testbed/fabric.h"
+#include "bench/rack/testbed/site.h"
+#include "bench/rack/testbed/tools.h"
 #include "common/base/status.h"
 
 namespace phub::bench {
 
-class Testbed {
+class Testbed final : public RackSite {
  public:
   // Builds all of it or nothing; the places' scratch folder is marked as ours first. REQUIRES: one
   // testbed in a process at a time.
   static Result<std::unique_ptr<Testbed>> build(const Fabric& fabric, const RackLinks& links,
                                                 const RackTools& tools, Places& places);
   // Removes the namespaces, and with them the links; processes in them end.
-  ~Testbed();
+  ~Testbed() override;
   Testbed(const Testbed&) = delete;
   Testbed& operator=(const Testbed&) = delete;
+
+  Result<std::vector<std::string>> command(const RackHost& host,
+                                           const HostProgram& program) const override;
+
+  // Takes the link of a host, or the uplink of a rack, out of service.
+  Status cut_link(const RackHost& host) const { return set_down(host.name); }
+  Status cut_uplink(std::uint32_t rack) const { return set_down(uplink_of(rack)); }
 
   // The namespace of a host, or of the switches.
   std::string space(std::string_view host) const { return space_of(owner_, host); }
 
  private:
-  Testbed(std::string owner, const RackTools& tools) : owner_(std::move(owner)), tools_(tools) {}
+  Testbed(std::string owner, const RackTools& tools, Places& places)
+      : owner_(std::move(owner)), tools_(tools), places_(places) {}
+  Status set_down(const std::string& port) const;
 
   std::string owner_;
   RackTools tools_;
+  Places& places_;
 };
 
 // Says in the scratch folder whose it is, so that it can be removed when its owner was killed.

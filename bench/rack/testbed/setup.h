@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/rack/fabric.h"
+#include "bench/rack/testbed/fabric.h"
 #include "proto/rack.pb.h"
 
 namespace phub::bench {

@@ -1,4 +1,4 @@
-#include "bench/rack/owner.h"
+#include "bench/rack/testbed/owner.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

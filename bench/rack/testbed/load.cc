@@ -1,6 +1,7 @@
-#include "bench/rack/load.h"
+#include "bench/rack/testbed/load.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +36,17 @@ double child_seconds(const std::string& stat_path) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
+// Of children that have ended and been waited for.
+double ended_seconds() {
+  constexpr double kMicroseconds = 1e-6;
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         kMicroseconds * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
 double children_seconds() {
-  double sum = 0;
+  double sum = ended_seconds();
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
        entry.increment(error)) {

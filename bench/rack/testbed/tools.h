@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/processes/work.h"
-#include "bench/rack/setup.h"
+#include "bench/rack/testbed/setup.h"
 #include "common/base/status.h"
 
 namespace phub::bench {
@@ -22,8 +22,10 @@ class RackTools {
   // Error: kFailedPrecondition with the line that failed, what was said of it, and the cure.
   Status run(const Batch& batch) const;
 
-  // What `ip WORDS...` prints.
+  // What `ip WORDS...`, `tc WORDS...`, or a command inside a namespace prints. Error: kUnavailable.
   Result<std::string> ip(const std::vector<std::string>& words) const;
+  Result<std::string> tc(const std::vector<std::string>& words) const;
+  Result<std::string> inside(const std::string& space, const std::vector<std::string>& words) const;
 
   // The words in front of a command that is to run in this namespace. nsenter becomes the command,
   // so its process is the command's, and ends with the bench as every child does.
@@ -32,6 +34,8 @@ class RackTools {
  private:
   RackTools(Places& places, std::string ip, std::string tc, std::string nsenter)
       : places_(&places), ip_(std::move(ip)), tc_(std::move(tc)), nsenter_(std::move(nsenter)) {}
+  Result<std::string> output_of(std::vector<std::string> command,
+                                const std::vector<std::string>& words) const;
 
   Places* places_;
   std::string ip_;

@@ -1,4 +1,4 @@
-#include "bench/rack/testbed.h"
+#include "bench/rack/testbed/testbed.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "bench/rack/owner.h"
+#include "bench/rack/testbed/owner.h"
 
 namespace phub::bench {
 namespace {
@@ -57,7 +57,7 @@ bool is_left_scratch(const fs::path& folder) {
 Result<std::unique_ptr<Testbed>> Testbed::build(const Fabric& fabric, const RackLinks& links,
                                                 const RackTools& tools, Places& places) {
   PHUB_RETURN_IF_ERROR(mark_scratch(places));
-  std::unique_ptr<Testbed> testbed(new Testbed(RackOwner::self().prefix(), tools));
+  std::unique_ptr<Testbed> testbed(new Testbed(RackOwner::self().prefix(), tools, places));
   for (const Batch& batch : setup_batches(fabric, links, testbed->owner_)) {
     PHUB_RETURN_IF_ERROR(tools.run(batch));
   }
@@ -71,6 +71,30 @@ Testbed::~Testbed() {
       fmt::print(stderr, "phub-bench: {}; phub-bench rack clean\n", removed.message());
     }
   }
+}
+
+Result<std::vector<std::string>> Testbed::command(const RackHost& host,
+                                                  const HostProgram& program) const {
+  std::vector<std::string> words = tools_.within(space(host.name));
+  PHUB_ASSIGN_OR_RETURN(std::string path, places_.program(program.program));
+  if (program.late_s > 0) {  // inside, so that it goes with the namespace
+    const std::string pause = fmt::format("sleep {}; exec \"$@\"", program.late_s);
+    words.insert(words.end(), {"sh", "-c", pause, "sh"});
+  }
+  words.push_back(std::move(path));
+  words.insert(words.end(), program.words.begin(), program.words.end());
+  if (program.config.empty()) return words;
+  words.push_back(places_.fresh_path(host.name + ".textproto"));
+  std::ofstream file(words.back());
+  file << program.config;
+  if (!file.flush()) return errno_status(words.back());
+  return words;
+}
+
+Status Testbed::set_down(const std::string& port) const {
+  return tools_.run({.program = "ip",
+                     .space = space(kSwitches),
+                     .lines = {fmt::format("link set dev {} down", port)}});
 }
 
 Status mark_scratch(const Places& places) {

@@ -1,4 +1,4 @@
-#include "bench/rack/tools.h"
+#include "bench/rack/testbed/tools.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -145,12 +145,26 @@ Status RackTools::run(const Batch& batch) const {
   return {Code::kFailedPrecondition, explain(batch, ended.errors)};
 }
 
-Result<std::string> RackTools::ip(const std::vector<std::string>& words) const {
-  std::vector<std::string> command = {ip_};
+Result<std::string> RackTools::output_of(std::vector<std::string> command,
+                                         const std::vector<std::string>& words) const {
   command.insert(command.end(), words.begin(), words.end());
+  const std::string whole = fmt::format("{}", fmt::join(command, " "));
   PHUB_ASSIGN_OR_RETURN(Ended ended, run_program(std::move(command), *places_));
   if (ended.is_right) return std::move(ended.output);
-  return Status(Code::kUnavailable, fmt::format("ip {}: {}", fmt::join(words, " "), ended.errors));
+  return Status(Code::kUnavailable, fmt::format("{}: {}", whole, ended.errors));
+}
+
+Result<std::string> RackTools::ip(const std::vector<std::string>& words) const {
+  return output_of({ip_}, words);
+}
+
+Result<std::string> RackTools::tc(const std::vector<std::string>& words) const {
+  return output_of({tc_}, words);
+}
+
+Result<std::string> RackTools::inside(const std::string& space,
+                                      const std::vector<std::string>& words) const {
+  return output_of(within(space), words);
 }
 
 std::vector<std::string> RackTools::within(const std::string& space) const {

@@ -1,4 +1,4 @@
-#include "bench/rack/setup.h"
+#include "bench/rack/testbed/setup.h"
 
 #include <fmt/format.h>
 

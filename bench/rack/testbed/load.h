@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/base/cpu_time.h"
-#include "bench/rack/fabric.h"
-#include "bench/rack/testbed.h"
+#include "bench/rack/testbed/fabric.h"
+#include "bench/rack/testbed/testbed.h"
 #include "common/base/status.h"
 
 namespace phub::bench {
