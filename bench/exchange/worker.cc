@@ -31,6 +31,8 @@ class PhubTask final : public Task {
         .job = kJobName,
         .workers = work_.workers,
         .worker_index = static_cast<std::int32_t>(index_),
+        .racks = racks(),
+        .rack_shape = rack_shape_of(work_.rack_shape).value_or(RackShape::kSpread),
         .transport = work_.transport,
         .links = {.tcp_congestion_control = work_.congestion},
         .wire_type = work_.dtype,
@@ -86,6 +88,12 @@ class PhubTask final : public Task {
   }
 
  private:
+  std::vector<RackSpec> racks() const {
+    std::vector<RackSpec> all;
+    for (const std::uint32_t workers : work_.racks) all.push_back({rack_name(all.size()), workers});
+    return all;
+  }
+
   float weight_decay() const { return has_parameters(work_.rule) ? kWeightDecay : 0.0F; }
 
   Pattern pattern(std::uint32_t round) const {

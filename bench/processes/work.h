@@ -27,15 +27,17 @@ struct Work {
   bool encrypt = false;             // tcp: the servers' security.encrypt_data
   bool vote = false;  // a vote of each worker ends each round (common/base/loss_scale.h)
   std::uint32_t servers = 1;
-  std::uint32_t server_cores = 2;  // of each server
-  std::uint32_t wait_s = 60;       // a worker's deadline: of a join, of a round
+  std::uint32_t server_cores = 2;         // of each server
+  std::uint32_t wait_s = 60;              // a worker's deadline: of a join, of a round
+  std::vector<std::uint32_t> racks = {};  // workers of each, joined in rack_shape; empty: one
+  std::string rack_shape = "spread";
 
   // Payload of one worker's push.
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
                                    deterministic, chunk_kib, congestion, encrypt, vote, servers,
-                                   server_cores, wait_s)
+                                   server_cores, wait_s, racks, rack_shape)
 
 // What a worker process of phub's is told.
 struct ServedWork {
@@ -43,6 +45,9 @@ struct ServedWork {
   std::vector<std::string> addresses;  // control addresses of its servers
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses)
+
+// Of the rack in its place in Work::racks.
+inline std::string rack_name(std::size_t rack) { return "r" + std::to_string(rack); }
 
 // The job that the workers of a phub system join.
 inline constexpr char kJobName[] = "bench";

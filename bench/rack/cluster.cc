@@ -19,13 +19,32 @@ std::string control_address(const RackHost& host) {
   return fmt::format("{}:{}", host.address, kControlPort);
 }
 
+// Where it is, and all others.
+std::string rack_config(const RackHost& own, const Fabric& fabric) {
+  std::string directory;
+  for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) {
+    directory += fmt::format("  racks {{ name: \"{}\"", rack_name(rack));
+    for (const RackHost& host : fabric.hosts) {
+      if (host.rack != rack || !host.is_server) continue;
+      directory += fmt::format(" servers: \"{}\"", control_address(host));
+    }
+    directory += " }\n";
+  }
+  return fmt::format("rack: \"{}\"\ndirectory {{\n{}}}\n", rack_name(own.rack), directory);
+}
+
 // The servers share this machine's CPUs with the workers, which a host of its own would not.
-std::string server_config(const RackHost& host, const RackServers& settings) {
-  return fmt::format(
-      "control_address: \"{}\"\ndata_address: \"{}:0\"\ntransports: \"tcp\"\nlog_level: \"warn\"\n"
-      "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
-      "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-      control_address(host), host.address, settings.cores(), settings.tcp_congestion_control());
+std::string server_config(const RackHost& host, const Fabric& fabric,
+                          const RackScenario& scenario) {
+  const RackServers& settings = scenario.servers();
+  const std::string racks = is_joined(scenario) ? rack_config(host, fabric) : "";
+  return racks + fmt::format(
+                     "control_address: \"{}\"\ndata_address: \"{}:0\"\ntransports: "
+                     "\"tcp\"\nlog_level: \"warn\"\n"
+                     "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
+                     "security {{ tokens: \"off\" allow_plaintext: true }}\n",
+                     control_address(host), host.address, settings.cores(),
+                     settings.tcp_congestion_control());
 }
 
 }  // namespace
@@ -34,12 +53,13 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
                                                         const RackScenario& scenario,
                                                         const RackSite& site, Places& places) {
   std::unique_ptr<RackCluster> cluster(new RackCluster());
+  cluster->is_joined_ = is_joined(scenario);
   std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
     if (!host.is_server) continue;
     const HostProgram program{.program = "phub-server",
                               .words = {"--config"},
-                              .config = server_config(host, scenario.servers()),
+                              .config = server_config(host, fabric, scenario),
                               .late_s = late_seconds(scenario, host)};
     PHUB_ASSIGN_OR_RETURN(const std::vector<std::string> command, site.command(host, program));
     PHUB_ASSIGN_OR_RETURN(auto process,
@@ -48,7 +68,7 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
                                                .log_path = places.fresh_path(host.name + ".log")}));
     if (program.late_s <= 0) punctual.push_back(process.get());
     cluster->servers_.push_back(std::move(process));
-    cluster->addresses_.push_back(control_address(host));
+    cluster->addresses_.push_back({host.rack, control_address(host)});
   }
   const Deadline deadline = std::chrono::steady_clock::now() + kStartTimeout;
   for (ChildProcess* const server : punctual) {
@@ -63,13 +83,20 @@ RackCluster::~RackCluster() {
   for (const auto& server : servers_) server->stop(SIGTERM, deadline);
 }
 
+std::vector<std::string> RackCluster::addresses_for(const RackHost& host) const {
+  std::vector<std::string> own;
+  for (const Address& address : addresses_) {
+    if (!is_joined_ || address.rack == host.rack) own.push_back(address.text);
+  }
+  return own;
+}
+
 void RackCluster::kill(std::uint32_t server) { ::kill(servers_[server]->pid(), SIGKILL); }
 
 Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
                                                const RackCluster& cluster, const RackSite& site,
                                                Places& places) {
   const Work work = work_of(scenario);
-  const nlohmann::json options = ServedWork{work, cluster.addresses()};
   ProcessGroup::Options workers{.name = "phub",
                                 .workers = work.workers,
                                 .commands = {},
@@ -79,6 +106,7 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
+    const nlohmann::json options = ServedWork{work, cluster.addresses_for(host)};
     PHUB_ASSIGN_OR_RETURN(auto command,
                           site.command(host, {.program = "phub-bench",
                                               .words = {"exchange-worker", options.dump()},

@@ -28,13 +28,18 @@ class RackCluster {
   // At once, as a fault. REQUIRES: by the order of the hosts, there is such a server.
   void kill(std::uint32_t server);
 
-  // Of the servers' control planes.
-  const std::vector<std::string>& addresses() const { return addresses_; }
+  // Of the control planes of the servers that a worker's host talks to.
+  std::vector<std::string> addresses_for(const RackHost& host) const;
 
  private:
   RackCluster() = default;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
-  std::vector<std::string> addresses_;
+  struct Address {
+    std::uint32_t rack;
+    std::string text;
+  };
+  std::vector<Address> addresses_;  // of all
+  bool is_joined_ = false;
 };
 
 // Returns when all workers are connected and idle; with faults, or cannot start. REQUIRES: the

@@ -130,9 +130,8 @@ Result<std::vector<FaultedWorker>> run_faults(const RackScenario& scenario, cons
   const bool is_slow = scenario.faults(0).kind() == RackFault::SLOW_START;
   Clock::time_point start = Clock::now();
   if (scenario.has_training()) {
-    PHUB_ASSIGN_OR_RETURN(const auto training,
-                          TrainingRun::start(fabric, scenario, there.cluster.addresses(),
-                                             there.testbed, there.places));
+    PHUB_ASSIGN_OR_RETURN(const auto training, TrainingRun::start(fabric, scenario, there.cluster,
+                                                                  there.testbed, there.places));
     PHUB_RETURN_IF_ERROR(training->begin());
     if (!is_slow) start = Clock::now();
     return watch(scenario, fabric, *training, there, start);

@@ -63,9 +63,9 @@ Status run_training(RackResult& result, const Standing& standing) {
   progress.step("the workers begin");
   PHUB_ASSIGN_OR_RETURN(const auto lost_before,
                         take_losses(result.fabric, standing.testbed, standing.tools));
-  PHUB_ASSIGN_OR_RETURN(const auto training, TrainingRun::start(result.fabric, result.scenario,
-                                                                standing.cluster.addresses(),
-                                                                standing.testbed, standing.places));
+  PHUB_ASSIGN_OR_RETURN(const auto training,
+                        TrainingRun::start(result.fabric, result.scenario, standing.cluster,
+                                           standing.testbed, standing.places));
   PHUB_RETURN_IF_ERROR(training->begin());
   const auto timeout = std::chrono::seconds(result.scenario.training().timeout_s());
   progress.step("training");

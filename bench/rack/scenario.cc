@@ -46,6 +46,16 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
                               rack.uplink_mbit(), kMbitMin, kMbitMax),
                   i);
   }
+  check.one_of("shape", scenario.shape(), {"flat", "spread", "chain", "multicolour"});
+  check.unused_unless(scenario.racks_size() > 1, "shape", "with a single rack");
+  for (int i = 0; i < scenario.racks_size() && is_joined(scenario); ++i) {
+    const Rack& rack = scenario.racks(i);
+    check.require(
+        rack.workers() > 0 && rack.servers() == scenario.racks(0).servers(), "racks",
+        fmt::format("with shape {} each rack has workers and as many servers as the others",
+                    scenario.shape()),
+        i);
+  }
   check.require(workers_of(scenario) > 0, "racks", "no rack has a worker; set workers");
   check.require(servers_of(scenario) > 0, "racks", "no rack has a server; set servers");
   const std::uint64_t hosts = std::uint64_t{workers_of(scenario)} + servers_of(scenario);
@@ -177,6 +187,9 @@ std::uint32_t servers_of(const RackScenario& scenario) {
 
 Work work_of(const RackScenario& scenario) {
   const RackExchange& exchange = scenario.exchange();
+  std::vector<std::uint32_t> racks;
+  for (const Rack& rack : scenario.racks()) racks.push_back(rack.workers());
+  if (!is_joined(scenario)) racks.clear();
   return {.transport = "tcp",
           .workers = workers_of(scenario),
           .elements = exchange.elements(),
@@ -187,7 +200,9 @@ Work work_of(const RackScenario& scenario) {
           .congestion = scenario.servers().tcp_congestion_control(),
           .servers = servers_of(scenario),
           .server_cores = scenario.servers().cores(),
-          .wait_s = exchange.wait_s()};
+          .wait_s = exchange.wait_s(),
+          .racks = racks,
+          .rack_shape = scenario.shape()};
 }
 
 }  // namespace phub::bench

@@ -20,6 +20,9 @@ Result<RackScenario> load_scenario(const std::string& path);
 std::uint32_t workers_of(const RackScenario& scenario);
 std::uint32_t servers_of(const RackScenario& scenario);
 
+// The servers of a rack join those of the others.
+inline bool is_joined(const RackScenario& scenario) { return scenario.shape() != "flat"; }
+
 // What the workers exchange.
 Work work_of(const RackScenario& scenario);
 

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "bench/rack/faults.h"
+#include "bench/rack/scenario.h"
 #include "common/config/config.h"
 
 namespace phub::bench {
@@ -63,6 +64,14 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
   std::uint32_t workers = 0;
   for (const Rack& rack : scenario.racks()) workers += rack.workers();
   config.set_workers(workers);
+  config.clear_racks();
+  config.clear_rack_shape();
+  for (int i = 0; i < scenario.racks_size() && is_joined(scenario); ++i) {
+    JobRackConfig& rack = *config.add_racks();
+    rack.set_name(rack_name(static_cast<std::size_t>(i)));
+    rack.set_workers(scenario.racks(i).workers());
+    config.set_rack_shape(scenario.shape());
+  }
   PHUB_RETURN_IF_ERROR(validate(config).with_context("training"));
   if (config.data().has_path()) make_absolute(config.mutable_data()->mutable_path());
   if (config.model().has_file()) make_absolute(config.mutable_model()->mutable_file());
@@ -71,14 +80,15 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::start(const Fabric& fabric,
                                                         const RackScenario& scenario,
-                                                        const std::vector<std::string>& servers,
+                                                        const RackCluster& cluster,
                                                         const RackSite& site, Places& places) {
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, trained_config(scenario));
-  for (const std::string& server : servers) config.add_servers(server);
   std::unique_ptr<TrainingRun> run(new TrainingRun(places.interrupt_fd()));
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
     config.set_worker_index(static_cast<std::int32_t>(run->workers_.size()));
+    config.clear_servers();
+    for (const std::string& server : cluster.addresses_for(host)) config.add_servers(server);
     const HostProgram program{.program = "phub-worker",
                               .words = {"train", "--kernels", scenario.training().kernels()},
                               .config = text_of(config),

@@ -13,7 +13,7 @@
 
 #include "bench/processes/child_process.h"
 #include "bench/processes/work.h"
-#include "bench/rack/testbed/site.h"
+#include "bench/rack/cluster.h"
 #include "bench/rack/workers.h"
 #include "proto/rack.pb.h"
 
@@ -40,7 +40,7 @@ class TrainingRun final : public RackWorkers {
  public:
   static Result<std::unique_ptr<TrainingRun>> start(const Fabric& fabric,
                                                     const RackScenario& scenario,
-                                                    const std::vector<std::string>& servers,
+                                                    const RackCluster& cluster,
                                                     const RackSite& site, Places& places);
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;

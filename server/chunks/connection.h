@@ -31,6 +31,8 @@ struct Connection {
         hyper(job_->hyper),
         replies(job_->shard.chunks()) {}
 
+  bool owes_words() const { return owes_hyper || owes_vote; }
+
   JobOnCore* job;
   std::uint32_t worker;  // its seat
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)

@@ -44,12 +44,6 @@ void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
   if (arrival.connection->role == PeerRole::kWorker) times.pushed(worker, slot, arrival.arrived);
 }
 
-void JobOnCore::on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate) {
-  if (arrival.connection->role != PeerRole::kWorker) return;
-  ++gathered_;
-  times.gathered(slot, arrival.arrived, rate);
-}
-
 bool JobOnCore::is_ahead(const Connection& connection) const {
   const std::uint64_t margin = std::min(kind.workers, kChunksAhead);
   const auto end = connections.begin() + workers;  // racks push fewer, and are never held

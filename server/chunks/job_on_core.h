@@ -33,8 +33,11 @@ class JobOnCore : public FairShare::Flow {
 
   // The shard took a push.
   void on_taken(std::uint32_t slot, const Arrival& arrival);
-  // It was the last one of the chunk's round, of a worker: else nothing happens.
-  void on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate);
+  // It was the last one of the chunk's round that a worker pushes.
+  void on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate) {
+    ++gathered_;
+    times.gathered(slot, arrival.arrived, rate);
+  }
 
   // More staging is in use than a job in step needs, and so many buffers.
   bool staging_exceeds(std::size_t allowance) const {

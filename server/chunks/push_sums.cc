@@ -13,7 +13,7 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   contributions[pushers_.in_order ? position : sum.pushes] = push;
   ++sum.pushes;
   if (sum.pushes < sum.members) {
-    fold(sum, elements, contributions);
+    if (push.staged) fold(sum, elements, contributions);  // what stays in place lets no other go on
     if (sum.members > kernels::kMaxSources) fold_in_place(sum, elements, contributions);
     return false;
   }

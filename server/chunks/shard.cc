@@ -51,9 +51,12 @@ PushResult Shard::on_push(const Push& push) {
   };
   if (stopped_) return refuse(PushResult::kStopped);
   if (push.slot >= chunks_.size()) return refuse(PushResult::kUnknownChunk);
-  if (push.bytes != bytes_of(push)) return refuse(PushResult::kBadLength);
   ShardChunk& chunk = chunks_[push.slot];
-  if (racks_ && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
+  const bool is_worker = push.worker < workers_;
+  if (push.bytes != (is_worker ? parameters_.bytes(chunk.place) : rack_bytes(push.slot))) {
+    return refuse(PushResult::kBadLength);
+  }
+  if (!is_worker && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
   // Only pushes that come twice can take every buffer, and a sum may need one.
   if (staging_.free() == 0) return refuse(PushResult::kDuplicate);
   if (!arrived_.insert(push.slot, push.worker)) return refuse(PushResult::kDuplicate);

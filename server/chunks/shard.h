@@ -96,9 +96,6 @@ class Shard {
  private:
   static constexpr std::uint32_t kSumBytes = sizeof(float);
 
-  std::uint32_t bytes_of(const Push& push) const {
-    return push.worker < workers_ ? push_bytes(push.slot) : rack_bytes(push.slot);
-  }
   PushResult initialise(const Push& push, ShardChunk& chunk);
   PushResult add(const Push& push, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);

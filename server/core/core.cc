@@ -274,6 +274,10 @@ void Core::on_chunk(const Arrival& arrival) {
   JobOnCore& job = *connection.job;
   const std::uint32_t slot = wire::slot_of(arrival.immediate);
   ++connection.pushes;
+  const auto gathered = [&] {
+    job.on_taken(slot, arrival);
+    if (connection.role == PeerRole::kWorker) job.on_gathered(slot, arrival, turns_.rate());
+  };
   switch (job.shard.on_push({.worker = connection.worker,
                              .slot = slot,
                              .data = arrival.data,
@@ -283,22 +287,19 @@ void Core::on_chunk(const Arrival& arrival) {
     case PushResult::kAccepted:
       return job.on_taken(slot, arrival);
     case PushResult::kCompleted:
-      job.on_taken(slot, arrival);
-      job.on_gathered(slot, arrival, turns_.rate());
+      gathered();
       job.times.completed(slot, turns_.now());
       return replies_.complete(job, slot);
     case PushResult::kGoesUp:
       replies_.go_up(job, slot);
       [[fallthrough]];
     case PushResult::kGathered:
-      job.on_taken(slot, arrival);
-      return job.on_gathered(slot, arrival, turns_.rate());
+      return gathered();
     case PushResult::kUpdatesDue:
       updates_.add(job);
       [[fallthrough]];
     case PushResult::kDeferred:
-      job.on_taken(slot, arrival);
-      return job.on_gathered(slot, arrival, turns_.rate());
+      return gathered();
     case PushResult::kStopped:
       return drops_.count(Drop::kLateWrite);
     case PushResult::kUnknownChunk:

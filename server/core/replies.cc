@@ -102,60 +102,71 @@ void Replies::send(bool all) {
   }
 }
 
-// What is next: for a rack above words before sums. REQUIRES: something is.
-Write Replies::write_of(Connection& connection, std::uint64_t now) {
+// The replies that are due, most urgent first; how many there are now. REQUIRES: room for one.
+std::size_t Replies::take_replies(Connection& connection, std::span<Write> writes,
+                                  std::uint64_t now) {
   JobOnCore& job = *connection.job;
-  const std::uint32_t epoch = connection.epoch;
-  if (std::exchange(connection.owes_hyper, false)) {
-    return {.data = reinterpret_cast<const std::byte*>(&connection.hyper),
-            .bytes = sizeof(Hyper),
-            .immediate = wire::immediate(wire::kHyperSlot, epoch)};
+  std::size_t count = 0;
+  while (count < writes.size() && !connection.replies.empty()) {
+    const std::uint32_t slot = connection.replies.pop_min();
+    const auto payload = job.shard.reply(slot);
+    job.times.replying(slot, now, turns_.rate());
+    writes[count++] = {.data = payload.data(),
+                       .bytes = static_cast<std::uint32_t>(payload.size()),
+                       .immediate = wire::reply(slot, job.epoch, job.shard.was_skipped(slot))};
   }
-  if (std::exchange(connection.owes_vote, false)) {
-    return {.data = reinterpret_cast<const std::byte*>(&connection.vote),
-            .bytes = sizeof(Vote),
-            .immediate = wire::immediate(wire::kVoteSlot, epoch)};
-  }
-  const std::uint32_t slot = connection.replies.pop_min();
-  if (connection.role == PeerRole::kRackAbove) {
-    const auto sum = job.shard.sum_for_above(slot);
-    return {.data = sum.data(),
-            .bytes = static_cast<std::uint32_t>(sum.size()),
-            .immediate = wire::immediate(slot, epoch)};
-  }
-  const auto payload = job.shard.reply(slot);
-  if (connection.role == PeerRole::kWorker) job.times.replying(slot, now, turns_.rate());
-  return {.data = payload.data(),
-          .bytes = static_cast<std::uint32_t>(payload.size()),
-          .immediate = wire::reply(slot, epoch, job.shard.was_skipped(slot))};
+  return count;
 }
 
-// Sends what is complete, the most urgent chunk first. True when nothing is left.
+// The same of what goes to a rack above: words, then sums.
+std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) {
+  const auto word = [&](const auto& value, std::uint32_t slot) {
+    return Write{.data = reinterpret_cast<const std::byte*>(&value),
+                 .bytes = sizeof(value),
+                 .immediate = wire::immediate(slot, connection.epoch)};
+  };
+  if (std::exchange(connection.owes_hyper, false)) {
+    writes[0] = word(connection.hyper, wire::kHyperSlot);
+    return 1;
+  }
+  if (std::exchange(connection.owes_vote, false)) {
+    writes[0] = word(connection.vote, wire::kVoteSlot);
+    return 1;
+  }
+  std::size_t count = 0;
+  while (count < writes.size() && !connection.replies.empty()) {
+    const std::uint32_t slot = connection.replies.pop_min();
+    const auto sum = connection.job->shard.sum_for_above(slot);
+    writes[count++] = {.data = sum.data(),
+                       .bytes = static_cast<std::uint32_t>(sum.size()),
+                       .immediate = wire::immediate(slot, connection.epoch)};
+  }
+  return count;
+}
+
+// True when nothing is left.
 bool Replies::send(Connection& connection) {
   JobOnCore& job = *connection.job;
   WorkerCounters& counters = job.worker_counters[connection.worker];
+  const bool is_above = connection.role == PeerRole::kRackAbove;
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
-  const auto has_more = [&] {
-    return !connection.replies.empty() || connection.owes_hyper || connection.owes_vote;
-  };
-  while (has_more() && !connection.lost) {
+  while (!connection.lost && (!connection.replies.empty() || connection.owes_words())) {
     const std::size_t room = std::min(writes.size(), connection.endpoint->room(connection.peer));
     if (room == 0) return false;
-    std::size_t count = 0;
+    const std::span<Write> free(writes.data(), room);
+    const std::size_t count =
+        is_above ? take_sums(connection, free) : take_replies(connection, free, now);
     std::size_t bytes = 0;
-    while (count < room && has_more()) {
-      writes[count] = write_of(connection, now);
-      bytes += writes[count++].bytes;
-    }
-    connection.endpoint->post(connection.peer, {writes.data(), count});
+    for (const Write& write : free.first(count)) bytes += write.bytes;
+    connection.endpoint->post(connection.peer, free.first(count));
     bytes_sent.add(bytes);
     counters.bytes_sent.add(bytes);
     const std::uint64_t then = turns_.now();
     if (connection.role == PeerRole::kWorker) {
       job.times.replied(connection.worker, static_cast<std::uint32_t>(count), then);
     }
-    for (const Write& write : std::span(writes.data(), count)) {
+    for (const Write& write : free.first(count)) {
       turns_.spend(connection, write.bytes, (then - now) * write.bytes / bytes);
     }
     now = then;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/base/counter.h"
@@ -38,7 +39,9 @@ class Replies {
  private:
   bool is_batching(Connection& connection) const;
   bool send(Connection& connection);
-  transport::Write write_of(Connection& connection, std::uint64_t now);
+  std::size_t take_replies(Connection& connection, std::span<transport::Write> writes,
+                           std::uint64_t now);
+  static std::size_t take_sums(Connection& connection, std::span<transport::Write> writes);
   void mark(Connection& connection);
 
   Turns& turns_;

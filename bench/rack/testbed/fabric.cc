@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+
+#include "common/plan/rack_trees.h"
 
 namespace phub::bench {
 namespace {
+
+constexpr std::uint32_t kAnyRack = ~std::uint32_t{0};
 
 void add_hosts(Fabric& fabric, const RackScenario& scenario, std::uint32_t rack) {
   const Rack& sizes = scenario.racks(static_cast<int>(rack));
@@ -28,15 +33,54 @@ double uplink_mbit(const RackScenario& scenario, const Rack& rack) {
   return rack.workers() * scenario.links().worker_mbit() / scenario.links().oversubscription();
 }
 
-// What one worker and one server say to each other in a round, each way.
-void add_traffic(Fabric& fabric, std::size_t worker, std::size_t server, double bytes) {
-  for (const std::size_t end : {worker, server}) {
+// What two hosts say to each other in a round, each way.
+void add_traffic(Fabric& fabric, std::size_t one, std::size_t other, double bytes) {
+  for (const std::size_t end : {one, other}) {
     fabric.links[end].up_bytes += bytes;
     fabric.links[end].down_bytes += bytes;
     const std::uint32_t rack = fabric.hosts[end].rack;
-    if (fabric.hosts[worker].rack == fabric.hosts[server].rack) continue;
+    if (fabric.hosts[one].rack == fabric.hosts[other].rack) continue;
     fabric.links[fabric.hosts.size() + rack].up_bytes += bytes;
     fabric.links[fabric.hosts.size() + rack].down_bytes += bytes;
+  }
+}
+
+std::vector<std::size_t> servers_of(const Fabric& fabric, std::uint32_t rack) {
+  std::vector<std::size_t> servers;
+  for (std::size_t host = 0; host < fabric.hosts.size(); ++host) {
+    if (fabric.hosts[host].is_server && (rack == kAnyRack || fabric.hosts[host].rack == rack)) {
+      servers.push_back(host);
+    }
+  }
+  return servers;
+}
+
+// Every worker has an even share with each server: of all racks, or of its own.
+void add_workers(Fabric& fabric, bool own_rack_only, double payload_bytes) {
+  for (std::size_t worker = 0; worker < fabric.hosts.size(); ++worker) {
+    if (fabric.hosts[worker].is_server) continue;
+    const std::uint32_t rack = own_rack_only ? fabric.hosts[worker].rack : kAnyRack;
+    const std::vector<std::size_t> servers = servers_of(fabric, rack);
+    for (const std::size_t server : servers) {
+      add_traffic(fabric, worker, server, payload_bytes / static_cast<double>(servers.size()));
+    }
+  }
+}
+
+// Up each tree goes an even share of the racks' sums, and as much comes back; a rack's servers
+// share it.
+void add_trees(Fabric& fabric, RackShape shape, double payload_bytes) {
+  const std::vector<RackTree> trees = make_rack_trees(fabric.racks, shape);
+  for (const RackTree& tree : trees) {
+    for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) {
+      if (tree.parent[rack] == RackTree::kNone) continue;
+      const std::vector<std::size_t> below = servers_of(fabric, rack);
+      const std::vector<std::size_t> above = servers_of(fabric, tree.parent[rack]);
+      for (std::size_t i = 0; i < below.size(); ++i) {
+        add_traffic(fabric, below[i], above[i],
+                    payload_bytes / static_cast<double>(trees.size() * below.size()));
+      }
+    }
   }
 }
 
@@ -50,15 +94,9 @@ Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
     fabric.links.push_back({.name = fmt::format("r{} uplink", rack),
                             .mbit = uplink_mbit(scenario, scenario.racks(static_cast<int>(rack)))});
   }
-  const auto servers = std::count_if(fabric.hosts.begin(), fabric.hosts.end(),
-                                     [](const RackHost& host) { return host.is_server; });
-  const double share = payload_bytes / static_cast<double>(std::max<std::ptrdiff_t>(1, servers));
-  for (std::size_t worker = 0; worker < fabric.hosts.size(); ++worker) {
-    for (std::size_t server = 0; server < fabric.hosts.size(); ++server) {
-      if (fabric.hosts[worker].is_server || !fabric.hosts[server].is_server) continue;
-      add_traffic(fabric, worker, server, share);
-    }
-  }
+  const std::optional<RackShape> shape = rack_shape_of(scenario.shape());  // nothing: flat
+  add_workers(fabric, shape.has_value(), payload_bytes);
+  if (shape) add_trees(fabric, *shape, payload_bytes);
   return fabric;
 }
 

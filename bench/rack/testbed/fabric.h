@@ -35,8 +35,8 @@ struct Fabric {
   const RackLink& uplink(std::uint32_t rack) const { return links[hosts.size() + rack]; }
 };
 
-// Every worker sends each server its even share of `payload_bytes` in a round, and gets as much
-// back.
+// Every worker sends each server (of joined racks: its own) its even share of `payload_bytes` in a
+// round, and gets as much back; joined racks push their sums up their trees.
 Fabric plan_fabric(const RackScenario& scenario, double payload_bytes);
 
 // The least time that a link allows for a round, in seconds: its busier way, payload alone.

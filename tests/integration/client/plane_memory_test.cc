@@ -35,6 +35,7 @@ struct Worker {
     joined.job_id = kJob;
     joined.epoch = 1;
     joined.worker_index = index;
+    joined.seat = index;
     joined.cores = 1;
     joined.host = "127.0.0.1";
     joined.tcp_port = plane.tcp_port();

@@ -79,6 +79,7 @@ struct Worker {
     joined.job_id = job;
     joined.epoch = 1;
     joined.worker_index = index;
+    joined.seat = index;
     joined.shm_socket = plane.plane->shm_socket();
     exchange = std::make_unique<client::Exchange>(plan, DataType::kFloat32, index == 0);
   }

@@ -32,6 +32,7 @@ client::JoinInfo join(const server::DataPlane& plane, std::uint64_t job, std::ui
   joined.job_id = job;
   joined.epoch = 1;
   joined.worker_index = worker;
+  joined.seat = worker;
   joined.host = "127.0.0.1";
   joined.tcp_port = plane.tcp_port();
   for (const server::CorePort& port : plane.verbs_ports()) {
