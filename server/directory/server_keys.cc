@@ -1,0 +1,80 @@
+#include "server/directory/server_keys.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/rack.h"
+#include "common/rpc/address.h"
+
+namespace phub::server {
+namespace {
+
+bool is_host_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+         c == '-' || c == '_' || c == ':' || c == '%';
+}
+
+bool is_reachable(std::string_view text) {
+  if (text.size() > kServerAddressCharsMax) return false;
+  const auto address = parse_address(text);
+  return address && address->port != 0 && to_string(*address) == text &&
+         address->host != "0.0.0.0" && address->host != "::" &&
+         std::all_of(address->host.begin(), address->host.end(), is_host_character);
+}
+
+}  // namespace
+
+std::optional<ServerKey> parse_server_key(std::string_view prefix, std::string_view key) {
+  if (!key.starts_with(prefix)) return std::nullopt;
+  key.remove_prefix(prefix.size());
+  if (!key.starts_with('/')) return std::nullopt;
+  key.remove_prefix(1);
+  const std::size_t slash = key.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  const std::string_view rack = key.substr(0, slash);
+  const std::string_view address = key.substr(slash + 1);
+  if (!is_rack_name(rack) || !is_reachable(address)) return std::nullopt;
+  return ServerKey{.rack = std::string(rack), .address = std::string(address)};
+}
+
+std::string server_key(std::string_view prefix, const ServerKey& server) {
+  return std::string(prefix) + "/" + server.rack + "/" + server.address;
+}
+
+ServerKeys::ServerKeys(std::string prefix, std::size_t servers_max, std::size_t racks_max)
+    : prefix_(std::move(prefix)), servers_max_(servers_max), racks_max_(racks_max) {}
+
+ServerKeys::Change ServerKeys::put(std::string_view key) {
+  const auto server = parse_server_key(prefix_, key);
+  if (!server) return Change::kLeftOut;
+  const auto rack = racks_.find(server->rack);
+  if (rack != racks_.end() && rack->second.contains(server->address)) return Change::kNone;
+  if (servers_ >= servers_max_) return Change::kLeftOut;
+  if (rack == racks_.end() && racks_.size() >= racks_max_) return Change::kLeftOut;
+  racks_[server->rack].insert(server->address);
+  ++servers_;
+  return Change::kChanged;
+}
+
+ServerKeys::Change ServerKeys::remove(std::string_view key) {
+  const auto server = parse_server_key(prefix_, key);
+  if (!server) return Change::kLeftOut;
+  const auto rack = racks_.find(server->rack);
+  if (rack == racks_.end() || rack->second.erase(server->address) == 0) return Change::kLeftOut;
+  if (rack->second.empty()) racks_.erase(rack);
+  --servers_;
+  return Change::kChanged;
+}
+
+std::vector<RackEntry> ServerKeys::racks(const ServerKey& own) const {
+  auto all = racks_;
+  all[own.rack].insert(own.address);
+  std::vector<RackEntry> entries;
+  entries.reserve(all.size());
+  for (const auto& [name, servers] : all) {
+    entries.push_back({.name = name, .servers = {servers.begin(), servers.end()}});
+  }
+  return entries;
+}
+
+}  // namespace phub::server

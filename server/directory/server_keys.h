@@ -1,0 +1,51 @@
+// The servers that keys in etcd name, PREFIX/RACK/HOST:PORT: bounded, whatever is written there.
+//
+// One thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/directory/directory.h"
+
+namespace phub::server {
+
+struct ServerKey {
+  std::string rack;
+  std::string address;
+};
+
+// Of a server; nothing for every other key. An address is in the one form that to_string(Address)
+// gives it, with a host that others can reach.
+std::optional<ServerKey> parse_server_key(std::string_view prefix, std::string_view key);
+std::string server_key(std::string_view prefix, const ServerKey& server);
+
+class ServerKeys {
+ public:
+  enum class Change { kNone, kChanged, kLeftOut };
+
+  // `servers_max`, `racks_max`: keys beyond are left out.
+  ServerKeys(std::string prefix, std::size_t servers_max, std::size_t racks_max);
+
+  Change put(std::string_view key);
+  // kLeftOut: none that is known here.
+  Change remove(std::string_view key);
+
+  std::size_t size() const { return servers_; }
+  // By name, servers by address; with `own` in any case.
+  std::vector<RackEntry> racks(const ServerKey& own) const;
+
+ private:
+  std::string prefix_;
+  std::size_t servers_max_;
+  std::size_t racks_max_;
+  std::map<std::string, std::set<std::string>> racks_;
+  std::size_t servers_ = 0;
+};
+
+}  // namespace phub::server
