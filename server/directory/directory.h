@@ -73,7 +73,8 @@ class Directory {
 
   // `changed` is called after racks() has changed, on a thread of the directory's, one call at a
   // time; null: nothing is called. When this returns the function before is not called any more.
-  // `changed` does not block for long and does not call on_change.
+  // `changed` does not block for long and does not call on_change; it may come until the directory
+  // is destroyed.
   virtual void on_change(std::function<void()> changed) = 0;
 
   virtual DirectoryStatus status() const = 0;

@@ -160,8 +160,8 @@ Status EtcdCalls::put(const std::string& key, std::int64_t lease_id) {
               [&](grpc::ClientContext& context) { return stub.Put(&context, request, &response); });
 }
 
-Result<EtcdCalls::Listed> EtcdCalls::list(std::size_t keys_max,
-                                          const std::function<void(const std::string&)>& take) {
+Result<EtcdCalls::Listed> EtcdCalls::list(
+    std::size_t keys_max, const std::function<void(const etcdserverpb::KeyValue&)>& take) {
   const std::string prefix = options_.prefix + "/";
   etcdserverpb::RangeRequest request;
   request.set_key(prefix);
@@ -176,11 +176,12 @@ Result<EtcdCalls::Listed> EtcdCalls::list(std::size_t keys_max,
       return stub.Range(&context, request, &response);
     });
     if (page.code() == Code::kResourceExhausted) {
-      return page.with_context("keys are too long for a server's; remove them, and let nobody else "
-                               "write under the prefix");
+      return page.with_context(
+          "keys are too long for a server's; remove them, and let nobody else "
+          "write under the prefix");
     }
     PHUB_RETURN_IF_ERROR(page);
-    for (const auto& entry : response.kvs()) take(entry.key());
+    for (const auto& entry : response.kvs()) take(entry);
     if (listed.revision == 0) {
       listed = {.keys = static_cast<std::uint64_t>(response.count()),
                 .revision = response.header().revision()};

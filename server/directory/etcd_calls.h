@@ -49,7 +49,8 @@ class EtcdCalls {
     std::int64_t revision = 0;
   };
   // Gives `take` every key under the prefix, as of one revision, at most `keys_max`.
-  Result<Listed> list(std::size_t keys_max, const std::function<void(const std::string&)>& take);
+  Result<Listed> list(std::size_t keys_max,
+                      const std::function<void(const etcdserverpb::KeyValue&)>& take);
 
   // For a watch of the same member: its stub, and what its calls carry.
   etcdserverpb::Watch::Stub watch_stub() const;

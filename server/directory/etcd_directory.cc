@@ -159,9 +159,10 @@ Status EtcdDirectory::register_self() {
 // What was known stays until all of it has been read.
 Status EtcdDirectory::list() {
   ServerKeys found(options_.prefix, kRackServersMax, kRacksMax);
-  PHUB_ASSIGN_OR_RETURN(
-      const EtcdCalls::Listed listed,
-      calls_->list(kKeysReadMax, [&found](const std::string& key) { found.put(key); }));
+  PHUB_ASSIGN_OR_RETURN(const EtcdCalls::Listed listed,
+                        calls_->list(kKeysReadMax, [&found](const etcdserverpb::KeyValue& entry) {
+                          found.put(entry.key(), entry.mod_revision());
+                        }));
   known_ = std::move(found);
   revision_ = listed.revision;
   is_listed_ = true;
@@ -215,7 +216,7 @@ Status EtcdDirectory::apply(const etcdserverpb::WatchResponse& response) {
 void EtcdDirectory::apply(const etcdserverpb::Event& event) {
   const std::string& key = event.kv().key();
   const bool is_put = event.type() == etcdserverpb::Event::PUT;
-  const auto change = is_put ? known_.put(key) : known_.remove(key);
+  const auto change = is_put ? known_.put(key, event.kv().mod_revision()) : known_.remove(key);
   if (change == ServerKeys::Change::kLeftOut) is_listed_ = false;
   if (!is_put && key == server_key(options_.prefix, own_)) is_registered_ = false;
 }

@@ -44,30 +44,48 @@ std::string server_key(std::string_view prefix, const ServerKey& server) {
 ServerKeys::ServerKeys(std::string prefix, std::size_t servers_max, std::size_t racks_max)
     : prefix_(std::move(prefix)), servers_max_(servers_max), racks_max_(racks_max) {}
 
-ServerKeys::Change ServerKeys::put(std::string_view key) {
+void ServerKeys::take_out(Racks& racks, const std::string& rack, const std::string& address) {
+  const auto found = racks.find(rack);
+  if (found == racks.end()) return;
+  found->second.erase(address);
+  if (found->second.empty()) racks.erase(found);
+}
+
+ServerKeys::Change ServerKeys::put(std::string_view key, std::int64_t revision) {
   const auto server = parse_server_key(prefix_, key);
   if (!server) return Change::kLeftOut;
-  const auto rack = racks_.find(server->rack);
-  if (rack != racks_.end() && rack->second.contains(server->address)) return Change::kNone;
-  if (servers_ >= servers_max_) return Change::kLeftOut;
-  if (rack == racks_.end() && racks_.size() >= racks_max_) return Change::kLeftOut;
+  const auto known = places_.find(server->address);
+  if (known == places_.end()) {
+    if (places_.size() >= servers_max_) return Change::kLeftOut;
+  } else {
+    if (revision < known->second.revision) return Change::kLeftOut;
+    if (known->second.rack == server->rack) {
+      known->second.revision = revision;
+      return Change::kNone;
+    }
+  }
+  if (!racks_.contains(server->rack) && racks_.size() >= racks_max_) return Change::kLeftOut;
+  if (known != places_.end()) take_out(racks_, known->second.rack, server->address);
   racks_[server->rack].insert(server->address);
-  ++servers_;
+  places_[server->address] = {.rack = server->rack, .revision = revision};
   return Change::kChanged;
 }
 
 ServerKeys::Change ServerKeys::remove(std::string_view key) {
   const auto server = parse_server_key(prefix_, key);
   if (!server) return Change::kLeftOut;
-  const auto rack = racks_.find(server->rack);
-  if (rack == racks_.end() || rack->second.erase(server->address) == 0) return Change::kLeftOut;
-  if (rack->second.empty()) racks_.erase(rack);
-  --servers_;
+  const auto known = places_.find(server->address);
+  if (known == places_.end() || known->second.rack != server->rack) return Change::kLeftOut;
+  take_out(racks_, server->rack, server->address);
+  places_.erase(known);
   return Change::kChanged;
 }
 
 std::vector<RackEntry> ServerKeys::racks(const ServerKey& own) const {
-  auto all = racks_;
+  Racks all = racks_;
+  if (const auto known = places_.find(own.address); known != places_.end()) {
+    take_out(all, known->second.rack, own.address);
+  }
   all[own.rack].insert(own.address);
   std::vector<RackEntry> entries;
   entries.reserve(all.size());

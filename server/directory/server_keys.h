@@ -1,9 +1,11 @@
-// The servers that keys in etcd name, PREFIX/RACK/HOST:PORT: bounded, whatever is written there.
+// The servers that keys in etcd name, PREFIX/RACK/HOST:PORT: bounded, whatever is written there,
+// and each in one rack.
 //
 // One thread.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,11 +34,13 @@ class ServerKeys {
   // `servers_max`, `racks_max`: keys beyond are left out.
   ServerKeys(std::string prefix, std::size_t servers_max, std::size_t racks_max);
 
-  Change put(std::string_view key);
+  // As of this revision: of an address in two racks the later one counts, for a server that has
+  // moved leaves its former key behind until the lease is over.
+  Change put(std::string_view key, std::int64_t revision);
   // kLeftOut: none that is known here.
   Change remove(std::string_view key);
 
-  std::size_t size() const { return servers_; }
+  std::size_t size() const { return places_.size(); }
   // By name, servers by address; with `own` in any case.
   std::vector<RackEntry> racks(const ServerKey& own) const;
 
@@ -44,8 +48,15 @@ class ServerKeys {
   std::string prefix_;
   std::size_t servers_max_;
   std::size_t racks_max_;
-  std::map<std::string, std::set<std::string>> racks_;
-  std::size_t servers_ = 0;
+  struct Place {
+    std::string rack;
+    std::int64_t revision = 0;
+  };
+  using Racks = std::map<std::string, std::set<std::string>>;
+  static void take_out(Racks& racks, const std::string& rack, const std::string& address);
+
+  Racks racks_;                          // addresses by rack; none is empty
+  std::map<std::string, Place> places_;  // by address
 };
 
 }  // namespace phub::server
