@@ -67,8 +67,9 @@ class Directory {
   virtual void announce(const std::string& control_address) = 0;
 
   // All racks as they are known now, the own one included, sorted by name: every server has them in
-  // the same order. Servers are in the order of the list, or, from etcd, of their addresses. Empty:
-  // no racks are known. Does not block on anything but a short lock.
+  // the same order. Servers are in the order of the list or, from etcd, of the numbers in their
+  // addresses: 10.0.0.9 is before 10.0.0.10. Empty: no racks are known. Does not block on anything
+  // but a short lock.
   virtual std::vector<RackEntry> racks() const = 0;
 
   // `changed` is called after racks() has changed, on a thread of the directory's, one call at a

@@ -22,7 +22,34 @@ bool is_reachable(std::string_view text) {
          std::all_of(address->host.begin(), address->host.end(), is_host_character);
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Takes the first run of digits, without zeros in front, or else the first character.
+std::string_view take_part(std::string_view& text) {
+  std::size_t size = 0;
+  while (size < text.size() && is_digit(text[size])) ++size;
+  std::string_view part = text.substr(0, std::max<std::size_t>(size, 1));
+  text.remove_prefix(part.size());
+  while (part.size() > 1 && part.front() == '0') part.remove_prefix(1);
+  return part;
+}
+
 }  // namespace
+
+bool AddressOrder::operator()(std::string_view a, std::string_view b) const {
+  std::string_view rest_a = a;
+  std::string_view rest_b = b;
+  while (!rest_a.empty() && !rest_b.empty()) {
+    const std::string_view part_a = take_part(rest_a);
+    const std::string_view part_b = take_part(rest_b);
+    if (part_a == part_b) continue;
+    const bool are_numbers = is_digit(part_a[0]) && is_digit(part_b[0]);
+    if (are_numbers && part_a.size() != part_b.size()) return part_a.size() < part_b.size();
+    return part_a < part_b;
+  }
+  if (rest_a.empty() != rest_b.empty()) return rest_a.empty();
+  return a < b;
+}
 
 std::optional<ServerKey> parse_server_key(std::string_view prefix, std::string_view key) {
   if (!key.starts_with(prefix)) return std::nullopt;

@@ -27,6 +27,11 @@ struct ServerKey {
 std::optional<ServerKey> parse_server_key(std::string_view prefix, std::string_view key);
 std::string server_key(std::string_view prefix, const ServerKey& server);
 
+// As people order them: 10.0.0.9:7077 is before 10.0.0.10:7077.
+struct AddressOrder {
+  bool operator()(std::string_view a, std::string_view b) const;
+};
+
 class ServerKeys {
  public:
   enum class Change { kNone, kChanged, kLeftOut };
@@ -41,7 +46,7 @@ class ServerKeys {
   Change remove(std::string_view key);
 
   std::size_t size() const { return places_.size(); }
-  // By name, servers by address; with `own` in any case.
+  // By name, servers in AddressOrder; with `own` in any case.
   std::vector<RackEntry> racks(const ServerKey& own) const;
 
  private:
@@ -52,7 +57,7 @@ class ServerKeys {
     std::string rack;
     std::int64_t revision = 0;
   };
-  using Racks = std::map<std::string, std::set<std::string>>;
+  using Racks = std::map<std::string, std::set<std::string, AddressOrder>>;
   static void take_out(Racks& racks, const std::string& rack, const std::string& address);
 
   Racks racks_;                          // addresses by rack; none is empty

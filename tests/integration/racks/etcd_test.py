@@ -183,7 +183,7 @@ class EtcdTest(RackTest):
         b.process.kill()  # its lease is left to run out
         self.wait_for_racks((a,), {"a": [a.control]})
         second, c = self.join("a", "a2"), self.join("c", lease_s=3600)
-        three = {"a": sorted([a.control, second.control]), "c": [c.control]}
+        three = {"a": sorted([a.control, second.control], key=lambda server: int(server.split(":")[1])), "c": [c.control]}
         self.wait_for_racks((a, second, c), three)
         self.assertRegex(a.table("racks"), rf"(?m)^a +{a.control} +this server$")
         self.assertIn(f"from etcd at {self.etcd.address}", a.table("racks"))

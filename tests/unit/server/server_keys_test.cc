@@ -80,6 +80,20 @@ TEST_CASE("servers come and go, racks with their last server, and the own one st
   CHECK(keys.racks(kOwn) == std::vector<RackEntry>{{.name = "a", .servers = {kOwn.address}}});
 }
 
+TEST_CASE("servers of a rack are in the order of the numbers in their addresses") {
+  const std::vector<std::string> ordered = {
+      "10.0.0.2:7400",   "10.0.0.9:900",    "10.0.0.9:7400", "10.0.0.10:7400",
+      "[fd00::9]:7400",  "[fd00::10]:7400", "s.example:1",   "s01.example:7400",
+      "s1.example:7400", "s2.example:7400", "s10.example:1"};
+  const AddressOrder before;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    for (std::size_t j = 0; j < ordered.size(); ++j) {
+      INFO(ordered[i] << " " << ordered[j]);
+      CHECK(before(ordered[i], ordered[j]) == (i < j));
+    }
+  }
+}
+
 TEST_CASE("more servers or racks than there may be are left out") {
   ServerKeys keys = no_keys();
   for (int i = 0; i < 4; ++i) {
