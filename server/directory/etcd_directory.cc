@@ -136,10 +136,10 @@ void EtcdDirectory::run() {
 Status EtcdDirectory::session() {
   PHUB_RETURN_IF_ERROR(calls_->authenticate());
   PHUB_RETURN_IF_ERROR(register_self());
-  PHUB_RETURN_IF_ERROR(list());
+  PHUB_ASSIGN_OR_RETURN(const std::int64_t revision, list());
   publish();
   note_success();
-  return watch();
+  return watch(revision + 1);
 }
 
 // The key is put again in each session: somebody may have removed it, or an etcd forgotten it.
@@ -157,21 +157,20 @@ Status EtcdDirectory::register_self() {
 }
 
 // What was known stays until all of it has been read.
-Status EtcdDirectory::list() {
+Result<std::int64_t> EtcdDirectory::list() {
   ServerKeys found(options_.prefix, kRackServersMax, kRacksMax);
   PHUB_ASSIGN_OR_RETURN(const EtcdCalls::Listed listed,
                         calls_->list(kKeysReadMax, [&found](const etcdserverpb::KeyValue& entry) {
                           found.put(entry.key(), entry.mod_revision());
                         }));
   known_ = std::move(found);
-  revision_ = listed.revision;
   is_listed_ = true;
   note_left_out(listed.keys - std::min<std::uint64_t>(listed.keys, known_.size()));
-  return {};
+  return listed.revision;
 }
 
-Status EtcdDirectory::watch() {
-  EtcdWatch changes(*calls_, revision_ + 1, kWatchLife, [this] { wake(); });
+Status EtcdDirectory::watch(std::int64_t from_revision) {
+  EtcdWatch changes(*calls_, from_revision, kWatchLife, [this] { wake(); });
   const auto interval = [this] { return milliseconds(lease_.lasts) / kBeatsOfLease; };
   auto next_beat = Clock::now() + interval();
   while (wait_until(next_beat)) {

@@ -46,8 +46,9 @@ class EtcdDirectory final : public Directory {
   // Registers, lists and watches until that ends. Ok: to begin again at once; else why.
   Status session();
   Status register_self();
-  Status list();
-  Status watch();
+  // The revision that `known_` is right at.
+  Result<std::int64_t> list();
+  Status watch(std::int64_t from_revision);
   Status beat();
   Status apply(const etcdserverpb::WatchResponse& response);
   void apply(const etcdserverpb::Event& event);
@@ -65,7 +66,6 @@ class EtcdDirectory final : public Directory {
 
   // The thread's own.
   ServerKeys known_;
-  std::int64_t revision_ = 0;    // of the list
   EtcdCalls::Lease lease_ = {};  // id 0: none
   bool is_registered_ = false;
   bool is_listed_ = false;  // false: keys came or went that are not in `known_`
