@@ -81,7 +81,18 @@ Status EtcdCalls::call(std::string_view what,
 
 Status EtcdCalls::outcome_of(std::string_view what, const grpc::Status& status) const {
   if (status.ok()) return {};
-  return from_grpc(status).with_context(fmt::format("etcd at {}: {}", endpoint(), what));
+  const auto code = status.error_code();
+  const bool is_late = code == grpc::StatusCode::DEADLINE_EXCEEDED;
+  if (!is_late && code != grpc::StatusCode::UNAVAILABLE) {
+    return from_grpc(status).with_context(fmt::format("etcd at {}: {}", endpoint(), what));
+  }
+  return {
+      Code::kUnavailable,
+      fmt::format("etcd at {}: {}: {}; is it running, is this its clients' address, and do both "
+                  "ends use TLS, or neither?",
+                  endpoint(), what,
+                  is_late ? fmt::format("no answer within {} ms", options_.timeout.count())
+                          : status.error_message())};
 }
 
 void EtcdCalls::stop() {
@@ -111,12 +122,13 @@ Result<EtcdCalls::Lease> EtcdCalls::grant_lease() {
   request.set_ttl(options_.lease.count());
   etcdserverpb::LeaseGrantResponse response;
   etcdserverpb::Lease::Stub stub(channels_[member_]);
-  PHUB_RETURN_IF_ERROR(call("a lease", [&](grpc::ClientContext& context) {
+  PHUB_RETURN_IF_ERROR(call("to get a lease", [&](grpc::ClientContext& context) {
     return stub.LeaseGrant(&context, request, &response);
   }));
   if (response.id() == 0 || response.ttl() <= 0) {
-    return Status(Code::kUnavailable, fmt::format("etcd at {}: a lease: none was granted: {}",
-                                                  endpoint(), response.error()));
+    return Status(Code::kUnavailable,
+                  fmt::format("etcd at {}: to get a lease: none was granted: {}", endpoint(),
+                              response.error()));
   }
   return Lease{.id = response.id(), .lasts = std::chrono::seconds(response.ttl())};
 }

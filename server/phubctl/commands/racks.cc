@@ -24,7 +24,7 @@ std::string racks_text(const control::ListRacksReply& reply) {
   std::string text = table.to_string();
   if (!reply.source().empty()) text += fmt::format("\nfrom {}\n", reply.source());
   if (!reply.trouble().empty()) {
-    text += fmt::format("may be old, for {} now: {}\n", human_seconds(reply.trouble_seconds()),
+    text += fmt::format("as it was {} ago: {}\n", human_seconds(reply.trouble_seconds()),
                         reply.trouble());
   }
   if (reply.keys_left_out() > 0) {
