@@ -191,6 +191,17 @@ class EtcdTest(RackTest):
         self.assertEqual(c.process.wait(processes.DEADLINE), 0)
         self.wait_for_racks((a, second), {"a": three["a"]})
 
+    def test_a_job_spans_racks_that_have_found_each_other(self):
+        a, b = self.join("a"), self.join("b")
+        self.wait_for_racks((a, b), {"a": [a.control], "b": [b.control]})
+        workers = [processes.worker(server, index, 2, "auto", "--racks", "a:1,b:1", "--max-steps", "20")
+                   for index, server in enumerate((a, b))]
+        for worker in workers:
+            self.addCleanup(worker.kill)
+        for worker in workers:
+            _, error = worker.communicate(timeout=processes.DEADLINE)
+            self.assertEqual(worker.returncode, 0, error)
+
     def test_what_was_known_stays_while_etcd_is_away_and_a_third_joins_afterwards(self):
         a, b = self.join("a", lease_s=600), self.join("b", lease_s=600)
         both = {"a": [a.control], "b": [b.control]}
