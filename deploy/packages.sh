@@ -25,6 +25,8 @@ browser_packages=(chromium chromium-driver python3-selenium)
 torch_packages=(python3-torch python3-torchvision)
 # tests/integration/watching/prometheus_test.py. Only the programs are used: the service need not run.
 monitoring_packages=(prometheus)
+# tests/integration/racks/etcd_test.py: the directory in an etcd. The same holds for its program.
+etcd_packages=(etcd-server)
 
 # install_missing PACKAGE...: asks apt only for what is not there.
 install_missing() {

@@ -85,10 +85,12 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .crl_folder = options.crl_folder,
       .connection_age = options.connection_age,
       .tenancy = daemon->tenancy_.get(),
-      .snapshotter = daemon->snapshotter_.get()};
+      .snapshotter = daemon->snapshotter_.get(),
+      .directory = daemon->directory_.get()};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
   if (!options.http.address.empty()) PHUB_RETURN_IF_ERROR(daemon->serve_http());
+  daemon->directory_->announce(daemon->service_->address());
   daemon->reaper_ = std::thread([daemon = daemon.get()] { daemon->reap_until_stopped(); });
   return daemon;
 }

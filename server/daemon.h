@@ -69,7 +69,7 @@ class Daemon {
   std::string http_address() const { return http_ ? http_->address() : ""; }
   std::uint16_t tcp_port() const { return data_plane_->tcp_port(); }
   std::uint32_t cores() const { return data_plane_->cores(); }
-  const Directory& directory() const { return *directory_; }
+  Directory& directory() { return *directory_; }
 
   // Takes changed certificates and revocations over now. Error: why they do not fit; what was in
   // force stays.

@@ -36,6 +36,16 @@ DirectoryOptions directory_of(const ServerConfig& config) {
     options.racks.push_back(
         {.name = rack.name(), .servers = {rack.servers().begin(), rack.servers().end()}});
   }
+  if (config.directory().has_etcd()) {
+    const EtcdConfig& etcd = config.directory().etcd();
+    options.etcd = {.endpoints = {etcd.endpoints().begin(), etcd.endpoints().end()},
+                    .prefix = etcd.prefix(),
+                    .lease = std::chrono::seconds(etcd.lease_s()),
+                    .timeout = std::chrono::milliseconds(etcd.timeout_ms()),
+                    .tls = {.ca = etcd.ca(), .certificate = etcd.certificate(), .key = etcd.key()},
+                    .user = etcd.user(),
+                    .password_file = etcd.password_file()};
+  }
   return options;
 }
 

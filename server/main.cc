@@ -28,6 +28,7 @@
 #include "common/text/usage.h"
 #include "server/access/tenancy.h"
 #include "server/daemon.h"
+#include "server/directory/directory.h"
 #include "server/door/tls_keeper.h"
 #include "server/plane/core_cpus.h"
 #include "server/process/descriptor_limit.h"
@@ -39,9 +40,9 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr std::chrono::milliseconds kDrainSlice{100};
-// The log's, listeners', the reaper's, calls' and the web page's, and those of gRPC that are there
-// on every machine.
-constexpr std::size_t kOfEveryServer = 24;
+// The log's, listeners', the reaper's, calls', the directory's and the web page's, and those of
+// gRPC that are there on every machine.
+constexpr std::size_t kOfEveryServer = 25;
 // gRPC has two pools that grow with the processors.
 constexpr std::size_t kOfEachProcessor = 2;
 
@@ -306,6 +307,8 @@ int check(const ServerConfig& config) {
     const auto tls = TlsKeeper::create(options.tls, options.crl_folder);
     if (!tls) return failed(tls.error(), kExitUsage);
   }
+  const auto directory = Directory::create(options.directory);
+  if (!directory) return failed(directory.error(), kExitUsage);
   fmt::print(
       "phub-server: the configuration is good; addresses, CPUs and the state folder are tried at "
       "the start\n");

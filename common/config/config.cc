@@ -199,6 +199,11 @@ Result<ServerConfig> load_server_config(const std::string& path) {
       make_relative_to(path, field, *config.mutable_rack_security());
     }
   }
+  if (config.directory().has_etcd()) {
+    for (const char* const field : {"ca", "certificate", "key", "password_file"}) {
+      make_relative_to(path, field, *config.mutable_directory()->mutable_etcd());
+    }
+  }
   make_relative_to(path, "state_folder", config);
   return config;
 }

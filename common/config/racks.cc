@@ -2,14 +2,19 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "common/base/rack.h"
+#include "common/base/visible.h"
 #include "common/plan/rack_trees.h"
 #include "common/rpc/address.h"
+#include "common/rpc/credentials_folder.h"
 
 namespace phub {
 namespace {
 
+constexpr int kEndpointsMax = 16;
+constexpr std::size_t kPrefixCharsMax = 200;
 constexpr char kNameRule[] =
     "\"{}\" is no name of a rack: give 1 to 64 of a-z A-Z 0-9 . _ -, a letter or a digit first";
 
@@ -24,9 +29,10 @@ bool is_wildcard(const std::string& address) {
   return parsed && (parsed->host == "0.0.0.0" || parsed->host == "::");
 }
 
-// Of one server, as others reach it.
-void check_reachable(ConfigCheck& check, const char* field, const std::string& address, int index) {
-  check.address(field, address, 1, index);
+// Of one server, as others reach it. `port_min` 0: a port that is picked will do.
+void check_reachable(ConfigCheck& check, const char* field, const std::string& address,
+                     std::uint16_t port_min = 1, int index = 0) {
+  check.address(field, address, port_min, index);
   check.require(address.size() <= kServerAddressCharsMax, field,
                 fmt::format("an address has at most {} characters", kServerAddressCharsMax), index);
   check.require(
@@ -38,8 +44,10 @@ void check_reachable(ConfigCheck& check, const char* field, const std::string& a
 void check_list(const DirectoryConfig& directory, ConfigCheck check) {
   std::set<std::string> names;
   std::set<std::string> servers;
-  check.require(directory.racks_size() > 0, "racks",
-                "is missing: list each rack as racks { name: \"a\" servers: \"HOST:PORT\" }");
+  check.require(
+      directory.racks_size() > 0, "racks",
+      "is missing: list each rack as racks { name: \"a\" servers: \"HOST:PORT\" }, or give "
+      "etcd { endpoints: \"HOST:PORT\" }");
   check.require(
       directory.racks_size() <= static_cast<int>(kRacksMax), "racks",
       fmt::format("{} racks are listed; at most {} can be", directory.racks_size(), kRacksMax));
@@ -53,7 +61,7 @@ void check_list(const DirectoryConfig& directory, ConfigCheck check) {
     nested.require(rack.servers_size() > 0, "servers",
                    fmt::format("is missing: rack \"{}\" needs at least one", rack.name()));
     for (int j = 0; j < rack.servers_size(); ++j) {
-      check_reachable(nested, "servers", rack.servers(j), j);
+      check_reachable(nested, "servers", rack.servers(j), 1, j);
       nested.require(
           servers.insert(normal(rack.servers(j))).second, "servers",
           fmt::format("\"{}\" is listed twice: a server is in one rack, once", rack.servers(j)), j);
@@ -64,12 +72,60 @@ void check_list(const DirectoryConfig& directory, ConfigCheck check) {
       fmt::format("{} servers are listed; at most {} can be", servers.size(), kRackServersMax));
 }
 
+// Which field says how other racks reach this server, and what it says.
+std::pair<const char*, std::string> own_address(const ServerConfig& config) {
+  if (config.has_advertise_address()) return {"advertise_address", config.advertise_address()};
+  return {"control_address", config.control_address()};
+}
+
+void check_etcd_secrets(const EtcdConfig& etcd, ConfigCheck& check) {
+  check.require(etcd.certificate().empty() == etcd.key().empty(), "certificate",
+                "certificate and key go together: give both or none");
+  check.require(etcd.certificate().empty() || !etcd.ca().empty(), "ca",
+                "is missing: a certificate is for TLS, which needs the CA that signs etcd's");
+  check.require(etcd.user().empty() == etcd.password_file().empty(), "user",
+                "user and password_file go together: give both or none");
+  const bool is_readable = !etcd.user().empty() && etcd.ca().empty();
+  check.unused_unless(is_readable, "allow_plaintext", "where no password is sent, or TLS hides it");
+  if (!is_readable || etcd.allow_plaintext()) return;
+  for (int i = 0; i < etcd.endpoints_size(); ++i) {
+    const auto address = parse_address(etcd.endpoints(i));
+    check.require(!address || is_loopback(address->host), "endpoints",
+                  fmt::format("without TLS everybody on the way to {} could read the password; "
+                              "give ca, or say allow_plaintext: true",
+                              etcd.endpoints(i)),
+                  i);
+  }
+}
+
+void check_etcd(const EtcdConfig& etcd, ConfigCheck check) {
+  check.require(
+      etcd.endpoints_size() > 0 && etcd.endpoints_size() <= kEndpointsMax, "endpoints",
+      fmt::format("give 1 to {} addresses of etcd's members, \"HOST:PORT\"", kEndpointsMax));
+  std::set<std::string> seen;
+  for (int i = 0; i < etcd.endpoints_size(); ++i) {
+    check.address("endpoints", etcd.endpoints(i), 1, i);
+    check.require(seen.insert(etcd.endpoints(i)).second, "endpoints",
+                  fmt::format("\"{}\" is listed twice", etcd.endpoints(i)), i);
+  }
+  const std::string& prefix = etcd.prefix();
+  const bool is_prefix = !prefix.empty() && prefix.size() <= kPrefixCharsMax &&
+                         prefix.back() != '/' && is_visible_name(prefix);
+  check.require(is_prefix, "prefix",
+                fmt::format("give 1 to {} characters without \"/\" at the end, as /phub/racks",
+                            kPrefixCharsMax));
+  check.in_range("lease_s", etcd.lease_s(), 2U, 3600U);
+  check.in_range("timeout_ms", etcd.timeout_ms(), 50U, 60'000U);
+  check.require(etcd.timeout_ms() < etcd.lease_s() * 1000, "timeout_ms",
+                fmt::format("{} ms is not less than the lease, {} s: a call that fails would cost "
+                            "the lease",
+                            etcd.timeout_ms(), etcd.lease_s()));
+  check_etcd_secrets(etcd, check);
+}
+
 // The server itself is in the list, where it says it is.
 void check_own_place(const ServerConfig& config, ConfigCheck& check) {
-  const char* const field =
-      config.has_advertise_address() ? "advertise_address" : "control_address";
-  const std::string& own =
-      config.has_advertise_address() ? config.advertise_address() : config.control_address();
+  const auto [field, own] = own_address(config);
   const RackConfig* rack = nullptr;
   for (const RackConfig& listed : config.directory().racks()) {
     if (listed.name() == config.rack()) rack = &listed;
@@ -120,14 +176,22 @@ void check_racks(const ServerConfig& config, ConfigCheck& check) {
   check.require(config.has_directory(), "rack",
                 "has no effect without a directory, which knows the servers of all racks; give "
                 "directory { racks { name: \"a\" servers: \"HOST:PORT\" } }");
-  if (config.has_advertise_address()) {
-    check_reachable(check, "advertise_address", config.advertise_address(), 0);
-  }
   ConfigCheck security = check.nested("rack_security", config.rack_security());
   for (const char* const field : {"nonce_file", "tenant", "require_encryption"}) {
     security.unused_unless(false, field, "between racks");
   }
-  check_list(config.directory(), check.nested("directory", config.directory()));
+  ConfigCheck directory = check.nested("directory", config.directory());
+  if (config.directory().has_etcd()) {
+    directory.unused_unless(false, "racks", "beside etcd");
+    const auto [field, own] = own_address(config);
+    check_reachable(check, field, own, 0);
+    check_etcd(config.directory().etcd(), directory.nested("etcd", config.directory().etcd()));
+    return;
+  }
+  if (config.has_advertise_address()) {
+    check_reachable(check, "advertise_address", config.advertise_address());
+  }
+  check_list(config.directory(), directory);
   check_own_place(config, check);
 }
 

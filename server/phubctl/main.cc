@@ -150,6 +150,17 @@ void declare_server(CLI::App& app, Arguments& options, Command& command) {
   });
 }
 
+void declare_racks(CLI::App& app, Command& command) {
+  CLI::App& racks = add_subcommand(
+      app, "racks", "The racks and their servers, as the server knows them",
+      "Examples:\n"
+      "  phubctl racks\n"
+      "  phubctl --server 10.0.0.7:7077 --json racks\n\n"
+      "They come from the server's configuration, or from an etcd (directory in\n"
+      "proto/config.proto). While that does not answer, what was known stays, and why is said.");
+  racks.callback([&command] { command = list_racks; });
+}
+
 void declare(CLI::App& app, Arguments& options, Command& command) {
   app.description("phubctl: looks at and administers a phub-server.");
   app.footer(
@@ -182,6 +193,7 @@ void declare(CLI::App& app, Arguments& options, Command& command) {
       ->capture_default_str();
   declare_jobs(app, options, command);
   declare_server(app, options, command);
+  declare_racks(app, command);
 }
 
 Status ask_server(const Arguments& options, const Command& command) {

@@ -22,6 +22,7 @@
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
 #include "server/rpc/messages/messages.h"
+#include "server/rpc/racks.h"
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
 #include "server/rpc/tenants.h"
@@ -56,6 +57,7 @@ class GrpcControlService final : public ControlService {
                  options.snapshotter == nullptr ? nullptr : &options.snapshotter->store()),
         admin_calls_(admin_, tenants_, options.tenancy, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
+        racks_(options.directory, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
@@ -95,6 +97,7 @@ class GrpcControlService final : public ControlService {
     builder.RegisterService(&rendezvous_);
     builder.RegisterService(&admin_calls_);
     builder.RegisterService(&snapshots_);
+    builder.RegisterService(&racks_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
     threads_.publish();
@@ -147,6 +150,7 @@ class GrpcControlService final : public ControlService {
   TenantAdmin tenants_;
   AdminCalls admin_calls_;
   SnapshotService snapshots_;
+  RackService racks_;
   const Ticker late_starts_;
   std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
   std::unique_ptr<ControlListener> listener_;

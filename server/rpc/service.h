@@ -12,6 +12,7 @@
 #include "common/base/status.h"
 #include "common/rpc/tls_files.h"
 #include "server/access/tenancy.h"
+#include "server/directory/directory.h"
 #include "server/door/control_listener.h"
 #include "server/door/tls_keeper.h"
 #include "server/jobs/table.h"
@@ -29,8 +30,9 @@ struct ControlServiceOptions {
   bool require_client_certificates = true;
   std::string crl_folder = {};  // revocations of clients' certificates; empty: none
   std::chrono::milliseconds connection_age{3'600'000};  // the most; callers then connect again
-  Tenancy* tenancy = nullptr;          // null: everybody may do everything; outlives the service
-  Snapshotter* snapshotter = nullptr;  // null: no snapshots; outlives the service
+  Tenancy* tenancy = nullptr;            // null: everybody may do everything; outlives the service
+  Snapshotter* snapshotter = nullptr;    // null: no snapshots; outlives the service
+  const Directory* directory = nullptr;  // null: no racks are known; outlives the service
 };
 
 class ControlService {

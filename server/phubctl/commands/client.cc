@@ -35,7 +35,8 @@ Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& addr
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   client->channel_ = grpc::CreateCustomChannel(client->address_, channel_security, arguments);
   client->stubs_ = {control::Admin::NewStub(client->channel_),
-                    control::Snapshots::NewStub(client->channel_)};
+                    control::Snapshots::NewStub(client->channel_),
+                    control::Racks::NewStub(client->channel_)};
   return client;
 }
 

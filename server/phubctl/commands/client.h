@@ -15,6 +15,7 @@
 #include "common/rpc/credentials_folder.h"
 #include "common/text/message_json.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/racks.grpc.pb.h"
 
 namespace phub::phubctl {
 
@@ -50,7 +51,8 @@ class AdminClient {
   const std::chrono::milliseconds timeout_;
   const std::string token_;  // empty: none
   std::shared_ptr<grpc::Channel> channel_;
-  std::tuple<std::unique_ptr<control::Admin::Stub>, std::unique_ptr<control::Snapshots::Stub>>
+  std::tuple<std::unique_ptr<control::Admin::Stub>, std::unique_ptr<control::Snapshots::Stub>,
+             std::unique_ptr<control::Racks::Stub>>
       stubs_;
 };
 

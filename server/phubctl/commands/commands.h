@@ -85,6 +85,7 @@ Status create_job(const Session& session, const JobOptions& options);
 Status close_job(const Session& session, const std::string& name);
 Status print_plan(const Session& session, const std::string& name, bool with_chunks);
 Status print_statistics(const Session& session);
+Status list_racks(const Session& session);
 Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
 Status explain_job(const Session& session, const std::string& name);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "common/rendezvous/rendezvous.h"
+#include "proto/racks.grpc.pb.h"
 #include "tests/support/lab.h"
 
 namespace phub::testing {
@@ -13,6 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 using client::Rendezvous;
 using control::Admin;
+using control::Racks;
 using control::Snapshots;
 using std::chrono::milliseconds;
 
@@ -111,6 +113,7 @@ std::vector<Row> all_calls() {
       row_of<Snapshots>("List", &S::List, true, true),
       row_of<Snapshots>("Restore", &S::Restore, true, false),
       row_of<Snapshots>("Delete", &S::Delete, true, false),
+      row_of<Racks>("List", &Racks::Stub::List, true, true),
   };
 }
 
@@ -126,7 +129,7 @@ void is_same_as_missing(const grpc::Status& there, const grpc::Status& missing,
   CHECK(there.error_message() == message);
 }
 
-TEST_CASE("every call of Admin and Snapshots asks who calls, and each role has its own") {
+TEST_CASE("every call of Admin, Snapshots and Racks asks who calls, and each role has its own") {
   Tenants f;
   const std::vector<Row> rows = all_calls();
   const auto is_let_in = [](grpc::StatusCode code) {
@@ -142,9 +145,11 @@ TEST_CASE("every call of Admin and Snapshots asks who calls, and each role has i
     CHECK(is_let_in(row.call(channel, f.observer)) == row.observer);
     CHECK(is_let_in(row.call(channel, f.admin_token())));
   }
-  const auto* const file = control::DrainRequest::descriptor()->file();
-  for (const char* const service : {"Admin", "Snapshots"}) {
-    const auto* const calls = file->FindServiceByName(service);
+  const auto* const control = control::DrainRequest::descriptor()->file();
+  const auto* const racks = control::ListRacksRequest::descriptor()->file();
+  for (const auto* const calls :
+       {control->FindServiceByName("Admin"), control->FindServiceByName("Snapshots"),
+        racks->FindServiceByName("Racks")}) {
     for (int i = 0; i < calls->method_count(); ++i) {
       INFO(calls->method(i)->full_name());
       CHECK(std::any_of(rows.begin(), rows.end(), [&](const Row& row) {

@@ -107,5 +107,68 @@ TEST_CASE("more racks or servers than a server can know are refused with the fig
              Contains("4097 servers are listed; at most 4096 can be"));
 }
 
+// A server of rack a, with this as the inside of its etcd.
+std::string with_etcd(const std::string& etcd) {
+  return "rack: \"a\"\n"
+         "directory { etcd {\n" +
+         etcd + "\n} }\n";
+}
+
+TEST_CASE("a directory in an etcd has the documented defaults") {
+  const auto config =
+      parse_server_config(with_etcd("endpoints: \"127.0.0.1:2379\""), "s.textproto");
+  REQUIRE(config);
+  CHECK(config->directory().etcd().prefix() == "/phub/racks");
+  CHECK(config->directory().etcd().lease_s() == 10);
+  CHECK(error_of(with_etcd("endpoints: \"10.0.0.9:2379\" endpoints: \"[::1]:2379\" lease_s: 2 "
+                           "timeout_ms: 1999 user: \"phub\" password_file: \"p\" "
+                           "ca: \"ca.pem\" certificate: \"c.pem\" key: \"k.pem\"")) ==
+        "no error");
+}
+
+TEST_CASE("a wrong field of the etcd is named with its place and the cure") {
+  struct Case {
+    std::string inside;
+    std::string words;
+  };
+  const std::string member = "endpoints: \"127.0.0.1:2379\" ";
+  const std::string remote = "endpoints: \"10.0.0.9:2379\" ";
+  const std::string user = "user: \"u\" password_file: \"p\" ";
+  const Case cases[] = {
+      {"", "directory.etcd.endpoints: give 1 to 16 addresses"},
+      {"endpoints: \"10.0.0.9\"", "s.textproto:3:1: directory.etcd.endpoints: \"10.0.0.9\" has no"},
+      {member + member, "s.textproto:3:29: directory.etcd.endpoints: \"127.0.0.1:2379\" is listed"},
+      {member + "prefix: \"\"", "directory.etcd.prefix: give 1 to 200 characters"},
+      {member + "prefix: \"/phub/\"", "directory.etcd.prefix: give 1 to 200 characters"},
+      {member + "prefix: \"\\n\"", "directory.etcd.prefix: give 1 to 200 characters"},
+      {member + "lease_s: 1", "directory.etcd.lease_s: 1 is outside"},
+      {member + "timeout_ms: 49", "directory.etcd.timeout_ms: 49 is outside"},
+      {member + "lease_s: 3", "directory.etcd.timeout_ms: 3000 ms is not less than the lease, 3 s"},
+      {member + "ca: \"x\" certificate: \"x\"", "directory.etcd.certificate: certificate and key"},
+      {member + "certificate: \"x\" key: \"x\"", "directory.etcd.ca: is missing"},
+      {member + "user: \"u\"", "directory.etcd.user: user and password_file go together"},
+      {member + "allow_plaintext: true", "directory.etcd.allow_plaintext: has no effect"},
+      {remote + user, "directory.etcd.endpoints: without TLS everybody on the way to 10.0.0.9:2379"},
+  };
+  for (const Case& c : cases) {
+    INFO(c.inside);
+    CHECK_THAT(error_of(with_etcd(c.inside)), StartsWith("s.textproto:") && Contains(c.words));
+  }
+  CHECK(error_of(with_etcd(remote + user + "allow_plaintext: true")) == "no error");
+  CHECK_THAT(error_of(with_etcd(member + "} racks { name: \"a\"")),
+             Contains("directory.racks: has no effect beside etcd"));
+}
+
+TEST_CASE("a server that others are to find says an address that they can reach") {
+  const std::string etcd = "directory { etcd { endpoints: \"127.0.0.1:2379\" } }\n";
+  const std::string anywhere = "rack: \"a\" security { allow_plaintext: true tokens: \"off\" }\n" +
+                               etcd + "control_address: \"0.0.0.0:7400\"\n";
+  CHECK_THAT(error_of(anywhere),
+             StartsWith("s.textproto:3:1: control_address: \"0.0.0.0:7400\" names no host"));
+  CHECK(error_of(anywhere + "advertise_address: \"a1.example:0\"") == "no error");
+  CHECK_THAT(error_of("rack: \"a b\"\n" + etcd),
+             StartsWith("s.textproto:1:1: rack: \"a b\" is no name of a rack"));
+}
+
 }  // namespace
 }  // namespace phub
