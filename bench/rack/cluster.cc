@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "bench/rack/faults.h"
+#include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
 
 namespace phub::bench {
@@ -26,6 +27,12 @@ std::string server_config(const RackHost& host, const RackServers& settings) {
       "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
       "security {{ tokens: \"off\" allow_plaintext: true }}\n",
       control_address(host), host.address, settings.cores(), settings.tcp_congestion_control());
+}
+
+Result<HostProgram> worker_program(const RackScenario& scenario, const ServedWork& served) {
+  if (scenario.has_replay()) return replay_program(scenario, served);
+  return HostProgram{.program = "phub-bench",
+                     .words = {"exchange-worker", nlohmann::json(served).dump()}};
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                                const RackCluster& cluster, const RackSite& site,
                                                Places& places) {
   const Work work = work_of(scenario);
-  const nlohmann::json options = ServedWork{work, cluster.addresses()};
+  PHUB_ASSIGN_OR_RETURN(HostProgram program, worker_program(scenario, {work, cluster.addresses()}));
   ProcessGroup::Options workers{.name = "phub",
                                 .workers = work.workers,
                                 .commands = {},
@@ -79,10 +86,8 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
-    PHUB_ASSIGN_OR_RETURN(auto command,
-                          site.command(host, {.program = "phub-bench",
-                                              .words = {"exchange-worker", options.dump()},
-                                              .late_s = late_seconds(scenario, host)}));
+    program.late_s = late_seconds(scenario, host);
+    PHUB_ASSIGN_OR_RETURN(auto command, site.command(host, program));
     workers.commands.push_back(std::move(command));
   }
   auto system = std::make_unique<System>();
