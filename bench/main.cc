@@ -47,6 +47,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_dollars(app, run);
   add_rack(app, run);
   add_simulate(app, run);
+  add_replay(app, run);
   add_workers(app, run);
   app.failure_message(phub::usage_failure);
   try {

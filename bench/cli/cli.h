@@ -21,6 +21,7 @@ void add_transport(CLI::App& app, Run& run);
 void add_tenants(CLI::App& app, Run& run);
 void add_aggregate(CLI::App& app, Run& run);
 void add_dollars(CLI::App& app, Run& run);
+void add_replay(CLI::App& app, Run& run);
 void add_rack(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 // The hidden subcommands that the bench starts its own processes with.

@@ -77,21 +77,22 @@ void Progress::step(const std::string& what) {
   if (shown_) fmt::print(stderr, "\r\033[K[{}/{}] {}", done_, steps_, what);
 }
 
-Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockPlan& plan) {
+Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockPlan& plan,
+                  std::chrono::milliseconds timeout) {
   Progress progress(systems.size() * (plan.blocks + 2));
   for (const auto& system : systems) {
     progress.step("verifying " + system->label());
-    PHUB_RETURN_IF_ERROR(verify(*system, 1));
+    PHUB_RETURN_IF_ERROR(verify(*system, 1, timeout));
   }
   for (unsigned block = 0; block < plan.blocks; ++block) {
     for (const auto& system : systems) {
       progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, system->label()));
-      PHUB_RETURN_IF_ERROR(run_block(*system, plan));
+      PHUB_RETURN_IF_ERROR(run_block(*system, plan, timeout));
     }
   }
   for (const auto& system : systems) {
     progress.step("verifying " + system->label());
-    PHUB_RETURN_IF_ERROR(verify(*system, 2));
+    PHUB_RETURN_IF_ERROR(verify(*system, 2, timeout));
   }
   return {};
 }

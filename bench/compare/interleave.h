@@ -47,6 +47,7 @@ Status run_block(System& system, const BlockPlan& plan,
 // verifies again. A wrong sum is kept in System::failure. An iteration's time is from the moment
 // the last worker ended the iteration before to the moment the last worker ends this one.
 // Errors: of the processes; they end the run.
-Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockPlan& plan);
+Status run_blocks(std::span<const std::unique_ptr<System>> systems, const BlockPlan& plan,
+                  std::chrono::milliseconds timeout = kBlockTimeout);
 
 }  // namespace phub::bench

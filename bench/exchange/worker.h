@@ -1,4 +1,4 @@
-// One PHub worker of the bench: pushes all keys in backward order, waits for all. The hidden
+// The process of one PHub worker of the bench, which has one PhubTask. The hidden
 // subcommand "exchange-worker". Main thread of its process.
 #pragma once
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "bench/rack/faults.h"
+#include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
 
 namespace phub::bench {
@@ -45,6 +46,12 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
                      "security {{ tokens: \"off\" allow_plaintext: true }}\n",
                      control_address(host), host.address, settings.cores(),
                      settings.tcp_congestion_control());
+}
+
+Result<HostProgram> worker_program(const RackScenario& scenario, const ServedWork& served) {
+  if (scenario.has_replay()) return replay_program(scenario, served);
+  return HostProgram{.program = "phub-bench",
+                     .words = {"exchange-worker", nlohmann::json(served).dump()}};
 }
 
 }  // namespace
@@ -106,11 +113,10 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
     if (host.is_server) continue;
-    const nlohmann::json options = ServedWork{work, cluster.addresses_for(host)};
-    PHUB_ASSIGN_OR_RETURN(auto command,
-                          site.command(host, {.program = "phub-bench",
-                                              .words = {"exchange-worker", options.dump()},
-                                              .late_s = late_seconds(scenario, host)}));
+    PHUB_ASSIGN_OR_RETURN(HostProgram program,
+                          worker_program(scenario, {work, cluster.addresses_for(host)}));
+    program.late_s = late_seconds(scenario, host);
+    PHUB_ASSIGN_OR_RETURN(auto command, site.command(host, program));
     workers.commands.push_back(std::move(command));
   }
   auto system = std::make_unique<System>();

@@ -8,6 +8,7 @@
 
 #include "bench/compare/interleave.h"
 #include "bench/rack/cluster.h"
+#include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
 
 namespace phub::bench {
@@ -103,6 +104,18 @@ double payload_of(const RackScenario& scenario) {
   return scenario.has_training() ? 0 : static_cast<double>(work_of(scenario).payload_bytes());
 }
 
+Status print_replay(const RackResult& result, bool json) {
+  PHUB_ASSIGN_OR_RETURN(replay::ReplayPlan plan, replay_plan_of(result.scenario));
+  const replay::Outcome outcome{.plan = std::move(plan),
+                                .work = work_of(result.scenario),
+                                .rates = rates_of(result.scenario),
+                                .blocks = result.blocks,
+                                .checksum = result.checksum,
+                                .failure = result.failure};
+  fmt::print("{}", json ? json_of(outcome) + "\n" : "\n" + text_of(outcome));
+  return {};
+}
+
 }  // namespace
 
 std::uint64_t RackResult::rounds() const {
@@ -131,6 +144,9 @@ Status run_rack(const RackOptions& options) {
                     .failure = {}};
   PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));
   fmt::print("{}", options.json ? report_json(result) + "\n" : report_text(result));
+  if (result.scenario.has_replay() && !result.blocks.empty()) {
+    PHUB_RETURN_IF_ERROR(print_replay(result, options.json));
+  }
   if (!result.failure.empty()) return {Code::kDataLoss, result.failure};
   return verdict(result.faulted);
 }

@@ -7,6 +7,7 @@
 
 #include "bench/base/keys.h"
 #include "bench/rack/faults.h"
+#include "bench/rack/replay.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 
@@ -158,6 +159,12 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
     ConfigCheck training = check.nested("training", scenario.training());
     check_training(training, scenario.training());
   }
+  if (scenario.has_replay()) {
+    check.unused_unless(!scenario.has_exchange() && !scenario.has_training(), "replay",
+                        "beside exchange or training");
+    ConfigCheck replay = check.nested("replay", scenario.replay());
+    check_replay(replay, scenario.replay());
+  }
   check_faults(check, scenario);
   PHUB_RETURN_IF_ERROR(status);
   return scenario;
@@ -170,6 +177,7 @@ Result<RackScenario> load_scenario(const std::string& path) {
     std::string& config = *scenario.mutable_training()->mutable_config();
     config = (std::filesystem::path(path).parent_path() / config).lexically_normal().string();
   }
+  PHUB_RETURN_IF_ERROR(take_replay(scenario, path));
   return scenario;
 }
 

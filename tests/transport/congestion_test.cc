@@ -23,7 +23,9 @@ std::string control_of(int socket) {
 
 UniqueFd tcp_socket() { return UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
-std::string after_connecting_here(const CongestionControl& control) {
+// Of the worker's socket, once both are connected.
+template <typename Ask>
+auto after_connecting_here(const CongestionControl& control, Ask ask) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -40,8 +42,15 @@ std::string after_connecting_here(const CongestionControl& control) {
   const UniqueFd far(::accept(listener.get(), nullptr, nullptr));
   control.settle(near.get());
   control.settle(far.get());
-  CHECK(control_of(near.get()) == control_of(far.get()));
-  return control_of(near.get());
+  CHECK(ask(near.get()) == ask(far.get()));
+  return ask(near.get());
+}
+
+int unsent_limit_of(int socket) {
+  int bytes = 0;
+  socklen_t size = sizeof(bytes);
+  REQUIRE(::getsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, &size) == 0);
+  return bytes;
 }
 
 }  // namespace
@@ -49,7 +58,7 @@ std::string after_connecting_here(const CongestionControl& control) {
 TEST_CASE("auto means reno within a host, and the system's until it is known who is there") {
   const std::string system = control_of(tcp_socket().get());
   const CongestionControl automatic = CongestionControl::parse("auto").value();
-  CHECK(after_connecting_here(automatic) == "reno");
+  CHECK(after_connecting_here(automatic, control_of) == "reno");
   const UniqueFd unconnected = tcp_socket();  // stands for another host: it has no peer here
   automatic.prepare(unconnected.get());
   automatic.settle(unconnected.get());
@@ -58,8 +67,21 @@ TEST_CASE("auto means reno within a host, and the system's until it is known who
 
 TEST_CASE("system leaves the system's, a name sets it on both ends") {
   const std::string system = control_of(tcp_socket().get());
-  CHECK(after_connecting_here(CongestionControl::parse("system").value()) == system);
-  CHECK(after_connecting_here(CongestionControl::parse("reno").value()) == "reno");
+  CHECK(after_connecting_here(CongestionControl::parse("system").value(), control_of) == system);
+  CHECK(after_connecting_here(CongestionControl::parse("reno").value(), control_of) == "reno");
+}
+
+TEST_CASE("between hosts the kernel holds little that is unsent, whatever the control") {
+  for (const char* name : {"auto", "system", "reno"}) {
+    const CongestionControl control = CongestionControl::parse(name).value();
+    const UniqueFd socket = tcp_socket();  // stands for another host: it has no peer here
+    control.prepare(socket.get());
+    const int before = unsent_limit_of(socket.get());
+    CHECK(before != kUnsentBytes);
+    control.settle(socket.get());
+    CHECK(unsent_limit_of(socket.get()) == kUnsentBytes);
+    CHECK(after_connecting_here(control, unsent_limit_of) == before);
+  }
 }
 
 TEST_CASE("a control that the kernel does not offer is refused with those that it does") {

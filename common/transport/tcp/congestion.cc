@@ -66,7 +66,10 @@ void CongestionControl::prepare(int socket) const {
 }
 
 void CongestionControl::settle(int socket) const {
-  if (!elsewhere_.empty() && !is_within_host(socket)) set(socket, elsewhere_);
+  if (is_within_host(socket)) return;
+  if (!elsewhere_.empty()) set(socket, elsewhere_);
+  const int bytes = kUnsentBytes;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
 }
 
 }  // namespace phub::transport

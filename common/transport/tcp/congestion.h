@@ -3,6 +3,8 @@
 // It decides how much a sender may have on the way, and when. Within one host nothing is ever lost
 // and there is no queue to keep short: one that paces by timers (BBR, some systems' default) or
 // that takes the scheduler's jitter for a full queue (CUBIC's slow start) only costs throughput.
+// Between hosts the kernel also gets no more than it can soon send: what it has, nothing more
+// urgent can overtake.
 #pragma once
 
 #include <string>
@@ -12,6 +14,9 @@
 namespace phub::transport {
 
 // A value.
+// What the kernel takes beyond what is on the way between hosts: four default chunks.
+inline constexpr int kUnsentBytes = 128 * 1024;
+
 class CongestionControl {
  public:
   // "auto": reno within a host, else the system's. "system": the system's. Or a name.
