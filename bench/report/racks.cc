@@ -1,0 +1,90 @@
+// Runs of racks: rounds beside what the links allow, and how busy links and CPUs were.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bench/base/statistics.h"
+#include "bench/report/sections.h"
+#include "common/text/table.h"
+
+namespace phub::bench::report {
+namespace {
+
+std::string rounds_figure(const Record& run) {
+  std::vector<plots::ValueBar> bars;
+  const auto p50 = number_in(run, "seconds_p50");
+  if (p50) {
+    const Spread blocks = spread_of(numbers_in(run, "seconds_of_blocks"));
+    bars.push_back({"a round (measured)", *p50, time_of(*p50), {}, {}});
+    if (blocks.max > 0.0) bars.back().range = {blocks.min, blocks.max};
+  }
+  const auto least = number_in(run, "least_seconds");
+  if (least) {
+    bars.push_back({fmt::format("least that {} allows (predicted)", word_in(run, "bounding_link")),
+                    *least,
+                    time_of(*least),
+                    {},
+                    {}});
+  }
+  return figure("A round: median [blocks' least .. most]", bars);
+}
+
+// Links, and a bar for the busier way of each.
+std::string links_html(const Record& run) {
+  constexpr std::size_t kMostBars = 24;
+  const auto links = run.find("links");
+  if (links == run.end() || !links->is_array()) return rounds_figure(run);
+  PageTable table("link|>Mbit/s|>payload up|>down|>counted up|>down|>busy up|>down");
+  std::vector<plots::ValueBar> bars;
+  for (const Record& link : *links) {
+    if (!link.is_object()) continue;
+    table.add({word_in(link, "link"), figure_in(link, "mbit"), bytes_in(link, "payload_up_bytes"),
+               bytes_in(link, "payload_down_bytes"), bytes_in(link, "counted_up_bytes"),
+               bytes_in(link, "counted_down_bytes"), share_in(link, "busy_up"),
+               share_in(link, "busy_down")});
+    const double busy = std::max(number_in(link, "busy_up").value_or(0.0),
+                                 number_in(link, "busy_down").value_or(0.0));
+    bars.push_back({word_in(link, "link"), busy, human_share(busy), {}, {}});
+  }
+  std::stable_sort(bars.begin(), bars.end(),
+                   [](const auto& a, const auto& b) { return a.value > b.value; });
+  if (bars.size() > kMostBars) bars.resize(kMostBars);
+  return heading("A round's bytes on each link") + table.to_html() +
+         side_by_side(rounds_figure(run) +
+                      figure("The busiest links, the busier way (measured)", bars));
+}
+
+std::string cpu_note(const Record& run) {
+  std::string cpus;
+  for (const double busy : numbers_in(run, "cpus_busy")) {
+    cpus += (cpus.empty() ? "" : ", ") + human_share(busy);
+  }
+  return note(
+      fmt::format("CPUs busy: {}; the machine {}, of which servers and workers {}. Links "
+                  "are the limit: {}.",
+                  cpus, share_in(run, "machine_busy"), share_in(run, "own_busy"),
+                  yes_in(run, "links_are_the_limit")));
+}
+
+}  // namespace
+
+Section rack_section(const Records& records) {
+  PageTable table(
+      "scenario|shape|transport|>racks|>workers|>servers|>elements|rule|>p50|>blocks' least|>most|"
+      ">least allowed (predicted)|>of measured|verified");
+  std::string details;
+  for (const Record& run : records) {
+    const Spread blocks = spread_of(numbers_in(run, "seconds_of_blocks"));
+    table.add({word_in(run, "title"), word_in(run, "shape"), word_in(run, "transport"),
+               count_in(run, "racks"), count_in(run, "workers"), count_in(run, "servers"),
+               fmt::format("{} {}", count_in(run, "elements"), word_in(run, "dtype")),
+               word_in(run, "rule"), time_in(run, "seconds_p50"), time_of(blocks.min),
+               time_of(blocks.max), time_in(run, "least_seconds"),
+               share_in(run, "least_of_measured"), yes_in(run, "verified")});
+    if (records.size() > 1) details += heading(word_in(run, "title"));
+    details += cpu_note(run) + links_html(run);
+  }
+  return {"Racks", "measured", table.to_html() + details};
+}
+
+}  // namespace phub::bench::report
