@@ -1,4 +1,5 @@
-// Runs of racks: rounds beside what the links allow, and how busy links and CPUs were.
+// What is measured beside what should be: rounds of racks and what their links allow, replayed
+// steps and their prediction.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,7 +67,54 @@ std::string cpu_note(const Record& run) {
                   yes_in(run, "links_are_the_limit")));
 }
 
+std::string replay_of(const Record& record) {
+  return fmt::format("{}, {}, {}", word_in(record, "network"), word_in(record, "policy"),
+                     counted_in(record, "workers", "worker"));
+}
+
+// Measured beside predicted, and how far off the prediction is. Both only of the first ones.
+std::string replays_html(const Records& records) {
+  constexpr std::size_t kMostReplays = 30;
+  std::vector<plots::ValueBar> times;
+  std::vector<plots::ValueBar> errors;
+  for (std::size_t i = 0; i < std::min(records.size(), kMostReplays); ++i) {
+    const Record& record = records[i];
+    const auto p50 = number_in(record, "seconds_p50");
+    const auto predicted = number_in(record, "predicted_seconds");
+    const auto error = number_in(record, "error");
+    const Spread blocks = spread_of(numbers_in(record, "seconds_of_blocks"));
+    if (p50) times.push_back({replay_of(record) + " (measured)", *p50, time_of(*p50), {}, {}});
+    if (p50 && blocks.max > 0.0) times.back().range = {blocks.min, blocks.max};
+    if (predicted) {
+      times.push_back(
+          {replay_of(record) + " (predicted)", *predicted, time_of(*predicted), {}, {}});
+    }
+    if (error) errors.push_back({replay_of(record), *error, human_share(*error), {}, {}});
+  }
+  return side_by_side(figure("An iteration: median [blocks' least .. most]", times) +
+                      figure("How far the prediction is off", errors));
+}
+
 }  // namespace
+
+Section replay_section(const Records& records) {
+  PageTable table(
+      "network|times|policy|shape|transport|>workers|>servers|>racks|>p50|>blocks' least|>most|"
+      ">compute|>predicted|>off by|bound by|no prediction|verified");
+  for (const Record& record : records) {
+    const std::vector<double> blocks = numbers_in(record, "seconds_of_blocks");
+    const Spread spread = spread_of(blocks);
+    table.add({word_in(record, "network"), word_in(record, "times"), word_in(record, "policy"),
+               word_in(record, "shape"), word_in(record, "transport"), count_in(record, "workers"),
+               count_in(record, "servers"), count_in(record, "racks"),
+               time_in(record, "seconds_p50"), blocks.empty() ? kAbsent : time_of(spread.min),
+               blocks.empty() ? kAbsent : time_of(spread.max), time_in(record, "compute_seconds"),
+               time_in(record, "predicted_seconds"), share_in(record, "error"),
+               word_in(record, "bound"), word_in(record, "no_prediction"),
+               yes_in(record, "verified")});
+  }
+  return {"Replayed steps", "measured; predicted", table.to_html() + replays_html(records)};
+}
 
 Section rack_section(const Records& records) {
   PageTable table(

@@ -14,7 +14,7 @@ struct KnownKind {
   bool is_bench;  // known by the field "bench"
 };
 
-constexpr std::array<KnownKind, 16> kKnown = {{{"exchange", exchange_section, true},
+constexpr std::array<KnownKind, 17> kKnown = {{{"exchange", exchange_section, true},
                                                {"chunks", chunks_section, true},
                                                {"roof", roof_section, true},
                                                {"aggregate", aggregate_section, true},
@@ -22,6 +22,7 @@ constexpr std::array<KnownKind, 16> kKnown = {{{"exchange", exchange_section, tr
                                                {"tenants", tenants_section, true},
                                                {"transport", transport_section, true},
                                                {"rack", rack_section, true},
+                                               {"replay", replay_section, true},
                                                {"simulate", simulate_section, true},
                                                {"dollars", dollars_section, true},
                                                {"step", step_section, true},

@@ -30,6 +30,7 @@ Section bars_section(const Records& records);
 Section tenants_section(const Records& records);
 Section transport_section(const Records& records);
 Section rack_section(const Records& records);
+Section replay_section(const Records& records);
 Section simulate_section(const Records& records);
 Section dollars_section(const Records& records);
 // phub-worker

@@ -59,6 +59,7 @@ TEST_CASE("a file is what it has in it, whatever its name") {
       {R"({"bench":"tenants"})", "tenants"},
       {R"({"bench":"transport"})", "transport"},
       {R"({"bench":"rack"})", "rack"},
+      {R"({"bench":"replay"})", "replay"},
       {R"({"bench":"simulate"})", "simulate"},
       {R"({"bench":"dollars"})", "dollars"},
       {R"({"bench":"step"})", "step"},
@@ -173,6 +174,15 @@ TEST_CASE("a profile shows its longest layers and all in a table") {
       R"("wait_seconds":0,"forward_flops":1e9,"backward_flops":2e9,"key_bytes":[1024,1024]}]})");
   CHECK_THAT(page, Contains("lenet") && Contains("1 thread,") && Contains("75.0 %") &&
                        Contains(">1,000<") && Contains("2.0 KiB") && Contains("3.00 ms"));
+}
+
+TEST_CASE("a replay stands beside its prediction") {
+  const std::string page = page_with(
+      R"({"bench":"replay","network":"vgg11","policy":"wfbp","workers":1,"seconds_p50":0.25,)"
+      R"("seconds_of_blocks":[0.2,0.3],"predicted_seconds":0.24,"error":-0.04,"verified":true})");
+  CHECK_THAT(page, Contains("vgg11, wfbp, 1 worker (measured)") &&
+                       Contains("vgg11, wfbp, 1 worker (predicted)") && Contains("-4.0 %") &&
+                       Contains("240 ms") && Contains("class=\"range\""));
 }
 
 TEST_CASE("a curve has a mark where a deployment breaks even") {
