@@ -51,6 +51,7 @@ class LineFrame {
     if (is_logarithmic_) return x_low_ * std::pow(x_high_ / x_low_, share);
     return x_low_ + share * (x_high_ - x_low_);
   }
+  bool has(double x) const { return x >= x_low_ && x <= x_high_; }
   double right() const { return right_; }
   double top() const { return top_; }
   double bottom() const { return top_ + height_; }
@@ -146,6 +147,7 @@ Drawing draw_lines(const LinePlot& plot, double width) {
     drawing.elements += line_svg(plot.lines[i], frame, colour_of(i));
   }
   for (const AxisMark& mark : plot.marks) {
+    if (!frame.has(mark.x)) continue;
     const double x = frame.x(mark.x);
     drawing.elements += rule_at(x, frame.top(), x, frame.bottom(), "even");
   }

@@ -22,7 +22,7 @@ struct NamedLine {
   bool has_dots = false;          // its points are few, and between them nothing is known
 };
 
-// A dashed line across the picture; its text stands in the legend.
+// A dashed line across the picture, if the axis reaches it; its text stands in the legend.
 struct AxisMark {
   double x = 0.0;
   std::string text;

@@ -10,10 +10,8 @@
 namespace phub::bench::report {
 namespace {
 
-constexpr double kMost = 1e18;
-
 bool fits(const Record& value) {
-  return value.is_number() && std::abs(value.get<double>()) <= kMost;
+  return value.is_number() && std::abs(value.get<double>()) <= kMostNumber;
 }
 
 template <typename Show>
@@ -84,13 +82,14 @@ std::string yes_in(const Record& record, const char* field) {
 }
 
 std::string count_of(double value) {
-  const bool is_whole = value >= 0.0 && value == std::floor(value) && value <= kMost;
+  const bool is_whole = value >= 0.0 && value == std::floor(value) && value <= kMostNumber;
   return is_whole ? human_count(static_cast<std::uint64_t>(value)) : figure_of(value);
 }
 
 std::string figure_of(double value) {
+  if (!std::isfinite(value)) return kAbsent;
   constexpr double kCounted = 1e3;  // from here on digits behind the point say little
-  if (std::abs(value) >= kCounted && std::abs(value) <= kMost) {
+  if (std::abs(value) >= kCounted && std::abs(value) <= kMostNumber) {
     return (value < 0.0 ? "-" : "") +
            human_count(static_cast<std::uint64_t>(std::llround(std::abs(value))));
   }

@@ -16,7 +16,10 @@ using Records = std::vector<Record>;
 
 inline constexpr const char* kAbsent = "–";
 
-// A number of at most 1e18, either way.
+// Numbers above this, either way, are no measurement: sums of some of them are still numbers.
+inline constexpr double kMostNumber = 1e18;
+
+// A number of at most that.
 std::optional<double> number_in(const Record& record, const char* field);
 std::vector<double> numbers_in(const Record& record, const char* field);
 // A string; "" if there is none.

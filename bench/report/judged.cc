@@ -1,6 +1,7 @@
 // Measures that have a bar to meet: of the exchange, and between tenants.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "bench/report/sections.h"
@@ -22,7 +23,8 @@ plots::ValueBar judged_bar(const Record& record, std::string label, double value
 std::optional<double> limit_in(const std::string& words) {
   const std::size_t digits = words.find_first_of("-0123456789");
   if (digits == std::string::npos) return std::nullopt;
-  return std::strtod(words.c_str() + digits, nullptr);
+  const double limit = std::strtod(words.c_str() + digits, nullptr);
+  return std::abs(limit) <= kMostNumber ? std::optional(limit) : std::nullopt;
 }
 
 }  // namespace

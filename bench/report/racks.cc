@@ -34,15 +34,18 @@ std::string rounds_figure(const Record& run) {
 std::string links_html(const Record& run) {
   constexpr std::size_t kMostBars = 24;
   const auto links = run.find("links");
-  if (links == run.end() || !links->is_array()) return rounds_figure(run);
-  PageTable table("link|>Mbit/s|>payload up|>down|>counted up|>down|>busy up|>down");
+  if (links == run.end() || !links->is_array()) return side_by_side(rounds_figure(run));
+  PageTable table(
+      "link|>Mbit/s|>payload up|>down|>counted up|>down|>busy up|>down|>dropped up|>down|>sent "
+      "again");
   std::vector<plots::ValueBar> bars;
   for (const Record& link : *links) {
     if (!link.is_object()) continue;
     table.add({word_in(link, "link"), figure_in(link, "mbit"), bytes_in(link, "payload_up_bytes"),
                bytes_in(link, "payload_down_bytes"), bytes_in(link, "counted_up_bytes"),
                bytes_in(link, "counted_down_bytes"), share_in(link, "busy_up"),
-               share_in(link, "busy_down")});
+               share_in(link, "busy_down"), count_in(link, "dropped_up"),
+               count_in(link, "dropped_down"), count_in(link, "resent")});
     const double busy = std::max(number_in(link, "busy_up").value_or(0.0),
                                  number_in(link, "busy_down").value_or(0.0));
     bars.push_back({word_in(link, "link"), busy, human_share(busy), {}, {}});
@@ -50,16 +53,37 @@ std::string links_html(const Record& run) {
   std::stable_sort(bars.begin(), bars.end(),
                    [](const auto& a, const auto& b) { return a.value > b.value; });
   if (bars.size() > kMostBars) bars.resize(kMostBars);
-  return heading("A round's bytes on each link") + table.to_html() +
+  return heading("Bytes on each link, of a round or a step") + table.to_html() +
          side_by_side(rounds_figure(run) +
                       figure("The busiest links, the busier way (measured)", bars));
 }
 
-std::string cpu_note(const Record& run) {
-  std::string cpus;
-  for (const double busy : numbers_in(run, "cpus_busy")) {
-    cpus += (cpus.empty() ? "" : ", ") + human_share(busy);
+// What a fault did to each worker; "" for a run without faults.
+std::string faults_html(const Record& run) {
+  const auto ends = run.find("ends");
+  const auto faults = run.find("faults");
+  if (ends == run.end() || !ends->is_array()) return {};
+  std::string html;
+  if (faults != run.end() && faults->is_array()) {
+    for (const Record& fault : *faults) {
+      html += note(fmt::format("Fault: {} of {}, at round {} or after {} s.",
+                               word_in(fault, "kind"), word_in(fault, "target"),
+                               count_in(fault, "at_round"), figure_in(fault, "at_s")));
+    }
   }
+  PageTable table("worker|end|>after|right|error|wrong");
+  for (const Record& end : *ends) {
+    table.add({word_in(end, "worker"), word_in(end, "end"), time_in(end, "seconds"),
+               yes_in(end, "right"), word_in(end, "error"), word_in(end, "wrong")});
+  }
+  return html + table.to_html();
+}
+
+std::string cpu_note(const Record& run) {
+  const std::vector<double> all = numbers_in(run, "cpus_busy");
+  if (all.empty()) return {};
+  std::string cpus;
+  for (const double busy : all) cpus += (cpus.empty() ? "" : ", ") + human_share(busy);
   return note(
       fmt::format("CPUs busy: {}; the machine {}, of which servers and workers {}. Links "
                   "are the limit: {}.",
@@ -119,18 +143,26 @@ Section replay_section(const Records& records) {
 Section rack_section(const Records& records) {
   PageTable table(
       "scenario|shape|transport|>racks|>workers|>servers|>elements|rule|>p50|>blocks' least|>most|"
-      ">least allowed (predicted)|>of measured|verified");
+      ">least allowed (predicted)|>of measured|>images/s|>of it exchange|>test accuracy|verified|"
+      "ends are right");
   std::string details;
   for (const Record& run : records) {
-    const Spread blocks = spread_of(numbers_in(run, "seconds_of_blocks"));
+    const std::vector<double> blocks = numbers_in(run, "seconds_of_blocks");
+    const Spread spread = spread_of(blocks);
+    const std::string elements =
+        number_in(run, "elements")
+            ? fmt::format("{} {}", count_in(run, "elements"), word_in(run, "dtype"))
+            : "";
     table.add({word_in(run, "title"), word_in(run, "shape"), word_in(run, "transport"),
-               count_in(run, "racks"), count_in(run, "workers"), count_in(run, "servers"),
-               fmt::format("{} {}", count_in(run, "elements"), word_in(run, "dtype")),
-               word_in(run, "rule"), time_in(run, "seconds_p50"), time_of(blocks.min),
-               time_of(blocks.max), time_in(run, "least_seconds"),
-               share_in(run, "least_of_measured"), yes_in(run, "verified")});
+               count_in(run, "racks"), count_in(run, "workers"), count_in(run, "servers"), elements,
+               word_in(run, "rule"), time_in(run, "seconds_p50"),
+               blocks.empty() ? kAbsent : time_of(spread.min),
+               blocks.empty() ? kAbsent : time_of(spread.max), time_in(run, "least_seconds"),
+               share_in(run, "least_of_measured"), figure_in(run, "images_per_second_p50"),
+               share_in(run, "exchange_share_p50"), share_in(run, "test_accuracy"),
+               yes_in(run, "verified"), yes_in(run, "all_right")});
     if (records.size() > 1) details += heading(word_in(run, "title"));
-    details += cpu_note(run) + links_html(run);
+    details += cpu_note(run) + faults_html(run) + links_html(run);
   }
   return {"Racks", "measured", table.to_html() + details};
 }

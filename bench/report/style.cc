@@ -64,7 +64,7 @@ td.n { white-space: nowrap; }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 360px), 400px)); gap: 20px 36px; align-items: start; }
 figcaption { font-size: 13px; margin-bottom: 8px; }
 figure > svg { display: block; width: 100%; max-width: 400px; height: auto; }
-img { display: block; width: 100%; min-width: 700px; max-width: 1200px; border-radius: 4px; }
+img { display: block; max-width: 1200px; border-radius: 4px; }
 @media (max-width: 720px) {
   body { padding: 0 10px 20px; }
   section { padding: 12px; }

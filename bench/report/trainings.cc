@@ -120,7 +120,7 @@ std::string layers_html(const Record& profile) {
                time_in(layer, "backward_seconds"), time_in(layer, "push_seconds"),
                time_in(layer, "wait_seconds"), step > 0.0 ? human_share(all / step) : kAbsent,
                compute > 0.0 ? figure_of(1e-9 * flops / compute) : kAbsent,
-               bytes <= 1e18 ? human_bytes(static_cast<std::uint64_t>(bytes)) : kAbsent});
+               bytes <= kMostNumber ? human_bytes(static_cast<std::uint64_t>(bytes)) : kAbsent});
     bars.push_back({word_in(layer, "name"), all, time_of(all), {}, {}});
   }
   keep_largest(bars);

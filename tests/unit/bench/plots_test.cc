@@ -133,6 +133,9 @@ TEST_CASE("marks cross the picture, and their words stand in the legend") {
   CHECK(count(drawing.elements, "class=\"even\"") == 1);
   CHECK_THAT(drawing.elements, Contains("a &lt; b"));
   CHECK(drawing.height > before);
+  plot.is_logarithmic = true;
+  plot.marks = {{-1, "before it"}, {3, "behind it"}};
+  CHECK(count(draw_lines(plot, 400).elements, "class=\"even\"") == 0);
 }
 
 TEST_CASE("a file has the style of both colour schemes, and names nothing outside itself") {

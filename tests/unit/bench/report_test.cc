@@ -185,6 +185,19 @@ TEST_CASE("a replay stands beside its prediction") {
                        Contains("240 ms") && Contains("class=\"range\""));
 }
 
+TEST_CASE("a rack's faults, trainings and dropped packets are shown") {
+  const std::string faults = page_with(
+      R"({"bench":"rack","title":"cut","faults":[{"kind":"LINK_DOWN","target":"r1","at_round":3,"at_s":0}],)"
+      R"("ends":[{"worker":"r1w0","end":"failed","seconds":1.5,"error":"rack 1 is gone","right":true}],"all_right":true})");
+  CHECK_THAT(faults, Contains("Fault: LINK_DOWN of r1, at round 3") && Contains("rack 1 is gone") &&
+                         Contains("1.50 s"));
+  const std::string training =
+      page_with(R"({"bench":"rack","title":"t","images_per_second_p50":1234,"test_accuracy":0.985,)"
+                R"("links":[{"link":"r0","busy_up":0.5,"dropped_up":7,"resent":3}]})");
+  CHECK_THAT(training,
+             Contains("1,234") && Contains("98.5 %") && Contains(">7<") && Contains("sent again"));
+}
+
 TEST_CASE("a curve has a mark where a deployment breaks even") {
   const std::string point =
       R"({"bench":"dollars","what":"curve","axis":"gpu-speed","deployment":"a",)"
@@ -236,6 +249,10 @@ TEST_CASE("values of wrong types and sizes are dashes") {
       page_with(R"({"bench":"exchange","system":7,"transport":null,"workers":"x","elements":1e300,)"
                 R"("seconds_p50":[1],"seconds_p50_of_blocks":{"a":1},"verified":3})");
   CHECK_THAT(page, Contains(kAbsent) && !Contains("nan") && !Contains("inf"));
+  const std::string tenants =
+      page_with(R"({"bench":"tenants","measure":"m","bar":"<= 1e999","median":1,"min":1,"max":2})");
+  CHECK_THAT(tenants, !Contains("\"nan") && !Contains("\"-nan") && !Contains("\"inf"));
+  CHECK(figure_of(1e300 * 1e300) == kAbsent);
   CHECK(count_of(-3) == "-3");
   CHECK(figure_of(123456.7) == "123,457");
   CHECK(time_of(-1) == kAbsent);
