@@ -46,6 +46,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_tenants(app, run);
   add_dollars(app, run);
   add_rack(app, run);
+  add_report(app, run);
   add_simulate(app, run);
   add_replay(app, run);
   add_workers(app, run);

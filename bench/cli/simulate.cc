@@ -30,7 +30,8 @@ struct SimulateWords {
   double alpha_us = 50.0;
   double rate_gbit = 10.0;
   double server_gbit = 0.0;
-  double uplink_gbit = 0.0;
+  std::vector<std::uint32_t> rack_workers = {0};
+  std::vector<double> uplinks_gbit = {0.0};
   double chunk_kib = 32.0;
   double transfer_ms = 0.0;
   double input_ms = 0.0;
@@ -68,8 +69,9 @@ void add_network(CLI::App& command, SimulateWords& words) {
       ->check(CLI::Range(1U, kWorkersMost))
       ->capture_default_str();
   command
-      .add_option("--rack-workers", network.rack_workers,
-                  "workers of a full rack; 0: all are in one rack")
+      .add_option("--rack-workers", words.rack_workers,
+                  "workers of a full rack; 0: all are in one rack; several, with commas: of each")
+      ->delimiter(',')
       ->check(CLI::Range(0U, kWorkersMost))
       ->capture_default_str();
   command.add_option("--servers", network.servers, "servers of a rack (sharded, hierarchical)")
@@ -84,8 +86,14 @@ void add_network(CLI::App& command, SimulateWords& words) {
              "a worker's NIC in Gbit/s, each way; 8 / (beta in ns/B) for link", kLeastRate);
   add_number(command, "--server-gbit", words.server_gbit,
              "NICs of a rack's servers together; 0: as its workers together");
-  add_number(command, "--uplink-gbit", words.uplink_gbit,
-             "a rack's uplink, each way; 0: as its workers together");
+  command
+      .add_option("--uplink-gbit", words.uplinks_gbit,
+                  "a rack's uplink, each way; 0: as its workers together; several, with commas: of "
+                  "each rack")
+      ->delimiter(',')
+      ->type_name("N")
+      ->check(number_range(0.0, kNumberMost))
+      ->capture_default_str();
   add_number(command, "--chunk-kib", words.chunk_kib, "what servers and trees stream", 1.0 / 1024);
 }
 
@@ -116,7 +124,9 @@ SimulateOptions understood(const SimulateWords& words, const CLI::App& command) 
   options.network.alpha = kMicro * words.alpha_us;
   options.network.worker_rate = kGigabit * words.rate_gbit;
   options.network.server_rate = kGigabit * words.server_gbit;
-  options.network.uplink_rate = kGigabit * words.uplink_gbit;
+  options.rack_workers = words.rack_workers;
+  options.uplink_rates = words.uplinks_gbit;
+  for (double& rate : options.uplink_rates) rate *= kGigabit;
   options.network.chunk_bytes = 1024 * words.chunk_kib;
   options.transfer = kMilli * words.transfer_ms;
   if (command.count("--input-ms") > 0) options.input = kMilli * words.input_ms;
@@ -138,6 +148,7 @@ void add_simulate(CLI::App& app, Run& run) {
       "  phub-worker profile resnet50 --batch 8 --json > resnet50.json\n"
       "  phub-bench simulate resnet50.json --workers 8,64,1024 --rack-workers 32 --uplink-gbit 80\n"
       "  phub-bench simulate resnet50.json -N 32 --shape ring --policy merged --gantt step.svg\n"
+      "  phub-bench simulate resnet50.json -N 20 --rack-workers 8,8,4 --uplink-gbit 40,40,10\n"
       "With alpha and beta fitted to a cluster (here 10 GbE, 8 workers):\n"
       "  phub-bench simulate tmp8comm.log --shape link --alpha-us 523 --rate-gbit 9.33\n\n"
       "bsp: layer by layer after backward. packed: one message after backward. wfbp: each layer\n"

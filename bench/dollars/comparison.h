@@ -27,7 +27,7 @@ struct PricedRow {
   std::string source;               // of what was measured or published
   double samples_per_second = 0.0;  // 0: published for 1000 dollars only
   double seconds = 0.0;             // of an iteration, where predicted; else 0
-  std::string_view bound;           // what bounds it, where predicted
+  std::string bound;                // what bounds it, where predicted
   Bill bill;                        // empty for what was published
   double per_1000_dollars = 0.0;    // samples a second
   double ratio = 0.0;               // of it, to the first row's

@@ -21,6 +21,7 @@ constexpr std::uint64_t kMostModelBytes = std::uint64_t{1} << 46;
 constexpr double kSmallest = 1e-9;
 constexpr double kMostRate = 1e12;
 constexpr std::uint32_t kMostMachines = 100'000;
+constexpr std::uint32_t kMostRacks = 10'000;  // times kMostMachines is a number of 32 bits
 constexpr std::uint32_t kMostPorts = 4096;
 
 bool is_date(const std::string& text) {
@@ -162,7 +163,7 @@ class PriceFileCheck {
     need(deployment.has_network(), "deployment", index, name,
          "network; write network { rack_switch: ... cable: ... }");
     check.in_range("workers", deployment.workers(), 1U, kMostMachines);
-    check.in_range("racks", deployment.racks(), 1U, kMostMachines);
+    check.in_range("racks", deployment.racks(), 1U, kMostRacks);
     check_machine("worker", deployment.worker(), check);
     const bool has_servers = deployment.exchange() == PRICED_EXCHANGE_PBOX;
     check.unused_unless(has_servers, "server", "without exchange: PRICED_EXCHANGE_PBOX");

@@ -4,6 +4,7 @@
 
 #include "bench/dollars/bill.h"
 #include "bench/dollars/price_file.h"
+#include "bench/simulate/shapes.h"
 
 namespace phub::bench {
 namespace {
@@ -15,70 +16,52 @@ constexpr double kBothWays = 2.0;
 
 struct Limit {
   double seconds = 0.0;
-  std::string_view bound;
+  std::string bound;
 };
 
-// What all shapes ask; bytes and bytes a second.
-struct Links {
-  double model = 0.0;
-  double workers = 0.0;  // in a rack
-  double racks = 0.0;
-  double worker = 0.0;  // rates
-  double uplink = 0.0;  // 0: there is none
+simulate::Shape shape_of(PricedExchange exchange) {
+  switch (exchange) {
+    case PRICED_EXCHANGE_COLOCATED:
+      return simulate::Shape::kColocated;
+    case PRICED_EXCHANGE_RING:
+      return simulate::Shape::kRing;
+    case PRICED_EXCHANGE_PBOX:
+      return simulate::Shape::kHierarchical;
+  }
+  return simulate::Shape::kRing;
+}
+
+// Bytes a second, each way, of a rack's servers: of their NICs, or of their hosts if those are
+// less.
+struct ServerRate {
+  double rate = 0.0;
+  bool is_of_host = false;
 };
 
-Limit longest(std::initializer_list<Limit> limits) {
-  return std::max(limits, [](const Limit& a, const Limit& b) { return a.seconds < b.seconds; });
-}
-
-double across(double bytes, double rate) { return bytes > 0.0 ? bytes / rate : 0.0; }
-
-Limit colocated(const Links& links) {
-  const double all = links.workers * links.racks;
-  const double of_others = (links.racks - 1) / links.racks;
-  return longest({{2 * links.model * (all - 1) / all / links.worker, "worker NICs"},
-                  {across(2 * links.workers * links.model * of_others, links.uplink), "uplinks"}});
-}
-
-Limit ring(const Links& links) {
-  const double all = links.workers * links.racks;
-  const double bytes = 2 * links.model * (all - 1) / all;
-  return longest({{bytes / links.worker, "worker NICs"},
-                  {across(links.racks > 1 ? bytes : 0.0, links.uplink), "uplinks"}});
-}
-
-Limit pbox(const Links& links, const PriceFile& prices, const Deployment& deployment) {
+ServerRate server_rate_of(const PriceFile& prices, const Deployment& deployment) {
   const double nics = nic_gigabits(prices, deployment.server()) * kBytesOfGigabit *
                       prices.workload().link_efficiency();
   const PartPrice& host = part_of(prices, deployment.server().host());
   const double most = host.exchange_gigabytes() * kBytesOfGigabyte / kBothWays;
-  const bool is_host = host.has_exchange_gigabytes() && most < nics;
-  const double server = deployment.servers() * (is_host ? most : nics);
-  const double bytes = 2 * links.model * (links.racks - 1) / links.racks;
-  const std::string_view name = is_host ? "server host" : "server NICs";
-  return longest({{links.model / links.worker, "worker NICs"},
-                  {links.workers * links.model / server, name},
-                  {bytes / server, name},
-                  {across(bytes, links.uplink), "uplinks"}});
+  const bool is_of_host = host.has_exchange_gigabytes() && most < nics;
+  return {deployment.servers() * (is_of_host ? most : nics), is_of_host};
 }
 
-Limit exchange_of(const PriceFile& prices, const Deployment& deployment) {
+Limit exchange_limit(const PriceFile& prices, const Deployment& deployment) {
   const double efficiency = prices.workload().link_efficiency();
-  const Links links = {
-      .model = static_cast<double>(prices.workload().model_bytes()),
-      .workers = static_cast<double>(deployment.workers()),
-      .racks = static_cast<double>(deployment.racks()),
-      .worker = nic_gigabits(prices, deployment.worker()) * kBytesOfGigabit * efficiency,
-      .uplink = uplink_gigabits(prices, deployment) * kBytesOfGigabit * efficiency};
-  switch (deployment.exchange()) {
-    case PRICED_EXCHANGE_COLOCATED:
-      return colocated(links);
-    case PRICED_EXCHANGE_RING:
-      return ring(links);
-    case PRICED_EXCHANGE_PBOX:
-      return pbox(links, prices, deployment);
-  }
-  return {};
+  simulate::Network network{.workers = deployment.workers() * deployment.racks(),
+                            .rack_workers = deployment.workers(),
+                            .servers = deployment.servers()};
+  network.worker_rate = nic_gigabits(prices, deployment.worker()) * kBytesOfGigabit * efficiency;
+  network.uplink_rate = uplink_gigabits(prices, deployment) * kBytesOfGigabit * efficiency;
+  ServerRate servers;
+  if (deployment.exchange() == PRICED_EXCHANGE_PBOX) servers = server_rate_of(prices, deployment);
+  network.server_rate = servers.rate;
+  const simulate::Exchange exchange =
+      simulate::exchange_of(shape_of(deployment.exchange()), network);
+  Limit limit{exchange.byte * static_cast<double>(prices.workload().model_bytes()), exchange.bound};
+  if (limit.bound == "server NIC" && servers.is_of_host) limit.bound = "server host";
+  return limit;
 }
 
 Prediction iteration(const PriceFile& prices, const Deployment& deployment, const Limit& exchange) {
@@ -100,7 +83,7 @@ Prediction iteration(const PriceFile& prices, const Deployment& deployment, cons
 }  // namespace
 
 Prediction predict(const PriceFile& prices, const Deployment& deployment) {
-  return iteration(prices, deployment, exchange_of(prices, deployment));
+  return iteration(prices, deployment, exchange_limit(prices, deployment));
 }
 
 Prediction predict_with(const PriceFile& prices, const Deployment& deployment,

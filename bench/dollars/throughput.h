@@ -3,7 +3,7 @@
 // Values and pure functions; any thread.
 #pragma once
 
-#include <string_view>
+#include <string>
 
 #include "proto/prices.pb.h"
 
@@ -14,15 +14,12 @@ struct Prediction {
   double exchange_seconds = 0.0;    // the same, at least
   double seconds = 0.0;             // both, with what overlaps
   double samples_per_second = 0.0;  // of all workers
-  std::string_view bound;  // "compute", "worker NICs", "server NICs", "server host", "uplinks"
+  std::string bound;  // "compute", "worker NIC", "server NIC", "server host", "uplink"
 };
 
-// Lower bounds of the time of an exchange, M bytes of model, N workers a rack, r racks, n = N r;
-// the rates, full duplex: Bw of a worker's NICs, Bp of a rack's servers, Bc of a rack's uplinks.
-//   colocated  max(2 M (n-1)/n / Bw, 2 N M (r-1)/(r Bc))
-//   ring       2 M (n-1)/n / min(Bw, Bc), in the order of the racks
-//   PBox       max(M/Bw, N M/Bp, 2 M (r-1)/(r min(Bc, Bp))), each chunk rooted at one rack
-// Source: the PHub paper (arXiv 1805.07891) for shapes in a rack, and each link's bytes counted.
+// The time of an exchange is that of its busiest link without latency, by the formulas of
+// bench/simulate/shapes.h (its README has them as a table): colocated, ring, and for a PBox the
+// hierarchical shape, in which a server's NIC carries workers' and racks' sums. A lower bound.
 // An iteration takes compute + exchange - overlap * min(compute, exchange).
 // REQUIRES: a checked file with a workload, a priced deployment of it.
 Prediction predict(const PriceFile& prices, const Deployment& deployment);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <set>
+#include <utility>
 
-#include "common/base/visible.h"
+#include "bench/plots/svg.h"
 #include "common/text/table.h"
 
 namespace phub::bench::simulate {
@@ -34,41 +34,12 @@ constexpr std::array<Kind, 7> kKinds = {{{"backward", "#4878a8"},
                                          {"loss", "#7f7f7f"},
                                          {"input", "#b8a13a"}}};
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : visible(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// 1, 2 or 5 times a power of ten, for about kTicks ticks.
-double tick_of(double seconds) {
-  const double power = std::pow(10.0, std::floor(std::log10(seconds / kTicks)));
-  for (const double step : {1.0, 2.0, 5.0}) {
-    if (step * power * kTicks >= seconds) return step * power;
-  }
-  return 10.0 * power;
-}
-
 void add_axis(double end, double scale, double bottom, std::string& svg) {
-  const double step = tick_of(end);
+  const double step = plots::tick_step(end, kTicks);
   for (int i = 0; i * step <= end; ++i) {
     const double x = kLeft + i * step * scale;
     fmt::format_to(std::back_inserter(svg),
-                   "<path d=\"M{0:.2f} {1}V{2}\" stroke=\"#ddd\"/>"
+                   "<path d=\"M{0:.2f} {1}V{2}\" class=\"grid\"/>"
                    "<text x=\"{0:.2f}\" y=\"{3}\" text-anchor=\"middle\">{4}</text>\n",
                    x, kTop - 4, bottom, bottom + 16, human_time(i * step));
   }
@@ -96,12 +67,8 @@ std::string gantt_svg(const Iteration& iteration, const std::string& title) {
   const double end = iteration.seconds > 0 ? iteration.seconds : 1.0;
   const double scale = (kWidth - kLeft - kRight) / end;
   const double bottom = kTop + kLane * kLanes.size();
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"24\" font-size=\"15\">{3}</text>\n",
-      kWidth, bottom + 28, kLeft, escaped(title));
+  std::string svg = fmt::format("<text class=\"title\" x=\"{}\" y=\"24\">{}</text>\n", kLeft,
+                                plots::escaped(title));
   add_legend(iteration, 36, svg);
   add_axis(end, scale, bottom, svg);
   for (std::size_t lane = 0; lane < kLanes.size(); ++lane) {
@@ -114,13 +81,13 @@ std::string gantt_svg(const Iteration& iteration, const std::string& title) {
                                    [&](const Kind& each) { return each.name == bar.kind; });
     fmt::format_to(std::back_inserter(svg),
                    "<rect x=\"{:.3f}\" y=\"{}\" width=\"{:.3f}\" height=\"{}\" fill=\"{}\" "
-                   "stroke=\"white\" stroke-width=\"0.3\"><title>{} {}: at {}, {}</title></rect>\n",
+                   "class=\"edge\"><title>{} {}: at {}, {}</title></rect>\n",
                    kLeft + bar.start * scale,
                    kTop + kLane * static_cast<double>(static_cast<int>(bar.track)),
-                   bar.seconds * scale, kBarHeight, kind->colour, bar.kind, escaped(bar.name),
-                   human_time(bar.start), human_time(bar.seconds));
+                   bar.seconds * scale, kBarHeight, kind->colour, bar.kind,
+                   plots::escaped(bar.name), human_time(bar.start), human_time(bar.seconds));
   }
-  return svg + "</svg>\n";
+  return plots::document(kWidth, {std::move(svg), bottom + 28});
 }
 
 }  // namespace phub::bench::simulate

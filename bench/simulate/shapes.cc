@@ -1,6 +1,7 @@
 #include "bench/simulate/shapes.h"
 
 #include <algorithm>
+#include <string>
 
 #include "bench/simulate/trees.h"
 
@@ -9,10 +10,10 @@ namespace {
 
 struct Limit {
   double byte;  // seconds a byte
-  const char* name;
+  std::string name;
 };
 
-void bound_by(Exchange& exchange, std::initializer_list<Limit> limits) {
+void bound_by(Exchange& exchange, const std::vector<Limit>& limits) {
   for (const Limit& limit : limits) {
     if (limit.byte <= exchange.byte) continue;
     exchange.byte = limit.byte;
@@ -20,76 +21,112 @@ void bound_by(Exchange& exchange, std::initializer_list<Limit> limits) {
   }
 }
 
+struct RackTerms {
+  double workers;
+  double server, uplink;   // seconds a byte
+  std::string place = {};  // " of rack 2", where racks differ
+};
+
 // The network's figures, as the formulas name them.
 struct Terms {
   explicit Terms(const Network& network)
       : all(network.workers),
-        in_rack(network.in_rack()),
         racks(network.racks()),
         elsewhere((racks - 1) / racks),
-        worker(1.0 / network.worker_rate),
-        server(1.0 / network.servers_together()),
-        uplink(1.0 / network.uplink()) {}
+        worker(1.0 / network.worker_rate) {
+    // Where racks are alike, the fullest stands for all.
+    const std::uint32_t different = network.is_uniform() ? 1 : network.racks();
+    for (std::uint32_t i = 0; i < different; ++i) {
+      each.push_back({.workers = 1.0 * network.in_rack(i),
+                      .server = 1.0 / network.servers_together(i),
+                      .uplink = 1.0 / network.uplink(i),
+                      .place = network.is_uniform() ? "" : " of rack " + std::to_string(i)});
+    }
+  }
 
-  double all, in_rack, racks;
-  double elsewhere;               // the share of chunks whose server is in another rack
-  double worker, server, uplink;  // seconds a byte
+  double all, racks;
+  double elsewhere;  // the share of chunks whose server is in another rack
+  double worker;     // seconds a byte
+  std::vector<RackTerms> each;
 };
+
+// A hop that takes as long as that of the slowest rack.
+void reach(Stage& stage, double byte, double chunk_byte) {
+  stage.byte = std::max(stage.byte, byte);
+  stage.chunk_byte = std::max(stage.chunk_byte, chunk_byte);
+}
 
 void make_ring(Exchange& exchange, const Terms& t, double alpha) {
   exchange.latency = 2 * (t.all - 1) * alpha;
   const double bytes = 2 * (t.all - 1) / t.all;
-  bound_by(exchange,
-           {{bytes * t.worker, "worker NIC"}, {t.racks > 1 ? bytes * t.uplink : 0.0, "uplink"}});
+  bound_by(exchange, {{bytes * t.worker, "worker NIC"}});
+  if (t.racks == 1) return;
+  for (const RackTerms& rack : t.each) {
+    bound_by(exchange, {{bytes * rack.uplink, "uplink" + rack.place}});
+  }
 }
 
 void make_sharded(Exchange& exchange, const Terms& t, const Network& network) {
-  const double others = t.all - t.in_rack;
-  // Pushes out of the fullest rack, pushes into it; replies mirror them.
-  const double out = t.in_rack * t.elsewhere * t.uplink;
-  const double in = others / t.racks * t.uplink;
-  const double server = t.all / t.racks * t.server;
-  bound_by(exchange, {{t.worker, "worker NIC"}, {server, "server NIC"}, {out + in, "uplink"}});
+  bound_by(exchange, {{t.worker, "worker NIC"}});
+  Stage hop{.byte = t.worker};
+  for (const RackTerms& rack : t.each) {
+    const double others = t.all - rack.workers;
+    // Pushes out of the rack, pushes into it; replies mirror them.
+    const double out = rack.workers * t.elsewhere * rack.uplink;
+    const double in = others / t.racks * rack.uplink;
+    const double server = t.all / t.racks * rack.server;
+    bound_by(exchange, {{server, "server NIC" + rack.place}, {out + in, "uplink" + rack.place}});
+    reach(hop, std::max({server, out, in}),
+          std::max(t.all * network.servers * rack.server, others * rack.uplink));
+  }
   exchange.unit_bytes = t.racks * network.servers * exchange.chunk_bytes;
-  const Stage hop{.byte = std::max({t.worker, server, out, in}),
-                  .chunk_byte = std::max(t.all * network.servers * t.server, others * t.uplink)};
   exchange.stages = {hop, hop};
   exchange.latency = 2 * network.alpha;
 }
 
 void make_colocated(Exchange& exchange, const Terms& t, double alpha) {
   const double others = (t.all - 1) / t.all;
-  const double uplink = t.in_rack * (t.all - t.in_rack) / t.all * t.uplink;
-  bound_by(exchange, {{2 * others * t.worker, "worker NIC"}, {2 * uplink, "uplink"}});
+  bound_by(exchange, {{2 * others * t.worker, "worker NIC"}});
+  Stage hop{.byte = others * t.worker, .chunk_byte = (t.all - 1) * t.worker};
+  for (const RackTerms& rack : t.each) {
+    const double uplink = rack.workers * (t.all - rack.workers) / t.all * rack.uplink;
+    bound_by(exchange, {{2 * uplink, "uplink" + rack.place}});
+    reach(hop, uplink, 0.0);
+  }
   exchange.unit_bytes = t.all * exchange.chunk_bytes;
-  const Stage hop{.byte = std::max(others * t.worker, uplink),
-                  .chunk_byte = (t.all - 1) * t.worker};
   exchange.stages = {hop, hop};
   exchange.latency = t.all > 1 ? 2 * alpha : 0.0;
 }
 
+// Roots are spread evenly over the racks, whatever their size.
 void make_hierarchical(Exchange& exchange, const Terms& t, const Network& network) {
   const double across = 2 * t.elsewhere;  // sums out or in, and replies
-  bound_by(exchange, {{t.worker, "worker NIC"},
-                      {(t.in_rack + across) * t.server, "server NIC"},
-                      {across * t.uplink, "uplink"}});
+  bound_by(exchange, {{t.worker, "worker NIC"}});
+  Stage inside{.byte = t.worker};
+  Stage between;
+  for (const RackTerms& rack : t.each) {
+    bound_by(exchange, {{(rack.workers + across) * rack.server, "server NIC" + rack.place},
+                        {across * rack.uplink, "uplink" + rack.place}});
+    reach(inside, rack.workers * rack.server, rack.workers * network.servers * rack.server);
+    reach(between, t.elsewhere * std::max(rack.server, rack.uplink),
+          (t.racks - 1) * std::max(network.servers * rack.server, rack.uplink));
+  }
   exchange.unit_bytes = t.racks * network.servers * exchange.chunk_bytes;
-  const Stage inside{.byte = std::max(t.worker, t.in_rack * t.server),
-                     .chunk_byte = t.in_rack * network.servers * t.server};
   exchange.stages = {inside, inside};
   exchange.latency = 2 * network.alpha;
   if (t.racks == 1) return;
-  const Stage between{.byte = t.elsewhere * std::max(t.server, t.uplink),
-                      .chunk_byte = (t.racks - 1) * std::max(network.servers * t.server, t.uplink)};
   exchange.stages.insert(exchange.stages.end(), {between, between});
   exchange.latency += 2 * network.alpha;
 }
 
 void make_trees(Exchange& exchange, const Terms& t, const Network& network, std::uint32_t colours) {
   const TreeLoad load = load_of(
-      {.nodes = network.workers, .arity = network.colours, .colours = colours}, network.in_rack());
-  bound_by(exchange,
-           {{2 * load.node * t.worker, "worker NIC"}, {2 * load.uplink * t.uplink, "uplink"}});
+      {.nodes = network.workers, .arity = network.colours, .colours = colours}, network.places());
+  bound_by(exchange, {{2 * load.node * t.worker, "worker NIC"}});
+  for (std::size_t i = 0; i < load.uplinks.size(); ++i) {
+    const RackTerms& rack = t.each[network.is_uniform() ? 0 : i];
+    bound_by(exchange, {{2 * load.uplinks[i] * rack.uplink, "uplink" + rack.place}});
+  }
   exchange.unit_bytes = colours * exchange.chunk_bytes;
   // Up and down. A node has several children's copies of one chunk.
   const double children = std::min(network.colours, network.workers - 1);
@@ -102,11 +139,38 @@ void make_trees(Exchange& exchange, const Terms& t, const Network& network, std:
 
 std::string_view name_of(Shape shape) { return kShapeNames[static_cast<std::size_t>(shape)]; }
 
+std::uint32_t Network::racks() const {
+  if (!is_uniform()) return static_cast<std::uint32_t>(racks_workers.size());
+  return (workers + in_rack() - 1) / in_rack();
+}
+
 std::uint32_t Network::in_rack() const {
+  if (!is_uniform()) return *std::max_element(racks_workers.begin(), racks_workers.end());
   return rack_workers == 0 ? workers : std::min(workers, rack_workers);
 }
 
-std::uint32_t Network::racks() const { return (workers + in_rack() - 1) / in_rack(); }
+std::uint32_t Network::in_rack(std::uint32_t rack) const {
+  return is_uniform() ? in_rack() : racks_workers[rack];
+}
+
+double Network::servers_together(std::uint32_t rack) const {
+  return server_rate > 0 ? server_rate : in_rack(rack) * worker_rate;
+}
+
+double Network::uplink(std::uint32_t rack) const {
+  const double rate = is_uniform() ? uplink_rate : racks_uplinks[rack];
+  return rate > 0 ? rate : in_rack(rack) * worker_rate;
+}
+
+std::vector<std::uint32_t> Network::places() const {
+  std::vector<std::uint32_t> places;
+  places.reserve(workers);
+  for (std::uint32_t rack = 0; places.size() < workers; ++rack) {
+    const std::size_t left = workers - places.size();
+    places.insert(places.end(), std::min<std::size_t>(left, in_rack(rack)), rack);
+  }
+  return places;
+}
 
 double Exchange::seconds(double bytes) const {
   if (bytes <= 0) return 0;

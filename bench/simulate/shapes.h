@@ -42,13 +42,20 @@ struct Network {
   double server_rate = 0.0;        // of all servers of a rack together; 0: of its workers together
   double uplink_rate = 0.0;        // of a rack; 0: of its workers together
   double chunk_bytes = 32768;
+  // Of each rack, where racks differ; both empty, or both with an entry for each. Workers in place
+  // of rack_workers, which are `workers` together; rates in place of uplink_rate.
+  std::vector<std::uint32_t> racks_workers{};
+  std::vector<double> racks_uplinks{};
 
-  std::uint32_t in_rack() const;  // workers of the fullest rack
+  bool is_uniform() const { return racks_workers.empty(); }
   std::uint32_t racks() const;
-  double servers_together() const {
-    return server_rate > 0 ? server_rate : in_rack() * worker_rate;
-  }
-  double uplink() const { return uplink_rate > 0 ? uplink_rate : in_rack() * worker_rate; }
+  std::uint32_t in_rack() const;  // workers of the fullest rack
+  // Of one rack. A uniform network's racks are equipped as its fullest.
+  std::uint32_t in_rack(std::uint32_t rack) const;
+  double servers_together(std::uint32_t rack) const;
+  double uplink(std::uint32_t rack) const;
+  // The rack of each worker.
+  std::vector<std::uint32_t> places() const;
 };
 
 // Seconds of one message.
@@ -84,7 +91,7 @@ struct Exchange {
   double startup() const { return is_streamed ? 0.0 : latency; }
 };
 
-// REQUIRES: workers, servers, colours and rates above 0.
+// REQUIRES: workers, of each rack too, servers, colours and rates above 0.
 Exchange exchange_of(Shape shape, const Network& network);
 
 }  // namespace phub::bench::simulate

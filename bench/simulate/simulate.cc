@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 #include <utility>
 
 #include "bench/simulate/gantt.h"
@@ -88,14 +89,48 @@ Result<LayerTrace> trace_of(const SimulateOptions& options) {
   return trace;
 }
 
+Result<Network> network_of(const SimulateOptions& options, std::uint32_t workers) {
+  Network network = options.network;
+  network.workers = workers;
+  std::vector<std::uint32_t> sizes = options.rack_workers;
+  std::vector<double> rates = options.uplink_rates;
+  if (sizes.size() == 1) network.rack_workers = sizes.front();
+  if (rates.size() == 1) network.uplink_rate = rates.front();
+  if (sizes.size() < 2 && rates.size() < 2) return network;
+  if (sizes.size() < 2) {  // full racks, and the rest in the last
+    sizes.assign(network.racks(), network.in_rack());
+    sizes.back() = workers - network.in_rack() * (network.racks() - 1);
+  }
+  const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+  if (std::count(sizes.begin(), sizes.end(), 0U) > 0) {
+    return Status(Code::kInvalidArgument,
+                  "--rack-workers: one of several racks has no workers; leave it out");
+  }
+  if (sum != workers) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--rack-workers: {} racks have {} workers, and --workers is {}; name "
+                              "as many, or give one number for all racks",
+                              sizes.size(), sum, workers));
+  }
+  if (rates.size() < 2) rates.assign(sizes.size(), network.uplink_rate);
+  if (rates.size() != sizes.size()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("--uplink-gbit: {} rates, and {} workers are in {} rack(s); give one "
+                              "for each rack, or one for all",
+                              rates.size(), workers, sizes.size()));
+  }
+  network.racks_workers = std::move(sizes);
+  network.racks_uplinks = std::move(rates);
+  return network;
+}
+
 Result<std::vector<Prediction>> predict_all(const SimulateOptions& options,
                                             const LayerTrace& trace) {
   const InputModel input{
       .input = trace.input, .transfer = options.transfer, .is_prefetched = options.prefetch};
   std::vector<Prediction> predictions;
   for (const std::uint32_t workers : options.workers) {
-    Network network = options.network;
-    network.workers = workers;
+    PHUB_ASSIGN_OR_RETURN(const Network network, network_of(options, workers));
     for (const Shape shape : options.shapes) {
       if (shape == Shape::kMeasured && !trace.has_comm) {
         return Status(Code::kInvalidArgument,

@@ -19,7 +19,10 @@ struct SimulateOptions {
   std::vector<std::uint32_t> workers = {8};
   std::vector<Shape> shapes;
   std::vector<Policy> policies;
-  Network network{};             // its workers are each of `workers`
+  Network network{};  // its workers are each of `workers`
+  // Of racks, one after the other; one entry is of all, none is as the network says.
+  std::vector<std::uint32_t> rack_workers{};
+  std::vector<double> uplink_rates{};
   std::optional<double> input;   // seconds, instead of the trace's
   std::optional<double> update;  // seconds of all layers, shared out by their bytes
   double transfer = 0.0;         // seconds
@@ -33,6 +36,10 @@ struct SimulateOptions {
 
 // The trace with what the options say of it.
 Result<LayerTrace> trace_of(const SimulateOptions& options);
+
+// The network of so many workers, with the lists put into it. Error: kInvalidArgument, for lists
+// that do not fit each other or the workers.
+Result<Network> network_of(const SimulateOptions& options, std::uint32_t workers);
 
 // Every combination, workers first; policies that kMeasured does not have are left out. Error:
 // kInvalidArgument where nothing is left, or the trace has no comm for kMeasured.

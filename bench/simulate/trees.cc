@@ -1,6 +1,7 @@
 #include "bench/simulate/trees.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace phub::bench::simulate {
@@ -39,8 +40,8 @@ std::uint32_t interior_twice(const TreeShape& shape) {
       std::count_if(interior.begin(), interior.end(), [](std::uint32_t n) { return n > 1; }));
 }
 
-TreeLoad load_of(const TreeShape& shape, std::uint32_t rack_nodes) {
-  const std::uint32_t racks = (shape.nodes + rack_nodes - 1) / rack_nodes;
+TreeLoad load_of(const TreeShape& shape, const std::vector<std::uint32_t>& places) {
+  const std::uint32_t racks = places.back() + 1;
   std::vector<double> in(shape.nodes, 0.0);
   std::vector<double> out(shape.nodes, 0.0);
   std::vector<double> rack_in(racks, 0.0);
@@ -52,12 +53,15 @@ TreeLoad load_of(const TreeShape& shape, std::uint32_t rack_nodes) {
       const std::uint32_t to = rank_at(shape, colour, parent_of(shape, position));
       out[from] += part;
       in[to] += part;
-      if (from / rack_nodes == to / rack_nodes) continue;
-      rack_out[from / rack_nodes] += part;
-      rack_in[to / rack_nodes] += part;
+      if (places[from] == places[to]) continue;
+      rack_out[places[from]] += part;
+      rack_in[places[to]] += part;
     }
   }
-  TreeLoad load{.node = busiest(in, out), .uplink = busiest(rack_in, rack_out)};
+  TreeLoad load{.node = busiest(in, out), .uplinks = std::move(rack_in)};
+  for (std::uint32_t rack = 0; rack < racks; ++rack) {
+    load.uplinks[rack] = std::max(load.uplinks[rack], rack_out[rack]);
+  }
   for (std::uint32_t position = shape.nodes - 1; position > 0;
        position = parent_of(shape, position)) {
     ++load.depth;

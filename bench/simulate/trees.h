@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace phub::bench::simulate {
 
@@ -27,12 +28,12 @@ std::uint32_t interior_twice(const TreeShape& shape);
 // What the reduction of one byte puts on the busiest link; the broadcast is its mirror image.
 // Bytes.
 struct TreeLoad {
-  double node = 0.0;    // in or out of one node
-  double uplink = 0.0;  // in or out of one rack
+  double node = 0.0;              // in or out of one node
+  std::vector<double> uplinks{};  // in or out of each rack, whichever is more
   std::uint32_t depth = 0;
 };
 
-// `rack_nodes`: nodes of a rack; ranks are in the order of their racks.
-TreeLoad load_of(const TreeShape& shape, std::uint32_t rack_nodes);
+// `places`: the rack of each node, which are in the order of their racks.
+TreeLoad load_of(const TreeShape& shape, const std::vector<std::uint32_t>& places);
 
 }  // namespace phub::bench::simulate

@@ -119,6 +119,23 @@ class SimulateAloneTest(unittest.TestCase):
             for value in ("nan", "-nan", "inf", "-1"):
                 self.assertIn(option, self.refused(f"{option}={value}", "--policy", "priority"))
 
+    def test_racks_that_differ_are_listed(self):
+        def row(*arguments):
+            done = simulate(self.trace, "-N", "20", "--shape", "hierarchical", "--policy", "bsp", "--alpha-us", "0",
+                            "--server-gbit", "1e6", *arguments, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)
+        self.trace.write_text("1 conv 1000 1000 0 400000000\n")
+        same = row("--rack-workers", "8", "--uplink-gbit", "10")
+        slow = row("--rack-workers", "8,8,4", "--uplink-gbit", "10,10,1")
+        self.assertEqual((same["racks"], slow["racks"]), (3, 3))
+        self.assertEqual((same["bound"], slow["bound"]), ("uplink", "uplink of rack 2"))
+        self.assertAlmostEqual(slow["exchange_seconds"] / same["exchange_seconds"], 10, places=1)
+        self.assertEqual(row("--rack-workers", "8,8,4", "--uplink-gbit", "10")["exchange_seconds"],
+                         same["exchange_seconds"])
+        self.assertIn("--rack-workers: 2 racks have 16 workers", self.refused("-N", "20", "--rack-workers", "8,8"))
+        self.assertIn("--uplink-gbit: 2 rates", self.refused("-N", "20", "--rack-workers", "8", "--uplink-gbit", "1,2"))
+
     def test_a_number_that_no_training_has_is_refused_and_not_simulated_for_ever(self):
         self.trace.write_text("[0, 1e308, 10, 20, 20]\n")
         self.assertIn("trace:1:5: elements", self.refused("--shape", "ring", "--policy", "priority"))

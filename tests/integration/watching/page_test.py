@@ -3,11 +3,9 @@
 Usage: page_test.py BIN SCREENSHOTS; exits 77 (skipped) without chromium, chromedriver and selenium.
 """
 
-import base64
 import json
 import pathlib
 import re
-import shutil
 import signal
 import sys
 import tempfile
@@ -16,56 +14,15 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+import browser  # noqa: E402
 import processes  # noqa: E402
 from processes import until  # noqa: E402
 
-try:
-    from selenium import webdriver
+if browser.is_there():
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.chrome.service import Service
-except ImportError:
-    webdriver = None
 
 SCREENSHOTS = pathlib.Path(".")
-
-
-class Browser:
-    def __init__(self):
-        options = webdriver.ChromeOptions()
-        for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
-                     "--disable-background-networking", "--disable-component-update", "--no-first-run"):
-            options.add_argument(word)
-        options.binary_location = shutil.which("chromium")
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
-        self.requested = []
-        self.complaints = []
-
-    def look(self, width, height, scheme):
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
-            "features": [{"name": "prefers-color-scheme", "value": scheme}]})
-
-    def text(self, css):
-        # One call: elements may be replaced between two.
-        return self.driver.execute_script(
-            "return document.querySelector(arguments[0])?.innerText ?? ''", css)
-
-    def run(self, script):
-        return self.driver.execute_script("return " + script)
-
-    def forget(self):
-        self.collect()
-        self.requested, self.complaints = [], []
-
-    def collect(self):
-        for entry in self.driver.get_log("performance"):
-            message = json.loads(entry["message"])["message"]
-            if message["method"] == "Network.requestWillBeSent":
-                self.requested.append(message["params"]["request"]["url"])
-        self.complaints += self.driver.get_log("browser")
 
 
 class PageTest(processes.JobTest):
@@ -73,7 +30,7 @@ class PageTest(processes.JobTest):
 
     @classmethod
     def setUpClass(cls):
-        cls.browser = Browser()
+        cls.browser = browser.Browser()
 
     @classmethod
     def tearDownClass(cls):
@@ -122,16 +79,7 @@ class PageTest(processes.JobTest):
                     self.browser.look(width, height, scheme)
                     until(lambda: self.browser.run("innerWidth") == width, "the width")
                     self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width)
-                    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-                    self.screenshot(SCREENSHOTS / f"{name}-{width}-{scheme}.png")
-
-    def screenshot(self, path):
-        height = self.browser.run("document.documentElement.scrollHeight")
-        width = self.browser.run("innerWidth")
-        picture = self.browser.driver.execute_cdp_cmd("Page.captureScreenshot", {
-            "captureBeyondViewport": True,
-            "clip": {"x": 0, "y": 0, "width": width, "height": min(height, 2600), "scale": 1}})
-        path.write_bytes(base64.b64decode(picture["data"]))
+                    self.browser.screenshot(SCREENSHOTS / f"{name}-{width}-{scheme}.png")
 
     def check_quiet(self):
         self.browser.collect()
@@ -294,8 +242,8 @@ class PageTest(processes.JobTest):
 
 
 if __name__ == "__main__":
-    if webdriver is None or not shutil.which("chromium") or not shutil.which("chromedriver"):
-        print("skipped: needs chromium, chromium-driver and python3-selenium (deploy/packages.sh)")
+    if not browser.is_there():
+        print(browser.SKIPPED)
         sys.exit(77)
     processes.BIN = pathlib.Path(sys.argv[1])
     SCREENSHOTS = pathlib.Path(sys.argv[2])

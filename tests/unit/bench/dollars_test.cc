@@ -7,6 +7,7 @@
 #include "bench/dollars/curve.h"
 #include "bench/dollars/price_file.h"
 #include "bench/dollars/sensitivity.h"
+#include "bench/simulate/shapes.h"
 
 namespace phub::bench {
 namespace {
@@ -106,10 +107,10 @@ TEST_CASE("in a rack each shape takes what its busiest link takes") {
   CHECK(exchange_seconds(prices, colocated) == Approx(2 * 0.1 * 3 / 4));
   Deployment box = prices.deployment(1);
   CHECK(exchange_seconds(prices, box) == Approx(0.1));  // balanced: 4 links into 4 ports
-  CHECK(predict(prices, box).bound == "worker NICs");
+  CHECK(predict(prices, box).bound == "worker NIC");
   box.mutable_server()->set_nics(1);
   CHECK(exchange_seconds(prices, box) == Approx(0.2));
-  CHECK(predict(prices, box).bound == "server NICs");
+  CHECK(predict(prices, box).bound == "server NIC");
 }
 
 TEST_CASE("the bandwidth that hides an exchange is that of the paper's table") {
@@ -129,12 +130,25 @@ TEST_CASE("across racks the uplink carries N times as much without hierarchy") {
   // Uplinks of 4 x 1 GB/s / 8: 0.5 GB/s.
   const Deployment flat = across_racks(prices.deployment(0), 2, 8.0);
   CHECK(exchange_seconds(prices, flat) == Approx(2 * 4 * 0.1 * 0.5 / 0.5));
-  CHECK(predict(prices, flat).bound == "uplinks");
+  CHECK(predict(prices, flat).bound == "uplink");
   const Deployment box = across_racks(prices.deployment(1), 2, 8.0);
   CHECK(exchange_seconds(prices, box) == Approx(2 * 0.1 * 0.5 / 0.5));
   Deployment ring = flat;
   ring.set_exchange(PRICED_EXCHANGE_RING);
   CHECK(exchange_seconds(prices, ring) == Approx(2 * 0.1 * 7 / 8 / 0.5));
+}
+
+TEST_CASE("predictions are those of simulate's formulas, a server's NIC with both its sums") {
+  PriceFile prices = both();
+  // Its NICs carry 4 M from the workers and 2 M / 2 between the racks.
+  const Deployment box = across_racks(prices.deployment(1), 2, 1.0);
+  const double seconds = (4 + 1) * 0.1 / 4;
+  CHECK(exchange_seconds(prices, box) == Approx(seconds));
+  CHECK(predict(prices, box).bound == "server NIC");
+  const simulate::Network network{
+      .workers = 8, .rack_workers = 4, .worker_rate = 1e9, .server_rate = 4e9, .uplink_rate = 4e9};
+  const auto exchange = simulate::exchange_of(simulate::Shape::kHierarchical, network);
+  CHECK(exchange_seconds(prices, box) == Approx(exchange.of_rates_only().seconds(1e8)));
 }
 
 TEST_CASE("a server's host may bound it before its NICs do") {

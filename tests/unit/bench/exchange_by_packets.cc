@@ -18,15 +18,16 @@ class Play {
  public:
   Play(const Network& network, double bytes)
       : network_(network),
+        places_(network.places()),
         chunks_(static_cast<std::size_t>(bytes / network.chunk_bytes)),
         packets_(network.chunk_bytes / kPacketsOfChunk) {
     for (std::uint32_t worker = 0; worker < network.workers; ++worker) {
       nics_.push_back(both_ways(network.worker_rate));
     }
     for (std::uint32_t rack = 0; rack < network.racks(); ++rack) {
-      uplinks_.push_back(both_ways(network.uplink()));
+      uplinks_.push_back(both_ways(network.uplink(rack)));
       for (std::uint32_t server = 0; server < network.servers; ++server) {
-        servers_.push_back(both_ways(network.servers_together() / network.servers));
+        servers_.push_back(both_ways(network.servers_together(rack) / network.servers));
       }
     }
   }
@@ -123,7 +124,7 @@ class Play {
   using Then = std::function<void()>;
 
   Duplex both_ways(double rate) { return {packets_.add_link(rate), packets_.add_link(rate)}; }
-  Host worker(std::size_t i) const { return {nics_[i], i / network_.in_rack()}; }
+  Host worker(std::size_t i) const { return {nics_[i], places_[i]}; }
   Host server(std::size_t i) const { return {servers_[i], i / network_.servers}; }
   std::vector<Host> all_workers() const {
     std::vector<Host> hosts;
@@ -202,6 +203,7 @@ class Play {
   }
 
   const Network network_;
+  const std::vector<std::uint32_t> places_;
   const std::size_t chunks_;
   PacketNetwork packets_;
   std::vector<Duplex> nics_, servers_, uplinks_;

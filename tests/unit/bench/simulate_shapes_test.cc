@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 
 #include "bench/simulate/shapes.h"
+#include "bench/simulate/simulate.h"
 #include "bench/simulate/trees.h"
 #include "tests/unit/bench/exchange_by_packets.h"
 
 namespace phub::bench::simulate {
 namespace {
+
+using Catch::Matchers::Contains;
 
 constexpr double kModel = 100e6;
 constexpr double kRate = 1.25e8;
@@ -185,6 +189,102 @@ TEST_CASE(
   CHECK(exchange_of(Shape::kHierarchical, network).bound == "server NIC");
   CHECK(predicted <= simulated);
   CHECK(predicted >= simulated * 5 / 6);
+}
+
+namespace {
+
+// Racks that differ; rates as shares of a worker's.
+Network different(std::vector<std::uint32_t> workers, const std::vector<double>& uplinks,
+                  double server = 0.0) {
+  Network network = bare(std::accumulate(workers.begin(), workers.end(), 0U));
+  network.chunk_bytes = 32768;
+  network.alpha = 1e-4;
+  network.colours = 2;
+  network.server_rate = server * kRate;
+  network.racks_workers = std::move(workers);
+  for (const double uplink : uplinks) network.racks_uplinks.push_back(uplink * kRate);
+  return network;
+}
+
+}  // namespace
+
+TEST_CASE("racks that are listed and alike are as racks that are counted") {
+  const Network counted = racks_of_four(3, 1.5, 4.0);
+  Network listed = counted;
+  listed.racks_workers = {4, 4, 4};
+  listed.racks_uplinks.assign(3, counted.uplink_rate);
+  for (const Shape shape : {Shape::kSharded, Shape::kColocated, Shape::kHierarchical, Shape::kRing,
+                            Shape::kTree, Shape::kMulticolour}) {
+    CHECK(seconds_of(shape, listed) == Approx(seconds_of(shape, counted)));
+  }
+}
+
+TEST_CASE("the slowest rack's uplink bounds a hierarchy, and has a name") {
+  const Network network = different({8, 4, 2}, {4, 0.5, 4}, 1000);
+  const Exchange exchange = exchange_of(Shape::kHierarchical, network);
+  CHECK(exchange.bound == "uplink of rack 1");
+  CHECK(exchange.byte == Approx(2 * (2.0 / 3) / (0.5 * kRate)));
+  CHECK(exchange_of(Shape::kRing, network).bound == "uplink of rack 1");
+  // Flat: the rack with 8 pushes 8 * 2/3 out and has 6/3 pushed into it.
+  const Network flat = different({8, 4, 2}, {1, 1, 1}, 1000);
+  CHECK(exchange_of(Shape::kSharded, flat).bound == "uplink of rack 0");
+  CHECK(exchange_of(Shape::kSharded, flat).byte == Approx((16.0 / 3 + 2) / kRate));
+}
+
+TEST_CASE("the fullest rack's servers bound a hierarchy whose servers are alike") {
+  const Exchange exchange =
+      exchange_of(Shape::kHierarchical, different({8, 4, 2}, {1000, 1000, 1000}, 4));
+  CHECK(exchange.bound == "server NIC of rack 0");
+  CHECK(exchange.byte == Approx((8 + 4.0 / 3) / (4 * kRate)));
+}
+
+TEST_CASE("racks that differ agree with their packets, sent one by one") {
+  const Network networks[] = {different({5, 3}, {1, 1}, 12), different({6, 2}, {4, 0.5}, 12),
+                              different({4, 3, 2}, {2, 0.4, 1}, 10),
+                              different({2, 6}, {0.5, 2}, 16)};
+  for (const Shape shape : {Shape::kSharded, Shape::kColocated, Shape::kHierarchical, Shape::kRing,
+                            Shape::kTree, Shape::kMulticolour}) {
+    for (const Network& network : networks) {
+      const double bytes = 180 * network.chunk_bytes;
+      const double simulated = played(shape, network, bytes);
+      const double predicted = seconds_of(shape, network, bytes);
+      CAPTURE(name_of(shape), network.racks_workers, simulated, predicted);
+      CHECK(predicted == Approx(simulated).epsilon(0.10));
+    }
+  }
+}
+
+TEST_CASE("lists of racks fit each other and the workers, or are refused") {
+  SimulateOptions options;
+  options.rack_workers = {8, 8, 4};
+  options.uplink_rates = {4e9, 4e9, 1e9};
+  const auto network = network_of(options, 20);
+  REQUIRE(network.has_value());
+  CHECK(network->racks() == 3);
+  CHECK(network->in_rack() == 8);
+  CHECK(network->uplink(2) == 1e9);
+  CHECK(network->places()[16] == 2);
+  CHECK_THAT(network_of(options, 16).error().message(),
+             Contains("--rack-workers") && Contains("have 20 workers"));
+  options.uplink_rates = {4e9, 4e9};
+  CHECK_THAT(network_of(options, 20).error().message(),
+             Contains("--uplink-gbit: 2 rates") && Contains("in 3 rack"));
+  options.rack_workers = {8};
+  const auto partial = network_of(options, 12);  // two racks, of 8 and of 4
+  REQUIRE(partial.has_value());
+  CHECK(partial->racks_workers == std::vector<std::uint32_t>{8, 4});
+  CHECK_FALSE(network_of(options, 8).has_value());
+  options.rack_workers = {8, 0};
+  CHECK_THAT(network_of(options, 8).error().message(), Contains("has no workers"));
+  options.uplink_rates = {};
+  options.rack_workers = {};
+  options.network.rack_workers = 4;
+  options.network.uplink_rate = 3e9;
+  CHECK(network_of(options, 8)->uplink(1) == 3e9);
+  CHECK(network_of(options, 8)->racks() == 2);
+  options.uplink_rates = {2e9};
+  CHECK(network_of(options, 8)->is_uniform());
+  CHECK(network_of(options, 8)->uplink(1) == 2e9);
 }
 
 TEST_CASE("a million workers are predicted as well as ten") {
