@@ -108,6 +108,11 @@ replay::Rates rates_of(const RackScenario& scenario) {
     return {.why_none =
                 "simulate knows racks that are alike, and these differ; give them the same"};
   }
+  if (scenario.shape() == "chain" || scenario.shape() == "multicolour") {
+    return {.why_none =
+                "simulate knows this shape for single workers, not for racks of them; "
+                "compare shape spread or flat"};
+  }
   const RackLinks& links = scenario.links();
   const double byte_rate = 1e6 / 8 * replay::payload_share(links.mtu());
   const double uplink = rack.has_uplink_mbit()

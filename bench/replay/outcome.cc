@@ -37,11 +37,16 @@ double payload_share(double mtu) {
   return (mtu - kTcpHeaders) / (mtu + kEthernetHeader);
 }
 
+simulate::Shape shape_of(const Work& work) {
+  if (work.racks.empty()) return simulate::Shape::kSharded;
+  return simulate::Shape::kHierarchical;
+}
+
 simulate::Prediction prediction_of(const ReplayPlan& plan, const Work& work,
                                    const simulate::Network& network) {
   simulate::SimulateOptions options;
   options.workers = {work.workers};
-  options.shapes = {simulate::Shape::kSharded};
+  options.shapes = {shape_of(work)};
   options.policies = {plan.policy};
   options.network = network;
   options.network.chunk_bytes = work.chunk_kib * kBytesPerKib;
@@ -67,7 +72,8 @@ std::string text_of(const Outcome& outcome) {
   std::string words;
   if (outcome.rates.network) {
     const auto predicted = prediction_of(outcome.plan, outcome.work, *outcome.rates.network);
-    table.add({"predicted (simulate, sharded)", human_time(predicted.iteration.seconds), "", ""});
+    table.add({fmt::format("predicted (simulate, {})", name_of(shape_of(outcome.work))),
+               human_time(predicted.iteration.seconds), "", ""});
     words = fmt::format("The prediction is off by {:+.1f} %; it is bound by: {}.\n",
                         100.0 * error_of(predicted.iteration.seconds, measured.median),
                         predicted.bound);
@@ -88,7 +94,7 @@ std::string json_of(const Outcome& outcome) {
                                    {"times", plan.times},
                                    {"shrink", plan.shrink},
                                    {"policy", name_of(plan.policy)},
-                                   {"shape", "sharded"},
+                                   {"shape", name_of(shape_of(work))},
                                    {"transport", work.transport},
                                    {"workers", work.workers},
                                    {"servers", work.servers},

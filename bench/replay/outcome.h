@@ -32,7 +32,10 @@ struct Outcome {
 // frame of `mtu` bytes, 52 are headers with timestamps, and Ethernet adds 14.
 double payload_share(double mtu);
 
-// simulate's prediction for the shape that a job has today: sharded over all servers.
+// Of simulate, that a job has: sharded over all servers, or its racks joined.
+simulate::Shape shape_of(const Work& work);
+
+// simulate's prediction for it.
 // REQUIRES: outcome.rates.network.
 simulate::Prediction prediction_of(const ReplayPlan& plan, const Work& work,
                                    const simulate::Network& network);

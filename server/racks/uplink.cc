@@ -137,10 +137,11 @@ Status Uplink::join_once(Other& other) {
   if (found == racks.end()) {
     return {Code::kUnavailable, "it is not in this server's directory of racks"};
   }
+  // From an etcd they may come one by one.
   if (found->servers.size() <= job_.server_index) {
-    return {Code::kFailedPrecondition,
-            fmt::format("it has {} servers, this rack has {} of the job: racks have as many",
-                        found->servers.size(), job_.cores_per_server.size())};
+    return {Code::kUnavailable, fmt::format("{} of its servers are known, this rack has {} in the "
+                                            "job: racks have as many",
+                                            found->servers.size(), job_.cores_per_server.size())};
   }
   other.address = found->servers[job_.server_index];
   ClientSecurity security = options_.security;
