@@ -148,6 +148,8 @@ void check_own_place(const ServerConfig& config, ConfigCheck& check) {
 
 void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(config.racks_size() > 0, "rack_shape", "without racks");
+  check.unused_unless(config.racks_size() > 0, "rack_wire_type", "without racks");
+  check.one_of("rack_wire_type", config.rack_wire_type(), {"fp32", "fp16", "bf16"});
   check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
                 fmt::format("\"{}\" is none of spread, chain, multicolour", config.rack_shape()));
   if (config.racks_size() == 0) return;

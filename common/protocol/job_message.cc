@@ -37,6 +37,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
     return unknown_enumerator("order", message.order());
   }
   PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
+  PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
   std::vector<RackSpec> racks;
   for (const control::JobRack& rack : message.racks())
     racks.push_back({rack.name(), rack.workers()});
@@ -54,7 +55,8 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .loss_scale = loss_scale,
       .keys = {},
       .racks = std::move(racks),
-      .rack_shape = rack_shape};
+      .rack_shape = rack_shape,
+      .rack_wire_type = rack_wire_type};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -74,6 +76,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
     entry.set_workers(rack.workers);
   }
   message.set_rack_shape(message_of(spec.rack_shape));
+  message.set_rack_wire_type(message_of(spec.rack_wire_type));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -36,6 +36,7 @@ struct JobSpec {
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack
   RackShape rack_shape = RackShape::kSpread;
+  DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.

@@ -1,5 +1,6 @@
 #include "server/chunks/rack_sums.h"
 
+#include <cmath>
 #include <utility>
 
 namespace phub::server {
@@ -9,6 +10,8 @@ RackSums::RackSums(const JobLayout& layout, std::size_t chunks, std::shared_ptr<
     : memory_(std::move(memory)),
       place_(layout.rack),
       workers_(layout.workers),
+      type_(layout.rack_wire_type),
+      staging_(staging),
       sums_({.most = layout.workers, .type = layout.wire_type, .in_order = layout.deterministic},
             chunks, staging),
       first_(chunks, ChunkSum{.members = layout.workers}),
@@ -40,6 +43,28 @@ std::byte* RackSums::add(const Push& push, const ShardChunk& chunk) {
   std::byte* const data = sum.data;  // it goes on as a push of the second sum
   sum.clear();
   return data;
+}
+
+Contribution RackSums::widened(const Push& push, const ShardChunk& chunk) const {
+  if (type_ == DataType::kFloat32) return {push.data, push.staged};
+  std::byte* const wide = staging_.take();
+  kernels::convert(wide, DataType::kFloat32, push.data, type_, chunk.place.elements);
+  if (push.staged) staging_.give(push.data);
+  return {wide, true};
+}
+
+void RackSums::round(const ShardChunk& chunk, float* sum) const {
+  const std::size_t elements = chunk.place.elements;
+  auto* const rest = reinterpret_cast<float*>(memory_->rack_rests->data()) + chunk.place.home;
+  for (std::size_t i = 0; i < elements; ++i) sum[i] += rest[i];
+  kernels::convert(outgoing(chunk), type_, reinterpret_cast<const std::byte*>(sum),
+                   DataType::kFloat32, elements);
+  kernels::convert(reinterpret_cast<std::byte*>(rest), DataType::kFloat32, outgoing(chunk), type_,
+                   elements);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float left = sum[i] - rest[i];
+    rest[i] = std::isfinite(left) ? left : 0.0F;
+  }
 }
 
 Vote RackSums::take_vote() {

@@ -49,6 +49,14 @@ class RackSums {
     sum.clear();
     return true;
   }
+  // Of what other racks push and are pushed to.
+  DataType type() const { return type_; }
+  // What other racks push, in fp32. Takes the place of the push's buffer.
+  Contribution widened(const Push& push, const ShardChunk& chunk) const;
+  // Rounds the sum to what goes up, with what the rounds before it have left over, and keeps what
+  // is left now: error feedback (Seide et al., "1-bit stochastic gradient descent", 2014), so that
+  // nothing is lost over the rounds. What is not finite leaves nothing.
+  void round(const ShardChunk& chunk, float* sum) const;
   // Where the chunk is pushed from.
   std::byte* outgoing(const ShardChunk& chunk) const {
     return memory_->rack_sums->data() + chunk.place.home * sizeof(float);
@@ -63,6 +71,8 @@ class RackSums {
   std::shared_ptr<JobMemory> memory_;
   const RackPlace place_;
   const std::uint32_t workers_;
+  const DataType type_;
+  BufferPool& staging_;
   PushSums sums_;
   std::vector<ChunkSum> first_;             // by slot
   std::vector<std::uint32_t> positions_;    // [tree][rack]

@@ -71,12 +71,10 @@ PushResult Shard::on_push(const Push& push) {
 
 // Of a job of several racks.
 PushResult Shard::add(const Push& push, ShardChunk& chunk) {
-  Contribution sum{push.data, push.staged};
   const bool is_worker = racks_->is_worker(push.worker);
-  if (is_worker) {
-    sum = {racks_->add(push, chunk), true};
-    if (sum.data == nullptr) return PushResult::kAccepted;
-  }
+  const Contribution sum =
+      is_worker ? Contribution{racks_->add(push, chunk), true} : racks_->widened(push, chunk);
+  if (sum.data == nullptr) return PushResult::kAccepted;
   if (!sums_.add(push.slot, racks_->position(push.worker, chunk), sum, chunk.sum,
                  chunk.place.elements)) {
     return is_worker ? PushResult::kGathered : PushResult::kAccepted;
@@ -94,15 +92,29 @@ PushResult Shard::finish(std::uint32_t slot) {
 // Leaves the sum where it is sent from; the reply may overwrite the parameters from now on.
 PushResult Shard::go_up(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
-  std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
-  const std::size_t count = sums_.sources(slot, chunk.sum, 0, sources);
-  kernels::update({.sources = {sources.data(), count},
-                   .elements = chunk.place.elements,
-                   .parameters = reinterpret_cast<float*>(racks_->outgoing(chunk))});
+  if (racks_->type() != DataType::kFloat32) {
+    sums_.merge(slot, chunk.sum, chunk.place.elements);
+    racks_->round(chunk, reinterpret_cast<float*>(chunk.sum.data));
+  } else {
+    std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled
+    const std::size_t count = sums_.sources(slot, chunk.sum, 0, sources);
+    kernels::update({.sources = {sources.data(), count},
+                     .elements = chunk.place.elements,
+                     .parameters = reinterpret_cast<float*>(racks_->outgoing(chunk))});
+  }
   sums_.clear(slot, chunk.sum);
   copying.copy_if_due(chunk);
   chunk.is_above = true;
   return PushResult::kGoesUp;
+}
+
+// Initial parameters cross as they are.
+std::uint32_t Shard::rack_bytes(std::uint32_t slot) const {
+  if (slot >= chunks_.size() || !racks_) return 0;
+  const ShardChunk& chunk = chunks_[slot];
+  const bool is_initial = has_parameters_ && !chunk.initialised;
+  const DataType type = is_initial ? DataType::kFloat32 : racks_->type();
+  return static_cast<std::uint32_t>(chunk.place.elements * size_of(type));
 }
 
 std::byte* Shard::place_of_reply(std::uint32_t slot, std::uint32_t bytes) {

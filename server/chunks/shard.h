@@ -79,9 +79,7 @@ class Shard {
     return slot < chunks_.size() ? parameters_.bytes(chunks_[slot].place) : 0;
   }
   // Of the sum that another rack pushes.
-  std::uint32_t rack_bytes(std::uint32_t slot) const {
-    return slot < chunks_.size() ? chunks_[slot].place.elements * kSumBytes : 0;
-  }
+  std::uint32_t rack_bytes(std::uint32_t slot) const;
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
 
   // A worker is gone: no chunk can complete any more, and its memory must not be read again.
@@ -94,8 +92,6 @@ class Shard {
   SkipCounters skipped;
 
  private:
-  static constexpr std::uint32_t kSumBytes = sizeof(float);
-
   PushResult initialise(const Push& push, ShardChunk& chunk);
   PushResult add(const Push& push, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);

@@ -52,7 +52,8 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t wire = size_of(layout.wire_type);
   const std::uint64_t master = layout.wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
-  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float);
+  const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
+  const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
   return elements * (wire + master + sum + up + state_arrays(layout.rule) * sizeof(float));
 }
 

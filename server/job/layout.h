@@ -38,6 +38,7 @@ struct JobLayout {
   std::uint64_t rounds_before = 0;                   // that a restored job had behind it
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
   RackPlace rack = {};
+  DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
 };
 
 // Of members: this rack's workers, and the other racks.

@@ -23,7 +23,8 @@ struct JobMemory {
   UniqueFd published_fd;            // read-only, for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
-  std::unique_ptr<Mapping> rack_sums;  // fp32, what is pushed to the racks above; null: one rack
+  std::unique_ptr<Mapping> rack_sums;   // fp32, what is pushed to the racks above; null: one rack
+  std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
@@ -40,6 +41,9 @@ struct JobMemory {
     }
     if (state_arrays(layout.rule) > 0) {
       PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
+    }
+    if (!layout.rack.is_alone() && layout.rack_wire_type != DataType::kFloat32) {
+      PHUB_ASSIGN_OR_RETURN(memory->rack_rests, Mapping::anonymous(elements * sizeof(float)));
     }
     if (!layout.rack.is_alone()) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums, Mapping::anonymous(elements * sizeof(float)));
@@ -59,7 +63,9 @@ struct JobMemory {
   // Of one element of a chunk that has had a round.
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
-    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_sums)) / arena.elements();
+    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_sums) +
+            bytes(rack_rests)) /
+           arena.elements();
   }
 };
 

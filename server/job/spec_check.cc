@@ -150,6 +150,10 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
     }
     workers += rack.workers;
   }
+  if (spec.loss_scale.kind == LossScaling::kVoted && spec.rack_shape != RackShape::kSpread) {
+    return invalid("rack_shape: {} has no way for votes; use spread, or a static loss scale",
+                   name_of(spec.rack_shape));
+  }
   if (workers != spec.workers) {
     return invalid("racks: their workers are {} together, but workers is {}", workers,
                    spec.workers);
@@ -232,6 +236,8 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(
       same("rack_shape", name_of(existing.rack_shape), name_of(joining.rack_shape)));
+  PHUB_RETURN_IF_ERROR(
+      same("rack_wire_type", name_of(existing.rack_wire_type), name_of(joining.rack_wire_type)));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

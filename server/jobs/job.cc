@@ -156,6 +156,7 @@ JobLayout layout_of(const Job& job) {
   if (!spec.racks.empty()) {
     layout.rack = {static_cast<std::uint32_t>(spec.racks.size()), job.rack.own,
                    rack_trees_of(spec)};
+    layout.rack_wire_type = spec.rack_wire_type;
   }
   layout.hyper.gradient_scale = gradient_scale_of(spec);
   layout.weight_decay.reserve(spec.keys.size());

@@ -1,4 +1,5 @@
 // Racks that are joined: sums have the bits of one fold in the documented order, over every shape.
+#include <cmath>
 #include <cstring>
 
 #include "tests/support/catch.h"
@@ -63,6 +64,38 @@ TEST_CASE("16-bit pushes are added up in fp32 over racks", "[racks]") {
                           narrow.size()) == 0);
     });
   }
+}
+
+// Rounds of one gradient: what is lost of each is in the next, so their sum is off by one rounding.
+TEST_CASE("what rounding leaves of a rack's sum goes up in the next round", "[racks]") {
+  RacksRig rig({.workers = {1, 2, 1}, .rack_wire_type = DataType::kBfloat16});
+  std::mt19937 random(13);
+  rig.randomise(random);
+  constexpr int kRounds = 16;
+  std::map<std::uint32_t, std::vector<double>> totals;
+  for (int round = 0; round < kRounds; ++round) {
+    rig.round();
+    for (std::uint32_t id = 0; id < rig.plan->chunks.size(); ++id) {
+      const std::vector<float> got = rig.values(rig.worker(0, 0).parameters, rig.plan->chunks[id]);
+      totals[id].resize(got.size());
+      for (std::size_t i = 0; i < got.size(); ++i) totals[id][i] += static_cast<double>(got[i]);
+      rig.for_each([&](std::uint32_t, const RacksWorker& worker) {
+        REQUIRE(are_same(rig.values(worker.parameters, rig.plan->chunks[id]), got));
+      });
+    }
+  }
+  bool is_rounded = false;
+  for (std::uint32_t id = 0; id < rig.plan->chunks.size(); ++id) {
+    const Chunk& chunk = rig.plan->chunks[id];
+    const std::vector<float> exact = rig.fold(chunk, rig.root(chunk));
+    for (std::size_t i = 0; i < exact.size(); ++i) {
+      // Two racks push at most 2 + its rest, of which bfloat16 keeps 8 bits.
+      const double off = std::abs(totals[id][i] - kRounds * static_cast<double>(exact[i]));
+      REQUIRE(off <= 2 * 4.0 / 256);
+      is_rounded = is_rounded || off > 0;
+    }
+  }
+  CHECK(is_rounded);
 }
 
 // What an update leaves at every worker, after worker 0's initial parameters, is what a rule makes

@@ -21,7 +21,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .loss_scale = options.loss_scale,
           .keys = keys,
           .racks = options.racks,
-          .rack_shape = options.rack_shape};
+          .rack_shape = options.rack_shape,
+          .rack_wire_type = options.rack_wire_type};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

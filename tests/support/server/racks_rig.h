@@ -19,6 +19,7 @@ struct RacksOptions {
   RackShape shape = RackShape::kSpread;
   RuleKind rule = RuleKind::kSum;
   DataType wire_type = DataType::kFloat32;
+  DataType rack_wire_type = DataType::kFloat32;
   LossScaling loss_scaling = LossScaling::kNone;
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;
@@ -228,6 +229,7 @@ class RacksRig {
     rack.layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
     rack.layout.loss_scale.kind = options_.loss_scaling;
     rack.layout.plan = plan;
+    rack.layout.rack_wire_type = options_.rack_wire_type;
     if (racks() > 1) rack.layout.rack = {racks(), index, trees};
     rack.memory = std::move(*server::JobMemory::create(rack.layout));
     rack.on_core = std::move(*server::JobOnCore::create(rack.layout, 0, rack.memory));

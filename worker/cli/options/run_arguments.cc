@@ -176,6 +176,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
       ->delimiter(',')
       ->type_name("NAME:N,...");
   add("--rack-shape", "rack_shape", "SHAPE", "How racks are joined: spread, chain, multicolour");
+  add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
   command
       .add_option("--credentials", o.credentials,
                   "Folder with ca.pem, cert.pem, key.pem, token, nonce")
