@@ -28,7 +28,7 @@ SHAPES = {
     "two-racks": "racks {{ workers: 2 servers: 1 }}\nracks {{ workers: 2 servers: 1 }}\n"
                  "links {{ worker_mbit: {rate} server_factor: 2 oversubscription: 2 }}",
     "joined": "racks {{ workers: 2 servers: 1 }}\nracks {{ workers: 2 servers: 1 }}\n"
-              "shape: \"spread\"\nlinks {{ worker_mbit: {rate} server_factor: 2 oversubscription: 2 }}",
+              "shape: \"spread\"\nlinks {{ worker_mbit: {rate} server_factor: 4 oversubscription: 2 }}",
 }
 # How much smaller keys are than the network's: a worker then exchanges some 10 MB. With 2.5 MB what
 # the kernel and the ports have in their queues is a fifth of it, and nothing urgent overtakes that.

@@ -288,6 +288,35 @@ TEST_CASE("a rack's scenario becomes an exchange of the same size, and rates of 
   CHECK(rates.network->uplink_rate == Approx(1e7 * share));
 }
 
+TEST_CASE("racks that are joined are predicted as a hierarchy, where simulate knows their shape") {
+  const auto rates = [](const std::string& shape) {
+    return bench::rates_of(
+        rack_scenario("racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 }\n"
+                      "shape: '" +
+                      shape + "' replay { model: 'lenet' backward_ms: 1 }"));
+  };
+  CHECK(rates("flat").network.has_value());
+  CHECK(rates("spread").network.has_value());
+  CHECK_FALSE(rates("chain").network.has_value());
+  CHECK_FALSE(rates("multicolour").why_none.empty());
+
+  // The uplink carries a rack's sum in place of each worker's push.
+  RackScenario scenario = rack_scenario(
+      "racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 } shape: 'spread'\n"
+      "links { server_factor: 4 oversubscription: 4 } replay { model: 'resnet18' backward_ms: 1 "
+      "shrink: 10 }");
+  REQUIRE(take_replay(scenario, "s").ok());
+  const ReplayPlan plan = *replay_plan_of(scenario);
+  const auto seconds = [&] {
+    return prediction_of(plan, work_of(scenario), *bench::rates_of(scenario).network)
+        .iteration.seconds;
+  };
+  CHECK(shape_of(work_of(scenario)) == simulate::Shape::kHierarchical);
+  const double joined = seconds();
+  scenario.set_shape("flat");
+  CHECK(seconds() > 1.5 * joined);
+}
+
 TEST_CASE("a rack's replay is predicted for racks that are alike only") {
   RackScenario scenario = rack_scenario(
       "racks { workers: 1 servers: 1 } racks { workers: 2 servers: 1 }\n"
