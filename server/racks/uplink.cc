@@ -21,6 +21,7 @@ namespace {
 // Of one call: a server may not be there yet, or stand still.
 constexpr milliseconds kCallTimeout{2000};
 constexpr std::chrono::microseconds kJoinTimePerKey{10};
+constexpr milliseconds kConnectTimeout{5000};
 constexpr milliseconds kJoinPause{200};
 constexpr milliseconds kReadyTimeout{30'000};  // its memory may have to be made
 constexpr milliseconds kLeaveTimeout{1000};
@@ -121,11 +122,10 @@ Status Uplink::join(Other& other) {
   while (!is_closed()) {
     const Status joined = join_once(other);
     if (joined.ok()) return joined;
-    const Status named = joined.with_context(
-        fmt::format("rack {} ({})", other.name, other.address.empty() ? "unknown" : other.address));
-    if (!may_pass(joined)) return named;
-    if (std::exchange(delay, named.message()) != named.message()) {
-      parts_.events.on_delayed(job_.job_id, named.message());
+    const Status why = named(other, joined);
+    if (!may_pass(joined)) return why;
+    if (std::exchange(delay, why.message()) != why.message()) {
+      parts_.events.on_delayed(job_.job_id, why.message());
     }
     PHUB_RETURN_IF_ERROR(beat());
     wait(std::min(kJoinPause, interval()));
@@ -146,45 +146,48 @@ Status Uplink::join_once(Other& other) {
                                             "job: racks have as many",
                                             found->servers.size(), job_.cores_per_server.size())};
   }
-  other.address = found->servers[job_.server_index];
-  ClientSecurity security = options_.security;
-  if (job_.tenant != kDefaultTenant) security.tenant = job_.tenant;
-  PHUB_ASSIGN_OR_RETURN(auto server, client::Rendezvous::create(other.address, security));
+  // It goes on connecting between tries: TLS may take longer than one.
+  const std::string& address = found->servers[job_.server_index];
+  if (!other.server || other.address != address) {
+    other.address = address;
+    ClientSecurity security = options_.security;
+    if (job_.tenant != kDefaultTenant) security.tenant = job_.tenant;
+    PHUB_ASSIGN_OR_RETURN(other.server, client::Rendezvous::create(address, security));
+  }
   const auto more =
       std::chrono::duration_cast<milliseconds>(job_.spec->keys.size() * kJoinTimePerKey);
-  PHUB_ASSIGN_OR_RETURN(
-      other.joined,
-      server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name, call_timeout() + more));
-  other.server = std::move(server);
+  PHUB_ASSIGN_OR_RETURN(other.joined,
+                        other.server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name,
+                                                   call_timeout() + more));
+  other.is_joined = true;
   other.answered = Clock::now();
   return {};
 }
 
 Status Uplink::connect(Other& other) {
-  const auto connect_all = [&]() -> Status {
-    if (other.joined.tcp_port == 0) {
-      return {Code::kFailedPrecondition, "it offers no tcp, by which racks are joined"};
-    }
-    PHUB_RETURN_IF_ERROR(make_ready(other));
-    const std::uint32_t cores = job_.cores_per_server[job_.server_index];
-    for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
-      PHUB_ASSIGN_OR_RETURN(auto stream,
-                            client::open_tcp({.joined = &other.joined,
-                                              .core = core,
-                                              .timeout = call_timeout(),
-                                              .congestion_control = options_.congestion_control}));
-      PHUB_RETURN_IF_ERROR(parts_.data_plane.connect_rack(
-          job_.job_id, other.rack, other.joined.epoch, core, std::move(stream)));
-      PHUB_RETURN_IF_ERROR(keep_up());
-    }
-    return {};
-  };
-  const Status connected = connect_all();
-  if (connected.ok()) return connected;
-  // Where the job has failed there meanwhile, the reason for that is the one to tell.
-  const auto beat = other.server->heartbeat(call_timeout());
-  if (beat && !beat->running) return over_there(other, beat->reason);
-  return connected.with_context(fmt::format("rack {} ({})", other.name, other.address));
+  if (other.joined.tcp_port == 0) {
+    return named(other, {Code::kFailedPrecondition, "it offers no tcp, by which racks are joined"});
+  }
+  PHUB_RETURN_IF_ERROR(make_ready(other));
+  const std::uint32_t cores = job_.cores_per_server[job_.server_index];
+  for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
+    const Status connected = connect_core(other, core);
+    if (!connected.ok()) return reason_of(other, connected);
+    PHUB_RETURN_IF_ERROR(keep_up());
+  }
+  return {};
+}
+
+// Once: a connection that is given up here may have been made there.
+Status Uplink::connect_core(const Other& other, std::uint32_t core) {
+  const milliseconds timeout = std::min(kConnectTimeout, options_.heartbeat_deadline * 3 / 5);
+  PHUB_ASSIGN_OR_RETURN(auto stream,
+                        client::open_tcp({.joined = &other.joined,
+                                          .core = core,
+                                          .timeout = timeout,
+                                          .congestion_control = options_.congestion_control}));
+  return parts_.data_plane.connect_rack(job_.job_id, other.rack, other.joined.epoch, core,
+                                        std::move(stream));
 }
 
 // Asks again and again, which takes the place of the call before, rather than wait in one call.
@@ -195,18 +198,30 @@ Status Uplink::make_ready(Other& other) {
   while (!is_closed()) {
     const Status ready = other.server->ready(cores, std::vector<std::uint64_t>(all),
                                              job_.server_index, job_.plan_hash, call_timeout());
+    if (ready.ok()) return {};
     const bool is_late =
         ready.code() == Code::kDeadlineExceeded || ready.code() == Code::kUnavailable;
-    if (!is_late || Clock::now() > end) return ready;
+    if (!is_late || Clock::now() > end) return reason_of(other, ready);
     PHUB_RETURN_IF_ERROR(beat());
   }
   return {};
 }
 
+Status Uplink::named(const Other& other, const Status& status) {
+  return status.with_context(
+      fmt::format("rack {} ({})", other.name, other.address.empty() ? "unknown" : other.address));
+}
+
+// Where the job has failed there meanwhile, the reason for that is the one to tell.
+Status Uplink::reason_of(const Other& other, const Status& failure) {
+  const auto beat = other.server->heartbeat(call_timeout());
+  return beat && !beat->running ? over_there(other, beat->reason) : named(other, failure);
+}
+
 milliseconds Uplink::interval() const {
   milliseconds least{1000};
   for (const Other& other : others_) {
-    if (other.server) least = std::min(least, other.joined.heartbeat_interval);
+    if (other.is_joined) least = std::min(least, other.joined.heartbeat_interval);
   }
   return least;
 }
@@ -231,7 +246,7 @@ Status Uplink::beat() {
   for (Other& other : others_) {
     if (is_closed()) break;
     if (other.name == suspected) PHUB_RETURN_IF_ERROR(find_reason(other, suspicion));
-    if (!other.server) continue;
+    if (!other.is_joined) continue;
     const auto beat = other.server->heartbeat(interval(), is_complete);
     if (beat && !beat->running) return over_there(other, beat->reason);
     if (beat) other.answered = Clock::now();
@@ -254,7 +269,7 @@ Status Uplink::over_there(const Other& other, const std::string& reason) {
 Status Uplink::find_reason(Other& other, const std::string& suspicion) {
   const auto deadline = Clock::now() + kDiagnosis;
   while (Clock::now() < deadline && !is_closed()) {
-    if (!other.server) {
+    if (!other.is_joined) {
       std::this_thread::sleep_for(kDiagnosisPause);
       continue;
     }
@@ -278,7 +293,7 @@ void Uplink::leave() {
     reason = reason_;
   }
   for (Other& other : others_) {
-    if (other.server) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
+    if (other.is_joined) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
     other.server.reset();  // its connection: this object may stay for a while
   }
 }

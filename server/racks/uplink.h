@@ -57,6 +57,7 @@ class Uplink {
     std::string address = {};
     std::unique_ptr<client::Rendezvous> server = nullptr;
     client::JoinInfo joined = {};
+    bool is_joined = false;
     std::chrono::steady_clock::time_point answered = {};  // a heartbeat, or the join
   };
 
@@ -65,11 +66,14 @@ class Uplink {
   Status join(Other& other);
   Status join_once(Other& other);
   Status connect(Other& other);
+  Status connect_core(const Other& other, std::uint32_t core);
   Status make_ready(Other& other);
   Status beat();     // at those that are joined
   Status keep_up();  // that, if it is time to
   std::chrono::milliseconds interval() const;
   std::chrono::milliseconds call_timeout() const;  // of a call beside which others must wait
+  static Status named(const Other& other, const Status& status);
+  Status reason_of(const Other& other, const Status& failure);
   static Status over_there(const Other& other, const std::string& reason);
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();

@@ -65,7 +65,7 @@ class RacksTest(unittest.TestCase):
         path = self.folder / f"server-{rack}{place}.textproto"
         path.write_text(f'rack: "{known_as or rack}"\ncontrol_address: "{self.addresses[rack][place]}"\n'
                         f'directory {{\n{entries}}}\n{self.more}{more}', encoding="utf-8")
-        with open(self.folder / f"log-{rack}{place}", "a", encoding="utf-8") as log:
+        with open(self.folder / f"log-{rack}{place}", "w", encoding="utf-8") as log:
             server = Server("--config", path, *words, control=self.addresses[rack][place], log=log,
                             level="info")
         self.servers[rack][place] = server

@@ -84,6 +84,21 @@ class Ending(RacksTest):
         self.all_say(started["b"], "rack a")
 
 
+    def test_a_server_that_stops_while_it_waits_for_a_rack(self):
+        for stands_still in (False, True):
+            self.lay_out(more="drain_timeout_ms: 300\n")
+            self.start_server("a")
+            if stands_still:
+                self.start_server("b").process.send_signal(signal.SIGSTOP)
+            waiting = self.start_worker("a", 0, "a:1,b:1")
+            until(lambda: "event=job_planned" in self.log("a"), "it waits for rack b")
+            stopping = self.servers["a"][0]
+            stopping.process.send_signal(signal.SIGTERM)
+            self.assertEqual(stopping.process.wait(timeout=DEADLINE), 0)
+            self.all_say([waiting], "the server was drained")
+            self.end()
+
+
 class Snapshots(RacksTest):
     RACKS = "a:2,b:1"
 

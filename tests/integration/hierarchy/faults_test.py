@@ -31,7 +31,7 @@ class Faults(RacksTest):
     def test_a_racks_server_is_killed(self):
         started = self.start(THREE)
         self.servers["b"][0].process.kill()
-        self.all_say(started["a"] + started["c"], r"rack b \(.*\) is gone")
+        self.all_say(started["a"] + started["c"], r"rack b \(.*\) (is gone|was lost)")
         self.all_say(started["b"], f"{self.addresses['b'][0]}.* gone")
         self.servers["b"][0].close()
         self.start_server("b")
