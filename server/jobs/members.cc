@@ -41,10 +41,11 @@ void add_workers(const Job& job, const Member& member, std::vector<std::uint32_t
   }
 }
 
-// Whether a rack's server joins again because the reply to its join was lost: it knows no secret.
+// Whether a rack's server joins again because the reply to its join was lost: who knows no secret
+// has not been heard of since.
 bool is_again(const Member& member, const JoinArguments& caller) {
-  return !member.is_ready && member.calls == 0 && member.host == caller.host &&
-         member.process_id == caller.process_id;
+  return member.last_seen == member.secret_issued && member.calls == 0 && !member.is_ready &&
+         member.host == caller.host && member.process_id == caller.process_id;
 }
 
 Status full(const Job& job) {
@@ -153,7 +154,7 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   member->process_id = arguments.process_id;
   member->secret = secret;
   member->secret_issued = index_.now();
-  member->last_seen = index_.now();
+  member->last_seen = member->secret_issued;
   job.members[seat] = member;
   spdlog::info("event=joined job={} id={} worker={} host={} pid={}", log_value(label(job)), job.id,
                is_worker ? std::to_string(member->index) : "rack:" + member->rack,
