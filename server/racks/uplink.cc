@@ -25,7 +25,6 @@ constexpr milliseconds kConnectTimeout{5000};
 constexpr milliseconds kJoinPause{200};
 constexpr milliseconds kReadyTimeout{30'000};  // its memory may have to be made
 constexpr milliseconds kLeaveTimeout{1000};
-constexpr milliseconds kDiagnosis{2000};
 constexpr milliseconds kDiagnosisPause{20};
 
 // kAlreadyExists: a job of that name which is about to end there.
@@ -264,16 +263,18 @@ Status Uplink::over_there(const Other& other, const std::string& reason) {
   return {Code::kAborted, fmt::format("rack {}: {}", other.name, why)};
 }
 
-// A connection can close a moment before its server knows why. One that is not joined yet says why
-// when it leaves, which closes the job.
+// A connection can close a moment before its server knows why; not for long, as the other racks
+// hear nothing of this one meanwhile and would name it. One that is not joined yet says why when it
+// leaves, which closes the job.
 Status Uplink::find_reason(Other& other, const std::string& suspicion) {
-  const auto deadline = Clock::now() + kDiagnosis;
+  const auto deadline = Clock::now() + call_timeout();
   while (Clock::now() < deadline && !is_closed()) {
     if (!other.is_joined) {
       std::this_thread::sleep_for(kDiagnosisPause);
       continue;
     }
-    const auto beat = other.server->heartbeat(kDiagnosis);
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    const auto beat = other.server->heartbeat(std::max(left, milliseconds(1)));
     if (beat && !beat->running) return over_there(other, beat->reason);
     if (!beat && beat.error().code() == Code::kUnavailable) {
       return {Code::kUnavailable, fmt::format("rack {} ({}) is gone: {}, and it does not reply",
@@ -292,6 +293,9 @@ void Uplink::leave() {
     const std::lock_guard lock(mutex_);
     reason = reason_;
   }
+  // Who has replied last is told first: one that is gone takes all of its time.
+  std::sort(others_.begin(), others_.end(),
+            [](const Other& a, const Other& b) { return a.answered > b.answered; });
   for (Other& other : others_) {
     if (other.is_joined) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
     other.server.reset();  // its connection: this object may stay for a while
