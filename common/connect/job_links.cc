@@ -44,6 +44,9 @@ Status JobLinks::connect_server(std::uint32_t server) {
     // A core that refuses a connection tells the reason to the job.
     if (status.code() == Code::kAborted) return job_.heartbeat.diagnose(server, core);
     if (!status.ok()) {
+      // A job that has ended meanwhile takes no connections: the reason for that is the one to
+      // tell.
+      PHUB_RETURN_IF_ERROR(job_.heartbeat.check(server));
       return status.with_context("server " + job_.membership.servers[server]->address() +
                                  ", core " + std::to_string(core));
     }

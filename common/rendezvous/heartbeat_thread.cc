@@ -79,6 +79,12 @@ void HeartbeatThread::run(const std::stop_token& stop) {
   }
 }
 
+Status HeartbeatThread::check(std::uint32_t server) {
+  const Status status = ask(server, milliseconds(1000));
+  if (status.code() == Code::kAborted) fail(status);
+  return failed() ? failure() : Status();
+}
+
 Status HeartbeatThread::diagnose(std::uint32_t server, std::uint32_t core) {
   const std::string name = membership_.servers[server]->address();
   const auto deadline = Clock::now() + std::min(deadline_, milliseconds(2000));

@@ -30,6 +30,9 @@ class HeartbeatThread {
   bool someone_left() const { return someone_left_.load(std::memory_order_acquire); }
   Status leavers() const;
 
+  // Asks the server now. Error: the job is over, and why; OK also where there is no reply.
+  Status check(std::uint32_t server);
+
   // A data connection to a server was lost: asks the server why, and returns the reason.
   Status diagnose(std::uint32_t server, std::uint32_t core);
 

@@ -47,7 +47,7 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Becomes a member: worker `index`, or the one that the server chooses (-1). Keeps trying until
-  // `timeout` while no server replies. Called once. Errors: kUnauthenticated (no credentials that
+  // `timeout` while no server replies. Called until it succeeds. Errors: kUnauthenticated (no credentials that
   // are accepted), kUnavailable (no server replies; the server is draining), kAlreadyExists (index
   // taken, job full), kInvalidArgument (a field that differs from the job's, with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,

@@ -41,6 +41,13 @@ void add_workers(const Job& job, const Member& member, std::vector<std::uint32_t
   }
 }
 
+// Whether a rack's server joins again because the reply to its join was lost: who knows no secret
+// has not been heard of since.
+bool is_again(const Member& member, const JoinArguments& caller) {
+  return member.last_seen == member.secret_issued && member.calls == 0 && !member.is_ready &&
+         member.host == caller.host && member.process_id == caller.process_id;
+}
+
 Status full(const Job& job) {
   return {Code::kAlreadyExists, fmt::format("job \"{}\" has all of its {} workers; wait for it to "
                                             "end, or choose another name or more workers",
@@ -116,13 +123,14 @@ Result<std::uint32_t> JobMembers::worker_seat(const Job& job, std::int32_t index
   return lowest_free(job);
 }
 
-Result<std::uint32_t> JobMembers::rack_seat(const Job& job, const std::string& rack) const {
+Result<std::uint32_t> JobMembers::rack_seat(const Job& job, const JoinArguments& arguments) const {
+  const std::string& rack = arguments.rack;
   const std::vector<RackSpec>& racks = job.spec->racks;
   for (std::uint32_t i = 0; i < racks.size(); ++i) {
     if (racks[i].name != rack || i == job.rack.own) continue;
     const std::uint32_t seat = job.rack.workers + i - (i > job.rack.own ? 1 : 0);
     const auto taken = job.members.find(seat);
-    if (taken == job.members.end()) return seat;
+    if (taken == job.members.end() || is_again(*taken->second, arguments)) return seat;
     return Status(Code::kAlreadyExists, fmt::format("rack: {} has joined job \"{}\" already",
                                                     describe(*taken->second), label(job)));
   }
@@ -135,7 +143,7 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   const bool is_worker = arguments.rack.empty();
   PHUB_ASSIGN_OR_RETURN(const std::uint32_t seat, is_worker
                                                       ? worker_seat(job, arguments.worker_index)
-                                                      : rack_seat(job, arguments.rack));
+                                                      : rack_seat(job, arguments));
   if (job.members.empty()) fix_core_load(index_, job);
   auto member = std::make_shared<Member>(
       TokenBucket(heartbeats_per_second(), kHeartbeatsAtOnce, index_.now()));
@@ -146,7 +154,7 @@ Result<Identity> JobMembers::admit(Job& job, const JoinArguments& arguments, con
   member->process_id = arguments.process_id;
   member->secret = secret;
   member->secret_issued = index_.now();
-  member->last_seen = index_.now();
+  member->last_seen = member->secret_issued;
   job.members[seat] = member;
   spdlog::info("event=joined job={} id={} worker={} host={} pid={}", log_value(label(job)), job.id,
                is_worker ? std::to_string(member->index) : "rack:" + member->rack,

@@ -76,7 +76,7 @@ class JobMembers final : public MembershipListener, public RackEvents {
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
   // Whose place the caller is to have. Errors: there is none.
   Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;
-  Result<std::uint32_t> rack_seat(const Job& job, const std::string& rack) const;
+  Result<std::uint32_t> rack_seat(const Job& job, const JoinArguments& arguments) const;
   void note_left(Job& job, const Member& member);
   void run_if_complete(Job& job);
   // Null: the job has ended, or has no such member.

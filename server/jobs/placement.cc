@@ -75,8 +75,9 @@ Status compare(const Job& job, const Topology& topology, std::uint64_t plan_hash
       job.place.topology.core_load_bytes != topology.core_load_bytes) {
     return {Code::kFailedPrecondition,
             fmt::format("the job's topology is {} but this worker's is {}; list the same servers "
-                        "in the same order at every worker",
-                        describe(job.place.topology), describe(topology))};
+                        "in the same order at every worker{}",
+                        describe(job.place.topology), describe(topology),
+                        job.spec->racks.empty() ? "" : ", and as many in every rack")};
   }
   if (job.place.plan->hash != plan_hash) {
     return {Code::kFailedPrecondition,

@@ -18,17 +18,19 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-// One try to reach a server that may not be there yet, and the pause before the next.
-constexpr milliseconds kJoinTimeout{2000};
+// Of one call: a server may not be there yet, or stand still.
+constexpr milliseconds kCallTimeout{2000};
+constexpr std::chrono::microseconds kJoinTimePerKey{10};
+constexpr milliseconds kConnectTimeout{5000};
 constexpr milliseconds kJoinPause{200};
 constexpr milliseconds kReadyTimeout{30'000};  // its memory may have to be made
-constexpr milliseconds kConnectTimeout{5000};
 constexpr milliseconds kLeaveTimeout{1000};
-constexpr milliseconds kDiagnosis{2000};
 constexpr milliseconds kDiagnosisPause{20};
 
+// kAlreadyExists: a job of that name which is about to end there.
 bool may_pass(const Status& status) {
-  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
+  return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded ||
+         status.code() == Code::kAlreadyExists;
 }
 
 }  // namespace
@@ -91,7 +93,9 @@ void Uplink::run() {
     spdlog::info("event=racks_linked job={} id={} racks={}", log_value(job_.spec->name),
                  job_.job_id, others_.size());
     parts_.events.on_linked(job_.job_id);
-    status = beat_until_closed();
+    do {
+      status = beat();
+    } while (status.ok() && !wait(interval()));
   }
   if (!status.ok()) {
     parts_.events.on_unlinked(job_.job_id, status.message());  // which closes it, with this reason
@@ -105,10 +109,8 @@ void Uplink::run() {
 Status Uplink::link() {
   for (Other& other : others_) PHUB_RETURN_IF_ERROR(join(other));
   for (Other& other : others_) {
-    const Status connected = is_closed() ? Status() : connect(other);
-    if (!connected.ok()) {
-      return connected.with_context(fmt::format("rack {} ({})", other.name, other.address));
-    }
+    if (is_closed()) break;  // and it may not have joined
+    PHUB_RETURN_IF_ERROR(connect(other));
   }
   return {};
 }
@@ -119,13 +121,13 @@ Status Uplink::join(Other& other) {
   while (!is_closed()) {
     const Status joined = join_once(other);
     if (joined.ok()) return joined;
-    const Status named = joined.with_context(
-        fmt::format("rack {} ({})", other.name, other.address.empty() ? "unknown" : other.address));
-    if (!may_pass(joined)) return named;
-    if (std::exchange(delay, named.message()) != named.message()) {
-      parts_.events.on_delayed(job_.job_id, named.message());
+    const Status why = named(other, joined);
+    if (!may_pass(joined)) return why;
+    if (std::exchange(delay, why.message()) != why.message()) {
+      parts_.events.on_delayed(job_.job_id, why.message());
     }
-    wait(kJoinPause);
+    PHUB_RETURN_IF_ERROR(beat());
+    wait(std::min(kJoinPause, interval()));
   }
   return {};
 }
@@ -143,64 +145,116 @@ Status Uplink::join_once(Other& other) {
                                             "job: racks have as many",
                                             found->servers.size(), job_.cores_per_server.size())};
   }
-  other.address = found->servers[job_.server_index];
-  ClientSecurity security = options_.security;
-  if (job_.tenant != kDefaultTenant) security.tenant = job_.tenant;
-  PHUB_ASSIGN_OR_RETURN(auto server, client::Rendezvous::create(other.address, security));
-  PHUB_ASSIGN_OR_RETURN(
-      other.joined,
-      server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name, kJoinTimeout));
-  other.server = std::move(server);
+  // It goes on connecting between tries: TLS may take longer than one.
+  const std::string& address = found->servers[job_.server_index];
+  if (!other.server || other.address != address) {
+    other.address = address;
+    ClientSecurity security = options_.security;
+    if (job_.tenant != kDefaultTenant) security.tenant = job_.tenant;
+    PHUB_ASSIGN_OR_RETURN(other.server, client::Rendezvous::create(address, security));
+  }
+  const auto more =
+      std::chrono::duration_cast<milliseconds>(job_.spec->keys.size() * kJoinTimePerKey);
+  PHUB_ASSIGN_OR_RETURN(other.joined,
+                        other.server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name,
+                                                   call_timeout() + more));
+  other.is_joined = true;
+  other.answered = Clock::now();
   return {};
 }
 
 Status Uplink::connect(Other& other) {
-  const std::vector<std::uint32_t>& cores = job_.cores_per_server;
-  const std::size_t all = std::accumulate(cores.begin(), cores.end(), std::size_t{0});
   if (other.joined.tcp_port == 0) {
-    return {Code::kFailedPrecondition, "it offers no tcp, by which racks are joined"};
+    return named(other, {Code::kFailedPrecondition, "it offers no tcp, by which racks are joined"});
   }
-  PHUB_RETURN_IF_ERROR(other.server->ready(cores, std::vector<std::uint64_t>(all),
-                                           job_.server_index, job_.plan_hash, kReadyTimeout));
-  for (std::uint32_t core = 0; core < cores[job_.server_index]; ++core) {
-    PHUB_ASSIGN_OR_RETURN(auto stream,
-                          client::open_tcp({.joined = &other.joined,
-                                            .core = core,
-                                            .timeout = kConnectTimeout,
-                                            .congestion_control = options_.congestion_control}));
-    PHUB_RETURN_IF_ERROR(parts_.data_plane.connect_rack(job_.job_id, other.rack, other.joined.epoch,
-                                                        core, std::move(stream)));
+  PHUB_RETURN_IF_ERROR(make_ready(other));
+  const std::uint32_t cores = job_.cores_per_server[job_.server_index];
+  for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
+    const Status connected = connect_core(other, core);
+    if (!connected.ok()) return reason_of(other, connected);
+    PHUB_RETURN_IF_ERROR(keep_up());
   }
   return {};
 }
 
-Status Uplink::beat_until_closed() {
-  milliseconds interval{1000};
-  for (const Other& other : others_) interval = std::min(interval, other.joined.heartbeat_interval);
-  std::vector<Clock::time_point> answered(others_.size(), Clock::now());
-  do {
-    bool is_complete = false;
-    std::string suspected;
-    std::string suspicion;
-    {
-      const std::lock_guard lock(mutex_);
-      is_complete = told_ = complete_;
-      suspected = std::exchange(suspected_, {});
-      suspicion = suspicion_;
+// Once: a connection that is given up here may have been made there.
+Status Uplink::connect_core(const Other& other, std::uint32_t core) {
+  const milliseconds timeout = std::min(kConnectTimeout, options_.heartbeat_deadline * 3 / 5);
+  PHUB_ASSIGN_OR_RETURN(auto stream,
+                        client::open_tcp({.joined = &other.joined,
+                                          .core = core,
+                                          .timeout = timeout,
+                                          .congestion_control = options_.congestion_control}));
+  return parts_.data_plane.connect_rack(job_.job_id, other.rack, other.joined.epoch, core,
+                                        std::move(stream));
+}
+
+// Asks again and again, which takes the place of the call before, rather than wait in one call.
+Status Uplink::make_ready(Other& other) {
+  const std::vector<std::uint32_t>& cores = job_.cores_per_server;
+  const std::size_t all = std::accumulate(cores.begin(), cores.end(), std::size_t{0});
+  const auto end = Clock::now() + kReadyTimeout;
+  while (!is_closed()) {
+    const Status ready = other.server->ready(cores, std::vector<std::uint64_t>(all),
+                                             job_.server_index, job_.plan_hash, call_timeout());
+    if (ready.ok()) return {};
+    const bool is_late =
+        ready.code() == Code::kDeadlineExceeded || ready.code() == Code::kUnavailable;
+    if (!is_late || Clock::now() > end) return reason_of(other, ready);
+    PHUB_RETURN_IF_ERROR(beat());
+  }
+  return {};
+}
+
+Status Uplink::named(const Other& other, const Status& status) {
+  return status.with_context(
+      fmt::format("rack {} ({})", other.name, other.address.empty() ? "unknown" : other.address));
+}
+
+// Where the job has failed there meanwhile, the reason for that is the one to tell.
+Status Uplink::reason_of(const Other& other, const Status& failure) {
+  const auto beat = other.server->heartbeat(call_timeout());
+  return beat && !beat->running ? over_there(other, beat->reason) : named(other, failure);
+}
+
+milliseconds Uplink::interval() const {
+  milliseconds least{1000};
+  for (const Other& other : others_) {
+    if (other.is_joined) least = std::min(least, other.joined.heartbeat_interval);
+  }
+  return least;
+}
+
+milliseconds Uplink::call_timeout() const {
+  return std::clamp(options_.heartbeat_deadline / 3, milliseconds(50), kCallTimeout);
+}
+
+Status Uplink::keep_up() { return Clock::now() - last_beat_ < interval() ? Status() : beat(); }
+
+Status Uplink::beat() {
+  bool is_complete = false;
+  std::string suspected;
+  std::string suspicion;
+  {
+    const std::lock_guard lock(mutex_);
+    is_complete = told_ = complete_;
+    suspected = std::exchange(suspected_, {});
+    suspicion = suspicion_;
+  }
+  last_beat_ = Clock::now();
+  for (Other& other : others_) {
+    if (is_closed()) break;
+    if (other.name == suspected) PHUB_RETURN_IF_ERROR(find_reason(other, suspicion));
+    if (!other.is_joined) continue;
+    const auto beat = other.server->heartbeat(interval(), is_complete);
+    if (beat && !beat->running) return over_there(other, beat->reason);
+    if (beat) other.answered = Clock::now();
+    if (Clock::now() - other.answered > options_.heartbeat_deadline) {
+      return {Code::kUnavailable,
+              fmt::format("rack {} ({}) was lost: no reply for {} ms", other.name, other.address,
+                          options_.heartbeat_deadline.count())};
     }
-    for (std::size_t i = 0; i < others_.size() && !is_closed(); ++i) {
-      Other& other = others_[i];
-      if (other.name == suspected) PHUB_RETURN_IF_ERROR(find_reason(other, suspicion));
-      const auto beat = other.server->heartbeat(interval, is_complete);
-      if (beat && !beat->running) return over_there(other, beat->reason);
-      if (beat) answered[i] = Clock::now();
-      if (Clock::now() - answered[i] > options_.heartbeat_deadline) {
-        return {Code::kUnavailable,
-                fmt::format("rack {} ({}) was lost: no reply for {} ms", other.name, other.address,
-                            options_.heartbeat_deadline.count())};
-      }
-    }
-  } while (!wait(interval));
+  }
   return {};
 }
 
@@ -209,11 +263,18 @@ Status Uplink::over_there(const Other& other, const std::string& reason) {
   return {Code::kAborted, fmt::format("rack {}: {}", other.name, why)};
 }
 
-// A connection can close a moment before its server knows why.
+// A connection can close a moment before its server knows why; not for long, as the other racks
+// hear nothing of this one meanwhile and would name it. One that is not joined yet says why when it
+// leaves, which closes the job.
 Status Uplink::find_reason(Other& other, const std::string& suspicion) {
-  const auto deadline = Clock::now() + kDiagnosis;
+  const auto deadline = Clock::now() + call_timeout();
   while (Clock::now() < deadline && !is_closed()) {
-    const auto beat = other.server->heartbeat(kDiagnosis);
+    if (!other.is_joined) {
+      std::this_thread::sleep_for(kDiagnosisPause);
+      continue;
+    }
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    const auto beat = other.server->heartbeat(std::max(left, milliseconds(1)));
     if (beat && !beat->running) return over_there(other, beat->reason);
     if (!beat && beat.error().code() == Code::kUnavailable) {
       return {Code::kUnavailable, fmt::format("rack {} ({}) is gone: {}, and it does not reply",
@@ -221,6 +282,7 @@ Status Uplink::find_reason(Other& other, const std::string& suspicion) {
     }
     std::this_thread::sleep_for(kDiagnosisPause);
   }
+  if (is_closed()) return {};
   return {Code::kUnavailable,
           fmt::format("rack {} ({}) was lost: {}", other.name, other.address, suspicion)};
 }
@@ -231,8 +293,12 @@ void Uplink::leave() {
     const std::lock_guard lock(mutex_);
     reason = reason_;
   }
-  for (const Other& other : others_) {
-    if (other.server) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
+  // Who has replied last is told first: one that is gone takes all of its time.
+  std::sort(others_.begin(), others_.end(),
+            [](const Other& a, const Other& b) { return a.answered > b.answered; });
+  for (Other& other : others_) {
+    if (other.is_joined) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
+    other.server.reset();  // its connection: this object may stay for a while
   }
 }
 

@@ -1,8 +1,10 @@
 // One job's membership at the servers of its other racks, from the join to the leave: this server's
 // cores push their rack's sums there (server/core/core.h, connect_rack).
 //
-// Has a thread of its own, which may block in calls to other servers, each with a deadline. Its
-// functions return at once; any thread.
+// Has a thread of its own, which may block in calls to other servers, each with a deadline: none of
+// them takes much of a heartbeat deadline, and between them it beats at the racks that it has
+// joined, which would lose it else while it waits for others. Its functions return at once; any
+// thread.
 #pragma once
 
 #include <chrono>
@@ -38,7 +40,7 @@ struct UplinkParts {
 class Uplink {
  public:
   Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts);
-  ~Uplink();  // leaves, within a second for each rack
+  ~Uplink();  // leaves: within the call that is under way and a second for each rack
   Uplink(const Uplink&) = delete;
   Uplink& operator=(const Uplink&) = delete;
 
@@ -55,6 +57,8 @@ class Uplink {
     std::string address = {};
     std::unique_ptr<client::Rendezvous> server = nullptr;
     client::JoinInfo joined = {};
+    bool is_joined = false;
+    std::chrono::steady_clock::time_point answered = {};  // a heartbeat, or the join
   };
 
   void run();
@@ -62,7 +66,14 @@ class Uplink {
   Status join(Other& other);
   Status join_once(Other& other);
   Status connect(Other& other);
-  Status beat_until_closed();
+  Status connect_core(const Other& other, std::uint32_t core);
+  Status make_ready(Other& other);
+  Status beat();     // at those that are joined
+  Status keep_up();  // that, if it is time to
+  std::chrono::milliseconds interval() const;
+  std::chrono::milliseconds call_timeout() const;  // of a call beside which others must wait
+  static Status named(const Other& other, const Status& status);
+  Status reason_of(const Other& other, const Status& failure);
   static Status over_there(const Other& other, const std::string& reason);
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();
@@ -74,6 +85,7 @@ class Uplink {
   const UplinkOptions options_;
   const UplinkParts parts_;
   std::vector<Other> others_;
+  std::chrono::steady_clock::time_point last_beat_ = {};
 
   mutable std::mutex mutex_;  // of all below but the thread
   std::condition_variable changed_;

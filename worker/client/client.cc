@@ -1,5 +1,7 @@
 // Agrees with the servers, has JobLinks connect, then pushes, waits, votes and snapshots.
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
@@ -30,7 +32,7 @@ struct Client::State {
   Status check_key(KeyId key) const;
   Status start_push(KeyId key);
   // Whether what is waited for cannot come any more. The caller's thread, while it waits.
-  bool hopeless() const;
+  bool hopeless();
   Status wait_for(std::optional<KeyId> key);
 
   // Which keys a worker has pushed in the round that it is going to vote on.
@@ -62,6 +64,8 @@ struct Client::State {
   std::uint64_t rounds = 0;
   RoundPushes pushes;  // since the last vote, where there are votes
   std::chrono::steady_clock::time_point wait_start;
+  std::chrono::steady_clock::time_point last_bytes;  // that came, while it waits
+  std::uint64_t bytes_received = 0;                  // by then
   std::chrono::nanoseconds waited{0};
 };
 
@@ -116,10 +120,15 @@ Status Client::State::start_push(KeyId key) {
   return {};
 }
 
-bool Client::State::hopeless() const {
+bool Client::State::hopeless() {
   if (heartbeat->failed()) return true;
-  // Replies to rounds that the leaver took part in are under way; later rounds never complete.
-  return heartbeat->someone_left() && std::chrono::steady_clock::now() - wait_start > kLeaveGrace;
+  if (!heartbeat->someone_left()) return false;
+  // Replies to rounds that the leaver took part in are under way, for long where another rack's
+  // uplink is slow; later rounds never complete.
+  const auto now = std::chrono::steady_clock::now();
+  const std::uint64_t received = links->exchange().bytes_received();
+  if (std::exchange(bytes_received, received) != received) last_bytes = now;
+  return now - std::max(wait_start, last_bytes) > kLeaveGrace;
 }
 
 Status Client::State::wait_for(std::optional<KeyId> key) {

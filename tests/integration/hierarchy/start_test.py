@@ -1,0 +1,100 @@
+"""Jobs that span racks and do not start at once, or not at all: every worker learns for which rack.
+
+Usage: start_test.py BIN
+"""
+import pathlib
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
+import processes  # noqa: E402
+from processes import until  # noqa: E402
+from racks import RacksTest  # noqa: E402
+
+TWO = "a:2,b:2"
+THREE = "a:1,b:1,c:1"
+
+
+class Start(RacksTest):
+    def config_of(self, timeout_ms=30000):
+        return self.config(timeout_ms=timeout_ms)
+
+    def test_a_rack_that_comes_late_is_waited_for(self):
+        self.lay_out("abc", more="heartbeat_deadline_ms: 1500\n")
+        for rack in "ab":
+            self.start_server(rack)
+        config = self.config_of()
+        early = [self.start_worker("a", 0, THREE, "--max-steps", "4", config=config),
+                 self.start_worker("b", 1, THREE, "--max-steps", "4", config=config)]
+        until(lambda: "worker=rack:a" in self.log("b"), "they meet")
+        # Longer than two heartbeat deadlines: those that are there keep in touch meanwhile.
+        since = time.monotonic()
+        until(lambda: time.monotonic() - since > 3.5, "it is late")
+        self.assertEqual([process.poll() for process in early], [None, None])
+        self.start_server("c")
+        late = self.start_worker("c", 2, THREE, "--max-steps", "4", config=config)
+        self.finish([*early, late])
+
+    def test_a_rack_that_never_comes_is_named(self):
+        self.lay_out()
+        self.start_server("a")
+        started = [self.start_worker("a", index, TWO, config=self.config_of(3000)) for index in range(2)]
+        self.all_say(started, r"did not start within \d+ ms: rack b has not joined.*rack b \(127")
+
+    def test_a_rack_whose_workers_never_come_is_named(self):
+        self.start_racks()
+        started = [self.start_worker("a", index, TWO, config=self.config_of(3000)) for index in range(2)]
+        self.all_say(started, r"rack b \(.*\) is connected, but its workers are not all there")
+
+    def test_a_racks_server_is_killed_while_others_wait(self):
+        self.lay_out("abc")
+        for rack in "ab":
+            self.start_server(rack)
+        config = self.config_of(6000)
+        started = [self.start_worker("a", 0, THREE, config=config),
+                   self.start_worker("b", 1, THREE, config=config)]
+        until(lambda: "worker=rack:b" in self.log("a"), "b has joined")
+        self.servers["b"][0].process.kill()
+        self.all_say(started[:1], "rack [bc]")
+        self.all_say(started[1:], self.addresses["b"][0])
+
+    def test_a_rack_that_the_directory_has_not(self):
+        self.lay_out()
+        self.start_server("a", listed="a")
+        self.start_server("b")
+        self.all_say(self.start_job(TWO, config=self.config_of(3000)),
+                     "it is not in this server's directory of racks|rack a has not joined")
+
+    def test_a_job_without_the_servers_own_rack(self):
+        self.start_racks()
+        started = [self.start_worker("a", index, "x:2,b:2") for index in range(2)]
+        self.all_say(started, "racks: this server is in rack a, and the job's racks are x, b")
+
+    def test_workers_that_list_racks_differently(self):
+        self.start_racks()
+        config = self.config_of(4000)
+        started = [self.start_worker("a", 0, "a:1,b:2", config=config),
+                   self.start_worker("b", 1, "a:1,b:1", config=config),
+                   self.start_worker("b", 2, "a:1,b:2", config=config)]
+        self.all_say(started, "racks|workers")
+
+    def test_a_worker_with_an_index_of_another_rack(self):
+        self.start_racks()
+        self.all_say([self.start_worker("b", 1, TWO)],
+                     "worker_index: 1, allowed are 2 to 3 in rack b")
+
+    def test_racks_with_different_numbers_of_servers(self):
+        self.lay_out(servers=2)
+        for rack in "ab":
+            self.start_server(rack)
+        self.start_server("a", 1)
+        both, self.addresses["b"] = self.addresses["b"], self.addresses["b"][:1]
+        config = self.config_of(4000)
+        self.all_say(self.start_job("a:1,b:1", config=config), "racks have as many|cores_per_server|rack [ab]")
+        self.addresses["b"] = both
+
+
+if __name__ == "__main__":
+    processes.BIN = pathlib.Path(sys.argv.pop(1))
+    unittest.main(verbosity=2)

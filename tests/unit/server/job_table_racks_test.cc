@@ -1,0 +1,178 @@
+// Jobs of several racks in the job table: who may join as a rack, and leaving in every state.
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/jobs/rack_links.h"
+#include "server/jobs/table.h"
+#include "tests/support/server/fake_data_plane.h"
+#include "tests/support/server/job_table_fixture.h"
+
+namespace phub::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+using Words = std::vector<std::string>;
+
+// What the job table asked for, in order.
+struct RecordedLinks final : RackLinks {
+  void open(const LinkedRack& job) override { asked.push_back("open " + job.spec->name); }
+  void complete(std::uint64_t /*job_id*/) override { asked.push_back("complete"); }
+  void diagnose(std::uint64_t /*job_id*/, const std::string& rack,
+                const std::string& suspicion) override {
+    asked.push_back("diagnose " + rack + ": " + suspicion);
+  }
+  void close(std::uint64_t /*job_id*/, const std::string& reason) override {
+    asked.push_back("close " + reason);
+  }
+  Words asked;
+};
+
+// The server of rack b of a job of racks a, b and c.
+struct RackFixture {
+  RecordedLinks links;
+  FakeDataPlane data_plane{kCores};
+  JobTable table;
+  JobSpec spec = spec_of(4);
+  explicit RackFixture(const TenantDirectory* tenants = nullptr)
+      : table({.tenants = tenants, .rack = "b", .links = &links}) {
+    spdlog::set_level(spdlog::level::off);
+    spec.racks = {{"a", 1}, {"b", 2}, {"c", 1}};
+    table.attach(data_plane);
+  }
+
+  Result<Identity> join(const std::string& rack, std::uint32_t process_id = 7,
+                        const std::string& tenant = std::string(kDefaultTenant)) {
+    return table.members.join({.spec = std::make_shared<const JobSpec>(spec),
+                               .tenant = tenant,
+                               .host = "host",
+                               .process_id = process_id,
+                               .rack = rack});
+  }
+  Status ready(const Identity& identity) {
+    const auto load = table.views.core_load_bytes(identity.job_id);
+    return ready_now(table, identity, {.cores_per_server = {kCores}, .core_load_bytes = load},
+                     JobTableFixture::hash_of(spec, {kCores}, load));
+  }
+  void connect(const Identity& identity) {
+    REQUIRE(ready(identity).ok());
+    for (std::uint32_t core = 0; core < kCores; ++core) {
+      table.members.on_connected(identity.job_id, identity.worker, core, "tcp");
+    }
+  }
+  JobState state() { return table.views.inspect("demo", 0).value().state; }
+  std::string reason() { return table.views.inspect("demo", 0).value().reason; }
+
+  // The workers of this rack, and the racks a and c, of a job that runs.
+  std::vector<Identity> running() {
+    std::vector<Identity> members;
+    for (const char* rack : {"", "", "a", "c"}) {
+      members.push_back(join(rack).value());
+      connect(members.back());
+    }
+    table.members.on_linked(members[0].job_id);
+    for (std::size_t i = 2; i < 4; ++i) {
+      REQUIRE(table.members.heartbeat(members[i], /*rack_is_complete=*/true));
+    }
+    REQUIRE(state() == JobState::kRunning);
+    return members;
+  }
+};
+
+TEST_CASE("a job of racks runs when its own workers, the links and all racks are there") {
+  RackFixture f;
+  f.running();
+  CHECK(f.links.asked == Words{"open demo", "complete"});
+}
+
+TEST_CASE("who is none of a job's other racks does not join as one") {
+  RackFixture f;
+  CHECK_THAT(f.join("b").error().message(), Contains("\"b\" is no other rack of job \"demo\""));
+  CHECK_THAT(f.join("x").error().message(), Contains("\"x\" is no other rack of job \"demo\""));
+  REQUIRE(f.join("a"));
+  const Status second = f.join("a", 8).error();
+  CHECK(second.code() == Code::kAlreadyExists);
+  CHECK_THAT(second.message(),
+             Contains("rack a (host host, pid 7) has joined job \"demo\" already"));
+}
+
+TEST_CASE("a rack whose join's reply was lost joins again, until it is heard of") {
+  RackFixture f;
+  const Identity lost = f.join("a").value();
+  const Identity again = f.join("a").value();
+  CHECK(f.table.members.heartbeat(lost).error().code() == Code::kPermissionDenied);
+  SECTION("by a heartbeat") { REQUIRE(f.table.members.heartbeat(again)); }
+  SECTION("by its ready") { REQUIRE(f.ready(again).ok()); }
+  CHECK(f.join("a").error().code() == Code::kAlreadyExists);
+}
+
+TEST_CASE("a rack that leaves while the job waits makes room, or ends it") {
+  RackFixture f;
+  const Identity worker = f.join("").value();
+  const Identity early = f.join("a").value();
+  SECTION("without connections") {
+    CHECK(f.table.members.leave(early).ok());
+    CHECK(f.state() == JobState::kWaiting);
+    CHECK(f.join("a", 8));
+  }
+  SECTION("with connections") {
+    f.connect(early);
+    CHECK(f.table.members.leave(early).ok());
+    CHECK(f.reason() == "rack a (host host, pid 7) left before the job started");
+  }
+  SECTION("with a reason") {
+    CHECK(f.table.members.leave(early, "it has no memory").ok());
+    CHECK(f.reason() == "rack a: it has no memory");
+    CHECK(f.links.asked.back() == "close rack a: it has no memory");
+  }
+  CHECK(f.table.members.heartbeat(worker)->is_live == (f.state() == JobState::kWaiting));
+}
+
+TEST_CASE("a job of racks ends when its workers and all racks have left") {
+  RackFixture f;
+  const auto members = f.running();
+  REQUIRE(f.table.members.leave(members[2]).ok());
+  CHECK(f.table.members.heartbeat(members[0])->workers_left == std::vector<std::uint32_t>{0});
+  REQUIRE(f.table.members.leave(members[0]).ok());
+  CHECK(f.links.asked.back() == "complete");
+  REQUIRE(f.table.members.leave(members[1]).ok());
+  CHECK(f.links.asked.back() == "close ");
+  CHECK(f.state() == JobState::kRunning);
+  REQUIRE(f.table.members.leave(members[3]).ok());
+  CHECK(f.state() == JobState::kEnded);
+}
+
+TEST_CASE("a rack that fails while the job runs ends it with its reason") {
+  RackFixture f;
+  const auto members = f.running();
+  REQUIRE(f.table.members.leave(members[3], "worker 3 was lost").ok());
+  CHECK(f.state() == JobState::kFailed);
+  CHECK(f.reason() == "rack c: worker 3 was lost");
+  f.table.members.on_unlinked(members[0].job_id, "too late");
+  CHECK(f.reason() == "rack c: worker 3 was lost");
+}
+
+TEST_CASE("a rack's connection that closes is asked about, and its job fails by what comes of it") {
+  RackFixture f;
+  const auto members = f.running();
+  f.table.members.on_lost(members[2].job_id, members[2].worker, "closed");
+  CHECK(f.links.asked.back() == "diagnose a: closed");
+  CHECK(f.state() == JobState::kRunning);
+  f.table.members.on_unlinked(members[0].job_id, "rack a is gone");
+  CHECK(f.reason() == "rack a is gone");
+}
+
+TEST_CASE("another tenant's rack joins a job of its own") {
+  TenantsInMemory tenants;
+  REQUIRE(tenants.create("other", {}));
+  RackFixture f(&tenants);
+  const Identity ours = f.join("a").value();
+  const Identity theirs = f.join("a", 7, "other").value();
+  CHECK(theirs.job_id != ours.job_id);
+  REQUIRE(f.table.members.leave(theirs, "it is wild").ok());
+  CHECK(f.table.members.heartbeat(ours)->is_live);
+}
+
+}  // namespace
+}  // namespace phub::testing
