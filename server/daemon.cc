@@ -86,7 +86,11 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
       .connection_age = options.connection_age,
       .tenancy = daemon->tenancy_.get(),
       .snapshotter = daemon->snapshotter_.get(),
-      .directory = daemon->directory_.get()};
+      .directory = daemon->directory_.get(),
+      .rack_tls = options.rack_security.tls,
+      .probe_file = options.tenancy.state_folder.empty()
+                        ? ""
+                        : options.tenancy.state_folder + "/probe.textproto"};
   PHUB_ASSIGN_OR_RETURN(daemon->service_,
                         ControlService::create(service, daemon->table_, *daemon->data_plane_));
   if (!options.http.address.empty()) PHUB_RETURN_IF_ERROR(daemon->serve_http());

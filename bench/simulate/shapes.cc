@@ -8,19 +8,6 @@
 namespace phub::bench::simulate {
 namespace {
 
-struct Limit {
-  double byte;  // seconds a byte
-  std::string name;
-};
-
-void bound_by(Exchange& exchange, const std::vector<Limit>& limits) {
-  for (const Limit& limit : limits) {
-    if (limit.byte <= exchange.byte) continue;
-    exchange.byte = limit.byte;
-    exchange.bound = limit.name;
-  }
-}
-
 struct RackTerms {
   double workers;
   double server, uplink;   // seconds a byte
@@ -59,15 +46,15 @@ void reach(Stage& stage, double byte, double chunk_byte) {
 void make_ring(Exchange& exchange, const Terms& t, double alpha) {
   exchange.latency = 2 * (t.all - 1) * alpha;
   const double bytes = 2 * (t.all - 1) / t.all;
-  bound_by(exchange, {{bytes * t.worker, "worker NIC"}});
+  exchange.bound_by({{bytes * t.worker, "worker NIC"}});
   if (t.racks == 1) return;
   for (const RackTerms& rack : t.each) {
-    bound_by(exchange, {{bytes * rack.uplink, "uplink" + rack.place}});
+    exchange.bound_by({{bytes * rack.uplink, "uplink" + rack.place}});
   }
 }
 
 void make_sharded(Exchange& exchange, const Terms& t, const Network& network) {
-  bound_by(exchange, {{t.worker, "worker NIC"}});
+  exchange.bound_by({{t.worker, "worker NIC"}});
   Stage hop{.byte = t.worker};
   for (const RackTerms& rack : t.each) {
     const double others = t.all - rack.workers;
@@ -75,7 +62,7 @@ void make_sharded(Exchange& exchange, const Terms& t, const Network& network) {
     const double out = rack.workers * t.elsewhere * rack.uplink;
     const double in = others / t.racks * rack.uplink;
     const double server = t.all / t.racks * rack.server;
-    bound_by(exchange, {{server, "server NIC" + rack.place}, {out + in, "uplink" + rack.place}});
+    exchange.bound_by({{server, "server NIC" + rack.place}, {out + in, "uplink" + rack.place}});
     reach(hop, std::max({server, out, in}),
           std::max(t.all * network.servers * rack.server, others * rack.uplink));
   }
@@ -86,11 +73,11 @@ void make_sharded(Exchange& exchange, const Terms& t, const Network& network) {
 
 void make_colocated(Exchange& exchange, const Terms& t, double alpha) {
   const double others = (t.all - 1) / t.all;
-  bound_by(exchange, {{2 * others * t.worker, "worker NIC"}});
+  exchange.bound_by({{2 * others * t.worker, "worker NIC"}});
   Stage hop{.byte = others * t.worker, .chunk_byte = (t.all - 1) * t.worker};
   for (const RackTerms& rack : t.each) {
     const double uplink = rack.workers * (t.all - rack.workers) / t.all * rack.uplink;
-    bound_by(exchange, {{2 * uplink, "uplink" + rack.place}});
+    exchange.bound_by({{2 * uplink, "uplink" + rack.place}});
     reach(hop, uplink, 0.0);
   }
   exchange.unit_bytes = t.all * exchange.chunk_bytes;
@@ -101,12 +88,12 @@ void make_colocated(Exchange& exchange, const Terms& t, double alpha) {
 // Roots are spread evenly over the racks, whatever their size.
 void make_hierarchical(Exchange& exchange, const Terms& t, const Network& network) {
   const double across = 2 * t.elsewhere;  // sums out or in, and replies
-  bound_by(exchange, {{t.worker, "worker NIC"}});
+  exchange.bound_by({{t.worker, "worker NIC"}});
   Stage inside{.byte = t.worker};
   Stage between;
   for (const RackTerms& rack : t.each) {
-    bound_by(exchange, {{(rack.workers + across) * rack.server, "server NIC" + rack.place},
-                        {across * rack.uplink, "uplink" + rack.place}});
+    exchange.bound_by({{(rack.workers + across) * rack.server, "server NIC" + rack.place},
+                       {across * rack.uplink, "uplink" + rack.place}});
     reach(inside, rack.workers * rack.server, rack.workers * network.servers * rack.server);
     reach(between, t.elsewhere * std::max(rack.server, rack.uplink),
           (t.racks - 1) * std::max(network.servers * rack.server, rack.uplink));
@@ -122,10 +109,10 @@ void make_hierarchical(Exchange& exchange, const Terms& t, const Network& networ
 void make_trees(Exchange& exchange, const Terms& t, const Network& network, std::uint32_t colours) {
   const TreeLoad load = load_of(
       {.nodes = network.workers, .arity = network.colours, .colours = colours}, network.places());
-  bound_by(exchange, {{2 * load.node * t.worker, "worker NIC"}});
+  exchange.bound_by({{2 * load.node * t.worker, "worker NIC"}});
   for (std::size_t i = 0; i < load.uplinks.size(); ++i) {
     const RackTerms& rack = t.each[network.is_uniform() ? 0 : i];
-    bound_by(exchange, {{2 * load.uplinks[i] * rack.uplink, "uplink" + rack.place}});
+    exchange.bound_by({{2 * load.uplinks[i] * rack.uplink, "uplink" + rack.place}});
   }
   exchange.unit_bytes = colours * exchange.chunk_bytes;
   // Up and down. A node has several children's copies of one chunk.
@@ -172,35 +159,11 @@ std::vector<std::uint32_t> Network::places() const {
   return places;
 }
 
-double Exchange::seconds(double bytes) const {
-  if (bytes <= 0) return 0;
-  const double unit = std::min(bytes, unit_bytes);
-  const double chunk = std::min(bytes, chunk_bytes);
-  double total = latency;
-  for (const Stage& stage : stages) {
-    total += std::max(unit * stage.byte, chunk * stage.chunk_byte);
-  }
-  // Trees: the hops of one direction work at once, the two directions one after the other.
-  return total + (bytes - unit) * byte;
-}
-
-MessageCost Exchange::cost(double bytes) const {
-  const double total = seconds(bytes);
-  if (!is_streamed) return {.busy = total};
-  const double busy = std::min(total, bytes * byte);
-  return {.busy = busy, .delay = total - busy};
-}
-
-Exchange Exchange::of_rates_only() const {
-  Exchange rates = *this;
-  rates.latency = 0.0;
-  rates.unit_bytes = 0.0;
-  rates.stages.clear();
-  return rates;
-}
-
 Exchange exchange_of(Shape shape, const Network& network) {
-  Exchange exchange{.shape = shape, .bound = "latency", .chunk_bytes = network.chunk_bytes};
+  Exchange exchange;
+  exchange.shape = shape;
+  exchange.bound = "latency";
+  exchange.chunk_bytes = network.chunk_bytes;
   const Terms t(network);
   switch (shape) {
     case Shape::kMeasured:
@@ -208,7 +171,7 @@ Exchange exchange_of(Shape shape, const Network& network) {
       break;
     case Shape::kLink:
       exchange.latency = network.alpha;
-      bound_by(exchange, {{t.worker, "link"}});
+      exchange.bound_by({{t.worker, "link"}});
       break;
     case Shape::kRing:
       make_ring(exchange, t, network.alpha);

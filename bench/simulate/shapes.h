@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cost/exchange.h"
+
 namespace phub::bench::simulate {
 
 enum class Shape : std::uint8_t {
@@ -58,37 +60,20 @@ struct Network {
   std::vector<std::uint32_t> places() const;
 };
 
-// Seconds of one message.
-struct MessageCost {
-  double busy = 0.0;   // until the next one may start
-  double delay = 0.0;  // from then until this one is done
-};
-
-// A step of a chunk's way. Of `unit` bytes, spread over all servers, and of one chunk, at its own.
-struct Stage {
-  double byte = 0.0;
-  double chunk_byte = 0.0;
-};
+using cost::MessageCost;
+using cost::Stage;
 
 // Made by exchange_of.
-struct Exchange {
+struct Exchange : cost::Exchange {
   Shape shape = Shape::kLink;
-  bool is_streamed = false;  // messages follow each other as chunks do; else one ends, one begins
   bool has_servers = false;  // that update
-  double latency = 0.0;      // seconds, of all hops
-  double byte = 0.0;         // seconds a byte, of the busiest link
-  std::string bound;         // that link
-  double chunk_bytes = 0.0;
-  double unit_bytes = 0.0;  // what all servers, or colours, work on at once
-  std::vector<Stage> stages{};
 
-  // Of `bytes` alone on the network; 0 for no bytes. Not of kMeasured.
-  double seconds(double bytes) const;
-  MessageCost cost(double bytes) const;
   // The same without latency and ways of chunks: only the busiest link's rate counts.
-  Exchange of_rates_only() const;
-  // What a merge of two messages saves: "alpha" of the merge rule.
-  double startup() const { return is_streamed ? 0.0 : latency; }
+  Exchange of_rates_only() const {
+    Exchange rates = *this;
+    rates.keep_rates_only();
+    return rates;
+  }
 };
 
 // REQUIRES: workers, of each rack too, servers, colours and rates above 0.

@@ -30,6 +30,7 @@ struct Arguments {
   std::string name;
   std::uint64_t job_id = 0;
   bool with_chunks = false;
+  bool explains_plan = false;
   std::uint32_t deadline_ms = 0;
   bool snapshots = false;
   JobOptions job;
@@ -45,7 +46,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
       "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
       "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
       "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
-      "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
+      "  phubctl job create --file job.textproto       a phub.control.JobSpec\n"
+      "  phubctl job create demo --racks a:4,b:4 --rack-shape auto --bytes 100e6\n\n"
       "Without keys, the first worker that joins brings them.");
   JobOptions& job = options.job;
   auto* const file = create.add_option("--file", job.file, "JobSpec of proto/job.proto");
@@ -74,6 +76,14 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
       ->allow_extra_args(false);
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->allow_extra_args(false);
+  CLI::Option* const racks = declare_rack_options(create, job);
+  racks->excludes(file)->excludes("--workers");
+  create
+      .add_option(
+          "--rack-shape", job.rack_shape,
+          "How the racks are joined: spread, chain, multicolour, or auto: by the last probe")
+      ->needs(racks)
+      ->capture_default_str();
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
     command = [&job](const Session& session) { return create_job(session, job); };
@@ -110,14 +120,22 @@ void declare_jobs(CLI::App& app, Arguments& options, Command& command) {
   close.add_option("name", options.name, "Name of the job")->required();
   close.callback(
       [&] { command = [&](const Session& session) { return close_job(session, options.name); }; });
-  CLI::App& plan = add_subcommand(jobs, "plan", "Which core has which chunks, and the load of each",
-                                  "Examples:\n"
-                                  "  phubctl job plan demo\n"
-                                  "  phubctl job plan demo --chunks");
+  CLI::App& plan = add_subcommand(
+      jobs, "plan", "Which core has which chunks, and the load of each",
+      "Examples:\n"
+      "  phubctl job plan demo\n"
+      "  phubctl job plan demo --chunks\n"
+      "  phubctl job plan demo --explain    which shape its racks would take, and why");
   plan.add_option("name", options.name, "Name of the job")->required();
   plan.add_flag("--chunks", options.with_chunks, "List every chunk too");
+  auto* const explains =
+      plan.add_flag("--explain", options.explains_plan,
+                    "Which shape its racks would take by the last probe, and what each would take")
+          ->excludes("--chunks");
+  declare_plan_options(plan, options.job.plan, explains);
   plan.callback([&] {
     command = [&](const Session& session) {
+      if (options.explains_plan) return explain_plan(session, options.name, options.job.plan);
       return print_plan(session, options.name, options.with_chunks);
     };
   });
@@ -194,6 +212,7 @@ void declare(CLI::App& app, Arguments& options, Command& command) {
   declare_jobs(app, options, command);
   declare_server(app, options, command);
   declare_racks(app, command);
+  declare_probe(app, *app.get_subcommand("job"), command);
 }
 
 Status ask_server(const Arguments& options, const Command& command) {

@@ -49,6 +49,13 @@ void declare_tenants(CLI::App& app, Command& command);
 // `phubctl top`, `job explain` and `trace`. `jobs` is the subcommand `job`.
 void declare_watch(CLI::App& app, CLI::App& jobs, Command& command);
 
+// `phubctl probe` and `job shapes`.
+void declare_probe(CLI::App& app, CLI::App& jobs, Command& command);
+// --racks, and what is told of the racks for a prediction; --racks is returned.
+CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job);
+// What is told for a prediction; only beside `needed`.
+void declare_plan_options(CLI::App& sub, PlanOptions& plan, CLI::Option* needed);
+
 // `phubctl doctor` and `pki`.
 void declare_doctor(CLI::App& app, LocalCommand& command);
 void declare_pki(CLI::App& app, LocalCommand& command);

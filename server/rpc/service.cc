@@ -10,6 +10,7 @@
 
 #include "common/base/first_line.h"
 #include "common/base/unique_fd.h"
+#include "common/rpc/address.h"
 #include "common/rpc/credentials.h"
 #include "common/rpc/status.h"
 #include "common/text/message_json.h"
@@ -22,6 +23,7 @@
 #include "server/rpc/admin_calls.h"
 #include "server/rpc/callers.h"
 #include "server/rpc/messages/messages.h"
+#include "server/rpc/probes.h"
 #include "server/rpc/racks.h"
 #include "server/rpc/rendezvous.h"
 #include "server/rpc/snapshots.h"
@@ -45,6 +47,15 @@ void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
 }
 
+// Listens where the control plane does.
+ProberOptions prober_of(const ControlServiceOptions& options) {
+  const auto address = parse_address(options.address);
+  return {.host = address ? address->host : "",
+          .tls = options.tls,
+          .require_client_certificates = options.require_client_certificates,
+          .client_tls = options.rack_tls};
+}
+
 class GrpcControlService final : public ControlService {
  public:
   GrpcControlService(const ControlServiceOptions& options, const Offer& offer, JobTable& table,
@@ -58,11 +69,13 @@ class GrpcControlService final : public ControlService {
         admin_calls_(admin_, tenants_, options.tenancy, threads_),
         snapshots_(table, options.snapshotter, options.tenancy, threads_),
         racks_(options.directory, options.tenancy, threads_),
+        probes_(prober_of(options), options.probe_file, options.tenancy, threads_),
         late_starts_(kLateStartsInterval, [&table] { table.life.end_late_starts(); }) {}
 
   ~GrpcControlService() override {
     if (listener_ != nullptr) listener_->stop();  // not destroyed: calls that end still tell it
     if (server_ == nullptr) return;
+    probes_.stop();
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
     server_->Wait();
   }
@@ -98,6 +111,7 @@ class GrpcControlService final : public ControlService {
     builder.RegisterService(&admin_calls_);
     builder.RegisterService(&snapshots_);
     builder.RegisterService(&racks_);
+    builder.RegisterService(&probes_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "control_address: gRPC does not start"};
     threads_.publish();
@@ -151,6 +165,7 @@ class GrpcControlService final : public ControlService {
   AdminCalls admin_calls_;
   SnapshotService snapshots_;
   RackService racks_;
+  ProbeService probes_;
   const Ticker late_starts_;
   std::unique_ptr<TlsKeeper> tls_;  // null: plaintext
   std::unique_ptr<ControlListener> listener_;

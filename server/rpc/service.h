@@ -33,6 +33,8 @@ struct ControlServiceOptions {
   Tenancy* tenancy = nullptr;            // null: everybody may do everything; outlives the service
   Snapshotter* snapshotter = nullptr;    // null: no snapshots; outlives the service
   const Directory* directory = nullptr;  // null: no racks are known; outlives the service
+  TlsFiles rack_tls = {};                // how this server proves at other racks' who it is
+  std::string probe_file = {};           // where the last probe is kept; empty: in memory
 };
 
 class ControlService {

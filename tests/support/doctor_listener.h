@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "server/phubctl/doctor/peer/listen.h"
-#include "server/phubctl/doctor/peer/peer.h"
+#include "server/doctor/peer/listen.h"
+#include "server/doctor/peer/peer.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 
 class DoctorListener {
  public:
@@ -46,4 +46,4 @@ class DoctorListener {
   std::thread thread_;
 };
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

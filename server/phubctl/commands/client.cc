@@ -1,10 +1,12 @@
 #include "server/phubctl/commands/client.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 
+#include <ctime>
 #include <set>
 #include <vector>
 
@@ -34,9 +36,9 @@ Result<std::unique_ptr<AdminClient>> AdminClient::create(const std::string& addr
   arguments.SetMaxSendMessageSize(kMaxControlMessageBytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   client->channel_ = grpc::CreateCustomChannel(client->address_, channel_security, arguments);
-  client->stubs_ = {control::Admin::NewStub(client->channel_),
-                    control::Snapshots::NewStub(client->channel_),
-                    control::Racks::NewStub(client->channel_)};
+  client->stubs_ = {
+      control::Admin::NewStub(client->channel_), control::Snapshots::NewStub(client->channel_),
+      control::Racks::NewStub(client->channel_), control::Probes::NewStub(client->channel_)};
   return client;
 }
 
@@ -74,6 +76,12 @@ Status Session::with_other_tenants(const std::string& job, Status outcome) const
   if (tenants.empty()) return outcome;
   return {outcome.code(), fmt::format("{}; there is one of tenant {}: name it with --tenant",
                                       outcome.message(), fmt::join(tenants, ", "))};
+}
+
+std::string time_text(std::int64_t unix_seconds) {
+  if (unix_seconds == 0) return "never";
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}",
+                     fmt::localtime(static_cast<std::time_t>(unix_seconds)));
 }
 
 void print(const std::string& text) {

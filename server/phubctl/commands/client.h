@@ -15,6 +15,7 @@
 #include "common/rpc/credentials_folder.h"
 #include "common/text/message_json.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/probe.grpc.pb.h"
 #include "proto/racks.grpc.pb.h"
 
 namespace phub::phubctl {
@@ -52,12 +53,15 @@ class AdminClient {
   const std::string token_;  // empty: none
   std::shared_ptr<grpc::Channel> channel_;
   std::tuple<std::unique_ptr<control::Admin::Stub>, std::unique_ptr<control::Snapshots::Stub>,
-             std::unique_ptr<control::Racks::Stub>>
+             std::unique_ptr<control::Racks::Stub>, std::unique_ptr<control::Probes::Stub>>
       stubs_;
 };
 
 // Writes a line or several to standard output.
 void print(const std::string& text);
+
+// In local time; "never" for 0.
+std::string time_text(std::int64_t unix_seconds);
 
 struct Session {
   AdminClient& client;

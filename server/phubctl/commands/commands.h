@@ -19,6 +19,13 @@ namespace phub::phubctl {
 // What a command line asks for, to be run when a server is connected.
 using Command = std::function<Status(const Session&)>;
 
+// What a prediction knows better than the probe or the spec; 0: it does not.
+struct PlanOptions {
+  double bytes = 0.0;  // of the model
+  double worker_gbit = 0.0;
+  double server_gbit = 0.0;
+};
+
 // What `job create` is given: a file, or the fields.
 struct JobOptions {
   std::string file;  // JobSpec as textproto; empty: the fields below
@@ -35,6 +42,15 @@ struct JobOptions {
   std::optional<float> trust_epsilon;
   std::vector<std::string> exclude_from_lars;  // names of keys at trust 1
   std::vector<std::string> keys;               // "name:elements" or "name:elements:weight_decay"
+  std::string racks;                           // "a:4,b:4", instead of workers; empty: one rack
+  std::string rack_shape = "spread";           // or "auto": what the last probe says
+  PlanOptions plan;                            // for "auto"
+};
+
+struct ProbeOptions {
+  double seconds = 0.2;    // of each of five measurements of a pair
+  std::uint32_t mib = 64;  // in either direction at most
+  bool last = false;       // shows the last one, measures nothing
 };
 
 struct TopOptions {
@@ -86,6 +102,14 @@ Status close_job(const Session& session, const std::string& name);
 Status print_plan(const Session& session, const std::string& name, bool with_chunks);
 Status print_statistics(const Session& session);
 Status list_racks(const Session& session);
+// Has every pair of servers measured, and says which jobs would have another shape by that.
+Status probe(const Session& session, const ProbeOptions& options);
+// What each shape would take, for the racks and the keys of `options`.
+Status print_shapes(const Session& session, const JobOptions& options);
+Status explain_plan(const Session& session, const std::string& name, const PlanOptions& options);
+// The shape by the last probe, which is told.
+Status choose_rack_shape(const Session& session, const PlanOptions& options,
+                         control::JobSpec& spec);
 Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
 Status explain_job(const Session& session, const std::string& name);

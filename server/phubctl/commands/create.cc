@@ -10,11 +10,13 @@
 #include "common/rpc/status.h"
 #include "common/text/message_json.h"
 #include "server/phubctl/commands/commands.h"
+#include "server/phubctl/planner/probed_links.h"
 
 namespace phub::phubctl {
 namespace {
 
 constexpr std::uint32_t kKibibyte = 1024;
+constexpr char kAutoShape[] = "auto";
 
 // The enumerator whose word is `word`.
 template <typename Enum>
@@ -68,6 +70,40 @@ Status parse_key(const std::string& text, control::Key& key) {
   return {};
 }
 
+Status check_plan(const JobOptions& options) {
+  const char* const given = options.plan.bytes > 0         ? "--bytes"
+                            : options.plan.worker_gbit > 0 ? "--worker-gbit"
+                            : options.plan.server_gbit > 0 ? "--server-gbit"
+                                                           : nullptr;
+  if (given != nullptr && options.rack_shape != kAutoShape) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: means nothing with --rack-shape {}, only with auto; leave it out",
+                        given, options.rack_shape)};
+  }
+  if (options.plan.bytes > 0 && !options.keys.empty()) {
+    return {Code::kInvalidArgument, "--bytes: the keys say it already; give --key or --bytes"};
+  }
+  return {};
+}
+
+Status add_racks(const JobOptions& options, control::JobSpec& spec) {
+  if (options.racks.empty()) return {};
+  PHUB_ASSIGN_OR_RETURN(const std::vector<RackWorkers> racks, parse_racks(options.racks));
+  std::uint32_t workers = 0;
+  for (const RackWorkers& rack : racks) {
+    control::JobRack& added = *spec.add_racks();
+    added.set_name(rack.rack);
+    added.set_workers(rack.workers);
+    workers += rack.workers;
+  }
+  spec.set_workers(workers);
+  if (options.rack_shape == kAutoShape) return {};  // the caller's to choose
+  PHUB_ASSIGN_OR_RETURN(const auto shape,
+                        enumerator<control::RackShape>("--rack-shape", options.rack_shape));
+  spec.set_rack_shape(shape);
+  return {};
+}
+
 // Of rule lars, and of no other.
 Status add_trust(const JobOptions& options, control::JobSpec& spec) {
   const char* const given = options.trust_coefficient            ? "--trust-coefficient"
@@ -117,6 +153,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
                         enumerator<control::AggregationOrder>("--order", options.order));
   spec.set_name(options.name);
   spec.set_workers(options.workers);
+  PHUB_RETURN_IF_ERROR(add_racks(options, spec));
   spec.set_wire_type(wire_type);
   spec.set_rule(rule);
   spec.set_order(order);
@@ -134,6 +171,10 @@ Status create_job(const Session& session, const JobOptions& options) {
   control::CreateJobRequest request;
   PHUB_RETURN_IF_ERROR(spec_from(options, *request.mutable_spec()));
   request.set_tenant(session.tenant);
+  PHUB_RETURN_IF_ERROR(check_plan(options));
+  if (request.spec().racks_size() > 0 && options.file.empty() && options.rack_shape == kAutoShape) {
+    PHUB_RETURN_IF_ERROR(choose_rack_shape(session, options.plan, *request.mutable_spec()));
+  }
   if (request.ByteSizeLong() > kMaxRequestBytes) {
     return {Code::kInvalidArgument,
             fmt::format("keys: with {} of them the request has {} bytes, and a server takes {}; "

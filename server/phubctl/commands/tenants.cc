@@ -1,9 +1,7 @@
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -20,12 +18,6 @@ using Stub = control::Admin::Stub;
 constexpr std::uint64_t kMebibyte = 1024 * 1024;
 constexpr double kSecondsPerHour = 3600.0;
 constexpr double kLifetimeHoursMax = 100.0 * 365 * 24;
-
-std::string time_text(std::int64_t unix_seconds) {
-  if (unix_seconds == 0) return "never";
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}",
-                     fmt::localtime(static_cast<std::time_t>(unix_seconds)));
-}
 
 // "3 of 10", "3".
 template <typename T>

@@ -1,41 +1,18 @@
 #include "server/phubctl/doctor/doctor.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
+#include "server/doctor/peer/end.h"
+#include "server/doctor/peer/judge.h"
+#include "server/doctor/peer/listen.h"
+#include "server/doctor/peer/peer.h"
+#include "server/doctor/peer/socket.h"
 #include "server/phubctl/commands/client.h"
-#include "server/phubctl/doctor/peer/end.h"
-#include "server/phubctl/doctor/peer/judge.h"
-#include "server/phubctl/doctor/peer/listen.h"
-#include "server/phubctl/doctor/peer/peer.h"
-#include "server/phubctl/doctor/peer/socket.h"
+#include "server/phubctl/commands/progress_line.h"
 
-namespace phub::phubctl {
-namespace doctor {
-namespace {
-
-// What is done now, on a terminal's last line; nothing where there is no terminal.
-class ProgressLine {
- public:
-  ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
-  // Leaves the line empty.
-  ~ProgressLine() { show(""); }
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  void show(const std::string& text) const {
-    if (is_terminal_) std::fprintf(stderr, "\r\033[K%s", text.c_str());
-  }
-
- private:
-  bool is_terminal_;
-};
-
-}  // namespace
-
+namespace phub::doctor {
 const char* word_of(Severity severity) {
   if (severity == Severity::kOk) return "ok";
   return severity == Severity::kWarn ? "warn" : "fail";
@@ -60,7 +37,9 @@ Findings examine(const Host& host, const Choices& choices) {
   return all;
 }
 
-}  // namespace doctor
+}  // namespace phub::doctor
+
+namespace phub::phubctl {
 
 Status examine_host(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop) {
   const doctor::Host host = doctor::read_host(options.paths);
@@ -68,7 +47,7 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
   std::optional<doctor::Meeting> meeting;
   if (!options.peer.empty()) {
     PHUB_ASSIGN_OR_RETURN(const Address address, doctor::parse_peer(options.peer));
-    const doctor::ProgressLine progress;
+    const ProgressLine progress;
     meeting = doctor::meet({.address = address,
                             .tls = options.tls,
                             .paths = options.paths,

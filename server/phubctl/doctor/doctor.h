@@ -9,9 +9,9 @@
 
 #include "common/base/status.h"
 #include "common/rpc/tls_files.h"
-#include "server/phubctl/doctor/checks/checks.h"
-#include "server/phubctl/doctor/checks/host.h"
-#include "server/phubctl/doctor/peer/meeting.h"
+#include "server/doctor/checks/checks.h"
+#include "server/doctor/checks/host.h"
+#include "server/doctor/peer/meeting.h"
 
 namespace phub::phubctl {
 
@@ -33,7 +33,9 @@ Status examine_host(const DoctorOptions& options, bool as_json, const std::atomi
 // then a line for each peer. Errors: the address cannot be had; with `once`, the peer's failure.
 Status listen_for_peers(const DoctorOptions& options, bool as_json, const std::atomic<bool>& stop);
 
-namespace doctor {
+}  // namespace phub::phubctl
+
+namespace phub::doctor {
 
 // The findings as a table with the cures below each, then the GID table of every port.
 std::string to_table(const Host& host, const Choices& choices, const Findings& findings);
@@ -42,5 +44,4 @@ std::string to_table(const Host& host, const Choices& choices, const Findings& f
 std::string to_json(const Host& host, const Choices& choices, const Findings& findings,
                     const Meeting* meeting = nullptr);
 
-}  // namespace doctor
-}  // namespace phub::phubctl
+}  // namespace phub::doctor

@@ -8,7 +8,7 @@
 #include "common/transport/verbs/device/port_choice.h"
 #include "server/phubctl/doctor/doctor.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using nlohmann::ordered_json;
@@ -155,4 +155,4 @@ std::string to_json(const Host& host, const Choices& choices, const Findings& fi
   return report.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "common/rendezvous/rendezvous.h"
+#include "proto/probe.grpc.pb.h"
 #include "proto/racks.grpc.pb.h"
 #include "tests/support/lab.h"
 
@@ -14,6 +15,7 @@ namespace {
 using Catch::Matchers::Contains;
 using client::Rendezvous;
 using control::Admin;
+using control::Probes;
 using control::Racks;
 using control::Snapshots;
 using std::chrono::milliseconds;
@@ -114,6 +116,10 @@ std::vector<Row> all_calls() {
       row_of<Snapshots>("Restore", &S::Restore, true, false),
       row_of<Snapshots>("Delete", &S::Delete, true, false),
       row_of<Racks>("List", &Racks::Stub::List, true, true),
+      row_of<Probes>("Listen", &Probes::Stub::Listen, false, false),
+      row_of<Probes>("Measure", &Probes::Stub::Measure, false, false),
+      row_of<Probes>("Keep", &Probes::Stub::Keep, false, false),
+      row_of<Probes>("Last", &Probes::Stub::Last, true, true),
   };
 }
 
@@ -129,7 +135,7 @@ void is_same_as_missing(const grpc::Status& there, const grpc::Status& missing,
   CHECK(there.error_message() == message);
 }
 
-TEST_CASE("every call of Admin, Snapshots and Racks asks who calls, and each role has its own") {
+TEST_CASE("every call of people and tools asks who calls, and each role has its own") {
   Tenants f;
   const std::vector<Row> rows = all_calls();
   const auto is_let_in = [](grpc::StatusCode code) {
@@ -147,9 +153,10 @@ TEST_CASE("every call of Admin, Snapshots and Racks asks who calls, and each rol
   }
   const auto* const control = control::DrainRequest::descriptor()->file();
   const auto* const racks = control::ListRacksRequest::descriptor()->file();
+  const auto* const probes = control::Probe::descriptor()->file();
   for (const auto* const calls :
        {control->FindServiceByName("Admin"), control->FindServiceByName("Snapshots"),
-        racks->FindServiceByName("Racks")}) {
+        racks->FindServiceByName("Racks"), probes->FindServiceByName("Probes")}) {
     for (int i = 0; i < calls->method_count(); ++i) {
       INFO(calls->method(i)->full_name());
       CHECK(std::any_of(rows.begin(), rows.end(), [&](const Row& row) {

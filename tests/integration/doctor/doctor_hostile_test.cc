@@ -13,12 +13,12 @@
 
 #include "common/transport/descriptors.h"
 #include "proto/control.grpc.pb.h"
-#include "server/phubctl/doctor/peer/client.h"
-#include "server/phubctl/doctor/peer/socket.h"
+#include "server/doctor/peer/client.h"
+#include "server/doctor/peer/socket.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/hang_guard.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using Catch::Contains;
@@ -280,4 +280,4 @@ TEST_CASE("a listener that is none, or silent, or closes at once is told apart")
   CHECK_THAT(silent.met.message(), Contains("127.0.0.1") && Contains("is silent"));
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

@@ -3,13 +3,13 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "server/phubctl/doctor/peer/judge.h"
+#include "server/doctor/peer/judge.h"
 #include "server/phubctl/pki/pki.h"
 #include "tests/support/doctor_listener.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/transports/fake_verbs.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using Catch::Contains;
@@ -171,7 +171,7 @@ TEST_CASE("a listener that ends while it is measured with is found at once") {
 TEST_CASE("with certificates only those of the same CA meet") {
   const TemporaryDirectory files;
   const auto make = [&](const std::string& folder) {
-    REQUIRE(pki_init({.folder = files.path / folder, .hosts = {"127.0.0.1"}}, true).ok());
+    REQUIRE(phubctl::pki_init({.folder = files.path / folder, .hosts = {"127.0.0.1"}}, true).ok());
   };
   const auto tls_of = [&](const std::string& folder) -> TlsFiles {
     const std::string own = files.path / folder;
@@ -214,4 +214,4 @@ TEST_CASE("nobody there is told from a name that does not exist") {
   CHECK(meet(options).met.code() == Code::kNotFound);
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

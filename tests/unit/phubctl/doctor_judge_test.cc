@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "server/doctor/peer/end.h"
+#include "server/doctor/peer/judge.h"
+#include "server/doctor/peer/socket.h"
 #include "server/phubctl/doctor/doctor.h"
-#include "server/phubctl/doctor/peer/end.h"
-#include "server/phubctl/doctor/peer/judge.h"
-#include "server/phubctl/doctor/peer/socket.h"
 #include "tests/support/transports/gid_tables.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using Catch::Contains;
@@ -266,4 +266,4 @@ TEST_CASE("a peer's port may be left out") {
   CHECK_FALSE(parse_peer(""));
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

@@ -9,7 +9,7 @@
 #include "tests/support/transports/fake_verbs_devices.h"
 #include "tests/support/transports/gid_tables.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using tests::fake_verbs;
@@ -147,11 +147,11 @@ TEST_CASE("a check that fails is an error with how many, warnings are none") {
   const std::atomic<bool> stop{false};
   fake_verbs() = {};
   const KernelFiles files;
-  CHECK(examine_host({.paths = files.paths(), .choices = {}}, false, stop).ok());
+  CHECK(phubctl::examine_host({.paths = files.paths(), .choices = {}}, false, stop).ok());
   files.set("sys/class/infiniband/mlx5_0/node_type", "1: CA");
-  const Status failed = examine_host({.paths = files.paths(), .choices = {}}, true, stop);
+  const Status failed = phubctl::examine_host({.paths = files.paths(), .choices = {}}, true, stop);
   CHECK(failed.code() == Code::kFailedPrecondition);
   CHECK_THAT(failed.message(), Catch::Contains("1 of"));
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

@@ -8,7 +8,7 @@
 
 #include "tests/support/transports/gid_tables.h"
 
-namespace phub::phubctl::doctor {
+namespace phub::doctor {
 namespace {
 
 using Catch::Contains;
@@ -280,4 +280,4 @@ TEST_CASE("tcp's congestion control is told as PHub uses it") {
   CHECK(only(check_tcp(Host())).severity == Severity::kOk);
 }
 
-}  // namespace phub::phubctl::doctor
+}  // namespace phub::doctor

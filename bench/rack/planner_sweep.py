@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Does the planner pick the fastest shape? Predicts and measures 24 scenarios of racks.
+
+    sudo bench/rack/planner_sweep.py build/release/bin [--only 3,7] [--blocks 3] [--json]
+
+Each scenario is run by `phub-bench rack run` in each shape; what `phubctl job shapes` would take is
+held against the fastest. Its probe is made of the scenario's rates, as tc holds the links to them.
+Exit code: 0 when the pick is the fastest, or within 5 % of it, in 90 % of the scenarios; else 1.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SHAPES = ("spread", "chain", "multicolour", "flat")
+ALPHA = 60e-6  # seconds between two hosts of the testbed, about
+MESSAGE = 2e-6
+CLOSE = 1.05
+SHARE = 0.9
+
+# Workers of each rack, a server's NIC over a worker's, oversubscription, elements.
+SCENARIOS = [
+    (racks, factor, over, elements)
+    for racks in ((2, 2), (4, 4), (2, 2, 2), (1, 1, 1, 1))
+    for factor, over in ((2, 1), (4, 4), (1, 2))
+    for elements in (2_000, 250_000)
+]
+WORKER_MBIT = 50
+
+
+def scenario_text(scenario: tuple, shape: str, blocks: int) -> str:
+    racks, factor, over, elements = scenario
+    listed = "\n".join(f"racks {{ workers: {workers} servers: 1 }}" for workers in racks)
+    return (f'title: "planner"\nshape: "{shape}"\n{listed}\n'
+            f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} }}\n"
+            'servers { tcp_congestion_control: "cubic" }\n'
+            f"exchange {{ elements: {elements} blocks: {blocks} }}\n")
+
+
+def measure(programs: pathlib.Path, folder: pathlib.Path, scenario: tuple, shape: str,
+            blocks: int) -> float:
+    path = folder / "scenario.textproto"
+    path.write_text(scenario_text(scenario, shape, blocks))
+    done = subprocess.run([programs / "phub-bench", "rack", "run", path, "--json"],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{shape} of {scenario} failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])["seconds_p50"]
+
+
+def probe_text(scenario: tuple) -> str:
+    racks, factor, over, _ = scenario
+    text = "unix_seconds: 1\n"
+    for i in range(len(racks)):
+        text += f'servers {{ rack: "r{i}" address: "10.0.0.{i + 1}:7077" }}\n'
+    for i, workers in enumerate(racks):
+        for j, others in enumerate(racks):
+            uplink = min(workers, others) * WORKER_MBIT / over
+            byte = 8 / (min(uplink, factor * WORKER_MBIT) * 1e6)
+            if i != j:
+                text += (f"links {{ from: {i} to: {j} alpha_seconds: {ALPHA} "
+                         f"seconds_per_byte: {byte} message_seconds: {MESSAGE} }}\n")
+    return text
+
+
+def predict(programs: pathlib.Path, folder: pathlib.Path, scenario: tuple) -> dict:
+    """Seconds by shape, as a server says that keeps the scenario's probe."""
+    racks, factor, _, elements = scenario
+    state = folder / "state"
+    state.mkdir(mode=0o700, exist_ok=True)
+    (state / "probe.textproto").write_text(probe_text(scenario))
+    config = folder / "server.textproto"
+    config.write_text('state_folder: "state"\n')
+    server = subprocess.Popen(
+        [programs / "phub-server", "--config", config, "--control", "127.0.0.1:0", "--data",
+         "127.0.0.1:0", "--cores", "1", "--log-level", "warn"], stdout=subprocess.PIPE, text=True)
+    try:
+        control = re.search(r"control=(\S+)", server.stdout.readline())[1]
+        listed = ",".join(f"r{i}:{workers}" for i, workers in enumerate(racks))
+        done = subprocess.run(
+            [programs / "phubctl", "--server", control, "--json", "job", "shapes", "--racks", listed,
+             "--bytes", str(4 * elements), "--worker-gbit", str(WORKER_MBIT / 1e3), "--server-gbit",
+             str(factor * WORKER_MBIT / 1e3)], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        return {one["shape"]: one["seconds"] for one in json.loads(done.stdout)["alternatives"]}
+    finally:
+        server.terminate()
+        server.wait()
+        server.stdout.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=pathlib.Path, help="folder with a build's programs")
+    parser.add_argument("--only", help="numbers of scenarios, from 0, with commas between")
+    parser.add_argument("--blocks", type=int, default=3, help="of rounds, of each run (default 3)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    arguments = parser.parse_args()
+    chosen = range(len(SCENARIOS))
+    if arguments.only:
+        chosen = [int(number) for number in arguments.only.split(",")]
+        if not all(0 <= number < len(SCENARIOS) for number in chosen):
+            parser.error(f"--only: scenarios are 0 to {len(SCENARIOS) - 1}")
+    good = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for number in chosen:
+            scenario = SCENARIOS[number]
+            predicted = predict(arguments.programs, folder, scenario)
+            measured = {shape: measure(arguments.programs, folder, scenario, shape,
+                                       arguments.blocks) for shape in SHAPES}
+            pick = min(SHAPES, key=lambda shape: predicted[shape])
+            ratio = measured[pick] / min(measured.values())
+            good += ratio <= CLOSE
+            if arguments.json:
+                print(json.dumps({"scenario": number, "pick": pick, "over_fastest": ratio,
+                                  "predicted": predicted, "measured": measured}), flush=True)
+            else:
+                times = "  ".join(f"{shape} {measured[shape]:.4f} s ({predicted[shape]:.4f})"
+                                  for shape in SHAPES)
+                print(f"{number:2}  {pick:11}  {ratio:5.2f} of the fastest  {times}", flush=True)
+    share = good / len(chosen)
+    if not arguments.json:
+        print(f"the fastest, or within 5 % of it: {good} of {len(chosen)} ({100 * share:.0f} %)")
+    sys.exit(0 if share >= SHARE else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+#include "common/cost/rack_exchange.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace phub::cost {
+namespace {
+
+// Bytes between racks for one byte of the job, [from][to].
+using Loads = std::vector<std::vector<double>>;
+
+Loads no_loads(std::size_t racks) { return Loads(racks, std::vector<double>(racks, 0.0)); }
+
+// Seconds a byte of each link and of each rack's uplink, for chunks of the network's size.
+class Rates {
+ public:
+  explicit Rates(const RackNetwork& network) : network_(network) {}
+
+  double link(std::size_t from, std::size_t to) const {
+    return std::max(network_.links[from][to].byte, message());
+  }
+  // An uplink is as fast as the fastest link that leaves through it, or comes.
+  double out(std::size_t rack) const {
+    return fastest(rack, [&](std::size_t other) { return link(rack, other); });
+  }
+  double in(std::size_t rack) const {
+    return fastest(rack, [&](std::size_t other) { return link(other, rack); });
+  }
+  double server(std::size_t rack) const { return std::max(network_.server_byte[rack], message()); }
+  // All of a rack's servers together.
+  double servers(std::size_t rack) const { return server(rack) / network_.servers; }
+
+ private:
+  double message() const { return network_.message / network_.chunk_bytes; }
+  double fastest(std::size_t rack, const std::function<double(std::size_t)>& byte) const {
+    double least = -1.0;
+    for (std::size_t other = 0; other < network_.links.size(); ++other) {
+      if (other != rack && (least < 0 || byte(other) < least)) least = byte(other);
+    }
+    return std::max(least, 0.0);
+  }
+
+  const RackNetwork& network_;
+};
+
+double out_of(const Loads& loads, std::size_t rack) {
+  return std::accumulate(loads[rack].begin(), loads[rack].end(), 0.0);
+}
+
+double into(const Loads& loads, std::size_t rack) {
+  return std::accumulate(loads.begin(), loads.end(), 0.0,
+                         [rack](double sum, const auto& from) { return sum + from[rack]; });
+}
+
+void bound_between(Exchange& exchange, const RackNetwork& network, const Rates& rates,
+                   const Loads& loads) {
+  for (std::size_t rack = 0; rack < loads.size(); ++rack) {
+    const std::string uplink = "uplink of " + network.names[rack];
+    exchange.bound_by({{out_of(loads, rack) * rates.out(rack), uplink},
+                       {into(loads, rack) * rates.in(rack), uplink}});
+    for (std::size_t to = 0; to < loads.size(); ++to) {
+      exchange.bound_by({{loads[rack][to] * rates.link(rack, to),
+                          "link from " + network.names[rack] + " to " + network.names[to]}});
+    }
+  }
+}
+
+// The edges of all trees that are `depth` below the root, as steps up: what one direction of them
+// takes.
+struct Step {
+  Loads loads;
+  double chunk_byte = 0.0;  // of one chunk at the slowest parent
+};
+
+std::vector<std::size_t> depths_of(const RackTree& tree) {
+  std::vector<std::size_t> depths(tree.parent.size(), 0);
+  for (std::size_t rack = 0; rack < depths.size(); ++rack) {
+    for (std::size_t at = rack; tree.parent[at] != RackTree::kNone; at = tree.parent[at]) {
+      ++depths[rack];
+    }
+  }
+  return depths;
+}
+
+void add_steps(const RackTree& tree, double share, const Rates& rates, std::vector<Step>& steps) {
+  const std::size_t racks = tree.parent.size();
+  const std::vector<std::size_t> depths = depths_of(tree);
+  std::vector<std::size_t> children(racks, 0);
+  for (std::size_t rack = 0; rack < racks; ++rack) {
+    if (depths[rack] == 0) continue;
+    const std::size_t above = tree.parent[rack];
+    ++children[above];
+    if (steps.size() < depths[rack]) steps.resize(depths[rack], {no_loads(racks), 0.0});
+    Step& step = steps[depths[rack] - 1];
+    step.loads[rack][above] += share;
+    step.chunk_byte = std::max(step.chunk_byte, rates.link(rack, above));
+  }
+  for (std::size_t rack = 0; rack < racks; ++rack) {
+    if (children[rack] == 0) continue;
+    Step& step = steps[depths[rack]];
+    const double parent = std::max(rates.server(rack), rates.in(rack));
+    step.chunk_byte = std::max(step.chunk_byte, static_cast<double>(children[rack]) * parent);
+  }
+}
+
+// The slowest rack, server or link of a step.
+double byte_of(const Loads& loads, const Rates& rates) {
+  double slowest = 0.0;
+  for (std::size_t rack = 0; rack < loads.size(); ++rack) {
+    const double out = out_of(loads, rack) * std::max(rates.servers(rack), rates.out(rack));
+    const double in = into(loads, rack) * std::max(rates.servers(rack), rates.in(rack));
+    slowest = std::max({slowest, out, in});
+    for (std::size_t to = 0; to < loads.size(); ++to) {
+      if (to != rack) slowest = std::max(slowest, loads[rack][to] * rates.link(rack, to));
+    }
+  }
+  return slowest;
+}
+
+// Of the longest way up to a root and the longest way down.
+double latency_of(const RackNetwork& network, const std::vector<RackTree>& trees) {
+  double longest = 0.0;
+  for (const RackTree& tree : trees) {
+    double up_most = 0.0;
+    double down_most = 0.0;
+    for (std::size_t rack = 0; rack < tree.parent.size(); ++rack) {
+      double up = 0.0;
+      double down = 0.0;
+      for (std::size_t at = rack; tree.parent[at] != RackTree::kNone; at = tree.parent[at]) {
+        up += network.links[at][tree.parent[at]].alpha;
+        down += network.links[tree.parent[at]][at].alpha;
+      }
+      up_most = std::max(up_most, up);
+      down_most = std::max(down_most, down);
+    }
+    longest = std::max(longest, up_most + down_most);
+  }
+  return longest;
+}
+
+// Sums go up, replies down.
+Loads both_ways(const std::vector<Step>& steps, double sum_ratio) {
+  Loads all = no_loads(steps.front().loads.size());
+  for (const Step& step : steps) {
+    for (std::size_t from = 0; from < all.size(); ++from) {
+      for (std::size_t to = 0; to < all.size(); ++to) {
+        all[from][to] += step.loads[from][to] * sum_ratio + step.loads[to][from];
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& trees) {
+  const Rates rates(network);
+  std::vector<Step> steps;
+  for (const RackTree& tree : trees) {
+    add_steps(tree, 1.0 / static_cast<double>(trees.size()), rates, steps);
+  }
+  const Loads loads = both_ways(steps, network.sum_ratio);
+  Exchange exchange{.is_streamed = true, .bound = "latency", .chunk_bytes = network.chunk_bytes};
+  exchange.unit_bytes = static_cast<double>(trees.size()) * network.servers * network.chunk_bytes;
+  Stage inside;
+  for (std::size_t rack = 0; rack < network.workers.size(); ++rack) {
+    const double workers = network.workers[rack];
+    const double across = std::max(out_of(loads, rack), into(loads, rack));
+    exchange.bound_by(
+        {{network.worker_byte[rack], "workers' NICs in " + network.names[rack]},
+         {(workers + across) * rates.servers(rack), "servers' NICs in " + network.names[rack]}});
+    inside.byte = std::max({inside.byte, network.worker_byte[rack], workers * rates.servers(rack)});
+    inside.chunk_byte = std::max(inside.chunk_byte, workers * rates.server(rack));
+  }
+  bound_between(exchange, network, rates, loads);
+  exchange.stages = {inside, inside};
+  for (const Step& step : steps) {
+    const Stage down{.byte = byte_of(step.loads, rates), .chunk_byte = step.chunk_byte};
+    const Stage up{.byte = network.sum_ratio * down.byte,
+                   .chunk_byte = network.sum_ratio * down.chunk_byte};
+    exchange.stages.insert(exchange.stages.end(), {up, down});
+  }
+  exchange.latency = 2 * network.inside_alpha + latency_of(network, trees);
+  return exchange;
+}
+
+Exchange flat_exchange(const RackNetwork& network) {
+  const Rates rates(network);
+  const std::size_t count = network.workers.size();
+  const auto racks = static_cast<double>(count);
+  const double all = std::accumulate(network.workers.begin(), network.workers.end(), 0.0);
+  Exchange exchange{.is_streamed = true, .bound = "latency", .chunk_bytes = network.chunk_bytes};
+  exchange.unit_bytes = racks * network.servers * network.chunk_bytes;
+  Loads pushes = no_loads(count);
+  Loads loads = no_loads(count);
+  Stage hop;
+  double alpha = network.inside_alpha;
+  for (std::size_t rack = 0; rack < count; ++rack) {
+    const double server = all / racks * rates.servers(rack);
+    exchange.bound_by({{network.worker_byte[rack], "workers' NICs in " + network.names[rack]},
+                       {server, "servers' NICs in " + network.names[rack]}});
+    hop.byte = std::max({hop.byte, network.worker_byte[rack], server});
+    hop.chunk_byte = std::max(
+        {hop.chunk_byte, all * rates.server(rack), (all - network.workers[rack]) * rates.in(rack)});
+    for (std::size_t to = 0; to < count; ++to) {
+      if (to == rack) continue;
+      alpha = std::max(alpha, network.links[rack][to].alpha);
+      pushes[rack][to] = network.workers[rack] / racks;
+      loads[rack][to] = pushes[rack][to] + network.workers[to] / racks;  // and replies
+    }
+  }
+  bound_between(exchange, network, rates, loads);
+  for (std::size_t rack = 0; rack < count; ++rack) {
+    hop.byte = std::max(
+        {hop.byte, out_of(pushes, rack) * rates.out(rack), into(pushes, rack) * rates.in(rack)});
+  }
+  exchange.stages = {hop, hop};
+  exchange.latency = 2 * alpha;
+  return exchange;
+}
+
+}  // namespace phub::cost

@@ -1,0 +1,41 @@
+// The network between a job's racks, from a probe.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/cost/rack_exchange.h"
+#include "proto/probe.pb.h"
+
+namespace phub::phubctl {
+
+struct RackWorkers {
+  std::string rack;
+  std::uint32_t workers = 0;
+};
+
+// "a:4,b:4": at least two racks, each once, with a worker or more. Error: kInvalidArgument.
+Result<std::vector<RackWorkers>> parse_racks(const std::string& text);
+
+// Bytes a second, where it is known better than the probe can; 0: by the probe.
+struct NicRates {
+  double worker = 0.0;
+  double server = 0.0;
+};
+
+struct ProbedNetwork {
+  cost::RackNetwork network;             // its chunks are the caller's to set
+  std::vector<std::string> assumptions;  // sentences
+};
+
+// What the k-th servers of two racks say to each other is the link between the racks: the fastest
+// of them, with the longest latency. Errors: kFailedPrecondition when the probe does not know a
+// rack or a link of the job, or the racks have not as many servers each.
+Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<RackWorkers>& racks,
+                                 const NicRates& rates);
+
+}  // namespace phub::phubctl

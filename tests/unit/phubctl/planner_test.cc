@@ -1,0 +1,198 @@
+// Which shape a job's racks take, from probes that are made up.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "server/phubctl/planner/choice.h"
+
+namespace phub::phubctl {
+namespace {
+
+using Catch::Contains;
+
+constexpr double kGbit = 1e9 / 8;
+
+// Racks a, b, ... with so many servers each; links all alike.
+control::Probe probe_of(std::uint32_t racks, std::uint32_t servers = 1, float alpha = 50e-6F,
+                        float byte = 1e-9F, float message = 1e-7F) {
+  control::Probe probe;
+  probe.set_unix_seconds(1'790'000'000);
+  for (std::uint32_t rack = 0; rack < racks; ++rack) {
+    for (std::uint32_t server = 0; server < servers; ++server) {
+      control::ProbedServer& added = *probe.add_servers();
+      added.set_rack(std::string(1, static_cast<char>('a' + rack)));
+      added.set_address("10.0." + std::to_string(rack) + "." + std::to_string(server) + ":7077");
+    }
+  }
+  for (std::uint32_t from = 0; from < racks * servers; ++from) {
+    for (std::uint32_t to = 0; to < racks * servers; ++to) {
+      if (from == to) continue;
+      control::ProbedLink& link = *probe.add_links();
+      link.set_from(from);
+      link.set_to(to);
+      link.set_alpha_seconds(alpha);
+      link.set_seconds_per_byte(byte);
+      link.set_message_seconds(message);
+    }
+  }
+  return probe;
+}
+
+control::ProbedLink& link_of(control::Probe& probe, std::uint32_t from, std::uint32_t to) {
+  for (control::ProbedLink& link : *probe.mutable_links()) {
+    if (link.from() == from && link.to() == to) return link;
+  }
+  FAIL("no such link");
+  return *probe.mutable_links(0);
+}
+
+PlannedJob job_of(std::uint32_t racks, double bytes = 100e6) {
+  PlannedJob job;
+  job.bytes = bytes;
+  for (std::uint32_t rack = 0; rack < racks; ++rack) {
+    job.racks.push_back({.rack = std::string(1, static_cast<char>('a' + rack)), .workers = 4});
+  }
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("--racks is names and workers, and says what is wrong with it") {
+  const auto racks = parse_racks("a:4,row-2.b:1");
+  REQUIRE(racks);
+  REQUIRE(racks->size() == 2);
+  CHECK((*racks)[0].workers == 4);
+  CHECK((*racks)[1].rack == "row-2.b");
+  for (const auto& [text, what] :
+       std::vector<std::pair<std::string, std::string>>{{"a:4", "two racks or more"},
+                                                        {"", "no number of workers"},
+                                                        {"a:4,", "no number of workers"},
+                                                        {"a:4,b", "\"b\" has no number"},
+                                                        {"a:4,b:0", "from 1 to 1024"},
+                                                        {"a:4,b:1025", "from 1 to 1024"},
+                                                        {"a:4,b:-1", "from 1 to 1024"},
+                                                        {"a:4,b:4x", "from 1 to 1024"},
+                                                        {"a:4,a:4", "there twice"},
+                                                        {"a:4,b c:4", "no name of a rack"}}) {
+    INFO(text);
+    const auto wrong = parse_racks(text);
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().code() == Code::kInvalidArgument);
+    CHECK_THAT(wrong.error().message(), Contains(what));
+  }
+}
+
+TEST_CASE("racks that are alike are spread; of two all shapes are the same") {
+  const auto four =
+      choose_shape(probe_of(4), job_of(4), {.worker = 100 * kGbit, .server = 100 * kGbit});
+  REQUIRE(four);
+  REQUIRE(four->alternatives.size() == 4);
+  CHECK(four->shape == RackShape::kSpread);
+  CHECK(four->flat().seconds > 2 * four->taken().seconds);
+  const auto two = choose_shape(probe_of(2), job_of(2), {});
+  REQUIRE(two);
+  CHECK(two->shape == RackShape::kSpread);
+  CHECK(two->alternatives[1].seconds == Approx(two->taken().seconds));
+}
+
+TEST_CASE("a slow link between racks that are no neighbours makes a chain") {
+  control::Probe probe = probe_of(6);
+  link_of(probe, 0, 3).set_seconds_per_byte(50e-9F);
+  const auto choice = choose_shape(probe, job_of(6), {});
+  REQUIRE(choice);
+  CHECK(choice->shape == RackShape::kChain);
+  CHECK(choice->alternatives[0].bound == "link from a to d");
+  SECTION("which workers that vote cannot have") {
+    PlannedJob job = job_of(6);
+    job.is_voted = true;
+    const auto voted = choose_shape(probe, job, {});
+    REQUIRE(voted);
+    CHECK(voted->shape == RackShape::kSpread);
+    CHECK(voted->alternatives[1].obstacle == "the workers' votes need spread");
+  }
+  SECTION("which a small model does not need: there latency counts") {
+    const auto small = choose_shape(probe, job_of(6, 1000), {});
+    REQUIRE(small);
+    CHECK(small->shape == RackShape::kSpread);
+  }
+  SECTION("and words and JSON say so") {
+    const std::string text = choice_text(*choice, job_of(6), "spread");
+    CHECK_THAT(text, Contains("takes chain") && Contains("the job has spread") &&
+                         Contains("times as long"));
+    const auto json = nlohmann::json::parse(choice_json(*choice, job_of(6), "spread", 17));
+    CHECK(json["shape"] == "chain");
+    CHECK(json["has_shape"] == "spread");
+    CHECK(json["probe_unix_seconds"] == 17);
+    CHECK(json["alternatives"].size() == 4);
+    CHECK(json["alternatives"][1]["seconds"] == Approx(choice->taken().seconds));
+    CHECK(json["fused_key_bytes"] == choice->chunk_bytes / 4);
+  }
+}
+
+TEST_CASE("flat is told where it is faster: where latency binds") {
+  const auto choice = choose_shape(probe_of(3, 1, 1e-3F, 1e-10F), job_of(3, 1000), {});
+  REQUIRE(choice);
+  CHECK(choice->flat().seconds < choice->taken().seconds);
+  CHECK_THAT(choice_text(*choice, job_of(3, 1000), ""), Contains("flat would be faster"));
+}
+
+TEST_CASE("the chunk grows with what a message costs") {
+  const auto cheap = choose_shape(probe_of(4, 1, 50e-6F, 1e-9F, 1e-7F), job_of(4), {});
+  const auto dear = choose_shape(probe_of(4, 1, 50e-6F, 1e-9F, 1e-3F), job_of(4), {});
+  REQUIRE(cheap);
+  REQUIRE(dear);
+  CHECK(cheap->chunk_bytes == job_of(4).chunk_bytes);
+  CHECK(dear->chunk_bytes >= 64 * 1024);
+  CHECK(dear->chunk_seconds <= dear->taken().seconds);
+  CHECK_THAT(choice_text(*dear, job_of(4), ""), Contains("(32.0 KiB now)"));
+}
+
+TEST_CASE("what is known of NICs is taken, what is not is assumed and told") {
+  const auto assumed = choose_shape(probe_of(2), job_of(2), {});
+  REQUIRE(assumed);
+  CHECK(assumed->assumptions.size() == 4);
+  const auto known =
+      choose_shape(probe_of(2, 2), job_of(2), {.worker = 0.1 * kGbit, .server = 100 * kGbit});
+  REQUIRE(known);
+  CHECK(known->assumptions.size() == 2);  // that the two servers share an uplink, and of chunks
+  CHECK(known->taken().bound == "workers' NICs in a");
+  CHECK(known->taken().seconds == Approx(100e6 / (0.1 * kGbit)).epsilon(0.05));
+}
+
+TEST_CASE("half as many bytes on the wire are not half as many between racks") {
+  PlannedJob job = job_of(4, 50e6);
+  const auto as_fp32 = choose_shape(probe_of(4), job, {.worker = 1e12, .server = 1e12});
+  job.bytes_an_element = 2;
+  const auto as_bf16 = choose_shape(probe_of(4), job, {.worker = 1e12, .server = 1e12});
+  REQUIRE(as_fp32);
+  REQUIRE(as_bf16);
+  CHECK(as_bf16->taken().seconds == Approx(1.5 * as_fp32->taken().seconds).epsilon(0.02));
+  job.sum_bytes_an_element = 2;  // sums cross in 16 bits too
+  const auto all = choose_shape(probe_of(4), job, {.worker = 1e12, .server = 1e12});
+  REQUIRE(all);
+  CHECK(all->taken().seconds == Approx(as_fp32->taken().seconds).epsilon(0.001));
+}
+
+TEST_CASE("a probe that does not know enough is told, with the cure") {
+  const auto none = choose_shape({}, job_of(2), {});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code() == Code::kFailedPrecondition);
+  CHECK_THAT(none.error().message(), Contains("phubctl probe"));
+  const auto missing = choose_shape(probe_of(2), job_of(3), {});
+  REQUIRE_FALSE(missing);
+  CHECK_THAT(missing.error().message(), Contains("does not know rack c"));
+  control::Probe broken = probe_of(2);
+  broken.mutable_links()->RemoveLast();
+  const auto unmeasured = choose_shape(broken, job_of(2), {});
+  REQUIRE_FALSE(unmeasured);
+  CHECK_THAT(unmeasured.error().message(), Contains("10.0.1.0:7077 of rack b to 10.0.0.0:7077"));
+  control::Probe uneven = probe_of(2, 2);
+  uneven.mutable_servers(1)->set_rack("x");
+  const auto differs = choose_shape(uneven, job_of(2), {});
+  REQUIRE_FALSE(differs);
+  CHECK_THAT(differs.error().message(), Contains("rack a has 1 servers and rack b has 2"));
+  const auto empty = choose_shape(probe_of(2), job_of(2, 0), {});
+  REQUIRE_FALSE(empty);
+  CHECK(empty.error().code() == Code::kInvalidArgument);
+}
+
+}  // namespace phub::phubctl
