@@ -9,6 +9,8 @@
 #include "bench/compare/interleave.h"
 #include "bench/rack/cluster.h"
 #include "bench/rack/scenario.h"
+#include "bench/rack/testbed/counters.h"
+#include "bench/rack/testbed/ssh_site.h"
 
 namespace phub::bench {
 namespace {
@@ -18,39 +20,37 @@ BlockPlan plan_of(const RackExchange& exchange) {
       .blocks = exchange.blocks(), .iterations = exchange.rounds(), .warm_up = exchange.warm_up()};
 }
 
-Status measure(System& system, const Testbed& testbed, const RackTools& tools, RackResult& result) {
-  const BlockPlan plan = plan_of(result.scenario.exchange());
-  const std::chrono::seconds timeout(result.scenario.exchange().timeout_s());
+// What the workers have in common: hosts, servers, and what is counted.
+struct Standing {
+  const RackSite& site;
+  RackCluster& cluster;
+  RackCounters& counters;
+  Places& places;
+};
+
+Status measure(System& system, RackCounters& counters, const RackExchange& exchange) {
+  const BlockPlan plan = plan_of(exchange);
+  const std::chrono::seconds timeout(exchange.timeout_s());
   Progress progress(plan.blocks + 2);
   progress.step("verifying");
   PHUB_RETURN_IF_ERROR(verify(system, 1, timeout));
-  PHUB_ASSIGN_OR_RETURN(const auto lost_before, take_losses(result.fabric, testbed, tools));
+  PHUB_RETURN_IF_ERROR(counters.open());
   for (unsigned block = 0; block < plan.blocks; ++block) {
     progress.step(fmt::format("block {} of {}", block + 1, plan.blocks));
-    PHUB_ASSIGN_OR_RETURN(const RackSample before, take_sample(result.fabric, testbed, tools));
+    PHUB_RETURN_IF_ERROR(counters.start());
     PHUB_RETURN_IF_ERROR(run_block(system, plan, timeout));
-    PHUB_ASSIGN_OR_RETURN(const RackSample after, take_sample(result.fabric, testbed, tools));
-    result.load.add(before, after);
+    PHUB_RETURN_IF_ERROR(counters.stop());
   }
-  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, testbed, tools));
-  result.losses = losses_between(lost_before, std::move(lost));
+  PHUB_RETURN_IF_ERROR(counters.close());
   progress.step("verifying");
   return verify(system, 2, timeout);
 }
 
-// What the workers have in common: hosts, links and servers.
-struct Standing {
-  const RackTools& tools;
-  Places& places;
-  const Testbed& testbed;
-  RackCluster& cluster;
-};
-
 Status run_exchange(RackResult& result, const Standing& standing) {
   PHUB_ASSIGN_OR_RETURN(const auto system,
                         start_exchange(result.fabric, result.scenario, standing.cluster,
-                                       standing.testbed, standing.places));
-  PHUB_RETURN_IF_ERROR(measure(*system, standing.testbed, standing.tools, result));
+                                       standing.site, standing.places));
+  PHUB_RETURN_IF_ERROR(measure(*system, standing.counters, result.scenario.exchange()));
   result.blocks = system->blocks;
   result.checksum = system->checksum;
   result.failure = system->failure;
@@ -61,41 +61,55 @@ Status run_exchange(RackResult& result, const Standing& standing) {
 Status run_training(RackResult& result, const Standing& standing) {
   Progress progress(2);
   progress.step("the workers begin");
-  PHUB_ASSIGN_OR_RETURN(const auto lost_before,
-                        take_losses(result.fabric, standing.testbed, standing.tools));
+  PHUB_RETURN_IF_ERROR(standing.counters.open());
   PHUB_ASSIGN_OR_RETURN(const auto training, TrainingRun::start(result.fabric, result.scenario,
                                                                 standing.cluster.addresses(),
-                                                                standing.testbed, standing.places));
+                                                                standing.site, standing.places));
   PHUB_RETURN_IF_ERROR(training->begin());
   const auto timeout = std::chrono::seconds(result.scenario.training().timeout_s());
   progress.step("training");
-  PHUB_ASSIGN_OR_RETURN(const RackSample before,
-                        take_sample(result.fabric, standing.testbed, standing.tools));
+  PHUB_RETURN_IF_ERROR(standing.counters.start());
   PHUB_RETURN_IF_ERROR(training->finish(std::chrono::steady_clock::now() + timeout));
-  PHUB_ASSIGN_OR_RETURN(const RackSample after,
-                        take_sample(result.fabric, standing.testbed, standing.tools));
-  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, standing.testbed, standing.tools));
-  result.losses = losses_between(lost_before, std::move(lost));
-  result.load.add(before, after);
+  PHUB_RETURN_IF_ERROR(standing.counters.stop());
+  PHUB_RETURN_IF_ERROR(standing.counters.close());
   result.epochs = training->epochs();
   return {};
 }
 
-Status measure_scenario(RackResult& result, const RackTools& tools, Places& places) {
+// `counters` are of the site, if it is a testbed.
+Status work_on(const RackSite& site, RackCounters& counters, RackResult& result, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const auto cluster,
+                        RackCluster::start(result.fabric, result.scenario, site, places));
+  const Standing standing{
+      .site = site, .cluster = *cluster, .counters = counters, .places = places};
+  PHUB_RETURN_IF_ERROR(result.scenario.has_training() ? run_training(result, standing)
+                                                      : run_exchange(result, standing));
+  result.load = counters.load();
+  result.losses = counters.losses();
+  return {};
+}
+
+Status run_in_namespaces(RackResult& result, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(places));
+  if (const auto removed = remove_leftovers(tools); !removed) return removed.error();
   PHUB_ASSIGN_OR_RETURN(const auto testbed,
                         Testbed::build(result.fabric, result.scenario.links(), tools, places));
+  if (result.scenario.faults_size() == 0) {
+    RackCounters counters(result.fabric, testbed.get(), &tools);
+    return work_on(*testbed, counters, result, places);
+  }
   PHUB_ASSIGN_OR_RETURN(const auto cluster,
                         RackCluster::start(result.fabric, result.scenario, *testbed, places));
-  const Standing standing{
-      .tools = tools, .places = places, .testbed = *testbed, .cluster = *cluster};
-  if (result.scenario.faults_size() > 0) {
-    PHUB_ASSIGN_OR_RETURN(result.faulted,
-                          run_faults(result.scenario, result.fabric,
-                                     {.testbed = *testbed, .cluster = *cluster, .places = places}));
-    return {};
-  }
-  return result.scenario.has_training() ? run_training(result, standing)
-                                        : run_exchange(result, standing);
+  PHUB_ASSIGN_OR_RETURN(result.faulted,
+                        run_faults(result.scenario, result.fabric,
+                                   {.testbed = *testbed, .cluster = *cluster, .places = places}));
+  return {};
+}
+
+Status run_on_machines(RackResult& result, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const auto site, SshSite::create(result.scenario.ssh(), places));
+  RackCounters counters(result.fabric, nullptr, nullptr);
+  return work_on(*site, counters, result, places);
 }
 
 // Which link a training's bytes bind is not known before it has run.
@@ -117,8 +131,6 @@ Status run_rack(const RackOptions& options) {
     if (const auto config = trained_config(scenario); !config) return config.error();
   }
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(*places));
-  if (const auto removed = remove_leftovers(tools); !removed) return removed.error();
   const Fabric fabric = plan_fabric(scenario, payload_of(scenario));
   RackResult result{.scenario = std::move(scenario),
                     .fabric = fabric,
@@ -129,7 +141,8 @@ Status run_rack(const RackOptions& options) {
                     .losses = {},
                     .checksum = {},
                     .failure = {}};
-  PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));
+  PHUB_RETURN_IF_ERROR(has_machines(result.scenario) ? run_on_machines(result, *places)
+                                                     : run_in_namespaces(result, *places));
   fmt::print("{}", options.json ? report_json(result) + "\n" : report_text(result));
   if (!result.failure.empty()) return {Code::kDataLoss, result.failure};
   return verdict(result.faulted);

@@ -58,19 +58,24 @@ std::string time_table(const RackResult& result) {
   return table.to_string();
 }
 
-// A training's payload is the workers' to know.
+// A training's payload is the workers' to know; what links carry is counted in namespaces only.
 std::string link_table(const RackResult& result) {
   const bool has_payload = !result.scenario.has_training();
-  Table table(has_payload ? "link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down"
-                          : "link|>Mbit/s|>counted MB up|>down|>busy up|>down");
+  const bool has_counts = !result.losses.empty();
+  std::string titles = "link|>Mbit/s";
+  if (has_payload) titles += "|>payload MB up|>down";
+  if (has_counts) titles += "|>counted MB up|>down|>busy up|>down";
+  Table table(titles);
   for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
     const RackLink& link = result.fabric.links[i];
     const LinkBytes& bytes = result.load.links()[i];
     std::vector<std::string> cells = {link.name, fmt::format("{:g}", link.mbit)};
     if (has_payload) cells.insert(cells.end(), {mega(link.up_bytes), mega(link.down_bytes)});
-    cells.insert(cells.end(), {mega(a_round(bytes.up, result)), mega(a_round(bytes.down, result)),
-                               human_share(result.load.link_busy(link, bytes.up)),
-                               human_share(result.load.link_busy(link, bytes.down))});
+    if (has_counts) {
+      cells.insert(cells.end(), {mega(a_round(bytes.up, result)), mega(a_round(bytes.down, result)),
+                                 human_share(result.load.link_busy(link, bytes.up)),
+                                 human_share(result.load.link_busy(link, bytes.down))});
+    }
     table.add(std::move(cells));
   }
   return table.to_string();
@@ -121,6 +126,10 @@ nlohmann::ordered_json links_json(const RackResult& result) {
       object["payload_up_bytes"] = link.up_bytes;
       object["payload_down_bytes"] = link.down_bytes;
     }
+    if (result.losses.empty()) {
+      links.push_back(std::move(object));
+      continue;
+    }
     object["counted_up_bytes"] = a_round(bytes.up, result);
     object["counted_down_bytes"] = a_round(bytes.down, result);
     object["busy_up"] = result.load.link_busy(link, bytes.up);
@@ -131,6 +140,14 @@ nlohmann::ordered_json links_json(const RackResult& result) {
     links.push_back(std::move(object));
   }
   return links;
+}
+
+// What was counted at interfaces and CPUs.
+std::string counted_text(const RackResult& result) {
+  if (result.losses.empty()) {
+    return "Interfaces and CPUs of machines elsewhere are not counted here.\n";
+  }
+  return loss_lines(result) + "\n" + cpu_lines(result);
 }
 
 // What was exchanged, how long a round took, and what would have been the least.
@@ -160,10 +177,11 @@ std::string report_text(const RackResult& result) {
     return heading(result) + "\n" + fault_report_text(result.scenario, result.faulted);
   }
   const bool trained = result.scenario.has_training();
-  return fmt::format(
-      "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}\n{}",
-      heading(result), trained ? training_table(result.epochs) : time_table(result),
-      trained ? "step" : "round", link_table(result), loss_lines(result), cpu_lines(result));
+  return fmt::format("{}\n{}\nA {}'s bytes on each link{}:\n{}\n{}", heading(result),
+                     trained ? training_table(result.epochs) : time_table(result),
+                     trained ? "step" : "round",
+                     result.losses.empty() ? "" : "; counted at the interface, headers included",
+                     link_table(result), counted_text(result));
 }
 
 std::string report_json(const RackResult& result) {
@@ -183,8 +201,9 @@ std::string report_json(const RackResult& result) {
   }
   object.update(result.scenario.has_training() ? training_json(result.epochs)
                                                : exchange_json(result));
-  object.update({{"links", links_json(result)},
-                 {"cpus_busy", result.load.cpus_busy()},
+  object["links"] = links_json(result);
+  if (result.losses.empty()) return object.dump();
+  object.update({{"cpus_busy", result.load.cpus_busy()},
                  {"machine_busy", result.load.machine_busy()},
                  {"own_busy", result.load.own_busy()},
                  {"links_are_the_limit", links_bind(result)}});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "bench/base/keys.h"
@@ -51,6 +52,42 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
   const std::uint64_t hosts = std::uint64_t{workers_of(scenario)} + servers_of(scenario);
   check.require(hosts <= kHostsMax, "racks",
                 fmt::format("{} hosts in all; at most {} run here", hosts, kHostsMax));
+}
+
+// A name or an IPv4 address, and a user before it. ssh takes words that begin with '-' for options.
+bool is_login(const std::string& text) {
+  const bool has_user = text.find('@') != std::string::npos;
+  return !text.empty() && text.front() != '-' && text.front() != '@' && text.back() != '@' &&
+         std::count(text.begin(), text.end(), '@') <= (has_user ? 1 : 0) &&
+         std::all_of(text.begin(), text.end(), [](char letter) {
+           return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
+                  letter == '-' || letter == '_' || letter == '@';
+         });
+}
+
+void check_machines(ConfigCheck& check, const RackScenario& scenario) {
+  const bool are_there = has_machines(scenario);
+  for (int i = 0; i < scenario.racks_size(); ++i) {
+    const Rack& rack = scenario.racks(i);
+    const auto hosts = static_cast<std::uint32_t>(rack.hosts_size());
+    check.require(!are_there || hosts == rack.servers() + rack.workers(), "racks",
+                  fmt::format("{} hosts for {} server(s) and {} worker(s); give as many, servers "
+                              "first, in every rack",
+                              hosts, rack.servers(), rack.workers()),
+                  i);
+    for (const std::string& host : rack.hosts()) {
+      check.require(is_login(host), "racks",
+                    fmt::format("hosts: \"{}\" is not [USER@]ADDRESS", host), i);
+    }
+  }
+  check.unused_unless(are_there, "ssh", "without racks' hosts");
+  check.require(!are_there || scenario.faults_size() == 0, "faults",
+                "are made in namespaces only; remove them, or racks' hosts");
+  if (!scenario.has_ssh()) return;
+  ConfigCheck ssh = check.nested("ssh", scenario.ssh());
+  ssh.in_range("control_port", scenario.ssh().control_port(), 1U, 65'000U);
+  ssh.require(!scenario.ssh().has_folder() || scenario.ssh().folder().starts_with('/'), "folder",
+              "is not a whole path; begin with '/'");
 }
 
 void check_links(ConfigCheck& check, const RackScenario& scenario) {
@@ -131,6 +168,7 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
   Status status;
   ConfigCheck check(name, &places, scenario, status);
   check_racks(check, scenario);
+  check_machines(check, scenario);
   if (scenario.has_links()) {
     ConfigCheck links = check.nested("links", scenario.links());
     check_links(links, scenario);
@@ -161,6 +199,11 @@ Result<RackScenario> load_scenario(const std::string& path) {
     config = (std::filesystem::path(path).parent_path() / config).lexically_normal().string();
   }
   return scenario;
+}
+
+bool has_machines(const RackScenario& scenario) {
+  return std::any_of(scenario.racks().begin(), scenario.racks().end(),
+                     [](const Rack& rack) { return rack.hosts_size() > 0; });
 }
 
 std::uint32_t workers_of(const RackScenario& scenario) {
