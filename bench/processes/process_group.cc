@@ -13,7 +13,6 @@
 namespace phub::bench {
 namespace {
 
-constexpr std::chrono::seconds kGroupStartTimeout{60};
 constexpr std::chrono::milliseconds kStopTimeout{5'000};
 // A process that dies closes its connections first; its exit status comes a little later.
 constexpr std::chrono::milliseconds kObituaryTimeout{500};
@@ -70,7 +69,7 @@ Status ProcessGroup::start_by_streams() {
     PHUB_ASSIGN_OR_RETURN(auto process, start_child(i, std::string(kStandardStreams), ends[1]));
     children_.push_back(std::move(process));
   }
-  const Deadline deadline = after(kGroupStartTimeout);
+  const Deadline deadline = after(options_.start_timeout);
   for (LineChannel& channel : channels) {
     const Status greeted = greet(std::move(channel), deadline);
     if (greeted.ok() || greeted.code() == Code::kAborted) {
@@ -83,7 +82,7 @@ Status ProcessGroup::start_by_streams() {
 }
 
 Status ProcessGroup::accept_workers(int listener) {
-  const Deadline deadline = after(kGroupStartTimeout);
+  const Deadline deadline = after(options_.start_timeout);
   constexpr std::chrono::milliseconds kLookForTheDead{200};
   for (auto missing = pids_.begin();
        (missing = std::find(pids_.begin(), pids_.end(), 0)) != pids_.end();) {
@@ -104,7 +103,7 @@ Status ProcessGroup::accept_workers(int listener) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(Code::kDeadlineExceeded,
                     fmt::format("{} worker {} did not start within {} s{}", options_.name,
-                                missing - pids_.begin(), kGroupStartTimeout.count(),
+                                missing - pids_.begin(), options_.start_timeout.count(),
                                 children_.front()->log_tail()));
     }
   }

@@ -29,7 +29,8 @@ class ProcessGroup {
     std::string control_path = {};
     // Instead they talk by their standard input and output. One command for each worker.
     bool by_streams = false;
-    int interrupt_fd = -1;  // readable when the user wants to stop
+    std::chrono::seconds start_timeout{60};  // until all have said hello
+    int interrupt_fd = -1;                   // readable when the user wants to stop
     // A worker that cannot start is no error of all: what it says is its first reply.
     bool may_fail = false;
   };

@@ -8,6 +8,7 @@
 
 #include "bench/compare/interleave.h"
 #include "bench/rack/cluster.h"
+#include "bench/rack/peers.h"
 #include "bench/rack/scenario.h"
 #include "bench/rack/testbed/counters.h"
 #include "bench/rack/testbed/ssh_site.h"
@@ -23,38 +24,72 @@ BlockPlan plan_of(const RackExchange& exchange) {
 // What the workers have in common: hosts, servers, and what is counted.
 struct Standing {
   const RackSite& site;
+  const Testbed* testbed;  // the same, if it is one
+  const RackTools* tools;
   RackCluster& cluster;
   RackCounters& counters;
   Places& places;
 };
 
-Status measure(System& system, RackCounters& counters, const RackExchange& exchange) {
+struct Measured {
+  std::unique_ptr<System> system;
+  RackCounters counters;
+};
+
+Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExchange& exchange) {
   const BlockPlan plan = plan_of(exchange);
   const std::chrono::seconds timeout(exchange.timeout_s());
-  Progress progress(plan.blocks + 2);
-  progress.step("verifying");
-  PHUB_RETURN_IF_ERROR(verify(system, 1, timeout));
-  PHUB_RETURN_IF_ERROR(counters.open());
+  Progress progress(all.size() * (plan.blocks + 2));
+  const auto verify_all = [&](std::uint32_t round) -> Status {
+    for (const Measured& one : all) {
+      progress.step("verifying " + std::string(name_of(one.system->kind)));
+      PHUB_RETURN_IF_ERROR(verify(*one.system, round, timeout));
+    }
+    return {};
+  };
+  PHUB_RETURN_IF_ERROR(verify_all(1));
+  PHUB_RETURN_IF_ERROR(losses.open());
   for (unsigned block = 0; block < plan.blocks; ++block) {
-    progress.step(fmt::format("block {} of {}", block + 1, plan.blocks));
-    PHUB_RETURN_IF_ERROR(counters.start());
-    PHUB_RETURN_IF_ERROR(run_block(system, plan, timeout));
-    PHUB_RETURN_IF_ERROR(counters.stop());
+    for (Measured& one : all) {
+      progress.step(
+          fmt::format("block {} of {}: {}", block + 1, plan.blocks, name_of(one.system->kind)));
+      PHUB_RETURN_IF_ERROR(one.counters.start());
+      PHUB_RETURN_IF_ERROR(run_block(*one.system, plan, timeout));
+      PHUB_RETURN_IF_ERROR(one.counters.stop());
+    }
   }
-  PHUB_RETURN_IF_ERROR(counters.close());
-  progress.step("verifying");
-  return verify(system, 2, timeout);
+  PHUB_RETURN_IF_ERROR(losses.close());
+  return verify_all(2);
 }
 
 Status run_exchange(RackResult& result, const Standing& standing) {
-  PHUB_ASSIGN_OR_RETURN(const auto system,
-                        start_exchange(result.fabric, result.scenario, standing.cluster,
-                                       standing.site, standing.places));
-  PHUB_RETURN_IF_ERROR(measure(*system, standing.counters, result.scenario.exchange()));
-  result.blocks = system->blocks;
-  result.checksum = system->checksum;
-  result.failure = system->failure;
-  system->group->stop();
+  std::vector<Measured> all;
+  const auto add = [&](std::unique_ptr<System> system) {
+    all.push_back(
+        {std::move(system), RackCounters(result.fabric, standing.testbed, standing.tools)});
+  };
+  PHUB_ASSIGN_OR_RETURN(auto own, start_exchange(result.fabric, result.scenario, standing.cluster,
+                                                 standing.site, standing.places));
+  add(std::move(own));
+  for (const std::string& name : result.scenario.peers()) {
+    PHUB_ASSIGN_OR_RETURN(auto peer, start_peer(name, result.fabric, result.scenario,
+                                                *standing.testbed, standing.places));
+    add(std::move(peer));
+  }
+  PHUB_RETURN_IF_ERROR(measure(all, standing.counters, result.scenario.exchange()));
+  result.blocks = all.front().system->blocks;
+  result.checksum = all.front().system->checksum;
+  result.load = all.front().counters.load();
+  result.losses = standing.counters.losses();
+  for (const Measured& one : all) {
+    if (result.failure.empty()) result.failure = one.system->failure;
+    if (&one != &all.front()) {
+      result.peers.push_back({.name = std::string(name_of(one.system->kind)),
+                              .blocks = one.system->blocks,
+                              .load = one.counters.load()});
+    }
+    one.system->group->stop();
+  }
   return {};
 }
 
@@ -73,20 +108,25 @@ Status run_training(RackResult& result, const Standing& standing) {
   PHUB_RETURN_IF_ERROR(standing.counters.stop());
   PHUB_RETURN_IF_ERROR(standing.counters.close());
   result.epochs = training->epochs();
+  result.load = standing.counters.load();
+  result.losses = standing.counters.losses();
   return {};
 }
 
-// `counters` are of the site, if it is a testbed.
-Status work_on(const RackSite& site, RackCounters& counters, RackResult& result, Places& places) {
+// `testbed` is the site, if it is one; nothing is counted elsewhere.
+Status work_on(const RackSite& site, const Testbed* testbed, const RackTools* tools,
+               RackResult& result, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const auto cluster,
                         RackCluster::start(result.fabric, result.scenario, site, places));
-  const Standing standing{
-      .site = site, .cluster = *cluster, .counters = counters, .places = places};
-  PHUB_RETURN_IF_ERROR(result.scenario.has_training() ? run_training(result, standing)
-                                                      : run_exchange(result, standing));
-  result.load = counters.load();
-  result.losses = counters.losses();
-  return {};
+  RackCounters counters(result.fabric, testbed, tools);
+  const Standing standing{.site = site,
+                          .testbed = testbed,
+                          .tools = tools,
+                          .cluster = *cluster,
+                          .counters = counters,
+                          .places = places};
+  return result.scenario.has_training() ? run_training(result, standing)
+                                        : run_exchange(result, standing);
 }
 
 Status run_in_namespaces(RackResult& result, Places& places) {
@@ -95,8 +135,7 @@ Status run_in_namespaces(RackResult& result, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const auto testbed,
                         Testbed::build(result.fabric, result.scenario.links(), tools, places));
   if (result.scenario.faults_size() == 0) {
-    RackCounters counters(result.fabric, testbed.get(), &tools);
-    return work_on(*testbed, counters, result, places);
+    return work_on(*testbed, testbed.get(), &tools, result, places);
   }
   PHUB_ASSIGN_OR_RETURN(const auto cluster,
                         RackCluster::start(result.fabric, result.scenario, *testbed, places));
@@ -108,8 +147,7 @@ Status run_in_namespaces(RackResult& result, Places& places) {
 
 Status run_on_machines(RackResult& result, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const auto site, SshSite::create(result.scenario.ssh(), places));
-  RackCounters counters(result.fabric, nullptr, nullptr);
-  return work_on(*site, counters, result, places);
+  return work_on(*site, nullptr, nullptr, result, places);
 }
 
 // Which link a training's bytes bind is not known before it has run.
@@ -139,6 +177,7 @@ Status run_rack(const RackOptions& options) {
                     .faulted = {},
                     .load = RackLoad(fabric),
                     .losses = {},
+                    .peers = {},
                     .checksum = {},
                     .failure = {}};
   PHUB_RETURN_IF_ERROR(has_machines(result.scenario) ? run_on_machines(result, *places)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "bench/base/keys.h"
 #include "bench/rack/faults.h"
@@ -139,6 +140,22 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
   check.in_range("wait_s", exchange.wait_s(), 1U, 86'400U);
 }
 
+void check_peers(ConfigCheck& check, const RackScenario& scenario) {
+  std::set<std::string> seen;
+  for (int i = 0; i < scenario.peers_size(); ++i) {
+    check.one_of("peers", scenario.peers(i), {"gloo-ring", "gloo-halving-doubling", "openmpi"}, i);
+    check.require(seen.insert(scenario.peers(i)).second, "peers", "is there twice", i);
+  }
+  if (scenario.peers_size() == 0) return;
+  const RackExchange& exchange = scenario.exchange();
+  check.require(exchange.dtype() == "fp32" && exchange.rule() == "sum", "peers",
+                "are compared on fp32 sums only; remove them, or exchange's dtype and rule");
+  check.require(workers_of(scenario) > 1, "peers", "have nobody to talk to; give racks workers");
+  check.require(!scenario.has_training(), "peers", "do not train; remove them, or training");
+  check.require(scenario.faults_size() == 0, "peers", "are not for scenarios with faults");
+  check.require(!has_machines(scenario), "peers", "run in namespaces only; remove them, or hosts");
+}
+
 void check_training(ConfigCheck& check, const RackTraining& training) {
   check.require(training.has_config() || training.has_worker(), "config",
                 "is missing: name a file like configs/mnist.textproto, or write its fields as "
@@ -187,6 +204,7 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
     check_training(training, scenario.training());
   }
   check_faults(check, scenario);
+  check_peers(check, scenario);
   PHUB_RETURN_IF_ERROR(status);
   return scenario;
 }

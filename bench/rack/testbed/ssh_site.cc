@@ -9,8 +9,9 @@ namespace {
 
 // $1 is the configuration; the other words are the command, whose last the configuration's path
 // becomes. Its output goes through a pipe, which any program can open again by name, as a socket of
-// sshd's cannot. Descriptor 3 is the connection: what is in a shell's background has no input. In the
-// end the shell itself must not speak: who speaks into a closed connection dies and leaves the folder.
+// sshd's cannot. Descriptor 3 is the connection: what is in a shell's background has no input. In
+// the end the shell itself must not speak: who speaks into a closed connection dies and leaves the
+// folder.
 constexpr std::string_view kWithConfiguration =
     R"(d=$(mktemp -d) && mkfifo "$d/out" && printf %s "$1" >"$d/c.textproto" || exit 1
 shift

@@ -69,7 +69,7 @@ TEST_CASE("the scenarios that come with the bench are right") {
     CHECK(scenario.has_value());
     ++scenarios;
   }
-  CHECK(scenarios >= 4);
+  CHECK(scenarios >= 5);
 }
 
 TEST_CASE("a wrong scenario is refused with its line, field and cure") {
@@ -200,6 +200,22 @@ TEST_CASE("wrong hosts are refused") {
   CHECK(refusal("racks { workers: 1 servers: 1 }\nssh { folder: \"/bin\" }")
             .find("without racks' hosts") != std::string::npos);
   CHECK(refusal(one + "ssh { folder: \"bin\" }").find("ssh.folder: is not a whole path") !=
+        std::string::npos);
+}
+
+TEST_CASE("peers are for fp32 sums of several workers in namespaces") {
+  const std::string racks = "racks { workers: 2 servers: 1 }\npeers: \"openmpi\"\n";
+  CHECK(scenario_of(racks).peers(0) == "openmpi");
+  CHECK(refusal(racks + "peers: \"gloo\"").find("\"gloo\" is not known") != std::string::npos);
+  CHECK(refusal(racks + "peers: \"openmpi\"") == "s:3:1: peers: is there twice");
+  CHECK(refusal(racks + "exchange { dtype: \"fp16\" }").find("on fp32 sums only") !=
+        std::string::npos);
+  CHECK(refusal(racks + "exchange { rule: \"mean\" }").find("on fp32 sums only") !=
+        std::string::npos);
+  CHECK(refusal(racks + "training { worker { } }").find("do not train") != std::string::npos);
+  CHECK(refusal(racks + "faults { kind: KILL_SERVER server: 0 }").find("scenarios with faults") !=
+        std::string::npos);
+  CHECK(refusal("racks { workers: 1 servers: 1 } peers: \"openmpi\"").find("nobody to talk to") !=
         std::string::npos);
 }
 
