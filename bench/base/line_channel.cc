@@ -1,8 +1,10 @@
 #include "bench/base/line_channel.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -35,7 +37,10 @@ Status LineChannel::write_line(std::string_view line) {
   const std::string text = fmt::format("{}\n", line);
   std::size_t sent = 0;
   while (sent < text.size()) {
-    const ssize_t n = ::send(fd_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    const char* const rest = text.data() + sent;
+    const std::size_t bytes = text.size() - sent;
+    const ssize_t n =
+        out_ ? ::write(out_.get(), rest, bytes) : ::send(fd_.get(), rest, bytes, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno_status("control channel", Code::kUnavailable);
     sent += static_cast<std::size_t>(n);
@@ -110,6 +115,10 @@ Result<LineChannel> accept_channel(int listener) {
 }
 
 Result<LineChannel> connect_channel(const std::string& name) {
+  if (name == kStandardStreams) {
+    ::signal(SIGPIPE, SIG_IGN);  // a pipe's end is told by an error
+    return LineChannel(UniqueFd(::dup(STDIN_FILENO)), UniqueFd(::dup(STDOUT_FILENO)));
+  }
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd) return errno_status("socket");
   sockaddr_un address{};

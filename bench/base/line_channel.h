@@ -21,11 +21,12 @@ using Deadline = std::chrono::steady_clock::time_point;
 // Milliseconds until the deadline as poll(2) wants them, never negative.
 int poll_timeout(Deadline deadline);
 
-// Of a socket, or the end of a pipe that is read.
+// Of a socket, the end of a pipe that is read, or two pipes.
 class LineChannel {
  public:
   LineChannel() = default;
   explicit LineChannel(UniqueFd fd) : fd_(std::move(fd)) {}
+  LineChannel(UniqueFd fd, UniqueFd out) : fd_(std::move(fd)), out_(std::move(out)) {}
 
   // Error: kUnavailable when the other end is closed.
   Status write_line(std::string_view line);
@@ -40,6 +41,7 @@ class LineChannel {
 
  private:
   UniqueFd fd_;
+  UniqueFd out_;  // where lines are written, if that is another
   std::string buffer_;
 };
 
@@ -48,6 +50,8 @@ Result<UniqueFd> listen_abstract(std::string& name);
 // Listens on a new file, which the caller removes. Names that begin with '/' are paths.
 Result<UniqueFd> listen_path(const std::string& path);
 Result<LineChannel> accept_channel(int listener);
+// Of kStandardStreams: this process' standard input and output, of a bench on another machine.
+inline constexpr std::string_view kStandardStreams = "-";
 Result<LineChannel> connect_channel(const std::string& name);
 
 }  // namespace phub::bench

@@ -14,7 +14,8 @@ void add_rack(CLI::App& app, Run& run) {
   command->footer(
       "Each host is a network namespace, each switch a bridge, each link a veth pair whose two\n"
       "ways tc's tbf holds to their rate. Needs root, and Debian's iproute2. All of it is removed\n"
-      "at the end and on an interrupt; what a killed run left, the next one removes.\n\n"
+      "at the end and on an interrupt; what a killed run left, the next one removes. A scenario\n"
+      "with `hosts` of its racks drives real machines instead, over ssh.\n\n"
       "  phub-bench rack check\n"
       "  phub-bench rack run bench/rack/scenarios/two_racks.textproto");
   auto options = std::make_shared<RackOptions>();

@@ -14,18 +14,21 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
-// Seconds of each iteration from every worker's "done t0 t1 ...".
-Result<std::vector<double>> seconds_of(const std::vector<std::string>& replies,
-                                       unsigned iterations) {
+// Seconds of each iteration from every worker's "done t0 t1 ...". Without a common clock each
+// worker's first stamp is taken for the same moment: by then all have ended one exchange.
+Result<std::vector<double>> seconds_of(const std::vector<std::string>& replies, unsigned iterations,
+                                       bool has_one_clock) {
   std::vector<std::int64_t> ends(iterations + 1, 0);
   for (const std::string& reply : replies) {
     std::istringstream words(reply);
     std::string verb;
     words >> verb;
+    std::int64_t first = 0;
     for (std::int64_t& end : ends) {
       std::int64_t stamp = 0;
       words >> stamp;
-      end = std::max(end, stamp);
+      if (!has_one_clock && &end == &ends.front()) first = stamp;
+      end = std::max(end, stamp - first);
     }
     if (!words || verb != "done") {
       return Status(Code::kInternal, fmt::format("odd reply '{:.40}'", reply));
@@ -61,7 +64,7 @@ Status verify(System& system, std::uint32_t round, std::chrono::milliseconds tim
 Status run_block(System& system, const BlockPlan& plan, std::chrono::milliseconds timeout) {
   const std::string command = fmt::format("run {} {}", plan.warm_up, plan.iterations);
   PHUB_ASSIGN_OR_RETURN(const auto replies, system.group->ask(command, timeout));
-  PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations));
+  PHUB_ASSIGN_OR_RETURN(auto seconds, seconds_of(replies, plan.iterations, system.has_one_clock));
   system.blocks.push_back(std::move(seconds));
   return {};
 }

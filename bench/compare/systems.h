@@ -28,6 +28,7 @@ constexpr std::string_view name_of(SystemKind kind) {
 struct System {
   SystemKind kind = SystemKind::kPhub;
   Work work;
+  bool has_one_clock = true;                // of all workers: they are on one machine
   std::unique_ptr<PhubServers> servers;     // of kPhub
   std::unique_ptr<ProcessGroup> group;      // its destructor comes before the servers'
   std::vector<std::vector<double>> blocks;  // seconds of each iteration, block by block

@@ -1,4 +1,4 @@
-// phub-bench-gloo: Gloo's allreduce over TCP on the loopback address, one process for each worker.
+// phub-bench-gloo: Gloo's allreduce over TCP, one process for each worker.
 #include <fmt/format.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
@@ -46,7 +46,7 @@ class GlooTask final : public phub::bench::PeerTask {
   Status connect() {
     return guarded([this] {
       gloo::transport::tcp::attr attributes;
-      attributes.hostname = "127.0.0.1";
+      attributes.hostname = options().host;
       auto device = gloo::transport::tcp::CreateDevice(attributes);
       gloo::rendezvous::FileStore files(options().directory);
       for (const auto& [context, name] :

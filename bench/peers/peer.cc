@@ -17,6 +17,7 @@ PeerOptions parse_peer_options(int argc, char** argv) {
     if (name == "--elements") options.elements = std::stoull(value);
     if (name == "--algorithm") options.algorithm = value;
     if (name == "--directory") options.directory = value;
+    if (name == "--host") options.host = value;
   }
   return options;
 }

@@ -17,7 +17,8 @@ struct PeerOptions {
   std::uint32_t workers = 1;
   std::uint64_t elements = 0;
   std::string algorithm;
-  std::string directory;  // for a rendezvous through files
+  std::string directory;           // for a rendezvous through files
+  std::string host = "127.0.0.1";  // the address that others reach it at
 };
 
 // Reads the command line that systems.cc writes; `argv` of a peer's main.

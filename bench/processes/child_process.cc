@@ -20,7 +20,7 @@ namespace {
 constexpr int kExecFailed = 127;
 
 // Between fork and exec: only calls that are safe there.
-[[noreturn]] void become(char* const* arguments, int output, int log, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, int input, int output, int log, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(kExecFailed);  // the bench died before the line above
   // A group of its own: an interrupt at the terminal is the bench's to handle, and mpirun, when it
@@ -30,7 +30,7 @@ constexpr int kExecFailed = 127;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::dup2(null, STDIN_FILENO);
+  ::dup2(input < 0 ? null : input, STDIN_FILENO);
   ::dup2(output, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
   ::execvp(arguments[0], arguments);
@@ -44,6 +44,16 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const Options& options
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_status("pipe");
   UniqueFd read_end(ends[0]);
   const UniqueFd write_end(ends[1]);
+  UniqueFd input_read_end;
+  UniqueFd input_write_end;
+  if (options.holds_input) {
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return errno_status("pipe");
+    input_read_end = UniqueFd(ends[0]);
+    input_write_end = UniqueFd(ends[1]);
+  }
+  const bool has_channel = options.channel_fd >= 0;
+  const int input = has_channel ? options.channel_fd : input_read_end.get();
+  const int output = has_channel ? options.channel_fd : write_end.get();
   const UniqueFd log(
       ::open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   if (!log) return errno_status(options.log_path);
@@ -56,10 +66,10 @@ Result<std::unique_ptr<ChildProcess>> ChildProcess::start(const Options& options
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0) return errno_status("fork");
-  if (pid == 0) become(arguments.data(), write_end.get(), log.get(), parent);
+  if (pid == 0) become(arguments.data(), input, output, log.get(), parent);
   UniqueFd pid_fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  return std::unique_ptr<ChildProcess>(
-      new ChildProcess(options, pid, std::move(read_end), std::move(pid_fd)));
+  return std::unique_ptr<ChildProcess>(new ChildProcess(options, pid, std::move(input_write_end),
+                                                        std::move(read_end), std::move(pid_fd)));
 }
 
 ChildProcess::~ChildProcess() {

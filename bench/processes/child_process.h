@@ -21,6 +21,10 @@ class ChildProcess {
     std::string name;                  // for messages: "openmpi"
     std::vector<std::string> command;  // program (searched in PATH) and arguments
     std::string log_path;              // standard error, appended
+    // Its standard input: nothing; or open until close_input; or, with its standard output, this
+    // end of a socket.
+    bool holds_input = false;
+    int channel_fd = -1;
   };
   static Result<std::unique_ptr<ChildProcess>> start(const Options& options);
 
@@ -31,6 +35,9 @@ class ChildProcess {
   // The next line of its standard output. Errors: kDeadlineExceeded, kUnavailable with the end of
   // its log.
   Result<std::string> read_output_line(Deadline deadline);
+
+  // For one that ends when its input does.
+  void close_input() { input_ = UniqueFd(); }
 
   // Sends the signal (0: none) and waits for its end; past the deadline it is killed.
   void stop(int signal, Deadline deadline);
@@ -48,15 +55,17 @@ class ChildProcess {
   int output_fd() const { return output_.fd(); }
 
  private:
-  ChildProcess(Options options, pid_t pid, UniqueFd output, UniqueFd pid_fd)
+  ChildProcess(Options options, pid_t pid, UniqueFd input, UniqueFd output, UniqueFd pid_fd)
       : options_(std::move(options)),
         pid_(pid),
+        input_(std::move(input)),
         output_(std::move(output)),
         pid_fd_(std::move(pid_fd)) {}
   bool reap(bool block);
 
   Options options_;
   pid_t pid_;
+  UniqueFd input_;
   LineChannel output_;
   UniqueFd pid_fd_;
   bool ended_ = false;

@@ -3,15 +3,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <sstream>
 
 namespace phub::bench {
 namespace {
 
-constexpr std::chrono::seconds kGroupStartTimeout{60};
 constexpr std::chrono::milliseconds kStopTimeout{5'000};
 // A process that dies closes its connections first; its exit status comes a little later.
 constexpr std::chrono::milliseconds kObituaryTimeout{500};
@@ -26,27 +27,62 @@ Result<std::unique_ptr<ProcessGroup>> ProcessGroup::start(const Options& options
   std::unique_ptr<ProcessGroup> group(new ProcessGroup(options));
   group->channels_.resize(options.workers);
   group->pids_.resize(options.workers);
+  if (options.by_streams) {
+    PHUB_RETURN_IF_ERROR(group->start_by_streams());
+    return group;
+  }
   std::string control = options.control_path;
   PHUB_ASSIGN_OR_RETURN(const UniqueFd listener,
                         control.empty() ? listen_abstract(control) : listen_path(control));
-  const bool one_each = options.commands.size() == options.workers;
   for (std::size_t i = 0; i < options.commands.size(); ++i) {
-    ChildProcess::Options child{
-        .name = options.name, .command = options.commands[i], .log_path = options.log_path};
-    child.command.insert(child.command.end(), {"--control", control});
-    if (one_each) {
-      child.command.insert(child.command.end(), {"--index", std::to_string(i)});
-      child.name = fmt::format("{} worker {}", options.name, i);
-    }
-    PHUB_ASSIGN_OR_RETURN(auto process, ChildProcess::start(child));
+    PHUB_ASSIGN_OR_RETURN(auto process, group->start_child(i, control, -1));
     group->children_.push_back(std::move(process));
   }
   PHUB_RETURN_IF_ERROR(group->accept_workers(listener.get()));
   return group;
 }
 
+Result<std::unique_ptr<ChildProcess>> ProcessGroup::start_child(std::size_t index,
+                                                                const std::string& control,
+                                                                int channel_fd) {
+  ChildProcess::Options child{.name = options_.name,
+                              .command = options_.commands[index],
+                              .log_path = options_.log_path,
+                              .channel_fd = channel_fd};
+  child.command.insert(child.command.end(), {"--control", control});
+  if (options_.commands.size() == options_.workers) {
+    child.command.insert(child.command.end(), {"--index", std::to_string(index)});
+    child.name = fmt::format("{} worker {}", options_.name, index);
+  }
+  return ChildProcess::start(child);
+}
+
+Status ProcessGroup::start_by_streams() {
+  std::vector<LineChannel> channels;
+  for (std::size_t i = 0; i < options_.commands.size(); ++i) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      return errno_status("socketpair");
+    }
+    channels.emplace_back(UniqueFd(ends[0]));
+    const UniqueFd theirs(ends[1]);
+    PHUB_ASSIGN_OR_RETURN(auto process, start_child(i, std::string(kStandardStreams), ends[1]));
+    children_.push_back(std::move(process));
+  }
+  const Deadline deadline = after(options_.start_timeout);
+  for (LineChannel& channel : channels) {
+    const Status greeted = greet(std::move(channel), deadline);
+    if (greeted.ok() || greeted.code() == Code::kAborted) {
+      PHUB_RETURN_IF_ERROR(greeted);
+    } else {
+      return {greeted.code(), greeted.message() + obituary()};
+    }
+  }
+  return {};
+}
+
 Status ProcessGroup::accept_workers(int listener) {
-  const Deadline deadline = after(kGroupStartTimeout);
+  const Deadline deadline = after(options_.start_timeout);
   constexpr std::chrono::milliseconds kLookForTheDead{200};
   for (auto missing = pids_.begin();
        (missing = std::find(pids_.begin(), pids_.end(), 0)) != pids_.end();) {
@@ -67,7 +103,7 @@ Status ProcessGroup::accept_workers(int listener) {
     if (std::chrono::steady_clock::now() >= deadline) {
       return Status(Code::kDeadlineExceeded,
                     fmt::format("{} worker {} did not start within {} s{}", options_.name,
-                                missing - pids_.begin(), kGroupStartTimeout.count(),
+                                missing - pids_.begin(), options_.start_timeout.count(),
                                 children_.front()->log_tail()));
     }
   }

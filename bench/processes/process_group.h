@@ -27,7 +27,10 @@ class ProcessGroup {
     // Where workers say hello: a file that is not there yet, for those in network namespaces of
     // their own; empty: an abstract name.
     std::string control_path = {};
-    int interrupt_fd = -1;  // readable when the user wants to stop
+    // Instead they talk by their standard input and output. One command for each worker.
+    bool by_streams = false;
+    std::chrono::seconds start_timeout{60};  // until all have said hello
+    int interrupt_fd = -1;                   // readable when the user wants to stop
     // A worker that cannot start is no error of all: what it says is its first reply.
     bool may_fail = false;
   };
@@ -61,6 +64,9 @@ class ProcessGroup {
 
  private:
   explicit ProcessGroup(Options options) : options_(std::move(options)) {}
+  Result<std::unique_ptr<ChildProcess>> start_child(std::size_t index, const std::string& control,
+                                                    int channel_fd);
+  Status start_by_streams();
   Status accept_workers(int listener);
   Status greet(LineChannel channel, Deadline deadline);
   // Which of them can be read, once one can; a negative one never can.

@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::chrono::seconds kStartTimeout{60};
 constexpr std::chrono::seconds kStopTimeout{5};
-constexpr int kControlPort = 7077;  // in a namespace of its own it is free
 
 std::string control_address(const RackHost& host) {
-  return fmt::format("{}:{}", host.address, kControlPort);
+  return fmt::format("{}:{}", host.address, host.control_port);
 }
 
 // Where it is, and all others.
@@ -61,6 +60,7 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
                                                         const RackSite& site, Places& places) {
   std::unique_ptr<RackCluster> cluster(new RackCluster());
   cluster->is_joined_ = is_joined(scenario);
+  cluster->is_elsewhere_ = site.is_elsewhere();
   std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
     if (!host.is_server) continue;
@@ -72,7 +72,8 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
     PHUB_ASSIGN_OR_RETURN(auto process,
                           ChildProcess::start({.name = fmt::format("phub-server {}", host.name),
                                                .command = command,
-                                               .log_path = places.fresh_path(host.name + ".log")}));
+                                               .log_path = places.fresh_path(host.name + ".log"),
+                                               .holds_input = true}));
     if (program.late_s <= 0) punctual.push_back(process.get());
     cluster->servers_.push_back(std::move(process));
     cluster->addresses_.push_back({host.rack, control_address(host)});
@@ -87,6 +88,11 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
 
 RackCluster::~RackCluster() {
   const Deadline deadline = std::chrono::steady_clock::now() + kStopTimeout;
+  for (const auto& server : servers_) server->close_input();
+  // A signal would only end our side of it.
+  for (const auto& server : servers_) {
+    if (is_elsewhere_) (void)server->await_end(deadline);
+  }
   for (const auto& server : servers_) server->stop(SIGTERM, deadline);
 }
 
@@ -109,6 +115,7 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .commands = {},
                                 .log_path = places.fresh_path("workers.log"),
                                 .control_path = places.fresh_path("control"),
+                                .by_streams = site.is_elsewhere(),
                                 .interrupt_fd = places.interrupt_fd(),
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
@@ -121,6 +128,7 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
   }
   auto system = std::make_unique<System>();
   system->work = work;
+  system->has_one_clock = !site.is_elsewhere();
   PHUB_ASSIGN_OR_RETURN(system->group, ProcessGroup::start(workers));
   return system;
 }

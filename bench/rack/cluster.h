@@ -33,6 +33,8 @@ class RackCluster {
 
  private:
   RackCluster() = default;
+
+  bool is_elsewhere_ = false;
   std::vector<std::unique_ptr<ChildProcess>> servers_;
   struct Address {
     std::uint32_t rack;

@@ -8,8 +8,11 @@
 
 #include "bench/compare/interleave.h"
 #include "bench/rack/cluster.h"
+#include "bench/rack/peers.h"
 #include "bench/rack/replay.h"
 #include "bench/rack/scenario.h"
+#include "bench/rack/testbed/counters.h"
+#include "bench/rack/testbed/ssh_site.h"
 
 namespace phub::bench {
 namespace {
@@ -19,84 +22,133 @@ BlockPlan plan_of(const RackExchange& exchange) {
       .blocks = exchange.blocks(), .iterations = exchange.rounds(), .warm_up = exchange.warm_up()};
 }
 
-Status measure(System& system, const Testbed& testbed, const RackTools& tools, RackResult& result) {
-  const BlockPlan plan = plan_of(result.scenario.exchange());
-  const std::chrono::seconds timeout(result.scenario.exchange().timeout_s());
-  Progress progress(plan.blocks + 2);
-  progress.step("verifying");
-  PHUB_RETURN_IF_ERROR(verify(system, 1, timeout));
-  PHUB_ASSIGN_OR_RETURN(const auto lost_before, take_losses(result.fabric, testbed, tools));
-  for (unsigned block = 0; block < plan.blocks; ++block) {
-    progress.step(fmt::format("block {} of {}", block + 1, plan.blocks));
-    PHUB_ASSIGN_OR_RETURN(const RackSample before, take_sample(result.fabric, testbed, tools));
-    PHUB_RETURN_IF_ERROR(run_block(system, plan, timeout));
-    PHUB_ASSIGN_OR_RETURN(const RackSample after, take_sample(result.fabric, testbed, tools));
-    result.load.add(before, after);
-  }
-  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, testbed, tools));
-  result.losses = losses_between(lost_before, std::move(lost));
-  progress.step("verifying");
-  return verify(system, 2, timeout);
-}
-
-// What the workers have in common: hosts, links and servers.
+// What the workers have in common: hosts, servers, and what is counted.
 struct Standing {
-  const RackTools& tools;
-  Places& places;
-  const Testbed& testbed;
+  const RackSite& site;
+  const Testbed* testbed;  // the same, if it is one
+  const RackTools* tools;
   RackCluster& cluster;
+  RackCounters& counters;
+  Places& places;
 };
 
+struct Measured {
+  std::unique_ptr<System> system;
+  RackCounters counters;
+};
+
+Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExchange& exchange) {
+  const BlockPlan plan = plan_of(exchange);
+  const std::chrono::seconds timeout(exchange.timeout_s());
+  Progress progress(all.size() * (plan.blocks + 2));
+  const auto verify_all = [&](std::uint32_t round) -> Status {
+    for (const Measured& one : all) {
+      progress.step("verifying " + std::string(name_of(one.system->kind)));
+      PHUB_RETURN_IF_ERROR(verify(*one.system, round, timeout));
+    }
+    return {};
+  };
+  PHUB_RETURN_IF_ERROR(verify_all(1));
+  PHUB_RETURN_IF_ERROR(losses.open());
+  for (unsigned block = 0; block < plan.blocks; ++block) {
+    for (Measured& one : all) {
+      progress.step(
+          fmt::format("block {} of {}: {}", block + 1, plan.blocks, name_of(one.system->kind)));
+      PHUB_RETURN_IF_ERROR(one.counters.start());
+      PHUB_RETURN_IF_ERROR(run_block(*one.system, plan, timeout));
+      PHUB_RETURN_IF_ERROR(one.counters.stop());
+    }
+  }
+  PHUB_RETURN_IF_ERROR(losses.close());
+  return verify_all(2);
+}
+
 Status run_exchange(RackResult& result, const Standing& standing) {
-  PHUB_ASSIGN_OR_RETURN(const auto system,
-                        start_exchange(result.fabric, result.scenario, standing.cluster,
-                                       standing.testbed, standing.places));
-  PHUB_RETURN_IF_ERROR(measure(*system, standing.testbed, standing.tools, result));
-  result.blocks = system->blocks;
-  result.checksum = system->checksum;
-  result.failure = system->failure;
-  system->group->stop();
+  std::vector<Measured> all;
+  const auto add = [&](std::unique_ptr<System> system) {
+    all.push_back(
+        {std::move(system), RackCounters(result.fabric, standing.testbed, standing.tools)});
+  };
+  PHUB_ASSIGN_OR_RETURN(auto own, start_exchange(result.fabric, result.scenario, standing.cluster,
+                                                 standing.site, standing.places));
+  add(std::move(own));
+  for (const std::string& name : result.scenario.peers()) {
+    PHUB_ASSIGN_OR_RETURN(auto peer, start_peer(name, result.fabric, result.scenario,
+                                                *standing.testbed, standing.places));
+    add(std::move(peer));
+  }
+  PHUB_RETURN_IF_ERROR(measure(all, standing.counters, result.scenario.exchange()));
+  result.blocks = all.front().system->blocks;
+  result.checksum = all.front().system->checksum;
+  result.load = all.front().counters.load();
+  result.losses = standing.counters.losses();
+  for (const Measured& one : all) {
+    if (result.failure.empty()) result.failure = one.system->failure;
+    if (&one != &all.front()) {
+      result.peers.push_back({.name = std::string(name_of(one.system->kind)),
+                              .blocks = one.system->blocks,
+                              .load = one.counters.load()});
+    }
+    one.system->group->stop();
+  }
   return {};
 }
 
 Status run_training(RackResult& result, const Standing& standing) {
   Progress progress(2);
   progress.step("the workers begin");
-  PHUB_ASSIGN_OR_RETURN(const auto lost_before,
-                        take_losses(result.fabric, standing.testbed, standing.tools));
+  PHUB_RETURN_IF_ERROR(standing.counters.open());
   PHUB_ASSIGN_OR_RETURN(const auto training,
                         TrainingRun::start(result.fabric, result.scenario, standing.cluster,
-                                           standing.testbed, standing.places));
+                                           standing.site, standing.places));
   PHUB_RETURN_IF_ERROR(training->begin());
   const auto timeout = std::chrono::seconds(result.scenario.training().timeout_s());
   progress.step("training");
-  PHUB_ASSIGN_OR_RETURN(const RackSample before,
-                        take_sample(result.fabric, standing.testbed, standing.tools));
+  PHUB_RETURN_IF_ERROR(standing.counters.start());
   PHUB_RETURN_IF_ERROR(training->finish(std::chrono::steady_clock::now() + timeout));
-  PHUB_ASSIGN_OR_RETURN(const RackSample after,
-                        take_sample(result.fabric, standing.testbed, standing.tools));
-  PHUB_ASSIGN_OR_RETURN(auto lost, take_losses(result.fabric, standing.testbed, standing.tools));
-  result.losses = losses_between(lost_before, std::move(lost));
-  result.load.add(before, after);
+  PHUB_RETURN_IF_ERROR(standing.counters.stop());
+  PHUB_RETURN_IF_ERROR(standing.counters.close());
   result.epochs = training->epochs();
+  result.load = standing.counters.load();
+  result.losses = standing.counters.losses();
   return {};
 }
 
-Status measure_scenario(RackResult& result, const RackTools& tools, Places& places) {
-  PHUB_ASSIGN_OR_RETURN(const auto testbed,
-                        Testbed::build(result.fabric, result.scenario.links(), tools, places));
+// `testbed` is the site, if it is one; nothing is counted elsewhere.
+Status work_on(const RackSite& site, const Testbed* testbed, const RackTools* tools,
+               RackResult& result, Places& places) {
   PHUB_ASSIGN_OR_RETURN(const auto cluster,
-                        RackCluster::start(result.fabric, result.scenario, *testbed, places));
-  const Standing standing{
-      .tools = tools, .places = places, .testbed = *testbed, .cluster = *cluster};
-  if (result.scenario.faults_size() > 0) {
-    PHUB_ASSIGN_OR_RETURN(result.faulted,
-                          run_faults(result.scenario, result.fabric,
-                                     {.testbed = *testbed, .cluster = *cluster, .places = places}));
-    return {};
-  }
+                        RackCluster::start(result.fabric, result.scenario, site, places));
+  RackCounters counters(result.fabric, testbed, tools);
+  const Standing standing{.site = site,
+                          .testbed = testbed,
+                          .tools = tools,
+                          .cluster = *cluster,
+                          .counters = counters,
+                          .places = places};
   return result.scenario.has_training() ? run_training(result, standing)
                                         : run_exchange(result, standing);
+}
+
+Status run_in_namespaces(RackResult& result, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(places));
+  if (const auto removed = remove_leftovers(tools); !removed) return removed.error();
+  PHUB_ASSIGN_OR_RETURN(const auto testbed,
+                        Testbed::build(result.fabric, result.scenario.links(), tools, places));
+  if (result.scenario.faults_size() == 0) {
+    return work_on(*testbed, testbed.get(), &tools, result, places);
+  }
+  PHUB_ASSIGN_OR_RETURN(const auto cluster,
+                        RackCluster::start(result.fabric, result.scenario, *testbed, places));
+  PHUB_ASSIGN_OR_RETURN(result.faulted,
+                        run_faults(result.scenario, result.fabric,
+                                   {.testbed = *testbed, .cluster = *cluster, .places = places}));
+  return {};
+}
+
+Status run_on_machines(RackResult& result, Places& places) {
+  PHUB_ASSIGN_OR_RETURN(const auto site, SshSite::create(result.scenario.ssh(), places));
+  return work_on(*site, nullptr, nullptr, result, places);
 }
 
 // Which link a training's bytes bind is not known before it has run.
@@ -130,8 +182,6 @@ Status run_rack(const RackOptions& options) {
     if (const auto config = trained_config(scenario); !config) return config.error();
   }
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-  PHUB_ASSIGN_OR_RETURN(const RackTools tools, RackTools::find(*places));
-  if (const auto removed = remove_leftovers(tools); !removed) return removed.error();
   const Fabric fabric = plan_fabric(scenario, payload_of(scenario));
   RackResult result{.scenario = std::move(scenario),
                     .fabric = fabric,
@@ -140,9 +190,11 @@ Status run_rack(const RackOptions& options) {
                     .faulted = {},
                     .load = RackLoad(fabric),
                     .losses = {},
+                    .peers = {},
                     .checksum = {},
                     .failure = {}};
-  PHUB_RETURN_IF_ERROR(measure_scenario(result, tools, *places));
+  PHUB_RETURN_IF_ERROR(has_machines(result.scenario) ? run_on_machines(result, *places)
+                                                     : run_in_namespaces(result, *places));
   fmt::print("{}", options.json ? report_json(result) + "\n" : report_text(result));
   if (result.scenario.has_replay() && !result.blocks.empty()) {
     PHUB_RETURN_IF_ERROR(print_replay(result, options.json));

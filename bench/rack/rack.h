@@ -1,6 +1,7 @@
 // "phub-bench rack": scenarios of racks, run on this machine. Main thread.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,13 @@ struct RackOptions {
   bool json = false;
 };
 
+// What another system took, block by block in turn with phub.
+struct PeerResult {
+  std::string name;
+  std::vector<std::vector<double>> blocks = {};
+  RackLoad load;  // of its rounds
+};
+
 // What a run has measured.
 struct RackResult {
   RackScenario scenario;
@@ -26,7 +34,8 @@ struct RackResult {
   std::vector<TrainedEpoch> epochs;         // of a training, in place of blocks
   std::vector<FaultedWorker> faulted;       // of a scenario with faults, in place of all else
   RackLoad load;                   // of all rounds, those that warm up too, or of all steps
-  std::vector<LinkLosses> losses;  // in the same time
+  std::vector<LinkLosses> losses;  // in the same time, while peers worked too
+  std::vector<PeerResult> peers;
   std::string checksum;
   std::string failure;  // why sums were wrong; empty: all were right
 
@@ -47,6 +56,14 @@ Status clean_racks(bool json);
 // Says whether racks can be built here: builds a small one and removes it. The error is what is
 // missing.
 Status check_rack(bool json);
+
+// Seconds of a round, block by block: means, since what a fast worker pushes early shortens the
+// next round and not the block.
+std::vector<double> round_means(const std::vector<std::vector<double>>& blocks);
+
+// For people, and for the JSON line: phub and its peers.
+std::string peers_table(const RackResult& result);
+nlohmann::ordered_json peers_json(const RackResult& result);
 
 std::string report_text(const RackResult& result);
 std::string report_json(const RackResult& result);  // one line

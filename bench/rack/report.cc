@@ -15,17 +15,6 @@ namespace {
 
 constexpr double kMega = 1e6;
 
-// Seconds of a round, block by block: means, since what a fast worker pushes early shortens the
-// next round and not the block.
-std::vector<double> rounds_of(const std::vector<std::vector<double>>& blocks) {
-  std::vector<double> means;
-  for (const auto& block : blocks) {
-    means.push_back(std::accumulate(block.begin(), block.end(), 0.0) /
-                    static_cast<double>(block.size()));
-  }
-  return means;
-}
-
 // Counted at the interfaces, a round.
 double a_round(std::uint64_t bytes, const RackResult& result) {
   return static_cast<double>(bytes) / std::max(1.0, static_cast<double>(result.rounds()));
@@ -46,7 +35,7 @@ std::string heading(const RackResult& result) {
 
 std::string time_table(const RackResult& result) {
   Table table("a round|>median|>blocks' least|>most");
-  const Spread spread = spread_of(rounds_of(result.blocks));
+  const Spread spread = spread_of(round_means(result.blocks));
   table.add(
       {"measured", human_time(spread.median), human_time(spread.min), human_time(spread.max)});
   const RackLink& bound = bounding_link(result.fabric);
@@ -58,19 +47,24 @@ std::string time_table(const RackResult& result) {
   return table.to_string();
 }
 
-// A training's payload is the workers' to know.
+// A training's payload is the workers' to know; what links carry is counted in namespaces only.
 std::string link_table(const RackResult& result) {
   const bool has_payload = !result.scenario.has_training();
-  Table table(has_payload ? "link|>Mbit/s|>payload MB up|>down|>counted MB up|>down|>busy up|>down"
-                          : "link|>Mbit/s|>counted MB up|>down|>busy up|>down");
+  const bool has_counts = !result.losses.empty();
+  std::string titles = "link|>Mbit/s";
+  if (has_payload) titles += "|>payload MB up|>down";
+  if (has_counts) titles += "|>counted MB up|>down|>busy up|>down";
+  Table table(titles);
   for (std::size_t i = 0; i < result.fabric.links.size(); ++i) {
     const RackLink& link = result.fabric.links[i];
     const LinkBytes& bytes = result.load.links()[i];
     std::vector<std::string> cells = {link.name, fmt::format("{:g}", link.mbit)};
     if (has_payload) cells.insert(cells.end(), {mega(link.up_bytes), mega(link.down_bytes)});
-    cells.insert(cells.end(), {mega(a_round(bytes.up, result)), mega(a_round(bytes.down, result)),
-                               human_share(result.load.link_busy(link, bytes.up)),
-                               human_share(result.load.link_busy(link, bytes.down))});
+    if (has_counts) {
+      cells.insert(cells.end(), {mega(a_round(bytes.up, result)), mega(a_round(bytes.down, result)),
+                                 human_share(result.load.link_busy(link, bytes.up)),
+                                 human_share(result.load.link_busy(link, bytes.down))});
+    }
     table.add(std::move(cells));
   }
   return table.to_string();
@@ -86,7 +80,7 @@ std::string loss_lines(const RackResult& result) {
                i < result.fabric.hosts.size() ? human_count(lost.resent) : ""});
   }
   if (table.empty()) return "No queue dropped a packet, and no host sent a segment again.\n";
-  return "Packets that full queues dropped, and segments that hosts sent again, in all of it:\n" +
+  return "Packets that full queues dropped, and segments that hosts sent again, in all blocks:\n" +
          table.to_string();
 }
 
@@ -121,6 +115,10 @@ nlohmann::ordered_json links_json(const RackResult& result) {
       object["payload_up_bytes"] = link.up_bytes;
       object["payload_down_bytes"] = link.down_bytes;
     }
+    if (result.losses.empty()) {
+      links.push_back(std::move(object));
+      continue;
+    }
     object["counted_up_bytes"] = a_round(bytes.up, result);
     object["counted_down_bytes"] = a_round(bytes.down, result);
     object["busy_up"] = result.load.link_busy(link, bytes.up);
@@ -133,11 +131,19 @@ nlohmann::ordered_json links_json(const RackResult& result) {
   return links;
 }
 
+// What was counted at interfaces and CPUs.
+std::string counted_text(const RackResult& result) {
+  if (result.losses.empty()) {
+    return "Interfaces and CPUs of machines elsewhere are not counted here.\n";
+  }
+  return loss_lines(result) + "\n" + cpu_lines(result);
+}
+
 // What was exchanged, how long a round took, and what would have been the least.
 nlohmann::ordered_json exchange_json(const RackResult& result) {
   const Work work = work_of(result.scenario);
   const std::vector<double> seconds = all_values(result.blocks);
-  const double p50 = median(rounds_of(result.blocks));
+  const double p50 = median(round_means(result.blocks));
   const RackLink& bound = bounding_link(result.fabric);
   return {{"elements", work.elements},
           {"dtype", name_of(work.dtype)},
@@ -145,7 +151,7 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
           {"iterations", seconds.size()},
           {"seconds_p50", p50},
           {"seconds_p99", percentile(seconds, kTail)},
-          {"seconds_of_blocks", rounds_of(result.blocks)},
+          {"seconds_of_blocks", round_means(result.blocks)},
           {"least_seconds", least_seconds(bound)},
           {"bounding_link", bound.name},
           {"least_of_measured", least_seconds(bound) / p50},
@@ -155,15 +161,26 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
 
 }  // namespace
 
+std::vector<double> round_means(const std::vector<std::vector<double>>& blocks) {
+  std::vector<double> means;
+  for (const auto& block : blocks) {
+    means.push_back(std::accumulate(block.begin(), block.end(), 0.0) /
+                    static_cast<double>(block.size()));
+  }
+  return means;
+}
+
 std::string report_text(const RackResult& result) {
   if (!result.faulted.empty()) {
     return heading(result) + "\n" + fault_report_text(result.scenario, result.faulted);
   }
   const bool trained = result.scenario.has_training();
   return fmt::format(
-      "{}\n{}\nA {}'s bytes on each link; counted at the interface, headers included:\n{}\n{}\n{}",
-      heading(result), trained ? training_table(result.epochs) : time_table(result),
-      trained ? "step" : "round", link_table(result), loss_lines(result), cpu_lines(result));
+      "{}\n{}\nA {}'s bytes on each link{}:\n{}\n{}", heading(result),
+      trained ? training_table(result.epochs) : time_table(result) + peers_table(result),
+      trained ? "step" : "round",
+      result.losses.empty() ? "" : "; counted at the interface, headers included",
+      link_table(result), counted_text(result));
 }
 
 std::string report_json(const RackResult& result) {
@@ -183,8 +200,10 @@ std::string report_json(const RackResult& result) {
   }
   object.update(result.scenario.has_training() ? training_json(result.epochs)
                                                : exchange_json(result));
-  object.update({{"links", links_json(result)},
-                 {"cpus_busy", result.load.cpus_busy()},
+  object["links"] = links_json(result);
+  if (!result.peers.empty()) object["peers"] = peers_json(result);
+  if (result.losses.empty()) return object.dump();
+  object.update({{"cpus_busy", result.load.cpus_busy()},
                  {"machine_busy", result.load.machine_busy()},
                  {"own_busy", result.load.own_busy()},
                  {"links_are_the_limit", links_bind(result)}});

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "bench/base/keys.h"
 #include "bench/rack/faults.h"
@@ -64,6 +66,42 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
                 fmt::format("{} hosts in all; at most {} run here", hosts, kHostsMax));
 }
 
+// A name or an IPv4 address, and a user before it. ssh takes words that begin with '-' for options.
+bool is_login(const std::string& text) {
+  const bool has_user = text.find('@') != std::string::npos;
+  return !text.empty() && text.front() != '-' && text.front() != '@' && text.back() != '@' &&
+         std::count(text.begin(), text.end(), '@') <= (has_user ? 1 : 0) &&
+         std::all_of(text.begin(), text.end(), [](char letter) {
+           return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '.' ||
+                  letter == '-' || letter == '_' || letter == '@';
+         });
+}
+
+void check_machines(ConfigCheck& check, const RackScenario& scenario) {
+  const bool are_there = has_machines(scenario);
+  for (int i = 0; i < scenario.racks_size(); ++i) {
+    const Rack& rack = scenario.racks(i);
+    const auto hosts = static_cast<std::uint32_t>(rack.hosts_size());
+    check.require(!are_there || hosts == rack.servers() + rack.workers(), "racks",
+                  fmt::format("{} hosts for {} server(s) and {} worker(s); give as many, servers "
+                              "first, in every rack",
+                              hosts, rack.servers(), rack.workers()),
+                  i);
+    for (const std::string& host : rack.hosts()) {
+      check.require(is_login(host), "racks",
+                    fmt::format("hosts: \"{}\" is not [USER@]ADDRESS", host), i);
+    }
+  }
+  check.unused_unless(are_there, "ssh", "without racks' hosts");
+  check.require(!are_there || scenario.faults_size() == 0, "faults",
+                "are made in namespaces only; remove them, or racks' hosts");
+  if (!scenario.has_ssh()) return;
+  ConfigCheck ssh = check.nested("ssh", scenario.ssh());
+  ssh.in_range("control_port", scenario.ssh().control_port(), 1U, 65'000U);
+  ssh.require(!scenario.ssh().has_folder() || scenario.ssh().folder().starts_with('/'), "folder",
+              "is not a whole path; begin with '/'");
+}
+
 void check_links(ConfigCheck& check, const RackScenario& scenario) {
   const RackLinks& links = scenario.links();
   check.in_range("worker_mbit", links.worker_mbit(), kMbitMin, kMbitMax);
@@ -113,6 +151,22 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
   check.in_range("wait_s", exchange.wait_s(), 1U, 86'400U);
 }
 
+void check_peers(ConfigCheck& check, const RackScenario& scenario) {
+  std::set<std::string> seen;
+  for (int i = 0; i < scenario.peers_size(); ++i) {
+    check.one_of("peers", scenario.peers(i), {"gloo-ring", "gloo-halving-doubling", "openmpi"}, i);
+    check.require(seen.insert(scenario.peers(i)).second, "peers", "is there twice", i);
+  }
+  if (scenario.peers_size() == 0) return;
+  const RackExchange& exchange = scenario.exchange();
+  check.require(exchange.dtype() == "fp32" && exchange.rule() == "sum", "peers",
+                "are compared on fp32 sums only; remove them, or exchange's dtype and rule");
+  check.require(workers_of(scenario) > 1, "peers", "have nobody to talk to; give racks workers");
+  check.require(!scenario.has_training(), "peers", "do not train; remove them, or training");
+  check.require(scenario.faults_size() == 0, "peers", "are not for scenarios with faults");
+  check.require(!has_machines(scenario), "peers", "run in namespaces only; remove them, or hosts");
+}
+
 void check_training(ConfigCheck& check, const RackTraining& training) {
   check.require(training.has_config() || training.has_worker(), "config",
                 "is missing: name a file like configs/mnist.textproto, or write its fields as "
@@ -142,6 +196,7 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
   Status status;
   ConfigCheck check(name, &places, scenario, status);
   check_racks(check, scenario);
+  check_machines(check, scenario);
   if (scenario.has_links()) {
     ConfigCheck links = check.nested("links", scenario.links());
     check_links(links, scenario);
@@ -166,6 +221,7 @@ Result<RackScenario> parse_scenario(std::string_view text, const std::string& na
     check_replay(replay, scenario.replay());
   }
   check_faults(check, scenario);
+  check_peers(check, scenario);
   PHUB_RETURN_IF_ERROR(status);
   return scenario;
 }
@@ -179,6 +235,11 @@ Result<RackScenario> load_scenario(const std::string& path) {
   }
   PHUB_RETURN_IF_ERROR(take_replay(scenario, path));
   return scenario;
+}
+
+bool has_machines(const RackScenario& scenario) {
+  return std::any_of(scenario.racks().begin(), scenario.racks().end(),
+                     [](const Rack& rack) { return rack.hosts_size() > 0; });
 }
 
 std::uint32_t workers_of(const RackScenario& scenario) {

@@ -17,6 +17,9 @@ namespace phub::bench {
 Result<RackScenario> parse_scenario(std::string_view text, const std::string& name);
 Result<RackScenario> load_scenario(const std::string& path);
 
+// Whether its hosts are real ones, in place of namespaces.
+bool has_machines(const RackScenario& scenario);
+
 std::uint32_t workers_of(const RackScenario& scenario);
 std::uint32_t servers_of(const RackScenario& scenario);
 

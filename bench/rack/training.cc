@@ -99,7 +99,8 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::start(const Fabric& fabric,
     PHUB_ASSIGN_OR_RETURN(worker.process,
                           ChildProcess::start({.name = fmt::format("phub-worker {}", host.name),
                                                .command = command,
-                                               .log_path = worker.log_path}));
+                                               .log_path = worker.log_path,
+                                               .holds_input = true}));
     run->workers_.push_back(std::move(worker));
   }
   return run;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <map>
 
 #include "common/plan/rack_trees.h"
 
@@ -25,6 +25,21 @@ void add_hosts(Fabric& fabric, const RackScenario& scenario, std::uint32_t rack)
                             .address = fmt::format("10.77.{}.{}", rack, i + 1)});
     fabric.links.push_back(
         {.name = name, .mbit = links.worker_mbit() * (is_server ? links.server_factor() : 1)});
+  }
+}
+
+// Real machines, in place of those that would be made.
+void set_logins(Fabric& fabric, const RackScenario& scenario) {
+  std::map<std::string, std::uint32_t> servers;  // by address
+  std::map<std::uint32_t, int> taken;            // by rack
+  for (RackHost& host : fabric.hosts) {
+    const Rack& rack = scenario.racks(static_cast<int>(host.rack));
+    if (rack.hosts_size() == 0) continue;
+    host.login = rack.hosts(taken[host.rack]++);
+    host.address = host.login.substr(host.login.find('@') + 1);
+    if (host.is_server) {
+      host.control_port = scenario.ssh().control_port() + servers[host.address]++;
+    }
   }
 }
 
@@ -90,6 +105,7 @@ Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
   Fabric fabric;
   fabric.racks = static_cast<std::uint32_t>(scenario.racks_size());
   for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) add_hosts(fabric, scenario, rack);
+  set_logins(fabric, scenario);
   for (std::uint32_t rack = 0; fabric.has_uplinks() && rack < fabric.racks; ++rack) {
     fabric.links.push_back({.name = fmt::format("r{} uplink", rack),
                             .mbit = uplink_mbit(scenario, scenario.racks(static_cast<int>(rack)))});

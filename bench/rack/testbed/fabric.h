@@ -14,8 +14,10 @@ namespace phub::bench {
 struct RackHost {
   bool is_server = false;
   std::uint32_t rack = 0;
-  std::string name;     // "r0s0", "r1w3": rack, then server or worker; of its namespace and port
-  std::string address;  // IPv4
+  std::string name;        // "r0s0", "r1w3": rack, then server or worker; of its namespace and port
+  std::string address;     // IPv4, or as the scenario has it
+  std::string login = {};  // "[USER@]ADDRESS" of a real machine; empty: a namespace
+  std::uint32_t control_port = 7077;  // of a server
 };
 
 // A link is full duplex. Up is from a host to its switch, or from a rack's switch to the core.

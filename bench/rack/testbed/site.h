@@ -25,6 +25,9 @@ class RackSite {
   // The program on the host ends when the command does.
   virtual Result<std::vector<std::string>> command(const RackHost& host,
                                                    const HostProgram& program) const = 0;
+
+  // Of a host elsewhere programs end with their standard input, and are talked to by it.
+  virtual bool is_elsewhere() const { return false; }
 };
 
 }  // namespace phub::bench

@@ -30,6 +30,13 @@ class Testbed final : public RackSite {
   Result<std::vector<std::string>> command(const RackHost& host,
                                            const HostProgram& program) const override;
 
+  // The words in front of a command that is to run on the host.
+  std::vector<std::string> within(const RackHost& host) const {
+    return tools_.within(space(host.name));
+  }
+  // What programs on the host use that ask for nothing else.
+  Status set_congestion(const RackHost& host, const std::string& name) const;
+
   // Takes the link of a host, or the uplink of a rack, out of service.
   Status cut_link(const RackHost& host) const { return set_down(host.name); }
   Status cut_uplink(std::uint32_t rack) const { return set_down(uplink_of(rack)); }

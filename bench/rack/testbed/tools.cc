@@ -19,17 +19,6 @@ constexpr std::chrono::seconds kTimeout{30};
 constexpr int kNetAdmin = 12;  // capabilities(7): bits of CapEff
 constexpr int kSysAdmin = 21;
 
-// In PATH, and where Debian has what administrators use; empty if it is nowhere.
-std::string program_path(const std::string& name) {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(fmt::format("{}:/usr/sbin:/sbin", path == nullptr ? "" : path));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + name;
-    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return {};
-}
-
 std::uint64_t capabilities() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -91,6 +80,16 @@ constexpr std::array kCures = {
 };
 
 }  // namespace
+
+std::string program_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(fmt::format("{}:/usr/sbin:/sbin", path == nullptr ? "" : path));
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = folder + "/" + name;
+    if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return {};
+}
 
 std::string explain(const Batch& batch, std::string_view said) {
   std::string line = batch.lines.front();

@@ -13,6 +13,9 @@
 
 namespace phub::bench {
 
+// Of a program in PATH, or where Debian has what administrators use; empty: it is nowhere.
+std::string program_path(const std::string& name);
+
 class RackTools {
  public:
   // Error: kFailedPrecondition names each right and program that is missing, with the cure. What

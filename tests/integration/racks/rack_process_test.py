@@ -42,6 +42,8 @@ training {
 RACKS_OF_TWO = "racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 } links { worker_mbit: 400 }"
 ENDLESS_TRAINING = """training { kernels: "onednn" worker {
   data { format: "synthetic" } train { epochs: 1000000 batch: 8 evaluate: false } } }"""
+PEERS = {"gloo-ring": "phub-bench-gloo", "gloo-halving-doubling": "phub-bench-gloo",
+         "openmpi": "phub-bench-openmpi"}
 CONFIG = pathlib.Path(__file__).parents[3] / "configs" / "mnist.textproto"
 
 
@@ -137,6 +139,25 @@ class RackProcessTest(unittest.TestCase):
         links = {link["link"]: link for link in report["links"]}
         self.assertGreater(links["r0s0"]["dropped_down"], 0)
         self.assertGreater(sum(links[f"r0w{i}"]["resent"] for i in range(4)), 0)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is missing")
+    def test_peers_exchange_in_turn_over_the_same_links(self):
+        peers = [peer for peer, program in PEERS.items()
+                 if os.access(os.path.join(os.path.dirname(BENCH), program), os.X_OK)]
+        if not peers:
+            self.skipTest("no peer was built")
+        report = self.report(f"""racks {{ workers: 2 servers: 1 }} racks {{ workers: 2 }}
+            links {{ worker_mbit: 400 }} servers {{ tcp_congestion_control: "reno" }}
+            exchange {{ elements: 100000 rounds: 2 blocks: 2 }} peers: {json.dumps(peers)}""")
+        self.assertTrue(report["verified"])
+        self.assertEqual([peer["system"] for peer in report["peers"]], peers)
+        for peer in report["peers"]:
+            self.assertEqual(len(peer["seconds_of_blocks"]), 2)
+            links = {link["link"]: link for link in peer["links"]}
+            # Servers have no part in it. Half of all bytes, at the least, cross from rack to rack.
+            self.assertLess(links["r0s0"]["counted_up_bytes"], 100000)
+            self.assertGreater(links["r0 uplink"]["counted_up_bytes"], 400000)
+            self.assertGreater(links["r1w1"]["counted_up_bytes"], 400000)
 
     def test_two_racks_train_to_the_bits_of_one(self):
         training = TRAINING.replace("CONFIG", str(CONFIG))

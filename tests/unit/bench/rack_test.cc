@@ -9,6 +9,7 @@
 #include "bench/rack/testbed/losses.h"
 #include "bench/rack/testbed/owner.h"
 #include "bench/rack/testbed/setup.h"
+#include "bench/rack/testbed/ssh_site.h"
 #include "bench/rack/testbed/tools.h"
 #include "bench/rack/training.h"
 
@@ -68,7 +69,7 @@ TEST_CASE("the scenarios that come with the bench are right") {
     CHECK(scenario.has_value());
     ++scenarios;
   }
-  CHECK(scenarios >= 4);
+  CHECK(scenarios >= 5);
 }
 
 TEST_CASE("a wrong scenario is refused with its line, field and cure") {
@@ -164,6 +165,64 @@ TEST_CASE("an uplink's own rate goes before the oversubscription") {
   CHECK(link(fabric, "r0 uplink").mbit == 200);
   CHECK(link(fabric, "r1 uplink").mbit == 300);
   CHECK(link(fabric, "r1 uplink").down_bytes == 2 * kMega);
+}
+
+TEST_CASE(
+    "hosts of real machines are servers first, and servers on one address have ports of their "
+    "own") {
+  const Fabric fabric = plan_fabric(
+      scenario_of("racks { servers: 2 workers: 1 hosts: \"a\" hosts: \"me@b\" hosts: \"c\" }\n"
+                  "racks { servers: 1 workers: 1 hosts: \"b\" hosts: \"you@10.0.0.7\" }\n"
+                  "ssh { control_port: 9000 }"),
+      kMega);
+  REQUIRE(fabric.hosts.size() == 5);
+  CHECK(fabric.hosts[0].control_port == 9000);
+  CHECK(fabric.hosts[1].login == "me@b");
+  CHECK(fabric.hosts[1].address == "b");
+  CHECK(fabric.hosts[1].control_port == 9000);
+  CHECK(fabric.hosts[3].control_port == 9001);
+  CHECK(fabric.hosts[4].name == "r1w0");
+  CHECK(fabric.hosts[4].address == "10.0.0.7");
+}
+
+TEST_CASE("wrong hosts are refused") {
+  const std::string one = "racks { servers: 1 workers: 1 hosts: \"a\" hosts: \"b\" }\n";
+  CHECK(refusal(one + "racks { workers: 1 }").find("0 hosts for 0 server(s) and 1 worker(s)") !=
+        std::string::npos);
+  for (const char* host : {"-oProxyCommand=x", "a b", "@a", "me@", "a@b@c", "", "a;b", "$a"}) {
+    const std::string racks =
+        std::string("racks { servers: 1 workers: 1 hosts: \"a\" hosts: \"") + host + "\" }";
+    CHECK(refusal(racks).find("is not [USER@]ADDRESS") != std::string::npos);
+  }
+  CHECK(
+      refusal(one + "faults { kind: KILL_SERVER server: 0 }").find("are made in namespaces only") !=
+      std::string::npos);
+  CHECK(refusal("racks { workers: 1 servers: 1 }\nssh { folder: \"/bin\" }")
+            .find("without racks' hosts") != std::string::npos);
+  CHECK(refusal(one + "ssh { folder: \"bin\" }").find("ssh.folder: is not a whole path") !=
+        std::string::npos);
+}
+
+TEST_CASE("peers are for fp32 sums of several workers in namespaces") {
+  const std::string racks = "racks { workers: 2 servers: 1 }\npeers: \"openmpi\"\n";
+  CHECK(scenario_of(racks).peers(0) == "openmpi");
+  CHECK(refusal(racks + "peers: \"gloo\"").find("\"gloo\" is not known") != std::string::npos);
+  CHECK(refusal(racks + "peers: \"openmpi\"") == "s:3:1: peers: is there twice");
+  CHECK(refusal(racks + "exchange { dtype: \"fp16\" }").find("on fp32 sums only") !=
+        std::string::npos);
+  CHECK(refusal(racks + "exchange { rule: \"mean\" }").find("on fp32 sums only") !=
+        std::string::npos);
+  CHECK(refusal(racks + "training { worker { } }").find("do not train") != std::string::npos);
+  CHECK(refusal(racks + "faults { kind: KILL_SERVER server: 0 }").find("scenarios with faults") !=
+        std::string::npos);
+  CHECK(refusal("racks { workers: 1 servers: 1 } peers: \"openmpi\"").find("nobody to talk to") !=
+        std::string::npos);
+}
+
+TEST_CASE("a shell takes a word as it is") {
+  CHECK(shell_word("a b") == "'a b'");
+  CHECK(shell_word("it's") == R"('it'\''s')");
+  CHECK(shell_word("") == "''");
 }
 
 TEST_CASE("every end of every link is shaped, and nothing is made outside of our namespaces") {
