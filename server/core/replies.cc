@@ -133,7 +133,7 @@ Write Replies::write_of(Connection& connection, std::uint64_t now) {
 // Sends what is complete, the most urgent chunk first. True when nothing is left.
 bool Replies::send(Connection& connection) {
   JobOnCore& job = *connection.job;
-  WorkerCounters& counters = job.worker_counters[connection.worker];
+  WorkerCounters& counters = *connection.counters;
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below
   const auto has_more = [&] {

@@ -45,6 +45,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
       "      --key conv1.weight:500:0.0005 --key conv1.bias:20\n"
       "  phubctl job create demo --rule lars --learning-rate 4 --trust-coefficient 0.002\\\n"
       "      --key conv1.weight:500 --key conv1.bias:20 --exclude-from-lars conv1.bias\n"
+      "  phubctl job create wide --racks a:4,b:4 --rack-shape chain\n"
       "  phubctl job create --file job.textproto       a phub.control.JobSpec\n\n"
       "Without keys, the first worker that joins brings them.");
   JobOptions& job = options.job;
@@ -57,7 +58,13 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   const auto field = [&option](const std::string& name, auto& value, const char* help) {
     option(name, value, help)->capture_default_str();
   };
-  field("--workers", job.workers, "Workers that it waits for");
+  auto* const workers = option("--workers", job.workers, "Workers that it waits for");
+  workers->capture_default_str();
+  option("--racks", job.racks, "Racks and the workers in each, in the order of their indexes")
+      ->type_name("NAME:WORKERS,...")
+      ->delimiter(',')
+      ->excludes(workers);
+  option("--rack-shape", job.rack_shape, "spread, chain or multicolour; left out: spread");
   field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");

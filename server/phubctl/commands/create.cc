@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/config/config.h"
+#include "common/config/racks.h"
 #include "common/rpc/status.h"
 #include "common/text/message_json.h"
 #include "server/phubctl/commands/commands.h"
@@ -102,6 +103,29 @@ Status add_trust(const JobOptions& options, control::JobSpec& spec) {
   return {};
 }
 
+// Their workers are all workers.
+Status add_racks(const JobOptions& options, control::JobSpec& spec) {
+  if (options.rack_shape && options.racks.empty()) {
+    return {Code::kInvalidArgument, "--rack-shape: means nothing without --racks; leave it out"};
+  }
+  if (options.racks.empty()) return {};
+  PHUB_ASSIGN_OR_RETURN(
+      const auto shape,
+      enumerator<control::RackShape>("--rack-shape", options.rack_shape.value_or("spread")));
+  spec.set_rack_shape(shape);
+  std::uint32_t workers = 0;
+  for (const std::string& text : options.racks) {
+    const auto rack = parse_job_rack(text);
+    if (!rack) return rack.error().with_context("--racks");
+    control::JobRack& added = *spec.add_racks();
+    added.set_name(rack->name());
+    added.set_workers(rack->workers());
+    workers += rack->workers();
+  }
+  spec.set_workers(workers);
+  return {};
+}
+
 }  // namespace
 
 Status spec_from(const JobOptions& options, control::JobSpec& spec) {
@@ -127,6 +151,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
+  PHUB_RETURN_IF_ERROR(add_racks(options, spec));
   return add_trust(options, spec);
 }
 
