@@ -1,5 +1,6 @@
 #include "common/config/racks.h"
 
+#include <charconv>
 #include <set>
 #include <string>
 #include <utility>
@@ -166,6 +167,23 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
                 fmt::format("is {}, but the racks have {} together", config.workers(), workers));
   check.require(config.servers_size() > 0, "racks",
                 "have servers: name those of this worker's own rack in `servers`");
+}
+
+Result<JobRackConfig> parse_job_rack(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  std::uint32_t workers = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = colon == std::string_view::npos
+                          ? std::from_chars_result{text.data(), std::errc::invalid_argument}
+                          : std::from_chars(text.data() + colon + 1, end, workers);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("\"{}\" is no NAME:WORKERS, as in a:4,b:4", text));
+  }
+  JobRackConfig rack;
+  rack.set_name(std::string(text.substr(0, colon)));
+  rack.set_workers(workers);
+  return rack;
 }
 
 void check_racks(const ServerConfig& config, ConfigCheck& check) {

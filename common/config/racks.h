@@ -3,6 +3,9 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <string_view>
+
+#include "common/base/status.h"
 #include "common/config/check.h"
 #include "proto/config.pb.h"
 
@@ -12,5 +15,8 @@ void check_racks(const ServerConfig& config, ConfigCheck& check);
 
 // The same of WorkerConfig's racks and rack_shape.
 void check_job_racks(const WorkerConfig& config, ConfigCheck& check);
+
+// "NAME:WORKERS", as in "a:4". Errors: kInvalidArgument.
+Result<JobRackConfig> parse_job_rack(std::string_view text);
 
 }  // namespace phub

@@ -26,6 +26,7 @@ struct Connection {
         in_place(window_ != nullptr),
         window(window_),
         window_layout(std::move(window_layout_)),
+        counters(&job_->worker_counters[worker_]),
         role(worker_ < job_->workers ? PeerRole::kWorker : PeerRole::kRackBelow),
         epoch(job_->epoch),
         hyper(job_->hyper),
@@ -40,6 +41,7 @@ struct Connection {
   // core.
   std::byte* window;
   std::shared_ptr<const WindowLayout> window_layout;
+  WorkerCounters* counters;  // of what it carries
   PeerRole role;
   std::uint32_t epoch;  // that its messages carry
   transport::Endpoint* endpoint = nullptr;

@@ -4,6 +4,24 @@
 #include "server/job/footprint.h"
 
 namespace phub::server {
+namespace {
+
+// By rack: how many sums and replies it brings in a round; empty: one rack.
+std::vector<std::uint32_t> brought_by_racks(Shard& shard) {
+  if (shard.racks() == nullptr) return {};
+  const RackPlace& place = shard.racks()->place();
+  std::vector<std::uint32_t> brought(place.racks());
+  for (std::uint32_t slot = 0; slot < shard.chunks(); ++slot) {
+    const std::uint32_t tree = shard.chunk(slot).tree;
+    for (std::uint32_t rack = 0; rack < place.racks(); ++rack) {
+      if (rack != place.own() && place.is_below(tree, rack)) ++brought[rack];
+    }
+    if (!place.is_root(tree)) ++brought[place.above(tree)];
+  }
+  return brought;
+}
+
+}  // namespace
 
 // Of arrivals: each chunk, a Hyper and a Vote of each worker, at most.
 JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,
@@ -23,8 +41,9 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
       connections(seats(layout)),
       above(layout.rack.is_alone() ? 0 : layout.rack.racks()),
       arrivals((shard.chunks() + 2) * std::size_t{seats(layout) + layout.rack.racks() - 1}),
-      times(layout.workers, shard.chunks()),
+      times(layout.workers, shard.chunks(), brought_by_racks(shard)),
       worker_counters(seats(layout)),
+      above_counters(above.size()),
       staging_budget_(staging_budget(layout)) {}
 
 JobOnCore::~JobOnCore() = default;  // here, where connections are known
@@ -38,10 +57,21 @@ Result<std::unique_ptr<JobOnCore>> JobOnCore::create(const JobLayout& layout, st
 }
 
 void JobOnCore::on_taken(std::uint32_t slot, const Arrival& arrival) {
-  const std::uint32_t worker = arrival.connection->worker;
-  worker_counters[worker].pushes.add(1);
-  worker_counters[worker].bytes_received.add(arrival.bytes);
-  if (arrival.connection->role == PeerRole::kWorker) times.pushed(worker, slot, arrival.arrived);
+  const Connection& connection = *arrival.connection;
+  connection.counters->pushes.add(1);
+  connection.counters->bytes_received.add(arrival.bytes);
+  if (connection.role == PeerRole::kWorker) {
+    times.pushed(connection.worker, slot, arrival.arrived);
+  } else {
+    times.brought(shard.racks()->place().rack_at(connection.worker, workers), arrival.arrived);
+  }
+}
+
+void JobOnCore::on_replied(const Arrival& arrival) {
+  const Connection& connection = *arrival.connection;
+  connection.counters->pushes.add(1);
+  connection.counters->bytes_received.add(arrival.bytes);
+  times.brought(shard.racks()->place().rack_at(connection.worker, workers), arrival.arrived);
 }
 
 bool JobOnCore::is_ahead(const Connection& connection) const {

@@ -33,6 +33,8 @@ class JobOnCore : public FairShare::Flow {
 
   // The shard took a push.
   void on_taken(std::uint32_t slot, const Arrival& arrival);
+  // The rack above replied to a sum.
+  void on_replied(const Arrival& arrival);
   // It was the last one of the chunk's round that a worker pushes.
   void on_gathered(std::uint32_t slot, const Arrival& arrival, const TickRate& rate) {
     ++gathered_;
@@ -76,6 +78,7 @@ class JobOnCore : public FairShare::Flow {
   std::size_t staging_allowance = 0;
   RoundTimes times;
   std::vector<WorkerCounters> worker_counters;  // by seat
+  std::vector<WorkerCounters> above_counters;   // by rack, as `above`
 
  private:
   JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMemory> memory,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/base/counter.h"
@@ -16,14 +17,18 @@ namespace phub::server {
 
 class RoundTimes {
  public:
-  RoundTimes(std::uint32_t workers, std::uint32_t chunks)
-      : log_(workers, chunks), chunks_(chunks) {}
+  // `brought`: see RoundLog.
+  RoundTimes(std::uint32_t workers, std::uint32_t chunks, std::vector<std::uint32_t> brought = {})
+      : log_(workers, chunks, std::move(brought)), chunks_(chunks) {}
 
   // A push arrived at `now`. REQUIRES: the slot exists.
   void pushed(std::uint32_t worker, std::uint32_t slot, std::uint64_t now) {
     log_.pushed(worker, now);
     if (chunks_[slot].first_push == 0) chunks_[slot].first_push = now;
   }
+
+  // A sum or a reply of another rack arrived at `now`.
+  void brought(std::uint32_t rack, std::uint64_t now) { log_.brought(rack, now); }
 
   // The chunk's last push arrived at `arrived`.
   void gathered(std::uint32_t slot, std::uint64_t arrived, const TickRate& rate) {

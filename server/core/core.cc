@@ -349,6 +349,7 @@ void Core::on_reply(const Arrival& arrival) {
   const std::uint32_t slot = wire::reply_slot_of(arrival.immediate);
   switch (job.shard.take_reply(slot, arrival.bytes, wire::was_skipped(arrival.immediate))) {
     case PushResult::kCompleted:
+      job.on_replied(arrival);
       job.times.completed(slot, turns_.now());
       return replies_.complete(job, slot);
     case PushResult::kStopped:

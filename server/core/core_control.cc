@@ -67,6 +67,7 @@ Status Core::connect_rack(JobOnCore* job, std::uint32_t rack, std::uint32_t epoc
   const std::uint32_t seat = job->shard.racks()->place().seat_of(rack, job->workers);
   auto connection = std::make_unique<Connection>(job, seat);
   connection->role = PeerRole::kRackAbove;
+  connection->counters = &job->above_counters[rack];
   connection->epoch = epoch;
   return attach(*tcp_, std::move(connection), std::move(stream), job->above[rack]);
 }

@@ -147,7 +147,7 @@ std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) 
 // True when nothing is left.
 bool Replies::send(Connection& connection) {
   JobOnCore& job = *connection.job;
-  WorkerCounters& counters = job.worker_counters[connection.worker];
+  WorkerCounters& counters = *connection.counters;
   const bool is_above = connection.role == PeerRole::kRackAbove;
   std::uint64_t now = turns_.now();
   std::array<Write, kRepliesPerPost> writes;  // NOLINT(*-member-init): filled below

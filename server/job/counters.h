@@ -16,11 +16,17 @@ struct WorkerTraffic {
   std::uint64_t bytes_sent = 0;
 };
 
+// Between this rack and another one of the job; pushes are sums, or replies to them.
+struct RackTraffic {
+  WorkerTraffic above;  // its replies are received, this rack's sums are sent
+  WorkerTraffic below;  // its sums are received, replies to them are sent
+};
+
 struct JobCounters {
   std::uint64_t chunks = 0;         // of this job on this server
   std::uint64_t rounds_before = 0;  // that a restored job had behind it
   std::uint64_t chunks_completed = 0;
-  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_received = 0;  // of workers and of other racks
   std::uint64_t bytes_sent = 0;
   std::uint64_t memory_bytes = 0;           // parameters, state, staging: what is resident
   std::uint64_t staging_bytes = 0;          // of which staging: tcp buffers, verbs windows
@@ -30,7 +36,8 @@ struct JobCounters {
   std::uint64_t updates_skipped = 0;        // of single chunks: what was not finite
   LatencyCounts push_to_reply = {};         // of each reply, from the chunk's first push
   LatencyCounts wait_for_slowest = {};      // of each chunk, from its first push to its last
-  std::vector<WorkerTraffic> workers = {};  // by worker
+  std::vector<WorkerTraffic> workers = {};  // of this rack, by seat
+  std::vector<RackTraffic> racks = {};      // by rack, the own one's is empty; none: one rack
 };
 
 // One job on one core.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace phub::server {
@@ -16,21 +17,35 @@ struct WorkerSpan {
   std::uint64_t last_push = 0;
 };
 
+// When another rack's sums, and its replies to this one's, came; 0: it brings none.
+struct RackSpan {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
 struct RoundRecord {
   std::uint64_t round = 0;
   std::uint64_t first_push = 0;  // of any worker
   std::uint64_t complete = 0;
   std::uint64_t replied = 0;
-  std::uint64_t work = 0;  // what the core spent on it
-  std::vector<WorkerSpan> workers;
+  std::uint64_t work = 0;            // what the core spent on it
+  std::vector<WorkerSpan> workers;   // of this rack
+  std::vector<RackSpan> racks = {};  // of the job, the own one's is empty; none: one rack
 };
 
 class RoundLog {
  public:
   static constexpr std::size_t kRounds = 256;  // that are kept
 
-  RoundLog(std::uint32_t workers, std::uint32_t chunks)
-      : chunks_(chunks), heads_(kRounds), spans_(kRounds * workers), workers_(workers) {}
+  // `brought`: by rack, how many sums and replies it brings in a round; empty: one rack.
+  RoundLog(std::uint32_t workers, std::uint32_t chunks, std::vector<std::uint32_t> brought = {})
+      : chunks_(chunks),
+        heads_(kRounds),
+        spans_(kRounds * workers),
+        workers_(workers),
+        rack_spans_(kRounds * brought.size()),
+        racks_(brought.size()),
+        brought_(std::move(brought)) {}
 
   void pushed(std::uint32_t worker, std::uint64_t now) {
     Progress& progress = workers_[worker];
@@ -38,6 +53,15 @@ class RoundLog {
     if (++progress.pushes < chunks_) return;
     progress.pushes = 0;
     span(progress.push_round++, worker).last_push = now;
+  }
+  // A rack's n-th `brought` sums and replies belong to round n.
+  void brought(std::uint32_t rack, std::uint64_t now) {
+    RackProgress& progress = racks_[rack];
+    RackSpan& span = rack_spans_[progress.round % kRounds * racks_.size() + rack];
+    if (progress.brought == 0) span.first = now;
+    span.last = now;
+    if (++progress.brought < brought_[rack]) return;
+    progress = {.round = progress.round + 1};
   }
   void completed(std::uint64_t now) {
     if (++completions_ < chunks_) return;
@@ -75,6 +99,10 @@ class RoundLog {
     std::uint32_t pushes = 0;  // of that round
     std::uint32_t replies = 0;
   };
+  struct RackProgress {
+    std::uint64_t round = 0;
+    std::uint32_t brought = 0;  // of that round
+  };
 
   void begin(std::uint32_t worker, std::uint64_t round, std::uint64_t now) {
     if (round == begun_) {
@@ -96,6 +124,9 @@ class RoundLog {
   std::vector<Head> heads_;           // by round % kRounds
   std::vector<WorkerSpan> spans_;     // [round % kRounds][worker]
   std::vector<Progress> workers_;
+  std::vector<RackSpan> rack_spans_;  // [round % kRounds][rack]
+  std::vector<RackProgress> racks_;
+  std::vector<std::uint32_t> brought_;  // by rack, in a round
 };
 
 }  // namespace phub::server

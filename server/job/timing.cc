@@ -25,6 +25,20 @@ void merge(const RoundRecord& part, WholeRound& whole) {
   for (std::size_t i = 0; i < record.workers.size(); ++i) {
     record.workers[i].last_push = std::max(record.workers[i].last_push, part.workers[i].last_push);
   }
+  for (std::size_t i = 0; i < record.racks.size(); ++i) {
+    RackSpan& rack = record.racks[i];
+    const RackSpan& other = part.racks[i];
+    if (other.last == 0) continue;  // it brings nothing to that core
+    rack.first = rack.last == 0 ? other.first : std::min(rack.first, other.first);
+    rack.last = std::max(rack.last, other.last);
+  }
+}
+
+// When the last of them had brought all; 0: there are none.
+std::uint64_t last_of(const std::vector<RackSpan>& racks) {
+  std::uint64_t last = 0;
+  for (const RackSpan& rack : racks) last = std::max(last, rack.last);
+  return last;
 }
 
 double seconds(std::uint64_t from, std::uint64_t to) {
@@ -47,6 +61,7 @@ void add(const RoundRecord& round, std::uint64_t end, JobTiming& timing) {
   };
   timing.push_seconds += until(median);
   timing.wait_seconds += until(pushed.back());
+  timing.racks_seconds += until(last_of(round.racks));
   timing.aggregate_seconds += until(round.complete);
   timing.reply_seconds += until(round.replied);
   timing.compute_seconds += until(end);
@@ -57,19 +72,32 @@ void add(const RoundRecord& round, std::uint64_t end, JobTiming& timing) {
     timing.workers[i].last_share += last == pushed.back() ? 1.0 : 0.0;
     timing.workers[i].late_seconds += seconds(median, last);
   }
+  for (std::size_t i = 0; i < round.racks.size(); ++i) {
+    const RackSpan& rack = round.racks[i];
+    if (rack.last == 0) continue;
+    timing.racks[i].brings = true;
+    timing.racks[i].last_share += rack.last == last_of(round.racks) ? 1.0 : 0.0;
+    timing.racks[i].late_seconds += seconds(pushed.back(), rack.first);
+    timing.racks[i].arrival_seconds += seconds(rack.first, rack.last);
+  }
   ++timing.rounds;
 }
 
 void divide(JobTiming& timing) {
   const auto rounds = static_cast<double>(timing.rounds);
   for (double* const sum : {&timing.round_seconds, &timing.push_seconds, &timing.wait_seconds,
-                            &timing.aggregate_seconds, &timing.reply_seconds,
+                            &timing.racks_seconds, &timing.aggregate_seconds, &timing.reply_seconds,
                             &timing.compute_seconds, &timing.core_seconds}) {
     *sum /= rounds;
   }
   for (WorkerTiming& worker : timing.workers) {
     worker.last_share /= rounds;
     worker.late_seconds /= rounds;
+  }
+  for (RackTiming& rack : timing.racks) {
+    rack.last_share /= rounds;
+    rack.late_seconds /= rounds;
+    rack.arrival_seconds /= rounds;
   }
 }
 
@@ -86,6 +114,7 @@ std::optional<JobTiming> timing_of(const std::vector<CoreRounds>& cores) {
     if (next == rounds.end() || next->first != number + 1) continue;
     if (round.cores < cores.size() || next->second.cores < cores.size()) continue;
     timing.workers.resize(round.record.workers.size());
+    timing.racks.resize(round.record.racks.size());
     add(round.record, next->second.record.first_push, timing);
   }
   if (timing.rounds == 0) return std::nullopt;

@@ -32,6 +32,7 @@ JobView view_of(const Job& job, TimePoint now) {
                .state = job.state,
                .reason = job.reason,
                .members = {},
+               .rack = job.rack,
                .counters = job.final_counters};
   for (const auto& [worker, member] : job.members) {
     const auto age = now - member->last_seen;

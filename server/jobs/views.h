@@ -36,6 +36,7 @@ struct JobView {
   JobState state = JobState::kWaiting;
   std::string reason;
   std::vector<MemberView> members;
+  JobRack rack = {};
   JobCounters counters;
 };
 

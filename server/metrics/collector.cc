@@ -98,13 +98,20 @@ double rounds_of(const JobView& job) {
   return counters.chunks == 0 ? 0 : number(counters.chunks_completed) / number(counters.chunks);
 }
 
+// That have joined.
+std::size_t workers_of(const JobView& job) {
+  return static_cast<std::size_t>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const MemberView& member) { return member.rack.empty(); }));
+}
+
 const Metric<JobView> kOfJob[] = {
     {"phub_job_running", "1 when all workers are connected, 0 while some are missing", kGauge,
      [](const JobView& j) { return j.state == JobState::kRunning ? 1.0 : 0.0; }},
-    {"phub_job_workers", "Workers that the job is made for", kGauge,
-     [](const JobView& j) { return number(j.spec->workers); }},
-    {"phub_job_members", "Workers that have joined", kGauge,
-     [](const JobView& j) { return number(j.members.size()); }},
+    {"phub_job_workers", "Workers that the job is made for; of several racks: in this one", kGauge,
+     [](const JobView& j) { return number(j.rack.workers); }},
+    {"phub_job_members", "Workers that have joined here", kGauge,
+     [](const JobView& j) { return number(workers_of(j)); }},
     {"phub_job_rounds_total", "Rounds of the job's chunks here", kCounter, rounds_of},
     {"phub_job_rounds_skipped_total", "Rounds that the workers' votes left out: an overflow",
      kCounter, [](const JobView& j) { return number(j.counters.rounds_skipped); }},
@@ -112,9 +119,9 @@ const Metric<JobView> kOfJob[] = {
      kCounter, [](const JobView& j) { return number(j.counters.updates_skipped); }},
     {"phub_job_chunks_completed_total", "Chunks that were summed and replied to", kCounter,
      [](const JobView& j) { return number(j.counters.chunks_completed); }},
-    {"phub_job_received_bytes_total", "Pushed by the job's workers", kCounter,
+    {"phub_job_received_bytes_total", "Of the job's workers here, and of other racks", kCounter,
      [](const JobView& j) { return number(j.counters.bytes_received); }},
-    {"phub_job_sent_bytes_total", "Replies to the job's workers", kCounter,
+    {"phub_job_sent_bytes_total", "To the job's workers here, and to other racks", kCounter,
      [](const JobView& j) { return number(j.counters.bytes_sent); }},
     {"phub_job_memory_bytes", "Resident: parameters, optimizer state, staging", kGauge,
      [](const JobView& j) { return number(j.counters.memory_bytes); }},
@@ -145,6 +152,28 @@ const Metric<WorkerTraffic> kOfTraffic[] = {
      [](const WorkerTraffic& t) { return number(t.bytes_received); }},
     {"phub_member_sent_bytes_total", "Replies to the worker", kCounter,
      [](const WorkerTraffic& t) { return number(t.bytes_sent); }},
+};
+
+const Metric<RackTraffic> kOfRack[] = {
+    {"phub_job_rack_sums_up_bytes_total", "This rack's sums, to that rack where it is above",
+     kCounter, [](const RackTraffic& r) { return number(r.above.bytes_sent); }},
+    {"phub_job_rack_replies_from_above_bytes_total", "That rack's replies to them", kCounter,
+     [](const RackTraffic& r) { return number(r.above.bytes_received); }},
+    {"phub_job_rack_sums_from_below_bytes_total", "That rack's sums, where it is below", kCounter,
+     [](const RackTraffic& r) { return number(r.below.bytes_received); }},
+    {"phub_job_rack_replies_down_bytes_total", "Replies to them", kCounter,
+     [](const RackTraffic& r) { return number(r.below.bytes_sent); }},
+};
+
+const Metric<RackTiming> kOfRackTiming[] = {
+    {"phub_job_rack_last_share",
+     "Share of the last rounds in which it was the last rack to bring all", kGauge,
+     [](const RackTiming& r) { return r.last_share; }},
+    {"phub_job_rack_late_seconds",
+     "From the last push of this rack's workers to its first sum or reply, mean", kGauge,
+     [](const RackTiming& r) { return r.late_seconds; }},
+    {"phub_job_rack_arrival_seconds", "From its first sum or reply to its last, mean", kGauge,
+     [](const RackTiming& r) { return r.arrival_seconds; }},
 };
 
 const Metric<CoreCounters> kBusyOfCore[] = {
@@ -192,11 +221,12 @@ const Metric<TenantSums> kOfTenant[] = {
 void add_timing(const JobView& job, const JobTiming& timing, Families& families) {
   const Labels labels = labels_of(job);
   add_all(kOfTiming, timing, labels, families);
-  const std::pair<const char*, double> parts[] = {{"compute", timing.compute_seconds},
-                                                  {"push", timing.push_seconds},
-                                                  {"wait", timing.wait_seconds},
-                                                  {"aggregate", timing.aggregate_seconds},
-                                                  {"reply", timing.reply_seconds}};
+  std::vector<std::pair<const char*, double>> parts = {{"compute", timing.compute_seconds},
+                                                       {"push", timing.push_seconds},
+                                                       {"wait", timing.wait_seconds},
+                                                       {"aggregate", timing.aggregate_seconds},
+                                                       {"reply", timing.reply_seconds}};
+  if (!timing.racks.empty()) parts.emplace_back("racks", timing.racks_seconds);
   for (const auto& [part, value] : parts) {
     families.add("phub_job_round_part_seconds", "Where a round goes; the parts add up to it",
                  kGauge, with(labels, {{"part", part}}), value);
@@ -205,16 +235,26 @@ void add_timing(const JobView& job, const JobTiming& timing, Families& families)
 
 void add_members(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
   for (const MemberView& member : job.members) {
-    const Labels labels = with(
-        labels_of(job),
-        {{"worker", member.rack.empty() ? std::to_string(member.index) : "rack:" + member.rack},
-         {"host", member.host},
-         {"transport", member.transport}});
+    if (!member.rack.empty()) continue;  // see add_racks
+    const Labels labels = with(labels_of(job), {{"worker", std::to_string(member.index)},
+                                                {"host", member.host},
+                                                {"transport", member.transport}});
     if (member.worker < job.counters.workers.size()) {
       add_all(kOfTraffic, job.counters.workers[member.worker], labels, families);
     }
     if (timing && member.worker < timing->workers.size()) {
       add_all(kOfWorkerTiming, timing->workers[member.worker], labels, families);
+    }
+  }
+}
+
+void add_racks(const JobView& job, const std::optional<JobTiming>& timing, Families& families) {
+  for (std::size_t rack = 0; rack < job.counters.racks.size(); ++rack) {
+    if (rack == job.rack.own) continue;
+    const Labels labels = with(labels_of(job), {{"rack", job.spec->racks[rack].name}});
+    add_all(kOfRack, job.counters.racks[rack], labels, families);
+    if (timing && rack < timing->racks.size() && timing->racks[rack].brings) {
+      add_all(kOfRackTiming, timing->racks[rack], labels, families);
     }
   }
 }
@@ -230,6 +270,7 @@ void add_job(const JobView& job, const DataPlane& data_plane, Families& families
   const auto timing = timing_of(data_plane.job_rounds(job.id, RoundLog::kRounds));
   if (timing) add_timing(job, *timing, families);
   add_members(job, timing, families);
+  add_racks(job, timing, families);
 }
 
 void add_tenants(const std::map<std::uint64_t, JobView>& jobs, Families& families) {
@@ -237,7 +278,7 @@ void add_tenants(const std::map<std::uint64_t, JobView>& jobs, Families& familie
   for (const auto& [id, job] : jobs) {
     TenantSums& sums = tenants[job.tenant];
     sums.jobs += 1;
-    sums.members += job.members.size();
+    sums.members += workers_of(job);
     sums.memory_bytes += job.counters.memory_bytes;
   }
   for (const auto& [tenant, sums] : tenants) {

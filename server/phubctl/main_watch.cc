@@ -28,12 +28,18 @@ void declare_explain(CLI::App& jobs, Command& command) {
       jobs, "explain", "Why is a step of the job slow?",
       "Examples:\n"
       "  phubctl job explain mnist\n"
-      "  phubctl --json job explain mnist\n\n"
+      "  phubctl --json job explain mnist\n"
+      "  phubctl job explain mnist --also 10.1.0.7:7077     of a job over racks\n\n"
       "Names the straggler, saturated cores and who else uses them, transports that cost, the\n"
-      "queue of the fair share; or says that the workers compute and the server is not to blame.");
-  auto name = std::make_shared<std::string>();
-  sub.add_option("name", *name, "Name of the job")->required();
-  run_with(sub, command, name, explain_job);
+      "queue of the fair share, other racks; or says that the workers compute and the server is "
+      "not to blame.");
+  auto options = std::make_shared<ExplainOptions>();
+  sub.add_option("name", options->name, "Name of the job")->required();
+  sub.add_option("--also", options->also,
+                 "Servers of the job's other racks: whether their workers are late or the link is "
+                 "slow")
+      ->type_name("HOST:PORT");
+  run_with(sub, command, options, explain_job);
 }
 
 void declare_trace(CLI::App& app, Command& command) {

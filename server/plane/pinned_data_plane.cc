@@ -19,9 +19,11 @@ CoreJobCounters counters_of(const JobOnCore& job, const TickRate& rate) {
                            .chunks_completed = job.shard.chunks_completed.value(),
                            .busy_nanoseconds = rate.nanoseconds_of(job.times.busy.value()),
                            .queued_pushes = job.arrivals.length()};
-  for (const WorkerCounters& worker : job.worker_counters) {
-    counters.bytes_received += worker.bytes_received.value();
-    counters.bytes_sent += worker.bytes_sent.value();
+  for (const auto* const peers : {&job.worker_counters, &job.above_counters}) {
+    for (const WorkerCounters& peer : *peers) {
+      counters.bytes_received += peer.bytes_received.value();
+      counters.bytes_sent += peer.bytes_sent.value();
+    }
   }
   return counters;
 }
@@ -38,6 +40,10 @@ void convert(RoundRecord& record, std::uint64_t start, const TickRate& rate) {
   for (WorkerSpan& worker : record.workers) {
     since_start(worker.first_push);
     since_start(worker.last_push);
+  }
+  for (RackSpan& rack : record.racks) {
+    since_start(rack.first);
+    since_start(rack.last);
   }
 }
 

@@ -7,7 +7,15 @@
 namespace phub::server {
 namespace {
 
-void add_counters(const JobOnCore& on_core, JobCounters& counters) {
+void add(const WorkerCounters& counted, WorkerTraffic& traffic, JobCounters& all) {
+  traffic.pushes += counted.pushes.value();
+  traffic.bytes_received += counted.bytes_received.value();
+  traffic.bytes_sent += counted.bytes_sent.value();
+  all.bytes_received += counted.bytes_received.value();
+  all.bytes_sent += counted.bytes_sent.value();
+}
+
+void add_counters(const JobOnCore& on_core, const RackPlace& place, JobCounters& counters) {
   counters.chunks += on_core.shard.chunks();
   counters.chunks_completed += on_core.shard.chunks_completed.value();
   counters.staging_bytes += on_core.staging->touched_bytes();
@@ -17,14 +25,16 @@ void add_counters(const JobOnCore& on_core, JobCounters& counters) {
   counters.queued_pushes += on_core.arrivals.length();
   counters.push_to_reply.add(on_core.times.push_to_reply.counts());
   counters.wait_for_slowest.add(on_core.times.wait_for_slowest.counts());
-  counters.workers.resize(on_core.kind.workers);
-  for (std::uint32_t i = 0; i < on_core.kind.workers; ++i) {
-    const WorkerCounters& worker = on_core.worker_counters[i];
-    counters.workers[i].pushes += worker.pushes.value();
-    counters.workers[i].bytes_received += worker.bytes_received.value();
-    counters.workers[i].bytes_sent += worker.bytes_sent.value();
-    counters.bytes_received += worker.bytes_received.value();
-    counters.bytes_sent += worker.bytes_sent.value();
+  counters.workers.resize(on_core.workers);
+  for (std::uint32_t seat = 0; seat < on_core.workers; ++seat) {
+    add(on_core.worker_counters[seat], counters.workers[seat], counters);
+  }
+  counters.racks.resize(on_core.above_counters.size());
+  for (std::uint32_t rack = 0; rack < counters.racks.size(); ++rack) {
+    if (rack == place.own()) continue;
+    const std::uint32_t seat = place.seat_of(rack, on_core.workers);
+    add(on_core.above_counters[rack], counters.racks[rack].above, counters);
+    add(on_core.worker_counters[seat], counters.racks[rack].below, counters);
   }
 }
 
@@ -125,7 +135,7 @@ void PlaneJob::add_to(Room& room, const Offered& offered) const {
 JobCounters PlaneJob::counters() const {
   JobCounters counters;
   counters.rounds_before = layout_.rounds_before;
-  for (const auto& on_core : on_cores_) add_counters(*on_core, counters);
+  for (const auto& on_core : on_cores_) add_counters(*on_core, layout_.rack, counters);
   counters.reserved_page_bytes = memory_->reserved_page_bytes();
   const std::lock_guard lock(mutex_);
   for (const auto& [device, memory] : verbs_) {

@@ -80,7 +80,7 @@ Status AdminService::InspectJob(Call& call, const control::InspectJobRequest& re
 void AdminService::fill_timing(const JobView& view, control::JobInfo& message) const {
   if (view.state != JobState::kWaiting && view.state != JobState::kRunning) return;
   const auto timing = timing_of(data_plane_.job_rounds(view.id, RoundLog::kRounds));
-  server::fill(view.counters, timing, *message.mutable_timing());
+  server::fill(view, timing, *message.mutable_timing());
 }
 
 Status AdminService::Trace(Call& call, const control::TraceRequest& request,
@@ -92,7 +92,7 @@ Status AdminService::Trace(Call& call, const control::TraceRequest& request,
   const JobName name{namespace_of(call.caller, request.tenant()), request.name()};
   if (!can_see(call.caller, name.tenant)) return unknown_job(to_string(name));
   PHUB_ASSIGN_OR_RETURN(const JobView view, table_.views.inspect(name, 0));
-  server::fill(data_plane_.job_rounds(view.id, request.rounds()), reply);
+  server::fill(view, data_plane_.job_rounds(view.id, request.rounds()), reply);
   control::JobInfo job;
   server::fill(view, Keys::kLeftOut, job);
   *reply.mutable_members() = job.members();

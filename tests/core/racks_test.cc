@@ -191,5 +191,46 @@ TEST_CASE("a rack that is lost stops its job in the others", "[racks]") {
   }
 }
 
+// Each link is counted by what goes over it: sums up in fp32, replies down in the wire type.
+TEST_CASE("what goes to and comes from each rack is counted apart", "[racks]") {
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kChain);
+  RacksRig rig({.workers = {2, 1, 2, 1}, .shape = shape, .wire_type = DataType::kBfloat16});
+  std::mt19937 random(5);
+  constexpr std::uint64_t kRounds = 3;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    rig.randomise(random);
+    rig.round();
+  }
+  for (std::uint32_t own = 0; own < rig.racks(); ++own) {
+    const server::JobOnCore& job = rig.job(own);
+    const auto records = job.times.log().last(10);
+    REQUIRE(records.size() == kRounds);
+    for (std::uint32_t other = 0; other < rig.racks(); ++other) {
+      if (other == own) continue;
+      std::uint64_t up = 0;  // elements
+      std::uint64_t down = 0;
+      for (const Chunk& chunk : rig.plan->chunks) {
+        const RackTree& tree = rig.trees[chunk.tree];
+        if (tree.parent[own] == other) up += chunk.elements;
+        if (tree.parent[other] == own) down += chunk.elements;
+      }
+      INFO("from " << own << " to " << other);
+      const server::WorkerCounters& above = job.above_counters[other];
+      const std::uint32_t seat = rig.seat(own, other);
+      const server::WorkerCounters& below = job.worker_counters[seat];
+      CHECK(above.bytes_sent.value() == kRounds * up * sizeof(float));
+      CHECK(above.bytes_received.value() == kRounds * up * 2);
+      CHECK(below.bytes_received.value() == kRounds * down * sizeof(float));
+      CHECK(below.bytes_sent.value() == kRounds * down * 2);
+      for (const server::RoundRecord& record : records) {
+        CHECK((record.racks[other].last > 0) == (up + down > 0));
+        CHECK(record.racks[other].first <= record.racks[other].last);
+        CHECK(record.racks[other].last <= record.complete);
+        CHECK(record.racks[own].last == 0);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace phub

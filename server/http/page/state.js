@@ -48,7 +48,13 @@ const isAnotherServer = (before, now) =>
 const byId = (jobs) => new Map(jobs.map((job) => [job.job_id, job]));
 const rounds = ({chunks, chunks_completed: completed}) => (chunks === 0 ? 0 : completed / chunks);
 
-// {jobs: id -> {rounds, received, sent, history}, cores: core -> {received, sent, chunks, jobs: id ->
+function linkRates(link, jobBefore, per) {
+  const old = jobBefore?.rack_links.find(({rack}) => rack === link.rack);
+  const of = (up, down) => (old ? per(link[up] + link[down], old[up] + old[down]) : null);
+  return {received: of("bytes_up_received", "bytes_down_received"), sent: of("bytes_up_sent", "bytes_down_sent")};
+}
+
+// {jobs: id -> {rounds, received, sent, history, racks: name -> {received, sent}}, cores: core -> {received, sent, chunks, jobs: id ->
 // busy share}}; null where there is one sample only.
 function ratesOf(samples, history) {
   const first = samples[0];
@@ -57,7 +63,7 @@ function ratesOf(samples, history) {
   const per = (now, before) => (seconds > 0 ? Math.max(0, now - before) / seconds : null);
   const before = byId(first.state.jobs);
   const jobs = new Map();
-  for (const {job_id: id, statistics} of last.state.jobs) {
+  for (const {job_id: id, statistics, rack_links: links} of last.state.jobs) {
     const old = before.get(id)?.statistics;
     const of = (name) => (old ? per(statistics[name], old[name]) : null);
     const pace = old ? per(rounds(statistics), rounds(old)) : null;
@@ -65,7 +71,8 @@ function ratesOf(samples, history) {
     const past = history.get(id);
     if (pace !== null) past.push(pace);
     if (past.length > HISTORY) past.shift();
-    jobs.set(id, {rounds: pace, received: of("bytes_received"), sent: of("bytes_sent"), history: past});
+    const racks = new Map(links.map((link) => [link.rack, linkRates(link, before.get(id), per)]));
+    jobs.set(id, {rounds: pace, received: of("bytes_received"), sent: of("bytes_sent"), history: past, racks});
   }
   for (const id of history.keys()) if (!jobs.has(id)) history.delete(id);
   const cores = last.state.server.cores.map((core, index) => {

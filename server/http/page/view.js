@@ -11,9 +11,17 @@ const parts = [
   ["compute", "Compute", "the workers compute, the server is idle for this job"],
   ["push", "Push", "from the first push until the median worker has pushed all; the backward pass overlaps it"],
   ["wait", "Wait for the slowest", "from there until the slowest worker has pushed all"],
+  ["racks", "Wait for other racks", "from there until their sums and replies are here; this rack's own sums are made meanwhile"],
   ["aggregate", "Aggregate", "from there until the last chunk is summed and updated"],
   ["reply", "Reply", "from there until the last reply is sent"],
 ];
+
+const partsOf = (timing) => parts.filter(([key]) => key !== "racks" || timing.racks.length > 0);
+
+// Of this server's rack: those that are there, and how many there are to be.
+const workersOf = (job) => job.members.filter((member) => !member.rack);
+const workersHere = (job) => workersOf(job).filter((member) => !member.left).length;
+const workersDue = ({spec, rack}) => spec.racks.find(({name}) => name === rack)?.workers ?? spec.workers;
 
 export function summaryView({server, jobs, tenant}) {
   const facts = [
@@ -24,7 +32,7 @@ export function summaryView({server, jobs, tenant}) {
     ...(tenant ? [] : [["Memory", format.bytes(server.resident_bytes)]]),
     ["Data over tcp", server.encrypts_data ? "encrypted" : "not encrypted"],
     ["Live jobs", format.count(server.jobs)],
-    ["Workers", format.count(sum(jobs.filter(isLive).map((job) => job.members.filter((m) => !m.left).length)))],
+    ["Workers", format.count(sum(jobs.filter(isLive).map(workersHere)))],
   ];
   return facts.map(([name, value]) => h("div", {"data-key": name}, h("dt", {}, name), h("dd", {}, value)));
 }
@@ -77,7 +85,7 @@ function stateCell(job) {
 function roundBar(job) {
   const {timing} = job;
   if (!timing || timing.round_seconds <= 0) return h("span", {class: "dim"}, "–");
-  const shares = parts.map(([key, name]) => ({
+  const shares = partsOf(timing).map(([key, name]) => ({
     key, kind: key, value: timing[`${key}_seconds`] / timing.round_seconds, title: name,
   }));
   const text = shares.map(({title, value}) => `${title} ${format.share(value)}`).join(", ");
@@ -94,7 +102,8 @@ function jobRow(job, rates, chosen) {
       [h("span", {class: `swatch ${hue(job.job_id)}`, "aria-hidden": "true"}),
         h("a", {href: `#job=${job.job_id}`}, job.spec.name)],
       stateCell(job),
-      `${job.members.filter((member) => !member.left).length} of ${job.spec.workers}`,
+      [`${workersHere(job)} of ${workersDue(job)}`,
+        job.rack !== "" && h("span", {class: "dim"}, ` rack ${job.rack} of ${job.spec.racks.length}`)],
       format.count(job.statistics.rounds),
       isLive(job) ? format.rate(pace.rounds) : "–",
       isLive(job) ? format.byteRate(pace.received) : "–",
@@ -134,7 +143,7 @@ export function straggler(job) {
     return {isLate: false, text: `Which worker is the slowest shows after ${roundsToBlame} rounds.`};
   }
   const last = workers.reduce((a, b) => (b.last_share > a.last_share ? b : a));
-  const member = job.members.find((m) => m.worker_index === last.worker_index);
+  const member = workersOf(job).find((m) => m.worker_index === last.worker_index);
   const who = `Worker ${last.worker_index}` + (member ? ` (${member.host}, pid ${member.process_id})` : "");
   const isLate = last.last_share >= 0.5 && last.last_share > 1.5 / workers.length
     && last.late_seconds >= 0.05 * job.timing.round_seconds;
@@ -150,7 +159,7 @@ function roundView(job) {
   if (!timing || timing.round_seconds <= 0) {
     return h("p", {class: "note"}, "Where the time of a round goes is known after its second round.");
   }
-  const legend = parts.map(([key, name, help]) => h("div", {"data-key": key},
+  const legend = partsOf(timing).map(([key, name, help]) => h("div", {"data-key": key},
     h("dt", {title: help}, h("span", {class: `swatch ${key}`, "aria-hidden": "true"}), name),
     h("dd", {}, h("span", {}, format.time(timing[`${key}_seconds`])),
       h("span", {class: "dim"}, format.share(timing[`${key}_seconds`] / timing.round_seconds)))));
@@ -199,7 +208,7 @@ function membersView(job, server) {
   const late = new Map((job.timing?.workers ?? []).map((worker) => [worker.worker_index, worker]));
   const columns = [{title: "Worker"}, {title: "Host"}, {title: "Pid", n: true}, {title: "Transport"},
     {title: "Last in", n: true}, {title: "Late", n: true}, {title: "In", n: true}, {title: "Out", n: true}, {title: "Heard", n: true}];
-  const rows = job.members.map((member) => {
+  const rows = workersOf(job).map((member) => {
     const worker = late.get(member.worker_index);
     return {key: String(member.worker_index), cells: [
       String(member.worker_index), member.host, String(member.process_id),
@@ -211,6 +220,26 @@ function membersView(job, server) {
   });
   return h("div", {"data-key": "members"}, h("h3", {}, "Workers"),
     rows.length > 0 ? table("Workers", columns, rows) : h("p", {class: "note"}, "None has joined."));
+}
+
+// The links to the job's other racks, and which of them the rounds wait for.
+function racksView(job, pace) {
+  if (job.rack_links.length === 0) return null;
+  const timing = new Map((job.timing?.racks ?? []).map((rack) => [rack.rack, rack]));
+  const columns = [{title: "Rack"}, {title: "Workers", n: true}, {title: "Sums up", n: true}, {title: "Replies down", n: true},
+    {title: "Sums from below", n: true}, {title: "Replies to it", n: true}, {title: "Out", n: true}, {title: "In", n: true},
+    {title: "Late", n: true}, {title: "Last in", n: true}];
+  const rows = job.rack_links.map((link) => {
+    const times = timing.get(link.rack);
+    const {sent, received} = pace.racks.get(link.rack);
+    return {key: link.rack, cells: [
+      link.rack, format.count(link.workers), format.bytes(link.bytes_up_sent), format.bytes(link.bytes_up_received),
+      format.bytes(link.bytes_down_received), format.bytes(link.bytes_down_sent),
+      isLive(job) ? format.byteRate(sent) : "–", isLive(job) ? format.byteRate(received) : "–",
+      times ? format.time(times.late_seconds) : "–", times ? format.share(times.last_share) : "–"]};
+  });
+  return h("div", {"data-key": "racks"}, h("h3", {}, `Links of rack ${job.rack} (${job.spec.rack_shape})`),
+    table("Links to other racks", columns, rows));
 }
 
 function planView(plan) {
@@ -239,7 +268,7 @@ export function jobView(job, state, rates) {
     job.reason && h("p", {class: "note", "data-key": "reason"}, job.reason),
     skippedView(job),
     h("div", {class: "columns", "data-key": String(job.job_id)},
-      h("div", {}, roundView(job), membersView(job, state.server)),
+      h("div", {}, roundView(job), membersView(job, state.server), racksView(job, rates.jobs.get(job.job_id))),
       h("div", {}, paceView(rates.jobs.get(job.job_id)), planView(plan))),
   ];
 }

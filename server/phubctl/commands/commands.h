@@ -30,7 +30,7 @@ struct PlanOptions {
 struct JobOptions {
   std::string file;  // JobSpec as textproto; empty: the fields below
   std::string name;
-  std::uint32_t workers = 1;
+  std::uint32_t workers = 1;  // of a job of one rack
   std::string wire_type = "fp32";
   std::string rule = "sum";
   std::string order = "deterministic";
@@ -56,6 +56,11 @@ struct ProbeOptions {
 struct TopOptions {
   bool once = false;
   std::uint32_t interval_ms = 1000;
+};
+
+struct ExplainOptions {
+  std::string name;
+  std::vector<std::string> also;  // servers of the job's other racks
 };
 
 struct TraceOptions {
@@ -112,7 +117,7 @@ Status choose_rack_shape(const Session& session, const PlanOptions& options,
                          control::JobSpec& spec);
 Status drain(const Session& session, std::uint32_t deadline_ms, bool snapshots);
 Status top(const Session& session, const TopOptions& options);
-Status explain_job(const Session& session, const std::string& name);
+Status explain_job(const Session& session, const ExplainOptions& options);
 Status trace_job(const Session& session, const TraceOptions& options);
 
 // Of several servers all at the same round.
@@ -138,6 +143,10 @@ Status print_audit(const Session& session, std::uint32_t count);
 
 // A line for each core; with RDMA each says which port serves it, and the ports have a line each.
 std::string loads_text(const control::PlanReply& plan);
+// Of a job of several racks: its trees, and a line for each link to another rack. Else empty.
+std::string racks_text(const control::JobInfo& job);
+// Of a plan for several racks: what is rooted in each. Else empty.
+std::string roots_text(const control::PlanReply& plan);
 // A line for each port, with what it has carried, then one for each counter of errors or congestion
 // that is not zero. Empty without ports.
 std::string ports_text(const control::ServerInfo& server);
@@ -163,9 +172,10 @@ std::string screen_of(const std::string& text, std::size_t columns, std::size_t 
 // The last rounds of a job as a Chrome trace (JSON object format), for Perfetto or
 // chrome://tracing.
 //
-// One process for each core and one for each worker; a core's spans are push, wait, aggregate and
-// reply, a worker's are those of its own pushes on each core. Rounds may overlap by a few chunks:
-// even and odd ones have threads of their own, as spans of one thread must nest. Times are
+// One process for each core, one for each worker and one for each other rack; a core's spans are
+// push, wait, (with racks) racks, aggregate and reply, a worker's are those of its own pushes on
+// each core, a rack's is from its first sum or reply to its last. Rounds may overlap by a few
+// chunks: even and odd ones have threads of their own, as spans of one thread must nest. Times are
 // microseconds since the first push of the first round.
 std::string chrome_trace(const std::string& job, const control::TraceReply& trace);
 

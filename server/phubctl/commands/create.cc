@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/config/config.h"
+#include "common/config/racks.h"
 #include "common/rpc/status.h"
 #include "common/text/message_json.h"
 #include "server/phubctl/commands/commands.h"
@@ -153,7 +154,6 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
                         enumerator<control::AggregationOrder>("--order", options.order));
   spec.set_name(options.name);
   spec.set_workers(options.workers);
-  PHUB_RETURN_IF_ERROR(add_racks(options, spec));
   spec.set_wire_type(wire_type);
   spec.set_rule(rule);
   spec.set_order(order);
@@ -164,6 +164,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
+  PHUB_RETURN_IF_ERROR(add_racks(options, spec));
   return add_trust(options, spec);
 }
 

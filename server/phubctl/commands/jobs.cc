@@ -7,6 +7,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
+#include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
 namespace {
@@ -22,11 +23,14 @@ std::string racks_of(const control::JobSpec& spec) {
   return fmt::format("{} ({})", text, enum_word(spec.rack_shape()));
 }
 
-// Workers of this rack.
+// "2/4 of rack a".
 std::string members_of(const control::JobInfo& job) {
-  const auto workers = std::count_if(job.members().begin(), job.members().end(),
-                                     [](const auto& member) { return member.rack().empty(); });
-  return fmt::format("{}/{}", workers, job.spec().workers());
+  return workers_text(job) + (job.rack().empty() ? "" : " of rack " + job.rack());
+}
+
+// "a of 2": the server's rack, and how many the job has.
+std::string rack_text(const control::JobInfo& job) {
+  return job.rack().empty() ? "-" : fmt::format("{} of {}", job.rack(), job.spec().racks_size());
 }
 
 std::string pages_text(const control::JobStatistics& statistics) {
@@ -105,14 +109,16 @@ std::string jobs_text(const control::ListJobsReply& reply) {
   if (reply.jobs().empty()) {
     return "no jobs yet: workers make them when they join, or `phubctl job create` does";
   }
-  Table table(">ID|TENANT|NAME|STATE|>WORKERS|RULE|TYPE|>ROUNDS|>RECEIVED|>SENT|>MEMORY|REASON");
+  Table table(
+      ">ID|TENANT|NAME|STATE|>WORKERS|RACK|RULE|TYPE|>ROUNDS|>RECEIVED|>SENT|>MEMORY|REASON");
   for (const control::JobInfo& job : reply.jobs()) {
     const control::JobStatistics& statistics = job.statistics();
     table.add({std::to_string(job.job_id()), job.tenant(), job.spec().name(),
-               enum_word(job.state()), members_of(job), enum_word(job.spec().rule()),
-               enum_word(job.spec().wire_type()), human_count(statistics.rounds()),
-               human_bytes(statistics.bytes_received()), human_bytes(statistics.bytes_sent()),
-               human_bytes(statistics.memory_bytes()), job.reason()});
+               enum_word(job.state()), workers_text(job), rack_text(job),
+               enum_word(job.spec().rule()), enum_word(job.spec().wire_type()),
+               human_count(statistics.rounds()), human_bytes(statistics.bytes_received()),
+               human_bytes(statistics.bytes_sent()), human_bytes(statistics.memory_bytes()),
+               job.reason()});
   }
   return table.to_string();
 }
@@ -129,7 +135,7 @@ Status inspect_job(const Session& session, const std::string& name, std::uint64_
   auto request = session.about<control::InspectJobRequest>(name);
   request.set_job_id(job_id);
   const auto text = [](const control::InspectJobReply& reply) {
-    return summary_text(reply.job()) + members_text(reply.job());
+    return summary_text(reply.job()) + members_text(reply.job()) + racks_text(reply.job());
   };
   return session.show(&Stub::InspectJob, request, text, name);
 }

@@ -9,7 +9,7 @@
 namespace phub::phubctl {
 namespace {
 
-std::string racks_text(const control::ListRacksReply& reply) {
+std::string listed_racks_text(const control::ListRacksReply& reply) {
   if (reply.own_rack().empty()) {
     return "no racks are known here; give rack and directory in the server's configuration "
            "(proto/config.proto)";
@@ -38,7 +38,7 @@ std::string racks_text(const control::ListRacksReply& reply) {
 }  // namespace
 
 Status list_racks(const Session& session) {
-  return session.show(&control::Racks::Stub::List, control::ListRacksRequest(), racks_text);
+  return session.show(&control::Racks::Stub::List, control::ListRacksRequest(), listed_racks_text);
 }
 
 }  // namespace phub::phubctl

@@ -157,11 +157,11 @@ std::string ports_text(const control::ServerInfo& server) {
 Status print_plan(const Session& session, const std::string& name, bool with_chunks) {
   const auto text = [&](const control::PlanReply& reply) {
     return fmt::format(
-        "{} chunks of at most {}, plan hash {:016x}{}\n{}{}",
+        "{} chunks of at most {}, plan hash {:016x}{}\n{}{}{}",
         human_count(static_cast<std::uint64_t>(reply.chunks_size())),
         human_bytes(reply.chunk_bytes()), reply.hash(),
         reply.is_preview() ? " (no worker is ready: planned for this server alone)" : "",
-        loads_text(reply), with_chunks ? chunks_text(reply) : "");
+        loads_text(reply), roots_text(reply), with_chunks ? chunks_text(reply) : "");
   };
   return session.show(&Stub::Plan, session.about<control::PlanRequest>(name), text);
 }

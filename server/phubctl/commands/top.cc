@@ -8,7 +8,7 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/explain/explain.h"
+#include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
 namespace {
@@ -87,14 +87,15 @@ std::string longest_part_text(const control::JobTiming& timing) {
 }
 
 std::string jobs_text(const Look& before, const Look& now) {
-  Table table("JOB|TENANT|STATE|>WORKERS|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
+  Table table(
+      "JOB|TENANT|STATE|>WORKERS|RACK|>ROUNDS|>ROUNDS/S|>RECEIVED|>SENT|>ROUND|LONGEST PART");
   for (const control::JobInfo& job : now.jobs.jobs()) {
     const bool is_live =
         job.state() == control::JOB_STATE_WAITING || job.state() == control::JOB_STATE_RUNNING;
     if (!is_live) continue;
     const Rates rates = rates_of(job, before, now);
     table.add({job.spec().name(), job.tenant().empty() ? "-" : job.tenant(), enum_word(job.state()),
-               fmt::format("{}/{}", job.members_size(), job.spec().workers()),
+               workers_text(job), job.rack().empty() ? "-" : job.rack(),
                human_count(job.statistics().rounds()), fmt::format("{:.1f}", rates.rounds),
                rate_text(rates.received), rate_text(rates.sent),
                job.timing().round_seconds() > 0.0 ? human_time(job.timing().round_seconds()) : "-",

@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr std::uint32_t kFirstCorePid = 1;
 constexpr std::uint32_t kFirstWorkerPid = 100'001;
+constexpr std::uint32_t kFirstRackPid = 200'001;
 constexpr double kNanosecondsPerMicrosecond = 1e3;
 
 struct TraceLane {
@@ -104,14 +105,23 @@ std::pair<std::uint64_t, std::uint64_t> last_pushes(const control::RoundRecord& 
   return {stamps[(stamps.size() - 1) / 2], stamps.back()};
 }
 
+// When other racks had brought all, and not before.
+std::uint64_t racks_until(const control::RoundRecord& record, std::uint64_t from_ns) {
+  std::uint64_t until = from_ns;
+  for (const control::RackSpan& rack : record.racks()) until = std::max(until, rack.last_ns());
+  return until;
+}
+
 // What a round consists of for whoever pushed from `first_ns` to `last_ns`.
 void add_parts(const control::RoundRecord& record, std::uint64_t first_ns, std::uint64_t last_ns,
                TraceLane lane, const ordered_json& arguments, Trace& out) {
   const std::uint64_t slowest = last_pushes(record).second;
   out.span(lane, {"push", first_ns, last_ns}, arguments);
   out.span(lane, {"wait", last_ns, slowest}, arguments);
-  out.span(lane, {"aggregate", slowest, record.complete_ns()}, arguments);
-  out.span(lane, {"reply", std::max(slowest, record.complete_ns()), record.replied_ns()},
+  const std::uint64_t gathered = racks_until(record, slowest);
+  if (!record.racks().empty()) out.span(lane, {"racks", slowest, gathered}, arguments);
+  out.span(lane, {"aggregate", gathered, record.complete_ns()}, arguments);
+  out.span(lane, {"reply", std::max(gathered, record.complete_ns()), record.replied_ns()},
            arguments);
 }
 
@@ -128,9 +138,8 @@ void add_core(const control::RoundRecord& record, Trace& out) {
 }
 
 void add_workers(const control::RoundRecord& record, Trace& out) {
-  std::uint32_t index = 0;
   for (const control::WorkerSpan& worker : record.workers()) {
-    const TraceLane lane{.pid = kFirstWorkerPid + index++,
+    const TraceLane lane{.pid = kFirstWorkerPid + worker.worker_index(),
                          .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
     out.name_thread(lane,
                     fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
@@ -139,17 +148,42 @@ void add_workers(const control::RoundRecord& record, Trace& out) {
   }
 }
 
+using Pids = std::map<std::string, std::uint32_t>;
+
+// By name.
+Pids pids_of_racks(const control::TraceReply& trace) {
+  Pids pids;
+  for (const control::RoundRecord& record : trace.records()) {
+    for (const control::RackSpan& rack : record.racks()) {
+      pids.emplace(rack.rack(), kFirstRackPid + static_cast<std::uint32_t>(pids.size()));
+    }
+  }
+  return pids;
+}
+
+void add_racks(const control::RoundRecord& record, const Pids& pids, Trace& out) {
+  for (const control::RackSpan& rack : record.racks()) {
+    const TraceLane lane{.pid = pids.at(rack.rack()),
+                         .tid = 2 * record.core() + static_cast<std::uint32_t>(record.round() % 2)};
+    out.name_thread(lane,
+                    fmt::format("core {}, {} rounds", record.core(), parity_of(record.round())));
+    out.span(lane, {"sums and replies", rack.first_ns(), rack.last_ns()},
+             {{"round", record.round()}, {"core", record.core()}});
+  }
+}
+
 void name_processes(const control::TraceReply& trace, Trace& out) {
   std::set<std::uint32_t> cores;
   std::map<std::uint32_t, std::string> workers;
   for (const control::RoundRecord& record : trace.records()) {
     cores.insert(record.core());
-    for (int i = 0; i < record.workers_size(); ++i) {
-      const auto index = static_cast<std::uint32_t>(i);
+    for (const control::WorkerSpan& worker : record.workers()) {
+      const std::uint32_t index = worker.worker_index();
       workers.emplace(index, fmt::format("worker {}", index));
     }
   }
   for (const control::Member& member : trace.members()) {
+    if (!member.rack().empty()) continue;
     workers[member.worker_index()] =
         fmt::format("worker {} ({}, pid {}, {})", member.worker_index(), member.host(),
                     member.process_id(), member.transport());
@@ -165,9 +199,12 @@ void name_processes(const control::TraceReply& trace, Trace& out) {
 std::string chrome_trace(const std::string& job, const control::TraceReply& trace) {
   Trace out(origin_of(trace));
   name_processes(trace, out);
+  const Pids racks = pids_of_racks(trace);
+  for (const auto& [name, pid] : racks) out.name_process(pid, "rack " + name);
   for (const control::RoundRecord& record : trace.records()) {
     add_core(record, out);
     add_workers(record, out);
+    add_racks(record, racks, out);
   }
   const ordered_json all = {
       {"displayTimeUnit", "ms"}, {"otherData", {{"job", job}}}, {"traceEvents", out.take()}};

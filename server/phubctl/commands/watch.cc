@@ -65,6 +65,16 @@ void draw(const std::string& text) {
   }
 }
 
+// At another server.
+Result<control::JobInfo> job_at(const Session& session, const std::string& address,
+                                const control::InspectJobRequest& request) {
+  PHUB_ASSIGN_OR_RETURN(const auto client, session.connect(address));
+  control::InspectJobReply reply;
+  const Status status = client->call(&control::Admin::Stub::InspectJob, request, reply);
+  if (!status.ok()) return status.with_context("--also " + address);
+  return std::move(*reply.mutable_job());
+}
+
 }  // namespace
 
 Status top(const Session& session, const TopOptions& options) {
@@ -78,7 +88,8 @@ Status top(const Session& session, const TopOptions& options) {
   return {};
 }
 
-Status explain_job(const Session& session, const std::string& name) {
+Status explain_job(const Session& session, const ExplainOptions& options) {
+  const std::string& name = options.name;
   const auto request = session.about<control::InspectJobRequest>(name);
   const auto inspect = [&](control::InspectJobReply& job) {
     return session.with_other_tenants(
@@ -93,6 +104,10 @@ Status explain_job(const Session& session, const std::string& name) {
   std::this_thread::sleep_for(explain_window(before.job().timing()));
   PHUB_RETURN_IF_ERROR(inspect(job));
   PHUB_ASSIGN_OR_RETURN(looks.now, server_of(session));
+  for (const std::string& address : options.also) {
+    PHUB_ASSIGN_OR_RETURN(auto there, job_at(session, address, request));
+    looks.in_other_racks.push_back(std::move(there));
+  }
   print(session.as_json ? explanation_json(job.job(), looks) : explanation_text(job.job(), looks));
   return {};
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/text/table.h"
+#include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
 namespace {
@@ -33,7 +34,7 @@ double server_seconds(const control::JobTiming& timing) {
 
 std::string name_of(const control::JobInfo& job, std::uint32_t worker) {
   for (const control::Member& member : job.members()) {
-    if (member.worker_index() == worker) {
+    if (member.rack().empty() && member.worker_index() == worker) {
       return fmt::format("worker {} ({}, pid {})", worker, member.host(), member.process_id());
     }
   }
@@ -199,7 +200,7 @@ std::optional<Reason> slow_transport(const control::JobInfo& job) {
   std::vector<std::string> words;
   bool could_be_shm = false;
   for (const control::Member& member : job.members()) {
-    if (member.left() || member.transport() != "tcp") continue;
+    if (member.left() || !member.rack().empty() || member.transport() != "tcp") continue;
     const bool has_shm_neighbour = std::any_of(
         job.members().begin(), job.members().end(), [&member](const control::Member& other) {
           return other.transport() == "shm" && other.host() == member.host();
@@ -216,7 +217,7 @@ std::optional<Reason> slow_transport(const control::JobInfo& job) {
       .what =
           fmt::format("{} of {} workers move their gradients by tcp, while pushes, sums and "
                       "replies take {} of a round: {}.",
-                      words.size(), job.members_size(), human_share(share), fmt::join(words, "; ")),
+                      words.size(), workers_here(job), human_share(share), fmt::join(words, "; ")),
       .cure = could_be_shm
                   ? "on the server's host take `transport: \"auto\"` (or \"shm\"): it moves "
                     "no byte"
@@ -304,7 +305,7 @@ std::optional<Reason> compute_bound(const control::JobInfo& job, bool push_is_co
   const control::JobTiming& timing = job.timing();
   const double seconds = timing.compute_seconds() + (push_is_compute ? timing.push_seconds() : 0.0);
   const double share = share_of_round(timing, seconds);
-  const double reply = timing.aggregate_seconds() + timing.reply_seconds();
+  const double reply = timing.racks_seconds() + timing.aggregate_seconds() + timing.reply_seconds();
   if (share < kComputeShareMin || share_of_round(timing, reply) >= kServerShareMin) return {};
   return Reason{.topic = "compute",
                 .what = fmt::format(
@@ -329,10 +330,13 @@ std::optional<Reason> standstill(const control::JobInfo& job, const Looks& serve
     return {};
   }
   std::uint64_t most = 0;
-  for (const control::Member& member : job.members()) most = std::max(most, member.pushes());
+  for (const control::Member& member : job.members()) {
+    if (member.rack().empty()) most = std::max(most, member.pushes());
+  }
   std::vector<std::string> behind;
   for (const control::Member& member : job.members()) {
-    if (member.pushes() < most) behind.push_back(name_of(job, member.worker_index()));
+    if (!member.rack().empty() || member.pushes() >= most) continue;
+    behind.push_back(name_of(job, member.worker_index()));
   }
   return Reason{
       .topic = "standstill",
@@ -341,7 +345,9 @@ std::optional<Reason> standstill(const control::JobInfo& job, const Looks& serve
           "done before. {}",
           human_time(seconds), seconds / job.timing().round_seconds(),
           behind.empty()
-              ? "All workers have pushed as much: none waits for another."
+              ? fmt::format("All workers{} have pushed as much: none waits for another{}.",
+                            job.rack().empty() ? "" : " of this rack",
+                            job.rack().empty() ? "" : "; other racks may be what it waits for")
               : fmt::format("The others wait for the pushes of {}.", fmt::join(behind, ", "))),
       .cure =
           "look at that process: stopped, in a debugger, without data, in its first evaluation "
@@ -355,9 +361,9 @@ std::vector<Reason> causes_of(const control::JobInfo& job, const Looks& server) 
   const bool push_is_compute = !saturation && !transport;
   std::vector<Reason> reasons;
   for (const std::optional<Reason>& reason :
-       {straggler(job), uneven_work(job), saturation, fair_share_queue(job, server.now), transport,
-        network_port(job, server.now), sleeping_cores(job, server.now), skipped_steps(job),
-        compute_bound(job, push_is_compute)}) {
+       {straggler(job), uneven_work(job), other_racks(job, server), saturation,
+        fair_share_queue(job, server.now), transport, network_port(job, server.now),
+        sleeping_cores(job, server.now), skipped_steps(job), compute_bound(job, push_is_compute)}) {
     if (reason) reasons.push_back(*reason);
   }
   return reasons;

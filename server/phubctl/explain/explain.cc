@@ -9,18 +9,29 @@
 #include "common/text/message_json.h"
 #include "common/text/table.h"
 #include "server/phubctl/explain/causes.h"
+#include "server/phubctl/explain/racks.h"
 
 namespace phub::phubctl {
 namespace {
+
+std::string missing_text(const control::JobInfo& job) {
+  if (job.rack_links().empty()) {
+    return fmt::format("{} of {} workers have joined, and no round begins before all have.",
+                       job.members_size(), job.spec().workers());
+  }
+  return fmt::format(
+      "{} workers of rack {} and {} of {} other racks have joined here, and no round begins before "
+      "all have, with all of their workers.",
+      workers_text(job), job.rack(), job.members_size() - static_cast<int>(workers_here(job)),
+      job.rack_links_size());
+}
 
 // A job that does not run has no steps to explain.
 std::optional<Reason> not_running(const control::JobInfo& job) {
   if (job.state() == control::JOB_STATE_RUNNING) return {};
   if (job.state() == control::JOB_STATE_WAITING) {
     return Reason{.topic = "workers are missing",
-                  .what = fmt::format("{} of {} workers have joined, and no round begins before "
-                                      "all have.",
-                                      job.members_size(), job.spec().workers()),
+                  .what = missing_text(job),
                   .cure = "start the others, or look in their logs for why they do not come"};
   }
   const bool has_failed = job.state() == control::JOB_STATE_FAILED;
@@ -59,11 +70,13 @@ Reason nothing_stands_out(const control::JobInfo& job) {
 }  // namespace
 
 std::vector<RoundPart> parts_of(const control::JobTiming& timing) {
-  return {{"compute", timing.compute_seconds()},
-          {"push", timing.push_seconds()},
-          {"wait for the slowest", timing.wait_seconds()},
-          {"aggregate", timing.aggregate_seconds()},
-          {"reply", timing.reply_seconds()}};
+  std::vector<RoundPart> parts = {{"compute", timing.compute_seconds()},
+                                  {"push", timing.push_seconds()},
+                                  {"wait for the slowest", timing.wait_seconds()}};
+  if (!timing.racks().empty()) parts.push_back({"wait for other racks", timing.racks_seconds()});
+  parts.push_back({"aggregate", timing.aggregate_seconds()});
+  parts.push_back({"reply", timing.reply_seconds()});
+  return parts;
 }
 
 RoundPart longest_part(const control::JobTiming& timing) {

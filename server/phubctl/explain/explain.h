@@ -11,10 +11,11 @@
 namespace phub::phubctl {
 
 struct Reason {
-  std::string topic;     // "straggler", "uneven work", "core saturation", "fair share",
-                         // "transport", "network port", "waiting policy", "skipped steps", ...
-  std::string what;      // one or two sentences with figures
-  std::string cure;      // what to do about it
+  std::string topic;  // "straggler", "uneven work", "core saturation", "fair share",
+                      // "late rack", "uplink", "other racks", "transport", "network port", "waiting
+                      // policy", "skipped steps", ...
+  std::string what;   // one or two sentences with figures
+  std::string cure;   // what to do about it
   double seconds = 0.0;  // of a round that are at stake, at most; they may overlap
 };
 
@@ -22,7 +23,8 @@ struct Reason {
 struct Looks {
   control::ServerInfo before;
   control::ServerInfo now;
-  control::JobInfo job_before = {};  // the job at the first look
+  control::JobInfo job_before = {};                   // the job at the first look
+  std::vector<control::JobInfo> in_other_racks = {};  // the job at other racks' servers
 };
 
 // The most expensive first; never empty.

@@ -22,6 +22,58 @@ void fill(const JobCounters& counters, control::JobStatistics& message) {
   message.set_updates_skipped(counters.updates_skipped);
 }
 
+// What the member moved here: a rack both ways.
+WorkerTraffic traffic_of(const JobView& view, const MemberView& member) {
+  const JobCounters& counters = view.counters;
+  if (member.rack.empty()) {
+    return member.worker < counters.workers.size() ? counters.workers[member.worker]
+                                                   : WorkerTraffic();
+  }
+  for (std::size_t rack = 0; rack < counters.racks.size(); ++rack) {
+    if (view.spec->racks[rack].name != member.rack) continue;
+    const auto& [above, below] = counters.racks[rack];
+    return {.pushes = below.pushes,
+            .bytes_received = above.bytes_received + below.bytes_received,
+            .bytes_sent = above.bytes_sent + below.bytes_sent};
+  }
+  return {};
+}
+
+void fill_racks(const JobView& view, control::JobInfo& message) {
+  const std::vector<RackSpec>& racks = view.spec->racks;
+  if (racks.empty()) return;
+  message.set_rack(racks[view.rack.own].name);
+  for (std::size_t rack = 0; rack < racks.size(); ++rack) {
+    if (rack == view.rack.own) continue;
+    control::RackLink& link = *message.add_rack_links();
+    link.set_rack(racks[rack].name);
+    link.set_workers(racks[rack].workers);
+    if (rack >= view.counters.racks.size()) continue;  // it has no memory yet
+    const auto& [above, below] = view.counters.racks[rack];
+    link.set_bytes_up_sent(above.bytes_sent);
+    link.set_bytes_up_received(above.bytes_received);
+    link.set_bytes_down_received(below.bytes_received);
+    link.set_bytes_down_sent(below.bytes_sent);
+  }
+}
+
+// Of a job of several racks: what is rooted in each.
+void fill_roots(const PlanView& view, control::PlanReply& message) {
+  const std::vector<RackTree> trees = rack_trees_of(*view.spec);
+  if (trees.empty()) return;
+  std::vector<std::uint32_t> roots;
+  for (const RackTree& tree : trees) {
+    const auto root = std::find(tree.parent.begin(), tree.parent.end(), RackTree::kNone);
+    roots.push_back(static_cast<std::uint32_t>(root - tree.parent.begin()));
+  }
+  for (const RackSpec& rack : view.spec->racks) message.add_racks()->set_rack(rack.name);
+  for (const Chunk& chunk : view.plan->chunks) {
+    control::RackRoots& rack = *message.mutable_racks(static_cast<int>(roots[chunk.tree]));
+    rack.set_chunks(rack.chunks() + 1);
+    rack.set_bytes(rack.bytes() + chunk.elements * size_of(view.spec->wire_type));
+  }
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, std::size_t chars_max) {
@@ -49,6 +101,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
   fill(*view.spec, *message.mutable_spec());
   if (keys == Keys::kIncluded) add_keys(view.spec->keys, *message.mutable_spec());
   fill(view.counters, *message.mutable_statistics());
+  fill_racks(view, message);
   for (const MemberView& member : view.members) {
     control::Member* const entry = message.add_members();
     entry->set_worker_index(member.index);
@@ -60,8 +113,7 @@ void fill(const JobView& view, Keys keys, control::JobInfo& message) {
     entry->set_heartbeat_age_ms(static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(member.heartbeat_age.count(), 0, UINT32_MAX)));
     entry->set_left(member.has_left);
-    if (member.worker >= view.counters.workers.size()) continue;
-    const WorkerTraffic& traffic = view.counters.workers[member.worker];
+    const WorkerTraffic traffic = traffic_of(view, member);
     entry->set_pushes(traffic.pushes);
     entry->set_bytes_received(traffic.bytes_received);
     entry->set_bytes_sent(traffic.bytes_sent);
@@ -93,6 +145,7 @@ void fill(const PlanView& view, control::PlanReply& message) {
   message.set_is_preview(view.is_preview);
   message.set_whole_keys(needs_whole_keys(view.spec->rule));
   fill_loads(view, *message.mutable_loads());
+  fill_roots(view, message);
   fill_ports(view, message);
   for (std::uint32_t index = 0; index < plan.chunks.size(); ++index) {
     const Chunk& chunk = plan.chunks[index];

@@ -53,12 +53,12 @@ void fill(const PortStatus& status, control::PortInfo& message);
 
 // What cores and jobs spend their time on. A job that has not had two rounds yet has only its
 // histograms.
-void fill(const JobCounters& counters, const std::optional<JobTiming>& timing,
-          control::JobTiming& message);
+void fill(const JobView& view, const std::optional<JobTiming>& timing, control::JobTiming& message);
 // The jobs of one core, with the names of `views`; a job without a view is left out.
 void fill(const std::vector<CoreJobCounters>& jobs, const std::map<std::uint64_t, JobView>& views,
           control::CoreInfo& message);
-void fill(const std::vector<CoreRounds>& rounds, control::TraceReply& message);
+// `view`: of the job whose rounds they are.
+void fill(const JobView& view, const std::vector<CoreRounds>& rounds, control::TraceReply& message);
 
 // Leaves in `server`, which tenants share, what is the tenant's own and what is nobody's: its jobs
 // on the cores, how busy each core is, the ports without their counters. Counts of a core become

@@ -39,6 +39,7 @@ class FakeDataPlane : public server::DataPlane {
   std::vector<server::CorePort> ports;  // by core
   std::vector<server::PortStatus> statuses;
   server::StagedBeyond beyond;
+  std::vector<server::RackTraffic> racks;  // of every job
   bool encrypts = false;
   std::uint64_t room_bytes = UINT64_MAX;
 
@@ -117,7 +118,8 @@ class FakeDataPlane : public server::DataPlane {
                                .staging_bytes = 30,
                                .queued_pushes = 3,
                                .push_to_reply = latencies,
-                               .workers = {{.pushes = 8}, {.pushes = 12, .bytes_received = 600}}};
+                               .workers = {{.pushes = 8}, {.pushes = 12, .bytes_received = 600}},
+                               .racks = racks};
   }
   std::vector<server::CoreCounters> core_counters() const override {
     server::CoreCounters core{.cpu = 1, .chunks_completed = 7, .sleeps = 3};

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "server/jobs/rack_links.h"
 #include "server/jobs/table.h"
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/server/job_replies.h"
@@ -32,15 +33,27 @@ inline JobSpec spec_of(std::uint32_t workers, const std::string& name = "demo") 
           .keys = {{.name = "a", .elements = 1000}, {.name = "b", .elements = 50'000}}};
 }
 
+// Other racks are there at once.
+struct ReadyRacks final : RackLinks {
+  void open(const LinkedRack&) override {}
+  void complete(std::uint64_t) override {}
+  void diagnose(std::uint64_t, const std::string&, const std::string&) override {}
+  void close(std::uint64_t, const std::string&) override {}
+};
+
 struct JobTableFixture {
   std::atomic<std::int64_t> time_ms{1'000'000};
   FakeDataPlane data_plane{kCores};
+  ReadyRacks racks;
   JobTable table;
-  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, const JobStore& store = {})
+  explicit JobTableFixture(const TenantDirectory* tenants = nullptr, const JobStore& store = {},
+                           const std::string& rack = {})
       : table({.finished_jobs_max = 3,
                .live_jobs_max = 5,
                .tenants = tenants,
                .store = store,
+               .rack = rack,
+               .links = &racks,
                .clock = [this] { return TimePoint(milliseconds(time_ms.load())); }}) {
     spdlog::set_level(spdlog::level::err);
     table.attach(data_plane);

@@ -107,6 +107,10 @@ class RacksRig {
   RacksWorker& worker(std::uint32_t rack, std::uint32_t index) {
     return *racks_[rack].workers[index];
   }
+  // Of another rack's server in `rack`.
+  std::uint32_t seat(std::uint32_t rack, std::uint32_t other) const {
+    return racks_[rack].layout.rack.seat_of(other, racks_[rack].layout.workers);
+  }
   server::JobOnCore& job(std::uint32_t rack) { return *racks_[rack].on_core; }
   server::Core& core(std::uint32_t rack) { return *racks_[rack].core; }
 

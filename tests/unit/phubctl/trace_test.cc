@@ -30,6 +30,7 @@ control::TraceReply made_up(std::uint64_t rounds) {
       record.set_core_ns(2'000'000);
       for (std::uint64_t worker = 0; worker < 2; ++worker) {
         control::WorkerSpan& span = *record.add_workers();
+        span.set_worker_index(static_cast<std::uint32_t>(worker));
         span.set_first_push_ns(start + worker * 1'000'000);
         span.set_last_push_ns(start + 4'000'000 + worker * 3'000'000);
       }
@@ -95,6 +96,42 @@ TEST_CASE("spans say when the median and the slowest worker had pushed all") {
   CHECK(core0["reply"] == std::pair(9000.0, 1500.0));
   CHECK(processes ==
         std::set<std::string>{"core 0", "core 1", "worker 0", "worker 1 (gpu-2, pid 4711, shm)"});
+}
+
+TEST_CASE("of a job over racks workers have their index, and racks what they brought") {
+  control::TraceReply reply = made_up(2);
+  for (control::RoundRecord& record : *reply.mutable_records()) {
+    std::uint32_t index = 4;
+    for (control::WorkerSpan& span : *record.mutable_workers()) span.set_worker_index(index++);
+    control::RackSpan& rack = *record.add_racks();
+    rack.set_rack("a");
+    rack.set_first_ns(record.first_push_ns() + 6'000'000);
+    rack.set_last_ns(record.first_push_ns() + 8'500'000);
+  }
+  reply.mutable_members(0)->set_worker_index(5);
+  control::Member& server = *reply.add_members();
+  server.set_rack("a");
+  const json trace = json::parse(chrome_trace("wide", reply));
+  std::map<std::string, int> pids;
+  std::map<std::string, std::pair<double, double>> core0;
+  std::pair<double, double> brought;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") pids[event["args"]["name"]] = event["pid"];
+  }
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["args"]["round"] != 0) continue;
+    const std::pair<double, double> span(event["ts"], event["dur"]);
+    if (event["pid"] == 1) core0[event["name"]] = span;
+    if (event["pid"] == pids["rack a"] && event["args"]["core"] == 0) brought = span;
+  }
+  CHECK(pids.size() == 5);
+  CHECK(pids.count("worker 4") == 1);
+  CHECK(pids.count("worker 5 (gpu-2, pid 4711, shm)") == 1);
+  CHECK(brought == std::pair(6000.0, 2500.0));
+  CHECK(core0["racks"] == std::pair(7000.0, 1500.0));
+  CHECK(core0["aggregate"] == std::pair(8500.0, 500.0));
+  CHECK(core0["reply"] == std::pair(9000.0, 1500.0));
+  check_nesting(trace["traceEvents"]);
 }
 
 TEST_CASE("stamps that run backwards or are missing make empty spans") {

@@ -164,4 +164,42 @@ TEST_CASE("what became of connections to the control port is counted") {
   }
 }
 
+TEST_CASE("of a job over racks this rack's workers are told, and each link to another rack") {
+  JobTableFixture f(nullptr, {}, "b");
+  f.data_plane.racks = {{.above = {.bytes_received = 10, .bytes_sent = 20},
+                         .below = {.bytes_received = 30, .bytes_sent = 40}},
+                        {}};
+  server::CoreRounds rounds{.core = 0, .records = {}};
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    const std::uint64_t start = 1'000'000 * (round + 1);
+    rounds.records.push_back({.round = round,
+                              .first_push = start,
+                              .complete = start + 700'000,
+                              .replied = start + 800'000,
+                              .work = 50'000,
+                              .workers = {{start, start + 300'000}, {start, start + 300'000}},
+                              .racks = {{start + 400'000, start + 600'000}, {}}});
+  }
+  f.data_plane.rounds = {rounds};
+  JobSpec spec = spec_of(5, "wide");
+  spec.racks = {{"a", 3}, {"b", 2}};
+  REQUIRE(f.ready(f.join(spec).value(), spec).ok());
+  const std::string text = text_of(f);
+  const std::string labels = "{phub_job=\"wide\",tenant=\"default\"";
+  for (const std::string& line :
+       {"phub_job_workers" + labels + "} 2\n", "phub_job_members" + labels + "} 1\n",
+        "phub_job_rack_sums_up_bytes_total" + labels + ",rack=\"a\"} 20\n",
+        "phub_job_rack_replies_from_above_bytes_total" + labels + ",rack=\"a\"} 10\n",
+        "phub_job_rack_sums_from_below_bytes_total" + labels + ",rack=\"a\"} 30\n",
+        "phub_job_rack_replies_down_bytes_total" + labels + ",rack=\"a\"} 40\n",
+        "phub_job_rack_last_share" + labels + ",rack=\"a\"} 1\n",
+        "phub_job_rack_late_seconds" + labels + ",rack=\"a\"} 0.0001\n",
+        "phub_job_rack_arrival_seconds" + labels + ",rack=\"a\"} 0.0002\n",
+        "phub_job_round_part_seconds" + labels + ",part=\"racks\"} 0.0003\n",
+        "phub_member_pushes_total" + labels + ",worker=\"3\",host="}) {
+    CHECK_THAT(text, Contains(line));
+  }
+  CHECK_THAT(text, !Contains("rack=\"b\""));
+}
+
 }  // namespace phub::testing

@@ -87,3 +87,34 @@ TEST_CASE("Ticks of years are converted as exactly as those of microseconds") {
     CHECK(converted == Approx(static_cast<double>(microseconds) * 1e3).epsilon(1e-4).margin(1.0));
   }
 }
+
+TEST_CASE("What other racks bring belongs to the round of their own count") {
+  RoundLog log(2, 3, {0, 2, 0, 1});  // this rack is the first; the third brings nothing
+  round(log, 1000, 50);
+  round(log, 2000, 50);
+  for (const std::uint64_t now : {900ULL, 1040ULL, 2010ULL, 2020ULL, 3001ULL}) log.brought(1, now);
+  for (const std::uint64_t now : {1049ULL, 2049ULL}) log.brought(3, now);
+  const auto records = log.last(10);
+  REQUIRE(records.size() == 2);
+  REQUIRE(records[1].racks.size() == 4);
+  CHECK(records[0].racks[1].first == 900);
+  CHECK(records[0].racks[1].last == 1040);
+  CHECK(records[1].racks[1].first == 2010);
+  CHECK(records[1].racks[1].last == 2020);
+  CHECK(records[1].racks[3].first == 2049);
+  CHECK(records[1].racks[3].last == 2049);
+  CHECK(records[1].racks[2].last == 0);
+}
+
+TEST_CASE("A round is not shown once another rack has begun the one that takes its place") {
+  RoundLog log(2, 3, {0, 1});
+  for (std::uint64_t i = 0; i < RoundLog::kRounds; ++i) {
+    log.brought(1, 1000 * (i + 1));
+    round(log, 1000 * (i + 1), 50);
+  }
+  log.brought(1, 999'999);  // of round kRounds, before anybody here has begun it
+  const auto all = log.last(1000);
+  REQUIRE(all.size() == RoundLog::kRounds - 1);
+  CHECK(all.front().round == 1);
+  CHECK(all.front().racks[1].last == 2000);
+}

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "common/config/config.h"
+#include "common/config/racks.h"
 #include "common/rpc/credentials_folder.h"
 
 namespace phub {
@@ -75,20 +76,10 @@ Status apply_racks(const RunArguments& o, WorkerConfig& config) {
   config.clear_racks();
   std::uint32_t workers = 0;
   for (const std::string& text : o.racks) {
-    const std::size_t colon = text.rfind(':');
-    std::uint32_t count = 0;
-    const char* const end = text.data() + text.size();
-    const auto parsed = colon == std::string::npos
-                            ? std::from_chars_result{text.data(), std::errc::invalid_argument}
-                            : std::from_chars(text.data() + colon + 1, end, count);
-    if (parsed.ec != std::errc() || parsed.ptr != end) {
-      return {Code::kInvalidArgument,
-              "--racks: \"" + text + "\" is no NAME:WORKERS, as in a:4,b:4"};
-    }
-    JobRackConfig& rack = *config.add_racks();
-    rack.set_name(text.substr(0, colon));
-    rack.set_workers(count);
-    workers += count;
+    auto rack = parse_job_rack(text);
+    if (!rack) return {Code::kInvalidArgument, "--racks: " + rack.error().message()};
+    workers += rack->workers();
+    *config.add_racks() = std::move(*rack);
   }
   if (!o.overrides.has_workers()) config.set_workers(workers);
   return {};
