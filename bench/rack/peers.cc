@@ -57,8 +57,9 @@ Result<std::vector<Command>> openmpi_workers(const Fabric& fabric, const Work& w
   std::vector<std::string> hosts;
   for (const RackHost* const host : workers) hosts.push_back(host->address);
   PHUB_ASSIGN_OR_RETURN(const std::string program, places.program("phub-bench-openmpi"));
+  // Daemons stay children of the agents, which are mpirun's, so that somebody waits for their end.
   Command command = testbed.within(*workers.front());
-  command.insert(command.end(), {"mpirun", "--allow-run-as-root", "-np",
+  command.insert(command.end(), {"mpirun", "--allow-run-as-root", "--leave-session-attached", "-np",
                                  std::to_string(work.workers), "--map-by", "node"});
   command.insert(command.end(),
                  {"--bind-to", "none", "--host", fmt::format("{}", fmt::join(hosts, ","))});

@@ -68,6 +68,11 @@ std::string space_of(const std::string& owner, std::string_view host) {
 std::string uplink_of(std::uint32_t rack) { return fmt::format("up{}", rack); }
 std::string downlink_of(std::uint32_t rack) { return fmt::format("down{}", rack); }
 
+std::string congestion_line(const RackHost& host, std::string_view name) {
+  return fmt::format("route replace 10.77.0.0/16 dev {} proto kernel scope link src {} congctl {}",
+                     kNic, host.address, name);
+}
+
 std::vector<Batch> setup_batches(const Fabric& fabric, const RackLinks& links,
                                  const std::string& owner) {
   std::vector<Batch> batches;

@@ -27,6 +27,10 @@ std::string space_of(const std::string& owner, std::string_view host);
 std::string uplink_of(std::uint32_t rack);    // the rack's end of its uplink, in kSwitches
 std::string downlink_of(std::uint32_t rack);  // the core's end
 
+// The host's route to all others, with the congestion control of who asks for none. The namespace's
+// default lost: it takes only what the machine lets everybody use.
+std::string congestion_line(const RackHost& host, std::string_view name);
+
 // In the order in which they are to be run.
 std::vector<Batch> setup_batches(const Fabric& fabric, const RackLinks& links,
                                  const std::string& owner);

@@ -92,10 +92,8 @@ Result<std::vector<std::string>> Testbed::command(const RackHost& host,
 }
 
 Status Testbed::set_congestion(const RackHost& host, const std::string& name) const {
-  const auto done =
-      tools_.inside(space(host.name),
-                    {"sh", "-c", "echo \"$0\" >/proc/sys/net/ipv4/tcp_congestion_control", name});
-  return done ? Status() : done.error();
+  return tools_.run(
+      {.program = "ip", .space = space(host.name), .lines = {congestion_line(host, name)}});
 }
 
 Status Testbed::set_down(const std::string& port) const {

@@ -250,6 +250,12 @@ TEST_CASE("every end of every link is shaped, and nothing is made outside of our
   CHECK(has("own-fabric", "link set dev down0 mtu 9000 master core up"));
 }
 
+TEST_CASE("a route to all hosts takes the congestion control") {
+  const Fabric fabric = two_racks(kMega);
+  CHECK(congestion_line(fabric.hosts.at(1), "cubic") ==
+        "route replace 10.77.0.0/16 dev eth0 proto kernel scope link src 10.77.0.2 congctl cubic");
+}
+
 TEST_CASE("a failed batch is explained by its line and the cure") {
   const Batch batch{.program = "tc", .space = "x", .lines = {"qdisc add dev a root tbf", "other"}};
   CHECK(explain(batch, "Error: Specified qdisc kind is unknown.\nCommand failed /tmp/b:1\n") ==
