@@ -3,11 +3,10 @@
 //
 // Usage: core_simulation [--seeds COUNT] [--first SEED]    or    core_simulation --seed SEED
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 
+#include "tests/simulation/random_time.h"
+#include "tests/simulation/seeds.h"
 #include "tests/simulation/simulated_job.h"
 
 namespace phub::simulation {
@@ -18,19 +17,6 @@ constexpr std::uint32_t kWorkersMost = 4;
 constexpr std::uint32_t kConnections = kJobsAtOnce * kWorkersMost;  // ids are used again
 constexpr std::uint32_t kTenants = 3;
 constexpr int kStepsMost = 200'000;  // in a hurry: a run has some thousands
-
-// Time passes where the core looks at it: some microseconds, now and then a long while.
-class RandomTime final : public TickSource {
- public:
-  explicit RandomTime(std::uint64_t seed) : random_(seed) {}
-  std::uint64_t now() override {
-    return time_ += random_.one_in(500) ? 200'000 : random_.between(100, 8000);
-  }
-
- private:
-  Random random_;
-  std::uint64_t time_ = 1;
-};
 
 class Simulation {
  public:
@@ -147,28 +133,6 @@ class Simulation {
 }  // namespace phub::simulation
 
 int main(int argc, char** argv) {
-  std::uint64_t first = 1;
-  std::uint64_t count = 100;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (std::strcmp(argv[i], "--seeds") == 0) {
-      count = value;
-    } else if (std::strcmp(argv[i], "--first") == 0) {
-      first = value;
-    } else if (std::strcmp(argv[i], "--seed") == 0) {
-      first = value;
-      count = 1;
-    }
-  }
-  int violations = 0;
-  for (std::uint64_t seed = first; seed < first + count && violations < 10; ++seed) {
-    const std::string wrong = phub::simulation::Simulation(seed).run();
-    if (wrong.empty()) continue;
-    ++violations;
-    std::printf("VIOLATION with --seed %llu: %s\n", static_cast<unsigned long long>(seed),
-                wrong.c_str());
-  }
-  std::printf("%llu seeds from %llu: %d violations\n", static_cast<unsigned long long>(count),
-              static_cast<unsigned long long>(first), violations);
-  return violations == 0 ? 0 : 1;
+  return phub::simulation::run_seeds(
+      argc, argv, [](std::uint64_t seed) { return phub::simulation::Simulation(seed).run(); });
 }

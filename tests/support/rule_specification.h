@@ -4,6 +4,7 @@
 // A test's thread.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -43,7 +44,7 @@ class RuleSpecification {
     add_up(gradient);
     std::vector<float> trust(plan_.key_offset.size(), 1.0F);
     if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
-    std::size_t skipped = 0;
+    skipped_.clear();
     for (const Chunk& chunk : plan_.chunks) {
       const bool finite = kernels::reference::all_finite(
           {reinterpret_cast<const std::byte*>(sum_.data() + chunk.arena_offset),
@@ -58,10 +59,12 @@ class RuleSpecification {
         whole = whole && !leaves_out;
         if (!leaves_out) update(segment, unscaled, trust[segment.key]);
       }
-      skipped += whole ? 0 : 1;
+      skipped_.push_back(!whole);
     }
-    return skipped;
+    return static_cast<std::size_t>(std::count(skipped_.begin(), skipped_.end(), true));
   }
+  // Whether the last round did not update the chunk, or in part.
+  bool skipped(std::size_t chunk) const { return skipped_[chunk]; }
 
   // As it is published.
   float parameter(std::uint32_t key, std::uint64_t i) const {
@@ -131,6 +134,7 @@ class RuleSpecification {
   server::JobLayout layout_;
   const Plan& plan_;
   std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
+  std::vector<bool> skipped_;                    // by chunk, of the last round
 };
 
 }  // namespace phub::testing
