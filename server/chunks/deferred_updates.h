@@ -53,6 +53,8 @@ class DeferredUpdates {
   void on_initialised(const ShardChunk& chunk);
   // The chunk's sum of a round is there, in fp32. kAtOnce: it is to be updated.
   Due on_sum(std::uint32_t slot);
+  // The job votes.
+  bool votes() const { return scale_.kind == LossScaling::kVoted; }
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
 
   bool has_due() const { return !due_.empty(); }
@@ -72,7 +74,6 @@ class DeferredUpdates {
     std::uint32_t keys = 0;
   };
 
-  bool votes() const { return scale_.kind == LossScaling::kVoted; }
   bool is_due(const Group& group) const;
   void prepare(Group& group);
   bool update_runs(const ShardChunk& chunk);

@@ -34,6 +34,10 @@ class RackSums {
   bool pushes(std::uint32_t seat, const ShardChunk& chunk) const {
     return is_worker(seat) || place_.is_below(chunk.tree, place_.rack_at(seat, workers_));
   }
+  // Whether the rack at the seat is the one to which the chunk goes up.
+  bool is_above(std::uint32_t seat, const ShardChunk& chunk) const {
+    return place_.above(chunk.tree) == place_.rack_at(seat, workers_);
+  }
   // Among the pushes of the chunk's second sum.
   std::uint32_t position(std::uint32_t seat, const ShardChunk& chunk) const {
     const std::uint32_t rack = is_worker(seat) ? place_.own() : place_.rack_at(seat, workers_);

@@ -117,10 +117,11 @@ std::uint32_t Shard::rack_bytes(std::uint32_t slot) const {
   return static_cast<std::uint32_t>(chunk.place.elements * size_of(type));
 }
 
-std::byte* Shard::place_of_reply(std::uint32_t slot, std::uint32_t bytes) {
-  if (slot >= chunks_.size() || !chunks_[slot].is_above || bytes != push_bytes(slot))
-    return nullptr;
-  return parameters_.landing(chunks_[slot].place);
+std::byte* Shard::place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes) {
+  if (bytes != push_bytes(slot)) return nullptr;
+  const ShardChunk& chunk = chunks_[slot];
+  if (!chunk.is_above || !racks_->is_above(seat, chunk)) return nullptr;
+  return parameters_.landing(chunk.place);
 }
 
 PushResult Shard::take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped) {
@@ -139,7 +140,7 @@ PushResult Shard::take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_sk
 
 VoteOutcome Shard::vote(std::uint32_t worker, const Vote& vote) {
   if (stopped_) return VoteOutcome::kStopped;
-  if (!deferred_) return VoteOutcome::kUnasked;
+  if (!deferred_ || !deferred_->votes()) return VoteOutcome::kUnasked;
   if (racks_ && racks_->is_worker(worker)) {
     const VoteOutcome outcome = racks_->vote(worker, vote);
     if (outcome != VoteOutcome::kAccepted) return outcome;

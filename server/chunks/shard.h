@@ -52,8 +52,9 @@ class Shard {
   std::span<const std::byte> sum_for_above(std::uint32_t slot) const {
     return {racks_->outgoing(chunks_[slot]), rack_bytes(slot)};
   }
-  // Where the reply to it is to be put; null: none of that size is due.
-  std::byte* place_of_reply(std::uint32_t slot, std::uint32_t bytes);
+  // Where a reply to it is to be put that comes from the rack at `seat`; null: none of that size is
+  // due from there. REQUIRES: bytes > 0.
+  std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
   // It is there. kCompleted, or what is wrong with it.
   PushResult take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped);
 

@@ -64,7 +64,7 @@ std::byte* TcpLane::acquire(transport::PeerId peer, std::uint32_t immediate, std
   Connection& connection = *connections[peer];
   Shard& shard = connection.job->shard;
   if (connection.role == PeerRole::kRackAbove) {
-    return shard.place_of_reply(wire::reply_slot_of(immediate), bytes);
+    return shard.place_of_reply(connection.worker, wire::reply_slot_of(immediate), bytes);
   }
   if (wire::slot_of(immediate) == wire::kHyperSlot) {
     if (bytes != sizeof(Hyper)) return nullptr;
