@@ -4,8 +4,10 @@ Set BIN, the folder of the programs, before use.
 """
 import json
 import pathlib
+import random
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import time
@@ -24,6 +26,18 @@ PATIENT = ("--config", pathlib.Path(__file__).parent / "patient_server.textproto
 def run(*command):
     """The ended process, with its output as text."""
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+
+
+def free_port():
+    """Of loopback: one that nobody has, below those that the kernel gives to connections, so that
+    other tests do not take it meanwhile."""
+    while True:
+        with socket.socket() as free:
+            try:
+                free.bind(("127.0.0.1", random.randrange(15_000, 32_000)))
+            except OSError:
+                continue
+            return free.getsockname()[1]
 
 
 def until(condition, what):

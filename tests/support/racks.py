@@ -5,26 +5,22 @@ Set processes.BIN before use.
 import pathlib
 import re
 import signal
-import socket
 import tempfile
 import unittest
 
 import processes
-from processes import DEADLINE, Server, find, until
+from processes import DEADLINE, Server, find, free_port, until
 
 CONFIG = processes.CONFIG.read_text(encoding="utf-8").replace(
     '"data/mnist10k"', f'"{processes.CONFIG.parent / "data" / "mnist10k"}"')
 
 
 def free_ports(count):
-    """Of loopback, which nobody has now. All at once, so that they differ."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """That differ."""
+    ports = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return list(ports)
 
 
 class RacksTest(unittest.TestCase):

@@ -9,7 +9,6 @@ import json
 import pathlib
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,16 +20,10 @@ import urllib.request
 ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import processes  # noqa: E402
-from processes import Server, run, until  # noqa: E402
+from processes import Server, free_port, run, until  # noqa: E402
 
 PREFIX = "/phub/racks"
 SERVERS_MAX = 4096  # kRackServersMax of common/base/rack.h
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def coded(text):

@@ -8,7 +8,6 @@ import json
 import pathlib
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import unittest
@@ -16,15 +15,9 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import processes  # noqa: E402
-from processes import Server, run  # noqa: E402
+from processes import Server, free_port, run  # noqa: E402
 
 QUICK = ("--seconds", "0.01", "--mib", "8")
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 def probe_of(racks, address, slow=()):

@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
-from processes import until  # noqa: E402
+from processes import free_port, until  # noqa: E402
 
 BENCH = ""
 DEADLINE_SECONDS = 120  # only bounds a test that hangs
@@ -23,12 +23,6 @@ PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 TRAINING = """training { kernels: "onednn" worker { data { format: "synthetic" }
   optimizer { learning_rate: 0.001 } train { max_steps: 10 batch: 16 evaluate: false } } }"""
 ENDLESS = "exchange { elements: 10000 rounds: 1000000 timeout_s: 86400 }"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def answers(port):
