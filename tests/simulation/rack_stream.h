@@ -15,6 +15,7 @@ namespace phub::simulation {
 class Causes {
  public:
   void add(server::Drop cause) { bits_ |= 1U << static_cast<unsigned>(cause); }
+  void add(const Causes& others) { bits_ |= others.bits_; }
   void add_all() { bits_ = ~0U; }
   bool has(server::Drop cause) const { return (bits_ >> static_cast<unsigned>(cause) & 1U) != 0; }
   bool empty() const { return bits_ == 0; }

@@ -70,6 +70,7 @@ void RacksJob::forge_to_above(RackStream& stream) {
   const std::uint32_t slot = random_.below(count);
   const Chunk& place = plan_->chunks[slot];
   const std::uint64_t bytes = place.elements * sizeof(float);
+  const bool may_be_narrow = options_.rack_wire_type != DataType::kFloat32;
   Hyper hyper = racks_[0].layout.hyper;
   switch (random_.below(9)) {
     case 0:
@@ -80,7 +81,7 @@ void RacksJob::forge_to_above(RackStream& stream) {
     case 2:  // of no chunk
       return stream.forge(kTo, chunk(count + random_.below(3), of, bytes), Drop::kBadLength);
     case 3:  // of a chunk that goes another way
-      if (trees_[place.tree].is_below(below, above)) return;
+      if (may_be_narrow || trees_[place.tree].is_below(below, above)) return;
       return stream.forge(kTo, chunk(slot, of, bytes), Drop::kUnknownChunk);
     case 4:
       return stream.repeat(kTo);

@@ -59,6 +59,7 @@ void RacksJob::add_rack(std::uint32_t index) {
   layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
   layout.loss_scale = {.kind = options_.loss_scaling, .factor = scale(1)};
   layout.plan = plan_;
+  layout.rack_wire_type = options_.rack_wire_type;
   if (racks() > 1) layout.rack = {racks(), index, trees_};
   rack.memory = std::move(*server::JobMemory::create(layout));
   rack.on_core = std::move(*server::JobOnCore::create(layout, 0, rack.memory));
@@ -265,9 +266,6 @@ std::string RacksJob::take_replies(std::uint32_t rack, std::uint32_t index) {
   Worker& worker = racks_[rack].workers[index];
   std::vector<Frame> frames;
   progress_ += worker.end->take(std::min(worker.most_bytes, kHurriedBytes), frames);
-  const bool is_spoilt = std::any_of(streams_.begin(), streams_.end(),
-                                     [](const auto& stream) { return stream->was_repeated(); });
-  if (is_spoilt) return {};  // by what another rack said that it is
   for (const Frame& frame : frames) {
     const std::uint32_t slot = wire::reply_slot_of(frame.immediate);
     const std::string where = "job " + std::to_string(id()) + ", rack " + std::to_string(rack) +
@@ -276,6 +274,7 @@ std::string RacksJob::take_replies(std::uint32_t rack, std::uint32_t index) {
     if (!wire::same_epoch(frame.immediate, epoch(rack))) return where + "another epoch";
     if (slot >= chunks()) return where + "there is no such chunk";
     const std::uint32_t round = worker.replied[slot]++;
+    if (is_spoilt()) continue;
     if (round >= worker.pushed[slot]) return where + "a reply to nothing";
     const RacksRounds::Reply& expected = rounds_->reply(slot, round);
     if (frame.payload != expected.payload) {
@@ -299,6 +298,13 @@ bool RacksJob::is_done() const {
   });
 }
 
+// A rack has said something twice. Until that is found out, if it ever is, replies are of pushes
+// that were meant for other rounds.
+bool RacksJob::is_spoilt() const {
+  return std::any_of(streams_.begin(), streams_.end(),
+                     [](const auto& stream) { return stream->was_repeated(); });
+}
+
 // Nothing is kept for anybody.
 bool RacksJob::is_quiet() const {
   return std::all_of(racks_.begin(), racks_.end(), [](const Rack& rack) {
@@ -307,7 +313,7 @@ bool RacksJob::is_quiet() const {
 }
 
 void RacksJob::reap(bool at_once) {
-  const bool is_ended = !failed_ && is_done() && is_quiet();
+  const bool is_ended = !failed_ && is_done() && (is_spoilt() || is_quiet());
   const bool is_ending =
       std::any_of(racks_.begin(), racks_.end(), [](const Rack& rack) { return rack.detached; });
   for (std::uint32_t i = 0; i < racks(); ++i) {
@@ -358,11 +364,9 @@ std::string RacksJob::on_lost(const server::Core& core, const server::LossEvent&
     if (!is_up && (way.above != index || way.below != other)) continue;
     const auto side = is_up ? RackStream::kBelow : RackStream::kAbove;
     if (is_closed && stream->is_lost_for(side)) return {};
-    if (!is_closed && !stream->causes(side).empty()) {
-      causes = stream->causes(side);
-      return {};
-    }
+    if (!is_closed) causes.add(stream->causes(side));  // of either of the two
   }
+  if (!causes.empty()) return {};
   return who + "nothing is wrong with rack " + std::to_string(other) + " (" +
          std::string(event.reason) + ")";
 }

@@ -21,6 +21,7 @@ struct RacksJobOptions {
   RackShape shape = RackShape::kSpread;
   RuleKind rule = RuleKind::kSum;
   DataType wire_type = DataType::kFloat32;
+  DataType rack_wire_type = DataType::kFloat32;
   LossScaling loss_scaling = LossScaling::kNone;
   std::vector<std::uint64_t> key_elements;
   std::uint32_t chunk_bytes = 256;
@@ -102,6 +103,7 @@ class RacksJob {
   void vote_if_due(std::uint32_t rack, std::uint32_t index);
   std::string take_replies(std::uint32_t rack, std::uint32_t index);
   bool is_done() const;  // every worker has every reply
+  bool is_spoilt() const;
   bool is_quiet() const;
   void detach(Rack& rack);
 

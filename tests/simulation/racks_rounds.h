@@ -3,7 +3,9 @@
 // scalar specification of the rule on it.
 #pragma once
 
+#include <cmath>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -74,25 +76,32 @@ class RacksRounds {
     return values;
   }
   std::vector<std::byte> to_wire(const std::vector<float>& values) const {
-    std::vector<std::byte> wire(values.size() * size_of(layout_.wire_type));
-    kernels::reference::convert(wire.data(), layout_.wire_type,
+    return narrowed(values, layout_.wire_type);
+  }
+  static std::vector<std::byte> narrowed(const std::vector<float>& values, DataType type) {
+    std::vector<std::byte> wire(values.size() * size_of(type));
+    kernels::reference::convert(wire.data(), type,
                                 reinterpret_cast<const std::byte*>(values.data()),
                                 DataType::kFloat32, values.size());
     return wire;
   }
+  // What arrives of them.
+  static std::vector<float> crossed(const std::vector<float>& values, DataType type) {
+    const std::vector<std::byte> wire = narrowed(values, type);
+    std::vector<float> wide(values.size());
+    kernels::reference::convert(reinterpret_cast<std::byte*>(wide.data()), DataType::kFloat32,
+                                wire.data(), type, values.size());
+    return wide;
+  }
   std::vector<float> pushed(const Source& from, const Chunk& chunk, std::uint32_t round) const {
-    const std::vector<std::byte> wire = to_wire(values(from, chunk, round));
-    std::vector<float> values(chunk.elements);
-    kernels::reference::convert(reinterpret_cast<std::byte*>(values.data()), DataType::kFloat32,
-                                wire.data(), layout_.wire_type, values.size());
-    return values;
+    return crossed(values(from, chunk, round), layout_.wire_type);
   }
 
   static void add(std::vector<float>& sum, std::vector<float> other) {
     if (sum.empty()) return sum.swap(other);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
   }
-  std::vector<float> fold(const Chunk& chunk, std::uint32_t rack, std::uint32_t round) const {
+  std::vector<float> fold(const Chunk& chunk, std::uint32_t rack, std::uint32_t round) {
     std::vector<float> sum;
     for (std::uint32_t other = 0; other < workers_.size(); ++other) {
       if (other == rack) {
@@ -101,10 +110,23 @@ class RacksRounds {
           add(own, pushed({rack, w}, chunk, round));
         add(sum, std::move(own));
       } else if (trees_[chunk.tree].parent[other] == rack) {
-        add(sum, fold(chunk, other, round));
+        add(sum, gone_up(chunk, other, fold(chunk, other, round)));
       }
     }
     return sum;
+  }
+  // A rack's sum where it crosses in 16 bits: with what rounding left over in the rounds before.
+  std::vector<float> gone_up(const Chunk& chunk, std::uint32_t rack, std::vector<float> sum) {
+    if (layout_.rack_wire_type == DataType::kFloat32) return sum;
+    std::vector<float>& rest = rests_[{rack, chunk.arena_offset}];
+    rest.resize(sum.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rest[i];
+    std::vector<float> arrived = crossed(sum, layout_.rack_wire_type);
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const float left = sum[i] - arrived[i];
+      rest[i] = std::isfinite(left) ? left : 0.0F;
+    }
+    return arrived;
   }
   std::uint32_t root(const Chunk& chunk) const {
     std::uint32_t rack = 0;
@@ -155,7 +177,8 @@ class RacksRounds {
   Value value_;
   Words words_;
   testing::RuleSpecification specification_;
-  std::vector<float> sum_;                  // in the plan's arena
+  std::vector<float> sum_;  // in the plan's arena
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<float>> rests_;  // by rack, offset
   std::vector<std::vector<Reply>> rounds_;  // by round and slot
 };
 

@@ -181,6 +181,7 @@ class RacksSimulation {
     options.shape = kShapes[random_.below(3)];
     options.rule = kRules[random_.below(3)];
     options.wire_type = kTypes[random_.below(3)];
+    if (random_.one_in(3)) options.rack_wire_type = kTypes[random_.below(3)];
     if (has_parameters(options.rule)) options.loss_scaling = kScaling[random_.below(3)];
     if (options.loss_scaling == LossScaling::kVoted) options.shape = RackShape::kSpread;
     options.chunk_bytes = random_.one_in(2) ? 64 : 256;
