@@ -13,10 +13,10 @@
 
 namespace phub::transport {
 
-// A value.
 // What the kernel takes beyond what is on the way between hosts: four default chunks.
 inline constexpr int kUnsentBytes = 128 * 1024;
 
+// A value.
 class CongestionControl {
  public:
   // "auto": reno within a host, else the system's. "system": the system's. Or a name.
