@@ -99,9 +99,10 @@ void RacksJob::forge_to_above(RackStream& stream) {
   }
   Vote vote;
   if (votes()) vote.loss_scale = std::numeric_limits<float>::quiet_NaN();
-  const bool has_roots = std::any_of(
-      plan_->chunks.begin(), plan_->chunks.end(),
-      [&](const auto& each) { return trees_[each.tree].parent[above] == RackTree::kNone; });
+  const auto roots_there = [&, rack = above](const Chunk& each) {
+    return trees_[each.tree].parent[rack] == RackTree::kNone;
+  };
+  const bool has_roots = std::any_of(plan_->chunks.begin(), plan_->chunks.end(), roots_there);
   if (votes() && !has_roots) return;  // others count it
   stream.forge(kTo, control(wire::kVoteSlot, of, vote), Drop::kBadVote);
 }
