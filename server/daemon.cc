@@ -58,12 +58,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const DaemonOptions& options) {
                                .limit_bytes = options.snapshots_limit_bytes}));
   }
   PHUB_ASSIGN_OR_RETURN(parts.directory, Directory::create(options.directory));
-  PHUB_ASSIGN_OR_RETURN(
-      const auto congestion_control,
-      transport::CongestionControl::parse(options.data_plane.tcp_congestion_control));
   parts.uplinks =
       std::make_unique<Uplinks>(UplinkOptions{.security = options.rack_security,
-                                              .congestion_control = congestion_control,
+                                              .transport = options.rack_transport,
                                               .heartbeat_deadline = options.heartbeat_deadline},
                                 *parts.directory);
   std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(parts)));

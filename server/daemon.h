@@ -48,6 +48,7 @@ struct DaemonOptions {
   std::uint64_t snapshots_limit_bytes = 0;  // of all tenants' snapshots; 0: none
   bool drain_snapshots = false;             // of what still runs when the drain timeout is over
   DirectoryOptions directory = {};          // of racks
+  std::string rack_transport = "auto";      // to other racks' servers
   ClientSecurity rack_security = {};        // how this server proves at other racks' who it is
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // for the metrics
 };

@@ -98,6 +98,7 @@ DaemonOptions options_from(const ServerConfig& config) {
           .snapshots_limit_bytes = config.snapshots_limit_mib() * kMebibyte,
           .drain_snapshots = config.drain_snapshots(),
           .directory = directory_of(config),
+          .rack_transport = config.rack_transport(),
           .rack_security = security_of(config.rack_security())};
 }
 

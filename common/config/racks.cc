@@ -191,6 +191,12 @@ void check_racks(const ServerConfig& config, ConfigCheck& check) {
   check.unused_unless(has_rack, "directory", "without rack, which says where this server is");
   check.unused_unless(has_rack, "advertise_address", "without rack");
   check.unused_unless(has_rack, "rack_security", "without rack");
+  check.unused_unless(has_rack, "rack_transport", "without rack");
+  check.one_of("rack_transport", config.rack_transport(), {"auto", "shm", "tcp", "verbs"});
+  check.require(!config.security().encrypt_data() || config.rack_transport() != "verbs",
+                "rack_transport",
+                "is \"verbs\", which cannot be encrypted, and security.encrypt_data asks for it; "
+                "use tcp, or remove one");
   if (!has_rack) return;
   check.require(is_rack_name(config.rack()), "rack", fmt::format(kNameRule, config.rack()));
   check.require(config.has_directory(), "rack",

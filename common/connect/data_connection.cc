@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/memory/peer_memory.h"
 #include "common/transport/descriptors.h"
 #include "common/transport/handshake.h"
 
@@ -240,8 +241,12 @@ Result<transport::ShmConnection> open_shm(const DataTarget& target, const Shared
   if (welcome.descriptors.size() != 1) {
     return Status(Code::kInternal, "the server did not share its parameters");
   }
-  PHUB_ASSIGN_OR_RETURN(auto parameters, Mapping::of_file(welcome.descriptors[0].get(),
-                                                          welcome.verdict.memory_bytes, false));
+  const int shared = welcome.descriptors[0].get();
+  const std::size_t shared_bytes = welcome.verdict.memory_bytes;
+  PHUB_ASSIGN_OR_RETURN(auto parameters,
+                        target.guards_memory
+                            ? map_peer_memory(shared, shared_bytes, PeerAccess::kRead)
+                            : Mapping::of_file(shared, shared_bytes, false));
   PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   connection.peer_memory = std::move(parameters);
   connection.socket = std::move(shaken.socket);

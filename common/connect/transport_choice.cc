@@ -10,13 +10,12 @@ namespace phub::client {
 namespace {
 
 // Empty: verbs can be used.
-std::string verbs_obstacle(const JoinInfo& joined, VerbsPorts* ports, const std::string& here) {
+std::string verbs_obstacle(const JoinInfo& joined, const VerbsReach& reach) {
   if (joined.encrypts_data) return "the server encrypts its data plane, which verbs cannot";
   if (joined.rdma.empty()) return "the server offers no verbs (no RDMA port, or its `transports`)";
-  if (ports == nullptr) return here;
   for (std::uint32_t core = 0; core < joined.rdma.size(); ++core) {
-    const auto device = ports->towards(joined.rdma[core], core);
-    if (!device) return device.error().message();
+    const Status reached = reach(joined.rdma[core], core);
+    if (!reached.ok()) return reached.message();
   }
   return {};
 }
@@ -31,7 +30,7 @@ std::string shm_obstacle(const JoinInfo& joined) {
 }  // namespace
 
 Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
-                                         VerbsPorts* ports, const std::string& obstacle) {
+                                         const VerbsReach& reach) {
   const auto unless = [&](const std::string& why_not,
                           const std::string& how = {}) -> Result<TransportChoice> {
     if (why_not.empty()) return TransportChoice{wanted, "as asked for" + how};
@@ -43,7 +42,7 @@ Result<TransportChoice> choose_transport(const std::string& wanted, const JoinIn
   if (wanted == "shm") return unless(shm_obstacle(joined));
   const std::string how = joined.encrypts_data ? "; encrypted (AES-128-GCM)" : "";
   if (wanted == "tcp") return unless(no_tcp, how);
-  const std::string no_verbs = verbs_obstacle(joined, ports, obstacle);
+  const std::string no_verbs = verbs_obstacle(joined, reach);
   if (wanted == "verbs") return unless(no_verbs);
   const std::string no_shm = shm_obstacle(joined);
   if (no_shm.empty()) return TransportChoice{"shm", "on the same host"};
@@ -72,20 +71,24 @@ bool TransportChoices::any(std::string_view transport) const {
 Result<TransportChoices> choose_transports(const std::string& wanted, const LinkOptions& links,
                                            const Membership& membership, bool require_encryption) {
   TransportChoices choices;
-  std::string obstacle;
+  Status obstacle;
   if (wanted == "auto" || wanted == "verbs") {
     auto ports = VerbsPorts::create(links.verbs_devices, links.verbs_gid_index);
     if (ports) {
       choices.ports = std::move(*ports);
     } else {
-      obstacle = ports.error().message();
+      obstacle = ports.error();
     }
   }
+  const VerbsReach reach = [&](const RdmaPort& peer, std::uint32_t core) -> Status {
+    if (!choices.ports) return obstacle;
+    return choices.ports->towards(peer, core).error();
+  };
   std::set<std::string> used;
   for (std::size_t s = 0; s < membership.joined.size(); ++s) {
     const JoinInfo& joined = membership.joined[s];
     const std::string& name = membership.servers[s]->address();
-    auto choice = choose_transport(wanted, joined, choices.ports.get(), obstacle);
+    auto choice = choose_transport(wanted, joined, reach);
     if (!choice) return choice.error().with_context("server " + name);
     if (require_encryption) {
       const Status encrypted = check_encryption(*choice, joined);

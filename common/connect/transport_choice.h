@@ -1,6 +1,8 @@
 // Which transport reaches each server, and why. Set-up only.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,12 +20,14 @@ struct TransportChoice {
   std::string reason;
 };
 
+// Whether a port here reaches the one that serves a core there; else why not.
+using VerbsReach = std::function<Status(const RdmaPort& peer, std::uint32_t core)>;
+
 // `wanted`: auto, shm, tcp or verbs. auto: shm on the same host and in the server's network
-// namespace (not from another container), verbs if the server has RDMA ports that `ports` reaches,
-// else tcp. `ports` is null without usable ports; `obstacle` then says why. Error:
-// kFailedPrecondition when what is wanted cannot be had, with the reason.
+// namespace (not from another container), verbs if the server has RDMA ports, all within reach,
+// else tcp. Error: kFailedPrecondition when what is wanted cannot be had, with the reason.
 Result<TransportChoice> choose_transport(const std::string& wanted, const JoinInfo& joined,
-                                         VerbsPorts* ports, const std::string& obstacle);
+                                         const VerbsReach& reach);
 
 // For who requires encryption. Error: kFailedPrecondition where bytes would leave the host plain.
 Status check_encryption(const TransportChoice& choice, const JoinInfo& joined);

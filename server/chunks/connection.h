@@ -38,7 +38,7 @@ struct Connection {
   std::uint32_t worker;  // its seat
   bool in_place;  // payloads stay where they are: the worker's memory (shm), its window (verbs)
   // One-sided pushes: where they land, by slot. Over shm `window` is the worker's line for the
-  // core.
+  // core. kRackAbove: over shm what it replies from, over verbs where pushes land there.
   std::byte* window;
   std::shared_ptr<const WindowLayout> window_layout;
   WorkerCounters* counters;  // of what it carries
@@ -51,7 +51,8 @@ struct Connection {
   alignas(16) Hyper arriving_hyper;  // where tcp places the next one
   alignas(8) Vote arriving_vote;     // and the next vote
   Vote vote;                         // kRackAbove: the rack's
-  bool owes_hyper = false;           // kRackAbove: before the next push
+  std::byte* words = nullptr;  // kRackAbove: where both are pushed from, as WindowLayout has it
+  bool owes_hyper = false;     // kRackAbove: before the next push
   bool owes_vote = false;
   PrioritySet replies;               // slots that are complete; their replies (pushes) are due
   std::uint64_t pushes = 0;          // chunks that were taken

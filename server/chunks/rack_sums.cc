@@ -5,10 +5,11 @@
 
 namespace phub::server {
 
-RackSums::RackSums(const JobLayout& layout, std::size_t chunks, std::shared_ptr<JobMemory> memory,
-                   BufferPool& staging)
+RackSums::RackSums(const JobLayout& layout, std::uint32_t core, std::size_t chunks,
+                   std::shared_ptr<JobMemory> memory, BufferPool& staging)
     : memory_(std::move(memory)),
       place_(layout.rack),
+      core_(core),
       workers_(layout.workers),
       type_(layout.rack_wire_type),
       staging_(staging),

@@ -19,8 +19,8 @@ namespace phub::server {
 
 class RackSums {
  public:
-  RackSums(const JobLayout& layout, std::size_t chunks, std::shared_ptr<JobMemory> memory,
-           BufferPool& staging);
+  RackSums(const JobLayout& layout, std::uint32_t core, std::size_t chunks,
+           std::shared_ptr<JobMemory> memory, BufferPool& staging);
 
   const RackPlace& place() const { return place_; }
   // Sets what of the chunk depends on its tree.
@@ -62,9 +62,9 @@ class RackSums {
   // nothing is lost over the rounds. What is not finite leaves nothing.
   void round(const ShardChunk& chunk, float* sum) const;
   // Where the chunk is pushed from.
-  std::byte* outgoing(const ShardChunk& chunk) const {
-    return memory_->rack_sums->data() + chunk.place.home * sizeof(float);
-  }
+  std::byte* outgoing(const ShardChunk& chunk) const { return memory_->rack_sum(chunk.place.home); }
+  // And a Hyper and a Vote, at WindowLayout's places.
+  std::byte* words() const { return memory_->rack_words(core_); }
 
   // Of this rack's workers, when the last of them has voted; no member else does so here.
   VoteOutcome vote(std::uint32_t seat, const Vote& vote) { return votes_.add(seat, vote); }
@@ -74,6 +74,7 @@ class RackSums {
  private:
   std::shared_ptr<JobMemory> memory_;
   const RackPlace place_;
+  const std::uint32_t core_;
   const std::uint32_t workers_;
   const DataType type_;
   BufferPool& staging_;

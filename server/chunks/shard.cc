@@ -1,6 +1,7 @@
 #include "server/chunks/shard.h"
 
 #include <array>
+#include <cstring>
 
 namespace phub::server {
 namespace {
@@ -25,8 +26,9 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
       arrived_(chunks_.size(), seats(layout)),
       sums_(pushers_of(layout), chunks_.size(), staging) {
-  if (!layout.rack.is_alone())
-    racks_.emplace(layout, chunks_.size(), parameters_.memory(), staging);
+  if (!layout.rack.is_alone()) {
+    racks_.emplace(layout, core, chunks_.size(), parameters_.memory(), staging);
+  }
   for (std::uint32_t slot = 0; slot < chunks(); ++slot) {
     const std::uint32_t id = layout.plan->core_chunks[layout.server_index][core][slot];
     ShardChunk& chunk = chunks_[slot];
@@ -124,13 +126,15 @@ std::byte* Shard::place_of_reply(std::uint32_t seat, std::uint32_t slot, std::ui
   return parameters_.landing(chunk.place);
 }
 
-PushResult Shard::take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped) {
+PushResult Shard::take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped) {
   if (stopped_) return PushResult::kStopped;
   if (slot >= chunks_.size()) return PushResult::kUnknownChunk;
-  if (bytes != push_bytes(slot)) return PushResult::kBadLength;
+  if (data.size() != push_bytes(slot)) return PushResult::kBadLength;
   ShardChunk& chunk = chunks_[slot];
   if (!chunk.is_above) return PushResult::kDuplicate;
   chunk.is_above = false;
+  std::byte* const place = parameters_.landing(chunk.place);
+  if (data.data() != place) std::memcpy(place, data.data(), data.size());
   chunk.initialised = true;
   chunk.skipped = is_skipped;
   parameters_.adopt(chunk.place);

@@ -55,8 +55,8 @@ class Shard {
   // Where a reply to it is to be put that comes from the rack at `seat`; null: none of that size is
   // due from there. REQUIRES: bytes > 0.
   std::byte* place_of_reply(std::uint32_t seat, std::uint32_t slot, std::uint32_t bytes);
-  // It is there. kCompleted, or what is wrong with it.
-  PushResult take_reply(std::uint32_t slot, std::uint32_t bytes, bool is_skipped);
+  // It is there, or in `data`. kCompleted, or what is wrong with it.
+  PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
@@ -74,6 +74,10 @@ class Shard {
   // Where a chunk is in the plan's arena, in bytes of the wire type.
   std::uint64_t reply_offset(std::uint32_t slot) const {
     return parameters_.arena_bytes(chunks_[slot].place);
+  }
+  // The same in what this server publishes.
+  std::uint64_t offset_here(std::uint32_t slot) const {
+    return chunks_[slot].place.home * size_of(parameters_.wire_type());
   }
   // Bytes of a push of this chunk; 0: there is no such chunk.
   std::uint32_t push_bytes(std::uint32_t slot) const {

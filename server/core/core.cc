@@ -347,7 +347,8 @@ void Core::on_reply(const Arrival& arrival) {
   Connection& connection = *arrival.connection;
   JobOnCore& job = *connection.job;
   const std::uint32_t slot = wire::reply_slot_of(arrival.immediate);
-  switch (job.shard.take_reply(slot, arrival.bytes, wire::was_skipped(arrival.immediate))) {
+  switch (job.shard.take_reply(slot, {arrival.data, arrival.bytes},
+                               wire::was_skipped(arrival.immediate))) {
     case PushResult::kCompleted:
       job.on_replied(arrival);
       job.times.completed(slot, turns_.now());

@@ -36,6 +36,13 @@ struct CoreOptions {
   TickSource* time = nullptr;      // null: the processor's
 };
 
+// A rack to which sums are pushed, and whose server knows this one as a member of its job's
+// `epoch`.
+struct RackAbove {
+  std::uint32_t rack = 0;
+  std::uint32_t epoch = 0;
+};
+
 struct LossEvent {
   std::uint64_t job_id = 0;
   std::uint32_t worker = 0;
@@ -50,9 +57,6 @@ class Core final {
   // A job must be detached before it is destroyed.
   void detach(JobOnCore* job);
   Status connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStream stream);
-  // To the server of the rack above, which knows this one as a member of its job's `epoch`.
-  Status connect_rack(JobOnCore* job, std::uint32_t rack, std::uint32_t epoch,
-                      transport::TcpStream stream);
   // `line` is the worker's for this core, from where `layout` counts
   // (common/protocol/window_layout.h).
   Status connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
@@ -60,6 +64,12 @@ class Core final {
   // `peer` was prepared and connected by connector(). `window` is the worker's.
   Status connect_verbs(JobOnCore* job, std::uint32_t worker, transport::VerbsConnection peer,
                        std::byte* window, std::shared_ptr<const WindowLayout> layout);
+  // The same to a core of another rack. Over shm the peer's memory is what it replies from; over
+  // verbs `layout` is of the window that it gives this core for sums.
+  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::TcpStream stream);
+  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::ShmConnection peer);
+  Status connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,
+                      std::shared_ptr<const WindowLayout> layout);
   // REQUIRES: RDMA.
   transport::verbs::Connector& connector() { return verbs_->endpoint().connector(); }
   // Runs `function` on the core's thread, between two rounds, and returns when it is done.

@@ -62,16 +62,6 @@ Status Core::connect_tcp(JobOnCore* job, std::uint32_t worker, transport::TcpStr
                 job->connections[worker]);
 }
 
-Status Core::connect_rack(JobOnCore* job, std::uint32_t rack, std::uint32_t epoch,
-                          transport::TcpStream stream) {
-  const std::uint32_t seat = job->shard.racks()->place().seat_of(rack, job->workers);
-  auto connection = std::make_unique<Connection>(job, seat);
-  connection->role = PeerRole::kRackAbove;
-  connection->counters = &job->above_counters[rack];
-  connection->epoch = epoch;
-  return attach(*tcp_, std::move(connection), std::move(stream), job->above[rack]);
-}
-
 Status Core::connect_shm(JobOnCore* job, std::uint32_t worker, transport::ShmConnection peer,
                          std::byte* line, std::shared_ptr<const WindowLayout> layout) {
   return attach(*shm_, std::make_unique<Connection>(job, worker, line, std::move(layout)),
@@ -82,6 +72,36 @@ Status Core::connect_verbs(JobOnCore* job, std::uint32_t worker, transport::Verb
                            std::byte* window, std::shared_ptr<const WindowLayout> layout) {
   return attach(*verbs_, std::make_unique<Connection>(job, worker, window, std::move(layout)),
                 std::move(peer), job->connections[worker]);
+}
+
+namespace {
+std::unique_ptr<Connection> connection_to(JobOnCore* job, const RackAbove& above) {
+  RackSums& racks = *job->shard.racks();
+  auto connection =
+      std::make_unique<Connection>(job, racks.place().seat_of(above.rack, job->workers));
+  connection->role = PeerRole::kRackAbove;
+  connection->counters = &job->above_counters[above.rack];
+  connection->epoch = above.epoch;
+  connection->words = racks.words();
+  return connection;
+}
+}  // namespace
+
+Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::TcpStream stream) {
+  return attach(*tcp_, connection_to(job, above), std::move(stream), job->above[above.rack]);
+}
+
+Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::ShmConnection peer) {
+  auto connection = connection_to(job, above);
+  connection->window = peer.peer_memory->data();
+  return attach(*shm_, std::move(connection), std::move(peer), job->above[above.rack]);
+}
+
+Status Core::connect_rack(JobOnCore* job, const RackAbove& above, transport::VerbsConnection peer,
+                          std::shared_ptr<const WindowLayout> layout) {
+  auto connection = connection_to(job, above);
+  connection->window_layout = std::move(layout);
+  return attach(*verbs_, std::move(connection), std::move(peer), job->above[above.rack]);
 }
 
 CoreCounters Core::counters() const {

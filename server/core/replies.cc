@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "common/protocol/wire.h"
@@ -120,17 +121,18 @@ std::size_t Replies::take_replies(Connection& connection, std::span<Write> write
 
 // The same of what goes to a rack above: words, then sums.
 std::size_t Replies::take_sums(Connection& connection, std::span<Write> writes) {
-  const auto word = [&](const auto& value, std::uint32_t slot) {
-    return Write{.data = reinterpret_cast<const std::byte*>(&value),
+  const auto word = [&](const auto& value, std::uint64_t at, std::uint32_t slot) {
+    std::memcpy(connection.words + at, &value, sizeof(value));
+    return Write{.data = connection.words + at,
                  .bytes = sizeof(value),
                  .immediate = wire::immediate(slot, connection.epoch)};
   };
   if (std::exchange(connection.owes_hyper, false)) {
-    writes[0] = word(connection.hyper, wire::kHyperSlot);
+    writes[0] = word(connection.hyper, WindowLayout::kHyper, wire::kHyperSlot);
     return 1;
   }
   if (std::exchange(connection.owes_vote, false)) {
-    writes[0] = word(connection.vote, wire::kVoteSlot);
+    writes[0] = word(connection.vote, WindowLayout::kVote, wire::kVoteSlot);
     return 1;
   }
   std::size_t count = 0;

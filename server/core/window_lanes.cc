@@ -7,6 +7,7 @@ namespace phub::server {
 std::byte* WindowLane::acquire(transport::PeerId peer, std::uint32_t immediate,
                                std::uint32_t bytes) {
   const Connection& connection = *connections[peer];
+  if (connection.role == PeerRole::kRackAbove) return place_of_reply(connection, immediate, bytes);
   const WindowLayout& layout = *connection.window_layout;
   const std::uint32_t slot = wire::slot_of(immediate);
   if (slot == wire::kHyperSlot) {
@@ -20,6 +21,17 @@ std::byte* WindowLane::acquire(transport::PeerId peer, std::uint32_t immediate,
   // The shard looks at the length.
   if (slot >= layout.slots.size()) return nullptr;
   return connection.window + layout.slots[slot];
+}
+
+// Over verbs it has been written to its place; over shm it is in the other server's memory, which
+// has the same chunks in the same order.
+std::byte* WindowLane::place_of_reply(const Connection& connection, std::uint32_t immediate,
+                                      std::uint32_t bytes) {
+  Shard& shard = connection.job->shard;
+  const std::uint32_t slot = wire::reply_slot_of(immediate);
+  std::byte* const place = shard.place_of_reply(connection.worker, slot, bytes);
+  if (place == nullptr || connection.window == nullptr) return place;
+  return connection.window + shard.offset_here(slot);
 }
 
 Result<std::unique_ptr<ShmLane>> ShmLane::create(std::uint32_t max_connections) {
@@ -39,9 +51,15 @@ Result<std::unique_ptr<VerbsLane>> VerbsLane::create(
 }
 
 // Of a job that has other servers too: the worker's parameters are at the plan's offsets, ours are
-// not.
+// not. What goes up lands in a window of the other server.
 std::uint64_t VerbsLane::offset(transport::PeerId peer, std::uint32_t immediate) const {
-  return connections[peer]->job->shard.reply_offset(wire::reply_slot_of(immediate));
+  const Connection& connection = *connections[peer];
+  if (connection.role != PeerRole::kRackAbove) {
+    return connection.job->shard.reply_offset(wire::reply_slot_of(immediate));
+  }
+  const std::uint32_t slot = wire::slot_of(immediate);
+  if (slot == wire::kHyperSlot) return WindowLayout::kHyper;
+  return slot == wire::kVoteSlot ? WindowLayout::kVote : connection.window_layout->slots[slot];
 }
 
 void VerbsLane::destroy_ended(CoreThread& thread) {

@@ -17,6 +17,10 @@ class WindowLane : public Lane {
 
  protected:
   using Lane::Lane;
+
+ private:
+  static std::byte* place_of_reply(const Connection& connection, std::uint32_t immediate,
+                                   std::uint32_t bytes);
 };
 
 class ShmLane final : public WindowLane {

@@ -72,7 +72,11 @@ std::uint64_t bytes_of_ways_in(const JobLayout& layout, const Placed& placed,
   if (offered.sealing) {
     bytes += seats(layout) * placed.cores * transport::SealedStream::buffer_bytes();
   }
-  if (offered.windows) bytes += placed.elements * seats(layout) * size_of(layout.wire_type);
+  if (offered.windows) {
+    const std::uint64_t others = layout.rack.racks() - 1;
+    const std::uint64_t wide = layout.workers * size_of(layout.wire_type) + others * sizeof(float);
+    bytes += placed.elements * wide;
+  }
   return bytes;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/base/status.h"
 #include "common/memory/memory.h"
+#include "common/protocol/wire.h"
 #include "server/job/arena.h"
 #include "server/job/layout.h"
 
@@ -15,15 +16,19 @@ namespace phub::server {
 
 struct JobMemory {
   explicit JobMemory(const JobLayout& layout)
-      : arena(*layout.plan, layout.server_index, layout.wire_type) {}
+      : arena(*layout.plan, layout.server_index, layout.wire_type),
+        rack_words_bytes(wire::hyper_bytes(layout.plan->core_chunks[layout.server_index].size())) {}
 
-  const ServerArena arena;  // where each of the three below has a chunk
+  const ServerArena arena;  // where each of those below has a chunk
+  const std::size_t rack_words_bytes;
   // What workers read, in the wire type; local workers map it read-only.
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // read-only, for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
   std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
-  std::unique_ptr<Mapping> rack_sums;   // fp32, what is pushed to the racks above; null: one rack
+  // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
+  // null: one rack. A rack on this host maps it.
+  std::unique_ptr<SharedMemory> rack_sums;
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
 
   // `published_pages`: where RDMA devices read, kReserved.
@@ -46,11 +51,20 @@ struct JobMemory {
       PHUB_ASSIGN_OR_RETURN(memory->rack_rests, Mapping::anonymous(elements * sizeof(float)));
     }
     if (!layout.rack.is_alone()) {
-      PHUB_ASSIGN_OR_RETURN(memory->rack_sums, Mapping::anonymous(elements * sizeof(float)));
+      PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
+                            SharedMemory::create("phub-rack-sums", memory->rack_bytes()));
     }
     return memory;
   }
 
+  // Of rack_sums; where a core's words are, and an element's sum.
+  std::size_t rack_bytes() const { return rack_words_bytes + arena.elements() * sizeof(float); }
+  std::byte* rack_words(std::uint32_t core) const {
+    return rack_sums->data() + core * wire::kHyperStride;
+  }
+  std::byte* rack_sum(std::uint64_t home) const {
+    return rack_sums->data() + rack_words_bytes + home * sizeof(float);
+  }
   float* parameters() const {
     return reinterpret_cast<float*>(master ? master->data() : published->data());
   }
@@ -63,9 +77,9 @@ struct JobMemory {
   // Of one element of a chunk that has had a round.
   std::size_t element_bytes() const {
     const auto bytes = [](const auto& memory) { return memory ? memory->size() : 0; };
-    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_sums) +
-            bytes(rack_rests)) /
-           arena.elements();
+    return (bytes(published) + bytes(master) + bytes(state) + bytes(rack_rests)) /
+               arena.elements() +
+           (rack_sums ? sizeof(float) : 0);
   }
 };
 

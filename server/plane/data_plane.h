@@ -22,7 +22,7 @@
 #include "common/base/status.h"
 #include "common/base/waiting.h"
 #include "common/plan/plan.h"
-#include "common/transport/tcp/tcp_endpoint.h"
+#include "common/rendezvous/join_info.h"
 #include "common/transport/verbs/device/counters.h"
 #include "common/transport/verbs/device/device.h"
 #include "server/job/copy.h"
@@ -92,6 +92,16 @@ struct DataPlaneOptions {
   std::uint64_t memory_limit_bytes = 0;  // 0: none
 };
 
+// A core of this server's place in another rack of a job, for the same core here.
+struct RackTarget {
+  std::uint64_t job_id = 0;  // here
+  std::uint32_t rack = 0;
+  std::uint32_t core = 0;
+  const client::JoinInfo* joined = nullptr;  // there: outlives the call
+  std::string transport = "tcp";             // tcp, shm, verbs
+  std::chrono::milliseconds timeout{0};
+};
+
 // Which moment of a job is to be copied, and how long the caller waits for it.
 struct CopyMoment {
   std::uint64_t round = 0;  // when it is over on every chunk; 0: as soon as possible
@@ -144,10 +154,11 @@ class DataPlane {
     return std::shared_ptr<const void>();
   }
 
-  // Connects a core with that core of the same server in another rack of the job, which knows this
-  // one as a member of its job's `epoch`. on_lost tells by the rack's seat. Errors: kNotFound.
-  virtual Status connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
-                              std::uint32_t core, transport::TcpStream stream) = 0;
+  // Connects a core with another rack's, to which it will push sums; blocks. on_lost tells by the
+  // rack's seat. Errors: kNotFound; of the transport.
+  virtual Status connect_rack(const RackTarget& target) = 0;
+  // Whether this core's NIC reaches that of another server. Errors: kNotFound with the reason.
+  virtual Status reaches(const client::RdmaPort& peer, std::uint32_t core) const = 0;
 
   // Disconnects the job's workers and frees its memory; returns when that is done. Unknown jobs
   // are ignored.

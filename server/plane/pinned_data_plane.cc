@@ -8,6 +8,7 @@
 
 #include "server/plane/acceptor.h"
 #include "server/plane/job_copying.h"
+#include "server/plane/rack_connections.h"
 #include "server/plane/worker_admission.h"
 #include "server/process/descriptor_limit.h"
 
@@ -65,8 +66,10 @@ class PinnedDataPlane final : public DataPlane {
     PHUB_ASSIGN_OR_RETURN(std::shared_ptr<const void> counted, jobs_->reserve(bytes, what));
     return counted;
   }
-  Status connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
-                      std::uint32_t core, transport::TcpStream stream) override;
+  Status connect_rack(const RackTarget& target) override { return racks_->connect(target); }
+  Status reaches(const client::RdmaPort& peer, std::uint32_t core) const override {
+    return racks_->reaches(peer, core);
+  }
   void remove_job(std::uint64_t job_id) override;
 
   std::uint32_t cores() const override { return static_cast<std::uint32_t>(all_cores().size()); }
@@ -101,6 +104,7 @@ class PinnedDataPlane final : public DataPlane {
   std::optional<PlaneJobs> jobs_;
   CopyQueue copies_;
   std::optional<WorkerAdmission> admission_;
+  std::optional<RackConnections> racks_;
   std::string shm_socket_;
   std::unique_ptr<Acceptor> acceptor_;
   std::thread thread_;  // runs context_
@@ -129,6 +133,7 @@ Status PinnedDataPlane::open(MembershipListener& membership) {
   }
   PHUB_ASSIGN_OR_RETURN(const auto congestion_control,
                         transport::CongestionControl::parse(options_.tcp_congestion_control));
+  racks_.emplace(*cores_, *jobs_, congestion_control);
   PHUB_ASSIGN_OR_RETURN(acceptor_,
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",
                                           .congestion_control = congestion_control,
@@ -138,16 +143,6 @@ Status PinnedDataPlane::open(MembershipListener& membership) {
                                          context_, *admission_));
   thread_ = std::thread([this] { context_.run(); });
   return {};
-}
-
-Status PinnedDataPlane::connect_rack(std::uint64_t job_id, std::uint32_t rack, std::uint32_t epoch,
-                                     std::uint32_t core, transport::TcpStream stream) {
-  const PlaneJobs::Pointer job = jobs_->find(job_id);
-  if (!job) return {Code::kNotFound, "the job is not here any more"};
-  const std::lock_guard setup(job->setup);
-  if (job->is_detached) return {Code::kNotFound, "the job is not here any more"};
-  return all_cores()[core]->connect_rack(job->on_cores()[core].get(), rack, epoch,
-                                         std::move(stream));
 }
 
 // What the job and its workers had mapped goes here, on the caller's thread.

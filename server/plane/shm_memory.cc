@@ -11,21 +11,23 @@ namespace phub::server {
 ShmMemory::ShmMemory(const JobLayout& layout)
     : plan_(layout.plan),
       server_(layout.server_index),
+      workers_here_(layout.workers),
       element_bytes_(size_of(layout.wire_type)),
       memory_bytes_(shared_memory_bytes(*layout.plan, element_bytes_)),
       layouts_(layout.plan->core_chunks[layout.server_index].size()),
+      rack_layouts_(layouts_.size()),
       workers_(seats(layout)) {}
 
-Status ShmMemory::check(const Offer& offer) const {
+Status ShmMemory::check(const Offer& offer, std::uint64_t memory_bytes) const {
   const auto chunks = static_cast<std::uint32_t>(plan_->core_chunks[server_][offer.core].size());
   const std::uint32_t capacity = transport::channel_capacity(chunks);
   if (offer.channel_capacity != capacity) {
     return {Code::kInvalidArgument, "its channel takes " + std::to_string(offer.channel_capacity) +
                                         " notices, the plan's " + std::to_string(capacity)};
   }
-  if (offer.memory_bytes != memory_bytes_) {
+  if (offer.memory_bytes != memory_bytes) {
     return {Code::kInvalidArgument, "it shares " + std::to_string(offer.memory_bytes) +
-                                        " bytes, the plan has " + std::to_string(memory_bytes_)};
+                                        " bytes, the plan has " + std::to_string(memory_bytes)};
   }
   return {};
 }
@@ -40,14 +42,17 @@ Result<std::shared_ptr<Mapping>> ShmMemory::memory_of(const Offer& offer) {
     return Status(Code::kInvalidArgument, "it shares another memory than with its first core");
   }
   PHUB_ASSIGN_OR_RETURN(auto memory,
-                        map_peer_memory(offer.memory_fd, memory_bytes_, PeerAccess::kRead));
+                        map_peer_memory(offer.memory_fd, offer.memory_bytes, PeerAccess::kRead));
   worker.memory = std::move(memory);
   worker.file = file;
   return worker.memory;
 }
 
 Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const JobMemory& memory) {
-  PHUB_RETURN_IF_ERROR(check(offer));
+  const bool from_rack = is_rack(offer.worker);
+  PHUB_RETURN_IF_ERROR(check(offer, from_rack ? memory.rack_bytes() : memory_bytes_));
+  // Another server reads what is published here as a stranger's: it insists on all of its pages.
+  if (from_rack) PHUB_RETURN_IF_ERROR(memory.published->commit());
   transport::ShmConnection connection;
   PHUB_ASSIGN_OR_RETURN(
       auto channel,
@@ -59,15 +64,29 @@ Result<transport::ShmConnection> ShmMemory::connect(const Offer& offer, const Jo
   connection.capacity = offer.channel_capacity;
   connection.core_side = true;
   connection.own_memory = {memory.published->data(), memory.published->size()};
-  if (!layouts_[offer.core]) {
-    layouts_[offer.core] = std::make_shared<const WindowLayout>(
-        make_shared_window_layout(*plan_, server_, offer.core, element_bytes_));
-  }
+  auto& layout = (from_rack ? rack_layouts_ : layouts_)[offer.core];
+  if (!layout) layout = std::make_shared<const WindowLayout>(layout_for(offer, memory));
   return connection;
 }
 
+WindowLayout ShmMemory::layout_for(const Offer& offer, const JobMemory& memory) const {
+  if (!is_rack(offer.worker)) {
+    return make_shared_window_layout(*plan_, server_, offer.core, element_bytes_);
+  }
+  WindowLayout layout;
+  const std::uint64_t line = offer.core * wire::kHyperStride;
+  for (const std::uint32_t id : plan_->core_chunks[server_][offer.core]) {
+    const std::uint64_t home = memory.arena.at(plan_->chunks[id].arena_offset);
+    layout.slots.push_back(memory.rack_words_bytes - line + home * sizeof(float));
+  }
+  layout.bytes = memory.rack_bytes() - line;
+  return layout;
+}
+
 std::byte* ShmMemory::line(std::uint32_t worker, std::uint32_t core) const {
-  return workers_[worker].memory->data() + shared_line_offset(*plan_, server_, core);
+  const std::uint64_t offset =
+      is_rack(worker) ? core * wire::kHyperStride : shared_line_offset(*plan_, server_, core);
+  return workers_[worker].memory->data() + offset;
 }
 
 }  // namespace phub::server

@@ -3,60 +3,103 @@
 namespace phub::server {
 
 using transport::verbs::RegionAccess;
+using transport::verbs::register_memory;
 
 Result<std::shared_ptr<VerbsMemory>> VerbsMemory::create(
     std::shared_ptr<const transport::verbs::OpenDevice> device,
     std::shared_ptr<const JobMemory> memory, const JobLayout& layout,
     const std::vector<std::uint32_t>& cores) {
-  std::shared_ptr<VerbsMemory> verbs(new VerbsMemory());
-  verbs->sections_.resize(layout.plan->core_chunks[layout.server_index].size());
-  for (const std::uint32_t core : cores) {
-    WindowLayout window =
-        make_window_layout(*layout.plan, layout.server_index, core, size_of(layout.wire_type));
-    verbs->sections_[core].offset = verbs->window_bytes_;
-    verbs->window_bytes_ += window.bytes;
-    verbs->sections_[core].layout = std::make_shared<const WindowLayout>(std::move(window));
+  std::shared_ptr<VerbsMemory> verbs(new VerbsMemory(layout.workers));
+  verbs->for_worker_ = windows_of(layout, size_of(layout.wire_type), cores);
+  verbs->members_.resize(seats(layout));
+  if (!layout.rack.is_alone()) {
+    // A first round's sums are initial parameters, in fp32.
+    verbs->for_rack_ = windows_of(layout, sizeof(float), cores);
+    verbs->above_.resize(layout.rack.racks());
   }
-  verbs->workers_.resize(seats(layout));
   verbs->device_ = std::move(device);
   verbs->memory_ = std::move(memory);
   return verbs;
 }
 
-Status VerbsMemory::open(Worker& worker) const {
-  using transport::verbs::register_memory;
+VerbsMemory::Windows VerbsMemory::windows_of(const JobLayout& layout, std::size_t element_bytes,
+                                             const std::vector<std::uint32_t>& cores) {
+  Windows windows;
+  windows.sections.resize(layout.plan->core_chunks[layout.server_index].size());
+  for (const std::uint32_t core : cores) {
+    WindowLayout window =
+        make_window_layout(*layout.plan, layout.server_index, core, element_bytes);
+    windows.sections[core].offset = windows.bytes;
+    windows.bytes += window.bytes;
+    windows.sections[core].layout = std::make_shared<const WindowLayout>(std::move(window));
+  }
+  return windows;
+}
+
+Status VerbsMemory::open(Member& member, std::uint64_t window_bytes) const {
   const SharedMemory& published = *memory_->published;
-  PHUB_ASSIGN_OR_RETURN(worker.domain, transport::verbs::make_domain(*device_));
+  PHUB_ASSIGN_OR_RETURN(member.domain, transport::verbs::make_domain(*device_));
   PHUB_ASSIGN_OR_RETURN(
-      worker.parameters,
-      register_memory(*worker.domain, {published.data(), published.size()}, RegionAccess::kSource));
-  PHUB_ASSIGN_OR_RETURN(worker.windows, Mapping::anonymous(window_bytes_, Pages::kReserved));
+      member.source,
+      register_memory(*member.domain, {published.data(), published.size()}, RegionAccess::kSource));
+  PHUB_ASSIGN_OR_RETURN(member.windows, Mapping::anonymous(window_bytes, Pages::kReserved));
   PHUB_ASSIGN_OR_RETURN(
-      worker.window,
-      register_memory(*worker.domain, {worker.windows->data(), worker.windows->size()},
+      member.window,
+      register_memory(*member.domain, {member.windows->data(), member.windows->size()},
                       RegionAccess::kWindow));
   return {};
 }
 
-Result<transport::VerbsRegions> VerbsMemory::of(std::uint32_t index, std::uint32_t core) {
-  Worker& worker = workers_[index];
-  if (!worker.window) {
-    Worker fresh;
-    PHUB_RETURN_IF_ERROR(open(fresh));
-    worker = std::move(fresh);
-    open_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
-    if (worker.windows->pages() == Pages::kReserved) {
-      reserved_bytes_.fetch_add(window_bytes_, std::memory_order_relaxed);
+// Another rack has the same chunks in the same order, whatever a worker has.
+Result<transport::VerbsRegions> VerbsMemory::of(std::uint32_t seat, std::uint32_t core) {
+  Member& member = members_[seat];
+  const bool is_rack = seat >= workers_;
+  const Windows& windows = is_rack ? for_rack_ : for_worker_;
+  if (!member.window) {
+    Member fresh;
+    PHUB_RETURN_IF_ERROR(open(fresh, windows.bytes));
+    member = std::move(fresh);
+    open_bytes_.fetch_add(windows.bytes, std::memory_order_relaxed);
+    if (member.windows->pages() == Pages::kReserved) {
+      reserved_bytes_.fetch_add(windows.bytes, std::memory_order_relaxed);
     }
   }
-  const Section& section = sections_[core];
+  const Section& section = windows.sections[core];
+  const bool is_mirrored = is_rack || memory_->arena.is_whole();
   return transport::VerbsRegions{
       .owner = shared_from_this(),
-      .domain = worker.domain.get(),
-      .source_key = worker.parameters->lkey,
-      .window_key = worker.window->rkey,
-      .mirrored = memory_->arena.is_whole() ? memory_->published->data() : nullptr,
-      .window = {worker.windows->data() + section.offset, section.layout->bytes}};
+      .domain = member.domain.get(),
+      .source_key = member.source->lkey,
+      .window_key = member.window->rkey,
+      .mirrored = is_mirrored ? memory_->published->data() : nullptr,
+      .window = {member.windows->data() + section.offset, section.layout->bytes}};
+}
+
+Status VerbsMemory::open_towards(Member& member) const {
+  const SharedMemory& sums = *memory_->rack_sums;
+  const SharedMemory& published = *memory_->published;
+  PHUB_ASSIGN_OR_RETURN(member.domain, transport::verbs::make_domain(*device_));
+  PHUB_ASSIGN_OR_RETURN(member.source, register_memory(*member.domain, {sums.data(), sums.size()},
+                                                       RegionAccess::kSource));
+  PHUB_ASSIGN_OR_RETURN(
+      member.window,
+      register_memory(*member.domain, {published.data(), published.size()}, RegionAccess::kWindow));
+  return {};
+}
+
+Result<transport::VerbsRegions> VerbsMemory::towards(std::uint32_t rack) {
+  Member& member = above_[rack];
+  if (!member.window) {
+    Member fresh;
+    PHUB_RETURN_IF_ERROR(open_towards(fresh));
+    member = std::move(fresh);
+  }
+  const SharedMemory& published = *memory_->published;
+  return transport::VerbsRegions{.owner = shared_from_this(),
+                                 .domain = member.domain.get(),
+                                 .source_key = member.source->lkey,
+                                 .window_key = member.window->rkey,
+                                 .window = {published.data(), published.size()}};
 }
 
 }  // namespace phub::server

@@ -47,10 +47,6 @@ Result<Admitted> WorkerAdmission::admit(PlaneJob& job, Candidate& candidate) {
 }
 
 Result<Admitted> WorkerAdmission::connect(PlaneJob& job, Candidate& candidate) {
-  const bool is_rack = candidate.hello.worker >= job.layout().workers;
-  if (is_rack && candidate.hello.kind != transport::Kind::kTcp) {
-    return Status(Code::kFailedPrecondition, "racks are joined over tcp");
-  }
   switch (candidate.hello.kind) {
     case transport::Kind::kShm:
       return connect_shm(job, candidate);
@@ -78,7 +74,7 @@ Result<Admitted> WorkerAdmission::connect_shm(PlaneJob& job, Candidate& candidat
   connection.socket = std::move(candidate.socket);
   PHUB_RETURN_IF_ERROR(cores_.cores()[hello.core]->connect_shm(
       job.on_cores()[hello.core].get(), hello.worker, std::move(connection),
-      job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.core)));
+      job.shm.line(hello.worker, hello.core), job.shm.window_layout(hello.worker, hello.core)));
   Admitted admitted;
   admitted.memory_bytes = job.memory().published->size();
   admitted.memory_fd = UniqueFd(::fcntl(job.memory().published_fd.get(), F_DUPFD_CLOEXEC, 0));
@@ -114,7 +110,8 @@ Result<Admitted> WorkerAdmission::connect_verbs(PlaneJob& job, Candidate& candid
   Admitted admitted;
   admitted.introduction = connection.own;
   PHUB_RETURN_IF_ERROR(core.connect_verbs(on_core, hello.worker, std::move(connection),
-                                          parts.window.data(), memory->window_layout(hello.core)));
+                                          parts.window.data(),
+                                          memory->window_layout(hello.worker, hello.core)));
   return admitted;
 }
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/log_value.h"
-#include "common/connect/data_connection.h"
 #include "server/tenants/tenant.h"
 
 namespace phub::server {
@@ -164,9 +163,8 @@ Status Uplink::join_once(Other& other) {
 }
 
 Status Uplink::connect(Other& other) {
-  if (other.joined.tcp_port == 0) {
-    return named(other, {Code::kFailedPrecondition, "it offers no tcp, by which racks are joined"});
-  }
+  const Status chosen = choose_way(other);
+  if (!chosen.ok()) return named(other, chosen);
   PHUB_RETURN_IF_ERROR(make_ready(other));
   const std::uint32_t cores = job_.cores_per_server[job_.server_index];
   for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
@@ -177,16 +175,34 @@ Status Uplink::connect(Other& other) {
   return {};
 }
 
+Status Uplink::choose_way(Other& other) const {
+  const client::VerbsReach reach = [this](const client::RdmaPort& peer, std::uint32_t core) {
+    return parts_.data_plane.reaches(peer, core);
+  };
+  auto way = client::choose_transport(options_.transport, other.joined, reach);
+  if (!way) return way.error().with_context("rack_transport");
+  if (parts_.data_plane.encrypts_tcp() && !client::check_encryption(*way, other.joined).ok()) {
+    return {Code::kFailedPrecondition,
+            fmt::format("this server encrypts its data (security.encrypt_data), and {} there is "
+                        "not; set it in all racks",
+                        way->transport)};
+  }
+  spdlog::info("event=rack_transport job={} id={} rack={} transport={} reason={}",
+               log_value(job_.spec->name), job_.job_id, log_value(other.name), way->transport,
+               log_value(way->reason));
+  other.way = std::move(*way);
+  return {};
+}
+
 // Once: a connection that is given up here may have been made there.
 Status Uplink::connect_core(const Other& other, std::uint32_t core) {
   const milliseconds timeout = std::min(kConnectTimeout, options_.heartbeat_deadline * 3 / 5);
-  PHUB_ASSIGN_OR_RETURN(auto stream,
-                        client::open_tcp({.joined = &other.joined,
-                                          .core = core,
-                                          .timeout = timeout,
-                                          .congestion_control = options_.congestion_control}));
-  return parts_.data_plane.connect_rack(job_.job_id, other.rack, other.joined.epoch, core,
-                                        std::move(stream));
+  return parts_.data_plane.connect_rack({.job_id = job_.job_id,
+                                         .rack = other.rack,
+                                         .core = core,
+                                         .joined = &other.joined,
+                                         .transport = other.way.transport,
+                                         .timeout = timeout});
 }
 
 // Asks again and again, which takes the place of the call before, rather than wait in one call.

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/connect/transport_choice.h"
 #include "common/rendezvous/rendezvous.h"
-#include "common/transport/tcp/congestion.h"
 #include "server/directory/directory.h"
 #include "server/jobs/rack_links.h"
 #include "server/plane/data_plane.h"
@@ -25,8 +25,8 @@
 namespace phub::server {
 
 struct UplinkOptions {
-  ClientSecurity security = {};  // how this server proves at others who it is
-  transport::CongestionControl congestion_control = {};
+  ClientSecurity security = {};                        // how this server proves at others who it is
+  std::string transport = "auto";                      // to other racks: auto, shm, tcp, verbs
   std::chrono::milliseconds heartbeat_deadline{5000};  // another rack that is silent longer is lost
 };
 
@@ -57,6 +57,7 @@ class Uplink {
     std::string address = {};
     std::unique_ptr<client::Rendezvous> server = nullptr;
     client::JoinInfo joined = {};
+    client::TransportChoice way = {};
     bool is_joined = false;
     std::chrono::steady_clock::time_point answered = {};  // a heartbeat, or the join
   };
@@ -66,6 +67,7 @@ class Uplink {
   Status join(Other& other);
   Status join_once(Other& other);
   Status connect(Other& other);
+  Status choose_way(Other& other) const;
   Status connect_core(const Other& other, std::uint32_t core);
   Status make_ready(Other& other);
   Status beat();     // at those that are joined

@@ -88,7 +88,7 @@ void RacksJob::connect(std::uint32_t from, std::uint32_t to) {
   const std::uint32_t seat = upper.layout.rack.seat_of(from, upper.layout.workers);
   Status status = options_.cores[to]->connect_tcp(upper.on_core.get(), seat, std::move(above));
   PHUB_CHECK(status.ok(), "room for the rack below");
-  status = options_.cores[from]->connect_rack(racks_[from].on_core.get(), to, epoch(to),
+  status = options_.cores[from]->connect_rack(racks_[from].on_core.get(), {to, epoch(to)},
                                               std::move(below));
   PHUB_CHECK(status.ok(), "room for the rack above");
   streams_.push_back(std::make_unique<RackStream>(

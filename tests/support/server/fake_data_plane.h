@@ -53,10 +53,8 @@ class FakeDataPlane : public server::DataPlane {
     return removed_;
   }
 
-  Status connect_rack(std::uint64_t, std::uint32_t, std::uint32_t, std::uint32_t,
-                      transport::TcpStream) override {
-    return {};
-  }
+  Status connect_rack(const server::RackTarget&) override { return {}; }
+  Status reaches(const client::RdmaPort&, std::uint32_t) const override { return {}; }
   Status create_job(const server::JobLayout& layout) override {
     on_create();
     const std::lock_guard lock(mutex_);

@@ -254,7 +254,7 @@ class RacksRig {
     Rack& above = racks_[to];
     const std::uint32_t seat = above.layout.rack.seat_of(from, above.layout.workers);
     PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(), "below");
-    PHUB_CHECK(below.core->connect_rack(below.on_core.get(), to, epoch(to), std::move(own)).ok(),
+    PHUB_CHECK(below.core->connect_rack(below.on_core.get(), {to, epoch(to)}, std::move(own)).ok(),
                "above");
   }
 

@@ -24,8 +24,14 @@ class TestServer {
   // With these options but for the addresses.
   static Result<std::unique_ptr<TestServer>> start(server::DaemonOptions options,
                                                    const std::string& address = "127.0.0.1") {
-    options.control_address = address + ":0";
     options.data_plane.tcp_address = address + ":0";
+    return start_at(address + ":0", std::move(options));
+  }
+
+  // With these options but for the control address, "host:port".
+  static Result<std::unique_ptr<TestServer>> start_at(const std::string& address,
+                                                      server::DaemonOptions options) {
+    options.control_address = address;
     options.data_plane.allow_oversubscription = true;
     auto server = std::unique_ptr<TestServer>(new TestServer());
     PHUB_ASSIGN_OR_RETURN(server->daemon_, server::Daemon::create(options));

@@ -29,24 +29,46 @@ struct Listening {
   }
 };
 
+Status no_verbs(const RdmaPort&, std::uint32_t) { return {Code::kNotFound, "no RDMA"}; }
+
 }  // namespace
 
 TEST_CASE("auto is shm where the server's socket can be reached") {
   const Listening server;
-  const auto choice = choose_transport("auto", server.joined, nullptr, "no RDMA");
+  const auto choice = choose_transport("auto", server.joined, no_verbs);
   REQUIRE(choice);
   CHECK(choice->transport == "shm");
 }
 
 TEST_CASE("auto is tcp in another container of the server's host, and says why") {
   JoinInfo elsewhere = Listening().joined;  // its socket is closed: it is in no namespace
-  const auto choice = choose_transport("auto", elsewhere, nullptr, "no RDMA");
+  const auto choice = choose_transport("auto", elsewhere, no_verbs);
   REQUIRE(choice);
   CHECK(choice->transport == "tcp");
   CHECK_THAT(choice->reason, Contains("no shm: its socket is not in this network namespace"));
-  const auto refused = choose_transport("shm", elsewhere, nullptr, "no RDMA");
+  const auto refused = choose_transport("shm", elsewhere, no_verbs);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message(), Contains("another container"));
+}
+
+TEST_CASE("auto is verbs where every core's port is within reach, and else says why not") {
+  JoinInfo elsewhere;
+  elsewhere.tcp_port = 7077;
+  elsewhere.rdma.resize(2);
+  elsewhere.rdma[0].device = "mlx5_0";
+  elsewhere.rdma[1].device = "mlx5_1";
+  std::vector<std::string> asked;
+  const auto chosen = choose_transport("auto", elsewhere, [&](const RdmaPort& peer, auto) {
+    asked.push_back(peer.device);
+    return Status();
+  });
+  REQUIRE(chosen);
+  CHECK(chosen->transport == "verbs");
+  CHECK(asked == std::vector<std::string>{"mlx5_0", "mlx5_1"});
+  const auto lacking = choose_transport("auto", elsewhere, no_verbs);
+  REQUIRE(lacking);
+  CHECK(lacking->transport == "tcp");
+  CHECK_THAT(lacking->reason, Contains("no verbs: no RDMA"));
 }
 
 TEST_CASE("a thread in a network namespace of its own does not see the server's socket") {

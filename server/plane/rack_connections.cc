@@ -1,0 +1,119 @@
+#include "server/plane/rack_connections.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/transport/verbs/device/gid.h"
+
+namespace phub::server {
+namespace {
+
+constexpr std::ptrdiff_t kSubnetBytes = 8;  // of a GID of InfiniBand
+
+Status gone() { return {Code::kNotFound, "the job is not here any more"}; }
+
+// Runs `todo`, unless the job is about to go, which then waits for it.
+template <typename Do>
+auto while_there(PlaneJob& job, Do todo) -> decltype(todo()) {
+  const std::lock_guard setup(job.setup);
+  if (job.is_detached) return gone();
+  return todo();
+}
+
+JobOnCore* on_core(const PlaneJob& job, const RackTarget& target) {
+  return job.on_cores()[target.core].get();
+}
+
+RackAbove above(const RackTarget& target) { return {target.rack, target.joined->epoch}; }
+
+}  // namespace
+
+client::DataTarget RackConnections::data_target(const RackTarget& target) const {
+  return {.joined = target.joined,
+          .core = target.core,
+          .timeout = target.timeout,
+          .guards_memory = true,
+          .congestion_control = congestion_control_};
+}
+
+Status RackConnections::connect(const RackTarget& target) {
+  const PlaneJobs::Pointer job = jobs_.find(target.job_id);
+  if (!job) return gone();
+  if (target.transport == "shm") return connect_shm(*job, target);
+  return target.transport == "verbs" ? connect_verbs(*job, target) : connect_tcp(*job, target);
+}
+
+// The core's port is chosen already, and its GID: both ends have one of the same kind, or do not
+// meet.
+Status RackConnections::reaches(const client::RdmaPort& peer, std::uint32_t core) const {
+  const std::vector<OpenPort>& ports = cores_.ports();
+  if (core >= ports.size()) return {Code::kNotFound, "this server uses no RDMA"};
+  const CorePort& own = ports[core].identity;
+  const auto said = [](const auto& port) {
+    return port.device + " (" + transport::verbs::to_string(port.gid) + ")";
+  };
+  const Status apart{Code::kNotFound,
+                     "this server's " + said(own) + " does not reach the other's " + said(peer)};
+  if (own.link_layer != peer.link_layer || own.gid.type != peer.gid.type) return apart;
+  const bool is_ethernet = own.link_layer == transport::verbs::LinkLayer::kEthernet;
+  const bool same_family =
+      transport::verbs::is_ipv4(own.gid) == transport::verbs::is_ipv4(peer.gid);
+  const bool same_subnet = std::equal(own.gid.bytes.begin(), own.gid.bytes.begin() + kSubnetBytes,
+                                      peer.gid.bytes.begin());
+  return (is_ethernet ? same_family : same_subnet) ? Status() : apart;
+}
+
+Status RackConnections::connect_tcp(PlaneJob& job, const RackTarget& target) {
+  PHUB_ASSIGN_OR_RETURN(transport::TcpStream stream, client::open_tcp(data_target(target)));
+  return while_there(job, [&] {
+    return cores_.cores()[target.core]->connect_rack(on_core(job, target), above(target),
+                                                     std::move(stream));
+  });
+}
+
+// The other server maps the sums, and insists on all of their pages.
+Status RackConnections::connect_shm(PlaneJob& job, const RackTarget& target) {
+  SharedMemory& sums = *job.memory().rack_sums;
+  PHUB_RETURN_IF_ERROR(while_there(job, [&] { return sums.commit(); }));
+  const std::uint32_t capacity = transport::channel_capacity(on_core(job, target)->shard.chunks());
+  PHUB_ASSIGN_OR_RETURN(transport::ShmConnection connection,
+                        client::open_shm(data_target(target), sums, capacity));
+  const std::size_t there = connection.peer_memory->size();
+  const std::size_t here = job.memory().published->size();
+  if (there != here) {
+    return {Code::kInvalidArgument, "it shares " + std::to_string(there) +
+                                        " bytes of parameters, here are " + std::to_string(here)};
+  }
+  return while_there(job, [&] {
+    job.shm.keep(connection);
+    return cores_.cores()[target.core]->connect_rack(on_core(job, target), above(target),
+                                                     std::move(connection));
+  });
+}
+
+Result<transport::VerbsConnection> RackConnections::prepare(PlaneJob& job,
+                                                            const RackTarget& target) {
+  PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(target.core));
+  PHUB_ASSIGN_OR_RETURN(const transport::VerbsRegions regions, memory->towards(target.rack));
+  // Each chunk, a Hyper and a vote, at most, are on their way at a time.
+  const std::uint32_t depth = on_core(job, target)->shard.chunks() + 2;
+  return cores_.cores()[target.core]->connector().prepare(regions, depth);
+}
+
+Status RackConnections::connect_verbs(PlaneJob& job, const RackTarget& target) {
+  if (cores_.ports().empty()) return {Code::kFailedPrecondition, "no RDMA here"};
+  Core& core = *cores_.cores()[target.core];
+  PHUB_ASSIGN_OR_RETURN(transport::VerbsConnection connection,
+                        while_there(job, [&]() -> Result<transport::VerbsConnection> {
+                          return prepare(job, target);
+                        }));
+  PHUB_RETURN_IF_ERROR(client::open_verbs(data_target(target), connection));
+  PHUB_RETURN_IF_ERROR(core.connector().connect(connection));
+  return while_there(job, [&] {
+    PHUB_ASSIGN_OR_RETURN(const auto memory, job.memory_for(target.core));
+    return core.connect_rack(on_core(job, target), above(target), std::move(connection),
+                             memory->rack_layout(target.core));
+  });
+}
+
+}  // namespace phub::server

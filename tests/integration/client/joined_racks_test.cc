@@ -1,0 +1,146 @@
+// Jobs that span racks, over each transport between the racks' servers: sums, worker 0's words,
+// votes.
+#include <catch2/catch.hpp>
+
+#include "tests/support/hang_guard.h"
+#include "tests/support/run_workers.h"
+#include "tests/support/server/joined_servers.h"
+#include "tests/support/transports/tested_transports.h"
+#include "worker/client/phub.h"
+
+namespace phub {
+namespace {
+
+constexpr int kRounds = 6;
+const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
+
+ClientOptions options_for(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
+  ClientOptions options{.servers = {},
+                        .job = "joined",
+                        .workers = 0,
+                        .transport = "tcp",
+                        .timeout = testing::kHangGuard};
+  for (std::uint32_t rack = 0; rack < workers.size(); ++rack) {
+    options.racks.push_back({racks.name(rack), workers[rack]});
+    options.workers += workers[rack];
+  }
+  return options;
+}
+
+template <typename Body>
+Status run(const JoinedServers& racks, const ClientOptions& options, Body body) {
+  return run_workers(options, kKeys, body, [&](ClientOptions& own) {
+    std::uint32_t rack = 0;
+    auto before = static_cast<std::uint32_t>(own.worker_index);
+    while (before >= own.racks[rack].workers) before -= own.racks[rack++].workers;
+    own.servers = racks.addresses(rack);
+  });
+}
+
+void fill(Client& client, float value) {
+  for (KeyId key = 0; key < kKeys.size(); ++key) {
+    for (float& each : client.gradient<float>(key)) each = value;
+  }
+}
+
+Status push_all(Client& client) {
+  for (KeyId key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
+    PHUB_RETURN_IF_ERROR(client.push(key));
+  }
+  return {};
+}
+
+Status expect(Client& client, float expected) {
+  for (KeyId key = 0; key < kKeys.size(); ++key) {
+    for (const float value : client.parameter<float>(key)) {
+      if (value == expected) continue;
+      return {Code::kDataLoss, "key " + std::to_string(key) + " is " + std::to_string(value) +
+                                   " in place of " + std::to_string(expected)};
+    }
+  }
+  return {};
+}
+
+// Of worker w it pushes w + round: whole numbers, whose sum is exact in any order.
+Status sum_rounds(Client& client) {
+  for (int round = 1; round <= kRounds; ++round) {
+    const auto n = static_cast<float>(client.workers());
+    fill(client, static_cast<float>(round) + static_cast<float>(client.worker_index()));
+    PHUB_RETURN_IF_ERROR(push_all(client));
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    PHUB_RETURN_IF_ERROR(expect(client, n * static_cast<float>(round) + n * (n - 1) / 2));
+  }
+  return {};
+}
+
+// Worker 0's learning rate is another in each round; what a vote is against changes nothing.
+Status learn(Client& client, bool votes) {
+  const bool leads = client.worker_index() == 0;
+  fill(client, leads ? 64.0F : -1.0F);
+  PHUB_RETURN_IF_ERROR(client.initialise());
+  float expected = 64.0F;
+  for (int round = 1; round <= kRounds; ++round) {
+    const auto rate = static_cast<float>(round);
+    PHUB_RETURN_IF_ERROR(client.set_hyper(
+        {.learning_rate = leads ? rate : 99.0F, .momentum = 0.0F, .gradient_scale = 1.0F}));
+    fill(client, 1.0F);
+    PHUB_RETURN_IF_ERROR(push_all(client));
+    const bool is_against = votes && round % 3 == 0;
+    const bool is_last = client.worker_index() + 1 == client.workers();
+    if (votes) {
+      PHUB_RETURN_IF_ERROR(
+          client.vote({.loss_scale = 1.0F, .overflow = is_against && is_last ? 1U : 0U}));
+    }
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    if (!is_against) expected -= rate * static_cast<float>(client.workers());
+    if (client.was_skipped(0) != is_against) return {Code::kDataLoss, "skipped, or not"};
+    PHUB_RETURN_IF_ERROR(expect(client, expected));
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("sums of all racks are exact, by every shape, with one server a rack and with two") {
+  for (const std::string& transport : tested_transports()) {
+    for (const std::uint32_t servers : {1U, 2U}) {
+      const JoinedServers racks({.transport = transport, .racks = 3, .servers = servers});
+      for (const RackShape shape :
+           {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour}) {
+        ClientOptions options = options_for(racks, {2, 1, 2});
+        options.rack_shape = shape;
+        const Status status = run(racks, options, sum_rounds);
+        INFO(transport << ", servers " << servers << ": " << status.to_string());
+        REQUIRE(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("sums in 16 bits between racks, and workers' own in 16 bits") {
+  for (const std::string& transport : tested_transports()) {
+    const JoinedServers racks({.transport = transport});
+    ClientOptions options = options_for(racks, {1, 2});
+    options.rack_wire_type = DataType::kBfloat16;
+    const Status status = run(racks, options, sum_rounds);
+    INFO(transport << " " << status.to_string());
+    REQUIRE(status.ok());
+  }
+}
+
+TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") {
+  for (const std::string& transport : tested_transports()) {
+    const JoinedServers racks({.transport = transport, .racks = 3});
+    for (const bool votes : {false, true}) {
+      ClientOptions options = options_for(racks, {1, 1, 2});
+      options.rule = RuleKind::kSgd;
+      options.hyper = {.learning_rate = 50.0F, .gradient_scale = 1.0F};
+      if (votes) options.loss_scale = {.kind = LossScaling::kVoted};
+      const Status status = run(racks, options, [&](Client& each) { return learn(each, votes); });
+      INFO(transport << (votes ? " with votes " : " ") << status.to_string());
+      REQUIRE(status.ok());
+    }
+  }
+}
+
+}  // namespace phub

@@ -1,0 +1,75 @@
+// Servers of several racks in one process, which know each other, at ports of their own.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/unique_fd.h"
+#include "tests/support/server/test_server.h"
+
+namespace phub {
+
+// Outside the range that the kernel gives to sockets without one; free a moment ago.
+inline std::uint16_t free_port() {
+  static std::mt19937 random{std::random_device{}()};
+  for (;;) {
+    const auto port = static_cast<std::uint16_t>(15'000 + random() % 17'000);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+      return port;
+    }
+  }
+}
+
+struct JoinedServersOptions {
+  std::string transport = "auto";  // between racks
+  std::uint32_t racks = 2;
+  std::uint32_t servers = 1;  // of each
+  std::uint32_t cores = 2;    // of each server
+  std::chrono::milliseconds heartbeat_deadline{5000};
+};
+
+class JoinedServers {
+ public:
+  explicit JoinedServers(const JoinedServersOptions& options) {
+    for (std::uint32_t rack = 0; rack < options.racks; ++rack) {
+      auto& entry = entries_.emplace_back();
+      entry.name = std::string(1, static_cast<char>('a' + rack));
+      for (std::uint32_t i = 0; i < options.servers; ++i) {
+        entry.servers.push_back("127.0.0.1:" + std::to_string(free_port()));
+      }
+    }
+    for (const auto& entry : entries_) {
+      for (const std::string& address : entry.servers) {
+        server::DaemonOptions daemon;
+        daemon.data_plane.cores = options.cores;
+        daemon.heartbeat_deadline = options.heartbeat_deadline;
+        daemon.rack_transport = options.transport;
+        daemon.directory = {.rack = entry.name, .address = address, .racks = entries_};
+        auto server = TestServer::start_at(address, std::move(daemon));
+        PHUB_CHECK(server.has_value(), "a server of a rack");
+        servers_.push_back(std::move(*server));
+      }
+    }
+  }
+
+  const std::vector<std::string>& addresses(std::uint32_t rack) const {
+    return entries_[rack].servers;
+  }
+  const std::string& name(std::uint32_t rack) const { return entries_[rack].name; }
+
+ private:
+  std::vector<server::RackEntry> entries_;
+  std::vector<std::unique_ptr<TestServer>> servers_;
+};
+
+}  // namespace phub
