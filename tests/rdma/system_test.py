@@ -62,6 +62,32 @@ class System(JobTest):
             bits.add(path.read_bytes())
         self.assertEqual(len(bits), 1)
 
+    def test_two_joined_racks_have_the_same_bits_as_over_tcp(self):
+        bits = {self.joined_bits(transport) for transport in ("verbs", "tcp")}
+        self.assertEqual(len(bits), 1)
+
+    def joined_bits(self, transport):
+        """Of a training whose racks, of a server and a worker each, are joined by the transport."""
+        ports = dict(zip("ab", (processes.free_port(), processes.free_port())))
+        folder = pathlib.Path(FOLDER.name)
+        servers = []
+        for rack, port in ports.items():
+            config = folder / f"server-{rack}.textproto"
+            known = "".join(f'racks {{ name: "{name}" servers: "127.0.0.1:{other}" }}\n'
+                            for name, other in ports.items())
+            config.write_text(f'rack: "{rack}"\ncontrol_address: "127.0.0.1:{port}"\n'
+                              f'rack_transport: "{transport}"\ndirectory {{ {known} }}\n')
+            servers.append(processes.Server("--config", config, *self.server_options,
+                                            control=f"127.0.0.1:{port}"))
+            self.addCleanup(servers[-1].close)
+        checkpoint = folder / f"joined-{transport}"
+        self.workers = [processes.worker(server, index, 2, "tcp", "--job", "joined", "--racks",
+                                         "a:1,b:1", "--max-steps", "5",
+                                         *(("--checkpoint", checkpoint) if index == 0 else ()))
+                        for index, server in enumerate(servers)]
+        self.finish()
+        return checkpoint.read_bytes()
+
     def test_a_device_that_goes_down_ends_the_job_and_not_the_server(self):
         self.start(2, "verbs", "--job", "cut")
         self.wait_for_rounds(10)

@@ -25,6 +25,7 @@ def free_ports(count):
 
 class RacksTest(unittest.TestCase):
     """Servers in racks, and workers; all of them end with the test."""
+    rack_transport = "tcp"  # between the racks' servers, as between hosts
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -50,7 +51,8 @@ class RacksTest(unittest.TestCase):
         servers know, else all."""
         ports = iter(free_ports(len(racks) * servers))
         self.addresses = {rack: [f"127.0.0.1:{next(ports)}" for _ in range(servers)] for rack in racks}
-        self.listed, self.more = listed or racks, more
+        self.listed = listed or racks
+        self.more = f'rack_transport: "{self.rack_transport}"\n{more}'
         self.servers = {rack: [None] * servers for rack in racks}
 
     def start_server(self, rack, place=0, *words, known_as=None, listed=None, more=""):

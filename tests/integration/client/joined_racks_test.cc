@@ -1,6 +1,7 @@
 // Jobs that span racks, over each transport between the racks' servers: sums, worker 0's words,
 // votes.
 #include <catch2/catch.hpp>
+#include <random>
 
 #include "tests/support/hang_guard.h"
 #include "tests/support/run_workers.h"
@@ -11,10 +12,10 @@
 namespace phub {
 namespace {
 
-constexpr int kRounds = 6;
-const std::vector<KeySpec> kKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
+constexpr int kJoinedRounds = 6;
+const std::vector<KeySpec> kJoinedKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
 
-ClientOptions options_for(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
+ClientOptions racks_options(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
   ClientOptions options{.servers = {},
                         .job = "joined",
                         .workers = 0,
@@ -29,7 +30,7 @@ ClientOptions options_for(const JoinedServers& racks, const std::vector<std::uin
 
 template <typename Body>
 Status run(const JoinedServers& racks, const ClientOptions& options, Body body) {
-  return run_workers(options, kKeys, body, [&](ClientOptions& own) {
+  return run_workers(options, kJoinedKeys, body, [&](ClientOptions& own) {
     std::uint32_t rack = 0;
     auto before = static_cast<std::uint32_t>(own.worker_index);
     while (before >= own.racks[rack].workers) before -= own.racks[rack++].workers;
@@ -38,20 +39,20 @@ Status run(const JoinedServers& racks, const ClientOptions& options, Body body) 
 }
 
 void fill(Client& client, float value) {
-  for (KeyId key = 0; key < kKeys.size(); ++key) {
+  for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
     for (float& each : client.gradient<float>(key)) each = value;
   }
 }
 
 Status push_all(Client& client) {
-  for (KeyId key = static_cast<KeyId>(kKeys.size()); key-- > 0;) {
+  for (KeyId key = static_cast<KeyId>(kJoinedKeys.size()); key-- > 0;) {
     PHUB_RETURN_IF_ERROR(client.push(key));
   }
   return {};
 }
 
 Status expect(Client& client, float expected) {
-  for (KeyId key = 0; key < kKeys.size(); ++key) {
+  for (KeyId key = 0; key < kJoinedKeys.size(); ++key) {
     for (const float value : client.parameter<float>(key)) {
       if (value == expected) continue;
       return {Code::kDataLoss, "key " + std::to_string(key) + " is " + std::to_string(value) +
@@ -62,8 +63,8 @@ Status expect(Client& client, float expected) {
 }
 
 // Of worker w it pushes w + round: whole numbers, whose sum is exact in any order.
-Status sum_rounds(Client& client) {
-  for (int round = 1; round <= kRounds; ++round) {
+Status sum_in_racks(Client& client) {
+  for (int round = 1; round <= kJoinedRounds; ++round) {
     const auto n = static_cast<float>(client.workers());
     fill(client, static_cast<float>(round) + static_cast<float>(client.worker_index()));
     PHUB_RETURN_IF_ERROR(push_all(client));
@@ -79,7 +80,7 @@ Status learn(Client& client, bool votes) {
   fill(client, leads ? 64.0F : -1.0F);
   PHUB_RETURN_IF_ERROR(client.initialise());
   float expected = 64.0F;
-  for (int round = 1; round <= kRounds; ++round) {
+  for (int round = 1; round <= kJoinedRounds; ++round) {
     const auto rate = static_cast<float>(round);
     PHUB_RETURN_IF_ERROR(client.set_hyper(
         {.learning_rate = leads ? rate : 99.0F, .momentum = 0.0F, .gradient_scale = 1.0F}));
@@ -99,7 +100,76 @@ Status learn(Client& client, bool votes) {
   return {};
 }
 
+// Of worker w: the same in every run.
+std::vector<float> fractions(std::uint32_t worker, std::size_t count) {
+  std::mt19937 random(worker);
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+// What worker 0 has of key "b" when all have pushed their fractions.
+std::vector<float> sum_of_fractions(const JoinedServers& racks, const ClientOptions& options) {
+  constexpr KeyId kKey = 1;
+  std::vector<float> sum;
+  const Status status = run(racks, options, [&](Client& client) -> Status {
+    fill(client, 0.0F);
+    const auto gradient = client.gradient<float>(kKey);
+    const std::vector<float> own = fractions(client.worker_index(), gradient.size());
+    std::copy(own.begin(), own.end(), gradient.begin());
+    PHUB_RETURN_IF_ERROR(push_all(client));
+    PHUB_RETURN_IF_ERROR(client.wait_all());
+    const auto parameter = client.parameter<float>(kKey);
+    if (client.worker_index() == 0) sum.assign(parameter.begin(), parameter.end());
+    return {};
+  });
+  INFO(status.to_string());
+  REQUIRE(status.ok());
+  return sum;
+}
+
+// The documented fold, by one thread: of a rack's workers in their order, then of racks in theirs.
+std::vector<float> fold(const ClientOptions& options, std::size_t count) {
+  const auto add = [](std::vector<float>& sum, const std::vector<float>& more) {
+    if (sum.empty()) return void(sum = more);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += more[i];
+  };
+  std::vector<float> all;
+  std::uint32_t worker = 0;
+  for (const RackSpec& rack : options.racks) {
+    std::vector<float> sum;
+    for (std::uint32_t i = 0; i < rack.workers; ++i) add(sum, fractions(worker++, count));
+    add(all, sum);
+  }
+  return all;
+}
+
 }  // namespace
+
+TEST_CASE("sums have the bits of a fold of each rack's workers, then of racks") {
+  for (const std::string& transport : tested_transports()) {
+    const JoinedServers racks({.transport = transport, .racks = 3});
+    const ClientOptions options = racks_options(racks, {3, 2, 1});
+    const std::vector<float> sum = sum_of_fractions(racks, options);
+    INFO(transport);
+    REQUIRE(sum == fold(options, sum.size()));
+  }
+}
+
+TEST_CASE("three levels of racks have the bits that they have over tcp") {
+  const auto by_chain = [](const std::string& transport) {
+    const JoinedServers racks({.transport = transport, .racks = 3});
+    ClientOptions options = racks_options(racks, {2, 2, 1});
+    options.rack_shape = RackShape::kChain;
+    return sum_of_fractions(racks, options);
+  };
+  const std::vector<float> over_tcp = by_chain("tcp");
+  for (const std::string& transport : tested_transports()) {
+    INFO(transport);
+    REQUIRE(by_chain(transport) == over_tcp);
+  }
+}
 
 TEST_CASE("sums of all racks are exact, by every shape, with one server a rack and with two") {
   for (const std::string& transport : tested_transports()) {
@@ -107,9 +177,9 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
       const JoinedServers racks({.transport = transport, .racks = 3, .servers = servers});
       for (const RackShape shape :
            {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour}) {
-        ClientOptions options = options_for(racks, {2, 1, 2});
+        ClientOptions options = racks_options(racks, {2, 1, 2});
         options.rack_shape = shape;
-        const Status status = run(racks, options, sum_rounds);
+        const Status status = run(racks, options, sum_in_racks);
         INFO(transport << ", servers " << servers << ": " << status.to_string());
         REQUIRE(status.ok());
       }
@@ -120,9 +190,9 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
 TEST_CASE("sums in 16 bits between racks, and workers' own in 16 bits") {
   for (const std::string& transport : tested_transports()) {
     const JoinedServers racks({.transport = transport});
-    ClientOptions options = options_for(racks, {1, 2});
+    ClientOptions options = racks_options(racks, {1, 2});
     options.rack_wire_type = DataType::kBfloat16;
-    const Status status = run(racks, options, sum_rounds);
+    const Status status = run(racks, options, sum_in_racks);
     INFO(transport << " " << status.to_string());
     REQUIRE(status.ok());
   }
@@ -132,7 +202,7 @@ TEST_CASE("worker 0's hyper-parameters and the workers' votes reach all racks") 
   for (const std::string& transport : tested_transports()) {
     const JoinedServers racks({.transport = transport, .racks = 3});
     for (const bool votes : {false, true}) {
-      ClientOptions options = options_for(racks, {1, 1, 2});
+      ClientOptions options = racks_options(racks, {1, 1, 2});
       options.rule = RuleKind::kSgd;
       options.hyper = {.learning_rate = 50.0F, .gradient_scale = 1.0F};
       if (votes) options.loss_scale = {.kind = LossScaling::kVoted};

@@ -77,6 +77,10 @@ class Faults(RacksTest):
         self.all_say(started["a"] + started["b"][:1], "worker 3 .*left|left.* 3")
 
 
+class FaultsOnOneHost(Faults):
+    rack_transport = "shm"
+
+
 if __name__ == "__main__":
     processes.BIN = pathlib.Path(sys.argv.pop(1))
     unittest.main(verbosity=2)

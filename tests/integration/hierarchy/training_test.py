@@ -48,6 +48,16 @@ class Training(RacksTest):
         over_tcp, _ = self.train("a:1,b:1", *STEPS, name="tcp")
         self.assertEqual(over_shm, over_tcp)
 
+    def test_racks_on_one_host_share_memory(self):
+        self.start_racks(servers=2)
+        over_tcp, _ = self.train("a:1,b:2", *STEPS, name="tcp")
+        self.end()
+        self.rack_transport = "auto"
+        self.start_racks(servers=2)
+        over_shm = self.twice("a:1,b:2")
+        self.assertIn("transport=shm", self.log("a"))
+        self.assertEqual(over_shm, over_tcp)
+
     def test_fp16_with_a_loss_scale_that_is_voted(self):
         self.start_racks()
         config = self.config(train="loss_scale { dynamic { initial: 1024 growth_steps: 4 } }")
