@@ -14,8 +14,8 @@
 
 #include "server/job/footprint.h"
 #include "server/plane/core_set.h"
-#include "server/plane/shm_memory.h"
-#include "server/plane/verbs_memory.h"
+#include "server/plane/windows/shm_memory.h"
+#include "server/plane/windows/verbs_memory.h"
 #include "server/process/host_memory.h"
 
 namespace phub::server {

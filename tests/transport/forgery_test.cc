@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "server/plane/verbs_memory.h"
+#include "server/plane/windows/verbs_memory.h"
 #include "tests/support/hang_guard.h"
 #include "tests/support/transports/endpoint_pair.h"
 #include "tests/support/transports/rdma_devices.h"

@@ -1,5 +1,5 @@
 // The memory of one end on one device: a domain with a source and a window. What a client or a
-// test connects with; a server has a window for each worker (server/plane/verbs_memory.h).
+// test connects with; a server has a window for each worker (server/plane/windows/verbs_memory.h).
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 #include "common/protocol/wire.h"
 #include "common/transport/verbs/registered.h"
 #include "server/core/core.h"
-#include "server/plane/verbs_memory.h"
+#include "server/plane/windows/verbs_memory.h"
 #include "tests/support/transports/endpoint_pair.h"
 #include "tests/support/transports/rdma_devices.h"
 

@@ -1,4 +1,4 @@
-#include "server/plane/verbs_memory.h"
+#include "server/plane/windows/verbs_memory.h"
 
 namespace phub::server {
 

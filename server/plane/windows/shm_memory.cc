@@ -1,4 +1,4 @@
-#include "server/plane/shm_memory.h"
+#include "server/plane/windows/shm_memory.h"
 
 #include <sys/stat.h>
 
