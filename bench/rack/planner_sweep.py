@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Does the planner pick the fastest shape? Predicts and measures 24 scenarios of racks.
 
-    sudo bench/rack/planner_sweep.py build/release/bin [--only 3,7] [--blocks 3] [--json]
+    sudo bench/rack/planner_sweep.py build/release/bin [--results FILE] [--only 3,7] [--blocks 3] [--json]
 
-Each scenario is run by `phub-bench rack run` in each shape; what `phubctl job shapes` would take is
+Measured times are kept in FILE: what is there is not run again, so a run that was interrupted goes on
+where it was, and a changed model is held against the same times. Each scenario is run by `phub-bench rack run` in each shape; what `phubctl job shapes` would take is
 held against the fastest. Its probe is made of the scenario's rates, as tc holds the links to them.
 Exit code: 0 when the pick is the fastest, or within 5 % of it, in 90 % of the scenarios; else 1.
 """
@@ -52,6 +53,26 @@ def measure(programs: pathlib.Path, folder: pathlib.Path, scenario: tuple, shape
     return json.loads(done.stdout.splitlines()[-1])["seconds_p50"]
 
 
+class Results:
+    """Measured seconds by scenario and shape, kept in a file as they come; `path` None: nowhere."""
+
+    def __init__(self, path: pathlib.Path | None):
+        self.path, self.known = path, {}
+        for line in path.read_text(encoding="utf-8").splitlines() if path and path.exists() else ():
+            one = json.loads(line)
+            self.known[one["scenario"], one["shape"]] = one["seconds"]
+
+    def get(self, scenario: tuple, shape: str, measured) -> float:
+        key = (scenario_text(scenario, shape, 0), shape)
+        if key not in self.known:
+            self.known[key] = measured()
+            if self.path:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    line = {"scenario": key[0], "shape": shape, "seconds": self.known[key]}
+                    file.write(json.dumps(line) + "\n")
+        return self.known[key]
+
+
 def probe_text(scenario: tuple) -> str:
     racks, factor, over, _ = scenario
     text = "unix_seconds: 1\n"
@@ -98,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path, help="folder with a build's programs")
+    parser.add_argument("--results", type=pathlib.Path, help="where measured times are kept")
     parser.add_argument("--only", help="numbers of scenarios, from 0, with commas between")
     parser.add_argument("--blocks", type=int, default=3, help="of rounds, of each run (default 3)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
@@ -107,14 +129,17 @@ def main() -> None:
         chosen = [int(number) for number in arguments.only.split(",")]
         if not all(0 <= number < len(SCENARIOS) for number in chosen):
             parser.error(f"--only: scenarios are 0 to {len(SCENARIOS) - 1}")
+    results = Results(arguments.results)
     good = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for number in chosen:
             scenario = SCENARIOS[number]
             predicted = predict(arguments.programs, folder, scenario)
-            measured = {shape: measure(arguments.programs, folder, scenario, shape,
-                                       arguments.blocks) for shape in SHAPES}
+            measured = {
+                shape: results.get(scenario, shape, lambda shape=shape, scenario=scenario: measure(
+                    arguments.programs, folder, scenario, shape, arguments.blocks))
+                for shape in SHAPES}
             pick = min(SHAPES, key=lambda shape: predicted[shape])
             ratio = measured[pick] / min(measured.values())
             good += ratio <= CLOSE
