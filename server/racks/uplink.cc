@@ -100,6 +100,7 @@ void Uplink::run() {
     parts_.events.on_unlinked(job_.job_id, status.message());  // which closes it, with this reason
   }
   leave();
+  job_.spec = nullptr;  // this object may stay for a while, and keys are counted
   const std::lock_guard lock(mutex_);
   over_ = true;
 }
@@ -138,8 +139,8 @@ Status Uplink::join_once(Other& other) {
   if (found == racks.end()) {
     return {Code::kUnavailable, "it is not in this server's directory of racks"};
   }
-  // From an etcd they may come one by one.
-  if (found->servers.size() <= job_.server_index) {
+  // From an etcd they may come one by one, and those behind one that is missing have its place.
+  if (found->servers.size() < job_.cores_per_server.size()) {
     return {Code::kUnavailable, fmt::format("{} of its servers are known, this rack has {} in the "
                                             "job: racks have as many",
                                             found->servers.size(), job_.cores_per_server.size())};
