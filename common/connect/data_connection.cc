@@ -127,7 +127,11 @@ Result<UniqueFd> connect_tcp(const DataTarget& target, std::chrono::milliseconds
   Status status;
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) continue;
+    if (!socket) {
+      status =
+          errno_status("a socket to connect to the data port " + where, Code::kResourceExhausted);
+      continue;
+    }
     transport::set_timeout(socket.get(), timeout);  // also bounds connect
     target.congestion_control.prepare(socket.get());
     const int on = 1;  // the messages of the handshake are small
