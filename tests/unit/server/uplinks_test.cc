@@ -1,14 +1,19 @@
 // Links to racks that are not there: what they wait for, and what is left of them.
 #include "server/racks/uplinks.h"
 
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "proto/control.grpc.pb.h"
 #include "tests/support/server/fake_data_plane.h"
 #include "tests/support/server/no_threads.h"
 
@@ -28,17 +33,46 @@ struct Events final : RackEvents {
     changed.notify_all();
   }
   void on_linked(std::uint64_t) override {}
-  void on_unlinked(std::uint64_t, const std::string&) override {}
+  void on_unlinked(std::uint64_t, const std::string& reason) override {
+    const std::lock_guard lock(mutex);
+    end = reason;
+    changed.notify_all();
+  }
 
-  std::string wait_for_delay() {
+  std::string wait_for_delay() { return wait_for(delay); }
+  std::string wait_for_end() { return wait_for(end); }
+  std::string wait_for(const std::string& told) {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, kHang, [this] { return !delay.empty(); });
-    return delay;
+    changed.wait_for(lock, kHang, [&] { return !told.empty(); });
+    return told;
   }
 
   std::mutex mutex;
   std::condition_variable changed;
   std::string delay;
+  std::string end;
+};
+
+// A server that refuses every join with these words.
+class RudeServer final : public control::Rendezvous::Service {
+ public:
+  explicit RudeServer(std::string words) : words_(std::move(words)) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    address = "127.0.0.1:" + std::to_string(port);
+  }
+  grpc::Status Join(grpc::ServerContext*, grpc::ServerReader<control::JoinRequest>*,
+                    control::JoinReply*) override {
+    return {grpc::StatusCode::FAILED_PRECONDITION, words_};
+  }
+  std::string address;
+
+ private:
+  const std::string words_;
+  std::unique_ptr<grpc::Server> server_;
 };
 
 // A server of rack a, of which nobody is there.
@@ -92,6 +126,16 @@ TEST_CASE("links for which there is no thread are refused, and later ones are op
   }
   REQUIRE(server.uplinks.open(server.job_of(1)).ok());
   CHECK_THAT(server.events.wait_for_delay(), Contains("rack b (127.0.0.1:2)"));
+}
+
+TEST_CASE("what other racks' servers say is made fit for a line of a log") {
+  const RudeServer rude("no\nevent=fake \x1b[31m" + std::string(3000, 'E'));
+  LonelyServer server({{"a", {"127.0.0.1:1"}}, {"b", {rude.address}}});
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  const std::string reason = server.events.wait_for_end();
+  CHECK_THAT(reason, Contains("no event=fake") && Contains("EEE"));
+  CHECK(reason.size() <= 1024 + 3);  // "..."
+  CHECK(std::none_of(reason.begin(), reason.end(), [](char c) { return c < ' '; }));
 }
 
 // Else the one behind it would be taken for it, and be told a plan that is not its own.
