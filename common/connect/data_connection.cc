@@ -48,10 +48,12 @@ std::chrono::milliseconds until(Clock::time_point end) {
 template <typename T>
 Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors, Clock::time_point end) {
   auto bytes = std::as_writable_bytes(std::span(&message, 1));
+  bool is_waiting = false;  // it is looked for once in any case
   while (!bytes.empty()) {
-    if (bytes.size() < sizeof(T) && Clock::now() >= end) {
-      return {Code::kDeadlineExceeded, "the server's handshake has not come to its end in time"};
+    if (is_waiting && Clock::now() >= end) {
+      return {Code::kDeadlineExceeded, "the server's handshake has not come in time"};
     }
+    is_waiting = true;
     transport::set_timeout(socket, until(end));
     const long got =
         transport::receive_with_descriptors(socket, bytes, descriptors, kDescriptorsMax);
@@ -59,6 +61,7 @@ Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors, Clock
       return {Code::kUnavailable, "the server closed the connection"};
     }
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) continue;  // its time is over
     if (got < 0) {
       return errno_status("waiting for the server's handshake", Code::kDeadlineExceeded);
     }
