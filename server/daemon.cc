@@ -101,7 +101,8 @@ Status Daemon::serve_http() {
                                  .data_plane = *data_plane_,
                                  .certificates = [this] { return service_->certificates(); },
                                  .control_door = [this] { return service_->door_counters(); },
-                                 .log_lines_dropped = options_.log_lines_dropped};
+                                 .log_lines_dropped = options_.log_lines_dropped,
+                                 .directory = directory_.get()};
   site_ = std::make_unique<Site>(
       SiteSources{
           .state_json = [this](const std::string& tenant) { return service_->state_json(tenant); },

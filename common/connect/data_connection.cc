@@ -26,6 +26,7 @@ using transport::Proof;
 using transport::Verdict;
 using transport::VerdictCode;
 using transport::verbs::Introduction;
+using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -38,16 +39,29 @@ constexpr std::chrono::milliseconds kLeastTimeout{1};
 // What a server sends along with its welcome: shm, its parameters.
 constexpr std::size_t kDescriptorsMax = 1;
 
+std::chrono::milliseconds until(Clock::time_point end) {
+  return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()),
+                  kLeastTimeout);
+}
+
+// All of it until then, however slowly it comes.
 template <typename T>
-Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors) {
+Status receive(int socket, T& message, std::vector<UniqueFd>& descriptors, Clock::time_point end) {
   auto bytes = std::as_writable_bytes(std::span(&message, 1));
+  bool is_waiting = false;  // it is looked for once in any case
   while (!bytes.empty()) {
+    if (is_waiting && Clock::now() >= end) {
+      return {Code::kDeadlineExceeded, "the server's handshake has not come in time"};
+    }
+    is_waiting = true;
+    transport::set_timeout(socket, until(end));
     const long got =
         transport::receive_with_descriptors(socket, bytes, descriptors, kDescriptorsMax);
     if (got == 0 || (got < 0 && errno == ECONNRESET)) {
       return {Code::kUnavailable, "the server closed the connection"};
     }
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) continue;  // its time is over
     if (got < 0) {
       return errno_status("waiting for the server's handshake", Code::kDeadlineExceeded);
     }
@@ -63,20 +77,20 @@ struct Welcome {
 };
 
 Result<Welcome> shake_hands(int socket, const Hello& hello, const Secret& secret,
-                            std::span<const int> descriptors,
+                            Clock::time_point end, std::span<const int> descriptors,
                             const Introduction* introduction = nullptr) {
   Welcome welcome;
   PHUB_RETURN_IF_ERROR(transport::send_value(socket, hello));
   const transport::Mark mark = transport::mark_of(secret, hello);
   PHUB_RETURN_IF_ERROR(transport::send_value(socket, mark));
-  PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(receive(socket, welcome.challenge, welcome.descriptors, end));
   const Challenge& challenge = welcome.challenge;
   const Proof proof{transport::proof_of(HandshakeRole::kWorker, secret, hello, challenge)};
   PHUB_RETURN_IF_ERROR(transport::send_value(socket, proof, descriptors));
   if (introduction != nullptr) {
     PHUB_RETURN_IF_ERROR(transport::send_value(socket, *introduction));
   }
-  PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(receive(socket, welcome.verdict, welcome.descriptors, end));
   const bool is_proven = transport::equal_constant_time(
       welcome.verdict.digest,
       transport::proof_of(HandshakeRole::kServer, secret, hello, challenge));
@@ -127,7 +141,11 @@ Result<UniqueFd> connect_tcp(const DataTarget& target, std::chrono::milliseconds
   Status status;
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     UniqueFd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) continue;
+    if (!socket) {
+      status =
+          errno_status("a socket to connect to the data port " + where, Code::kResourceExhausted);
+      continue;
+    }
     transport::set_timeout(socket.get(), timeout);  // also bounds connect
     target.congestion_control.prepare(socket.get());
     const int on = 1;  // the messages of the handshake are small
@@ -162,16 +180,14 @@ struct Call {
 // is worth another try, with a nonce of its own, as long as there is time; a server that nobody can
 // connect to, or that has answered, is not.
 Result<Shaken> call_until_welcome(const DataTarget& target, const Call& call) {
-  using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + target.timeout;
   std::chrono::milliseconds pause = kFirstPause;
   Shaken shaken{.socket = {}, .hello = call.hello, .welcome = {}};
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    PHUB_ASSIGN_OR_RETURN(shaken.socket, call.connect(std::max(left, kLeastTimeout)));
+    PHUB_ASSIGN_OR_RETURN(shaken.socket, call.connect(until(end)));
     shaken.hello.nonce = transport::random_nonce();
     Result<Welcome> welcome = shake_hands(shaken.socket.get(), shaken.hello, target.joined->secret,
-                                          call.descriptors, call.introduction);
+                                          end, call.descriptors, call.introduction);
     if (welcome) {
       shaken.welcome = std::move(*welcome);
       return shaken;
@@ -209,9 +225,11 @@ Result<transport::TcpStream> open_tcp(const DataTarget& target) {
 }
 
 Status open_verbs(const DataTarget& target, transport::VerbsConnection& connection) {
+  const auto end = Clock::now() + target.timeout;
   PHUB_ASSIGN_OR_RETURN(Shaken shaken,
                         call_data_port(target, hello_of(target, Kind::kVerbs), &connection.own));
-  PHUB_RETURN_IF_ERROR(receive(shaken.socket.get(), connection.peer, shaken.welcome.descriptors));
+  PHUB_RETURN_IF_ERROR(
+      receive(shaken.socket.get(), connection.peer, shaken.welcome.descriptors, end));
   PHUB_RETURN_IF_ERROR(transport::set_nonblocking(shaken.socket.get(), kNonblocking));
   connection.socket = std::move(shaken.socket);
   return {};

@@ -130,7 +130,12 @@ Result<EtcdCalls::Lease> EtcdCalls::grant_lease() {
                   fmt::format("etcd at {}: to get a lease: none was granted: {}", endpoint(),
                               response.error()));
   }
-  return Lease{.id = response.id(), .lasts = std::chrono::seconds(response.ttl())};
+  return Lease{.id = response.id(), .lasts = as_asked(response.ttl())};
+}
+
+// At most: an etcd may say more, and the less is safe.
+std::chrono::seconds EtcdCalls::as_asked(std::int64_t ttl) const {
+  return std::min(std::chrono::seconds(ttl), options_.lease);
 }
 
 Result<EtcdCalls::Lease> EtcdCalls::keep_alive(std::int64_t lease_id) {
@@ -148,7 +153,7 @@ Result<EtcdCalls::Lease> EtcdCalls::keep_alive(std::int64_t lease_id) {
     if (is_answered) return grpc::Status::OK;
     return status.ok() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "no answer") : status;
   }));
-  return Lease{.id = lease_id, .lasts = std::chrono::seconds(response.ttl())};
+  return Lease{.id = lease_id, .lasts = as_asked(response.ttl())};
 }
 
 Status EtcdCalls::revoke(std::int64_t lease_id) {

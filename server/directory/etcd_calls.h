@@ -65,6 +65,7 @@ class EtcdCalls {
   EtcdCalls(const EtcdOptions& options, std::vector<std::shared_ptr<grpc::Channel>> channels)
       : options_(options), channels_(std::move(channels)) {}
   Status outcome_of(std::string_view what, const grpc::Status& status) const;
+  std::chrono::seconds as_asked(std::int64_t ttl) const;
   Status call(std::string_view what,
               const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
 

@@ -126,6 +126,7 @@ struct JobRack {
   std::uint32_t workers = 0;  // of the own rack: they have the first seats
   std::uint32_t seats = 0;
   bool is_linked = true;     // connected to all other racks' cores
+  bool is_linking = false;   // or on the way to that
   bool is_complete = false;  // and to all of its workers: the others may know
   std::string delay = {};    // why it is not linked yet
 };

@@ -182,9 +182,9 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
   if (wait > std::chrono::steady_clock::duration::zero() && !is_news) {
     return Status(
         Code::kResourceExhausted,
-        fmt::format("worker {} of job \"{}\" has sent {} heartbeats in a burst, and may send "
-                    "{:.0f} a second; send one in each heartbeat_interval_ms that the join gave",
-                    caller.member->index, label(*caller.job), kHeartbeatsAtOnce,
+        fmt::format("{} of job \"{}\" has sent {} heartbeats in a burst, and may send {:.0f} a "
+                    "second; send one in each heartbeat_interval_ms that the join gave",
+                    describe(*caller.member), label(*caller.job), kHeartbeatsAtOnce,
                     heartbeats_per_second()));
   }
   caller.member->heartbeats.take(index_.now());

@@ -63,7 +63,8 @@ Status validate(const Topology& topology, std::uint32_t cores) {
   if (counts[topology.server_index] != cores) {
     return {Code::kFailedPrecondition,
             fmt::format("{} says that this server has {} cores, but it has {}; were the servers "
-                        "listed in the same order as they were joined?",
+                        "listed in the same order as they were joined, and have those with one "
+                        "place in each rack as many `cores`?",
                         describe(topology), counts[topology.server_index], cores)};
   }
   return {};
@@ -159,11 +160,17 @@ Status Placement::make_ready(JobIndex::Lock& lock, const JobIndex::Caller& calle
   const CallInProgress in_progress(*caller.member, index_.options.clock);
   if (!is_live(job)) return job_is_over(job);
   PHUB_RETURN_IF_ERROR(check_load(call.topology, job.place.core_load_bytes));
+  if (!job.spec->racks.empty()) {
+    const Topology& topology = call.topology;
+    PHUB_RETURN_IF_ERROR(
+        index_.options.links->check_place(topology.server_index, topology.cores_per_server.size()));
+  }
   if (job.place.memory == Memory::kNone) {
     PHUB_RETURN_IF_ERROR(make_on_data_plane(lock, job, call.topology, call.plan_hash));
   } else {
     PHUB_RETURN_IF_ERROR(compare(job, call.topology, call.plan_hash));
   }
+  PHUB_RETURN_IF_ERROR(open_links(job));
   caller.member->is_ready = true;
   caller.member->secret_issued = index_.now();
   caller.member->path.core_is_connected.resize(index_.data_plane()->cores(), false);
@@ -217,18 +224,22 @@ Status Placement::make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topol
   if (!is_live(job)) return job_is_over(job);
   spdlog::info("event=job_planned job={} id={} chunks={} plan_hash={:016x}", log_value(label(job)),
                job.id, place.plan->chunks.size(), place.plan->hash);
-  if (!job.spec->racks.empty()) open_links(job);
   return {};
 }
 
-void Placement::open_links(const Job& job) {
-  index_.options.links->open({.job_id = job.id,
-                              .tenant = job.tenant.name,
-                              .spec = job.spec,
-                              .own = job.rack.own,
-                              .cores_per_server = job.place.topology.cores_per_server,
-                              .server_index = job.place.topology.server_index,
-                              .plan_hash = job.place.plan->hash});
+// By the first member that is ready; the next one, when that failed.
+Status Placement::open_links(Job& job) {
+  if (job.spec->racks.empty() || job.rack.is_linking) return {};
+  PHUB_RETURN_IF_ERROR(
+      index_.options.links->open({.job_id = job.id,
+                                  .tenant = job.tenant.name,
+                                  .spec = job.spec,
+                                  .own = job.rack.own,
+                                  .cores_per_server = job.place.topology.cores_per_server,
+                                  .server_index = job.place.topology.server_index,
+                                  .plan_hash = job.place.plan->hash}));
+  job.rack.is_linking = true;
+  return {};
 }
 
 // Returns the rounds that are behind it. REQUIRES: the mutex is not held: a snapshot is read.

@@ -45,7 +45,7 @@ class Placement {
   Status make_on_data_plane(JobIndex::Lock& lock, Job& job, const Topology& topology,
                             std::uint64_t plan_hash);
   Status release_before_creating(JobIndex::Lock& lock);
-  void open_links(const Job& job);
+  Status open_links(Job& job);
   // These REQUIRE that it is not held.
   Result<Plan> plan_of(Job& job, const JobSpec& spec, const Topology& topology);
   Result<std::uint64_t> create_job(JobLayout layout, const std::string& snapshot);

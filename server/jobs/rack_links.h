@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/protocol/job_spec.h"
 
 namespace phub::server {
@@ -31,9 +32,13 @@ class RackLinks {
   RackLinks(const RackLinks&) = delete;
   RackLinks& operator=(const RackLinks&) = delete;
 
+  // Whether this server has the place `server_index` among so many of its rack. Error:
+  // kFailedPrecondition where the directory says another; nothing while it knows fewer.
+  virtual Status check_place(std::uint32_t server_index, std::size_t servers) const = 0;
   // Becomes a member of the job at the servers of the other racks that have this server's place,
-  // and connects this one's cores with theirs. on_linked or on_unlinked follows.
-  virtual void open(const LinkedRack& job) = 0;
+  // and connects this one's cores with theirs. on_linked or on_unlinked follows. Error: there is no
+  // thread for that, and nothing follows.
+  virtual Status open(const LinkedRack& job) = 0;
   // All workers of this rack are connected: the others are told.
   virtual void complete(std::uint64_t job_id) = 0;
   // A connection from or to a rack closed: asks that rack why. on_unlinked follows.

@@ -3,6 +3,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -332,6 +333,25 @@ void add_control_door(const ControlDoorCounters& door, Families& families) {
                kCounter, {}, number(door.shortages));
 }
 
+void add_directory(const Directory& directory, Families& families) {
+  const DirectoryStatus status = directory.status();
+  families.add(
+      "phub_directory_trouble_seconds",
+      "For how long what is known of the racks may be old; 0: it is not", kGauge, {},
+      status.trouble.empty() ? 0.0 : std::chrono::duration<double>(status.troubled_for).count());
+  families.add("phub_directory_keys_left_out",
+               "In etcd, under the prefix: keys of no servers, or too many", kGauge, {},
+               number(status.keys_left_out));
+  const std::vector<RackEntry> racks = directory.racks();
+  families.add("phub_directory_racks", "That are known, the own one included", kGauge, {},
+               number(racks.size()));
+  for (const RackEntry& rack : racks) {
+    if (rack.name != directory.own_rack()) continue;
+    families.add("phub_directory_own_servers", "Of this server's rack, itself included", kGauge,
+                 {{"rack", rack.name}}, number(rack.servers.size()));
+  }
+}
+
 void add_server(const JobTable& table, const DataPlane& data_plane, Families& families) {
   families.add("phub_jobs", "Live jobs", kGauge, {}, number(table.views.live_jobs()));
   for (const PortStatus& status : data_plane.port_statuses()) add_port(status, families);
@@ -369,6 +389,9 @@ std::vector<MetricFamily> MetricsCollector::families(const std::string& tenant) 
   if (tenant.empty()) {
     add_server(table, data_plane, families);
     add_control_door(control_door(), families);
+    if (directory != nullptr && !directory->own_rack().empty()) {
+      add_directory(*directory, families);
+    }
     families.add("phub_log_lines_dropped_total", "Lines of the log that nobody read in time",
                  kCounter, {}, number(log_lines_dropped()));
     families.add("phub_waiting_starts", "Workers that wait for the others of their job", kGauge, {},

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "server/directory/directory.h"
 #include "server/door/control_listener.h"
 #include "server/door/tls_keeper.h"
 #include "server/jobs/table.h"
@@ -32,6 +33,7 @@ struct MetricsCollector {
   };
   std::function<ControlDoorCounters()> control_door = [] { return ControlDoorCounters(); };
   std::function<std::uint64_t()> log_lines_dropped = [] { return 0; };  // since the start
+  const Directory* directory = nullptr;                                 // null: no racks are known
 };
 
 }  // namespace phub::server

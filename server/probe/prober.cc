@@ -43,7 +43,12 @@ Prober::~Prober() {
 
 Status Prober::begin() {
   std::unique_lock lock(mutex_);
-  if (!ended_.wait_for(lock, kEnding, [this] { return !busy_; })) {
+  if (busy_ && !is_awaited_) {
+    is_awaited_ = true;
+    ended_.wait_for(lock, kEnding, [this] { return !busy_; });
+    is_awaited_ = false;
+  }
+  if (busy_) {
     return {Code::kResourceExhausted,
             "this server takes part in another measurement; links are measured one at a time: try "
             "again in a moment"};
@@ -94,6 +99,12 @@ Result<ProbeFigures> Prober::measure(const ProbeTask& task) {
   PHUB_RETURN_IF_ERROR(check(task));
   const Result<Address> address = parse_address(task.address);
   if (!address) return address.error().with_context("address");
+  if (options_.is_known && !options_.is_known(address->host)) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("address: no server of the racks that this one knows is at {}; links "
+                              "between those are measured, and `phubctl racks` shows them",
+                              address->host));
+  }
   PHUB_RETURN_IF_ERROR(begin());
   const doctor::Meeting meeting = doctor::meet({.address = *address,
                                                 .tls = options_.client_tls,

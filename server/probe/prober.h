@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -20,6 +21,8 @@ struct ProberOptions {
   TlsFiles tls = {};               // of the control plane; none: in clear
   bool require_client_certificates = true;
   TlsFiles client_tls = {};  // how this server proves at others who it is
+  // Whether a server may be at this host: others are not called. Null: at every one. Any thread.
+  std::function<bool(const std::string& host)> is_known = {};
 };
 
 struct ProbePort {
@@ -58,11 +61,13 @@ class Prober {
   // For ten seconds, or until the visitor with this ticket has left. Errors: kResourceExhausted
   // while another measurement is under way; kInternal when no port can be had.
   Result<ProbePort> listen();
-  // Errors: kInvalidArgument names the field; kResourceExhausted as above; those of the way there.
+  // Errors: kInvalidArgument names the field, also for a host that is not known; kResourceExhausted
+  // as above; those of the way there.
   Result<ProbeFigures> measure(const ProbeTask& task);
 
  private:
-  // Error: kResourceExhausted while another one goes on for longer than an end takes.
+  // Waits for the end of another one for as long as an end takes. Error: kResourceExhausted: it
+  // goes on for longer, or somebody waits for it already.
   Status begin();
   void end();
 
@@ -70,7 +75,8 @@ class Prober {
   std::atomic<bool> stop_{false};  // set by the destructor
   std::mutex mutex_;
   std::condition_variable ended_;
-  bool busy_ = false;   // under the mutex; whoever sets it has thread_ for itself
+  bool busy_ = false;  // under the mutex; whoever sets it has thread_ for itself
+  bool is_awaited_ = false;
   std::thread thread_;  // listens
 };
 

@@ -3,24 +3,11 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <system_error>
 #include <utility>
 
+#include "server/process/make_thread.h"
+
 namespace phub::server {
-namespace {
-
-// Whether the system lets us.
-template <typename Make>
-bool make_thread(const Make& make) {
-  try {
-    make();
-    return true;
-  } catch (const std::system_error&) {
-    return false;
-  }
-}
-
-}  // namespace
 
 WorkQueue::~WorkQueue() {
   {
@@ -47,16 +34,10 @@ Status WorkQueue::post(const std::string& tenant, std::function<void()> work) {
 
 Status WorkQueue::post_steps(const std::string& tenant, Step step) {
   const std::lock_guard lock(mutex_);
-  const bool is_watched =
-      watch_.joinable() || make_thread([this] { watch_ = std::thread([this] { watch(); }); });
-  return is_watched ? add(tenant, std::move(step)) : no_thread();
-}
-
-Status WorkQueue::no_thread() const {
-  return {Code::kResourceExhausted,
-          fmt::format("no thread can be made for {}; is the limit of processes (`ulimit -u`, "
-                      "TasksMax= of systemd) too low, or memory short?",
-                      what_)};
+  if (!watch_.joinable()) {
+    PHUB_RETURN_IF_ERROR(make_thread(what_, [this] { watch_ = std::thread([this] { watch(); }); }));
+  }
+  return add(tenant, std::move(step));
 }
 
 Status WorkQueue::add(const std::string& tenant, Step step) {
@@ -70,22 +51,21 @@ Status WorkQueue::add(const std::string& tenant, Step step) {
   }
   own.waiting.push_back(std::move(step));
   ++waiting_;
-  if (!wake_one()) {
-    forget_last(tenant);
-    return no_thread();
-  }
-  return {};
+  const Status woken = wake_one();
+  if (!woken.ok()) forget_last(tenant);
+  return woken;
 }
 
-bool WorkQueue::wake_one() {
+Status WorkQueue::wake_one() {
   // An idle thread that was woken and has not taken its work yet counts as idle. Who stops waits
   // for the threads that there are.
   const bool is_short = waiting_ > idle_ && threads_.size() < limits_.threads && !is_stopping_;
-  if (is_short && !make_thread([this] { threads_.emplace_back([this] { run(); }); }) &&
-      threads_.empty())
-    return false;
+  if (is_short) {
+    const Status made = make_thread(what_, [this] { threads_.emplace_back([this] { run(); }); });
+    if (threads_.empty()) return made;
+  }
   changed_.notify_one();
-  return true;
+  return {};
 }
 
 void WorkQueue::forget_last(const std::string& tenant) {
@@ -162,7 +142,7 @@ void WorkQueue::watch() {
       first->second.tenant->second.due.push_back(std::move(first->second.step));
       resting_.erase(first);
       ++waiting_;
-      wake_one();
+      static_cast<void>(wake_one());  // there are threads: they did the step before
     }
   }
 }

@@ -67,13 +67,12 @@ class WorkQueue {
   void run();
   // Makes those due that have rested; until it is over.
   void watch();
-  Status no_thread() const;
   // These REQUIRE the mutex.
   Status add(const std::string& tenant, Step step);
   Step take(Tenants::iterator tenant);
   void put_to_rest(Tenants::iterator tenant, Step step, std::chrono::microseconds rest);
-  // Whether there is a thread for what waits, or will be.
-  bool wake_one();
+  // Error: there is no thread for what waits, and will be none.
+  Status wake_one();
   // REQUIRES: the mutex. The tenant's work that was posted last is not run.
   void forget_last(const std::string& tenant);
   // REQUIRES: the mutex. Whose work is next; end: nobody's may run now.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "server/rpc/messages/messages.h"
 #include "server/tenants/tenant.h"
 
 namespace phub::server {
@@ -25,6 +26,7 @@ constexpr milliseconds kJoinPause{200};
 constexpr milliseconds kReadyTimeout{30'000};  // its memory may have to be made
 constexpr milliseconds kLeaveTimeout{1000};
 constexpr milliseconds kDiagnosisPause{20};
+constexpr std::size_t kReasonCharsMax = 1024;  // with other servers' words in it
 
 // kAlreadyExists: a job of that name which is about to end there.
 bool may_pass(const Status& status) {
@@ -97,9 +99,11 @@ void Uplink::run() {
     } while (status.ok() && !wait(interval()));
   }
   if (!status.ok()) {
-    parts_.events.on_unlinked(job_.job_id, status.message());  // which closes it, with this reason
+    // Which closes it, with this reason.
+    parts_.events.on_unlinked(job_.job_id, printable(status.message(), kReasonCharsMax));
   }
   leave();
+  job_.spec = nullptr;  // this object may stay for a while, and keys are counted
   const std::lock_guard lock(mutex_);
   over_ = true;
 }
@@ -123,7 +127,7 @@ Status Uplink::join(Other& other) {
     const Status why = named(other, joined);
     if (!may_pass(joined)) return why;
     if (std::exchange(delay, why.message()) != why.message()) {
-      parts_.events.on_delayed(job_.job_id, why.message());
+      parts_.events.on_delayed(job_.job_id, printable(why.message(), kReasonCharsMax));
     }
     PHUB_RETURN_IF_ERROR(beat());
     wait(std::min(kJoinPause, interval()));
@@ -138,8 +142,8 @@ Status Uplink::join_once(Other& other) {
   if (found == racks.end()) {
     return {Code::kUnavailable, "it is not in this server's directory of racks"};
   }
-  // From an etcd they may come one by one.
-  if (found->servers.size() <= job_.server_index) {
+  // From an etcd they may come one by one, and those behind one that is missing have its place.
+  if (found->servers.size() < job_.cores_per_server.size()) {
     return {Code::kUnavailable, fmt::format("{} of its servers are known, this rack has {} in the "
                                             "job: racks have as many",
                                             found->servers.size(), job_.cores_per_server.size())};

@@ -39,6 +39,7 @@ struct UplinkParts {
 
 class Uplink {
  public:
+  // Throws std::system_error where no thread can be made.
   Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts);
   ~Uplink();  // leaves: within the call that is under way and a second for each rack
   Uplink(const Uplink&) = delete;
@@ -83,7 +84,7 @@ class Uplink {
   // True: it is closed. Else so long has passed, or there is something to do.
   bool wait(std::chrono::milliseconds time);
 
-  const LinkedRack job_;
+  LinkedRack job_;  // its thread only
   const UplinkOptions options_;
   const UplinkParts parts_;
   std::vector<Other> others_;

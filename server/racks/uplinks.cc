@@ -1,7 +1,12 @@
 #include "server/racks/uplinks.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "server/process/make_thread.h"
 
 namespace phub::server {
 
@@ -12,11 +17,28 @@ void Uplinks::with(std::uint64_t job_id, Do todo) {
   if (found != uplinks_.end()) todo(*found->second);
 }
 
-// Those that are over go here: never under the table's mutex, which their threads may want.
-void Uplinks::open(const LinkedRack& job) {
+Status Uplinks::check_place(std::uint32_t server_index, std::size_t servers) const {
+  const std::string own = directory_.own_rack();
+  const std::vector<RackEntry> racks = directory_.racks();
+  const auto rack = std::find_if(racks.begin(), racks.end(),
+                                 [&](const RackEntry& entry) { return entry.name == own; });
+  if (rack == racks.end() || rack->servers.size() < servers) return {};
+  const auto place =
+      std::find(rack->servers.begin(), rack->servers.end(), directory_.own_address());
+  const auto index = place - rack->servers.begin();
+  if (place == rack->servers.end() || index == server_index) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("server_index: {}, but {} is server {} of rack {} (counted from 0); list a "
+                      "rack's servers as `phubctl racks` does, at every worker and in the "
+                      "directory of every server",
+                      server_index, directory_.own_address(), index, own)};
+}
+
+// Those that are over go here. Their threads want nothing any more.
+Status Uplinks::open(const LinkedRack& job) {
   std::vector<std::unique_ptr<Uplink>> over;
   const std::lock_guard lock(mutex_);
-  if (is_closed_) return;
+  if (is_closed_) return {};
   for (auto entry = uplinks_.begin(); entry != uplinks_.end();) {
     if (!entry->second->is_over()) {
       ++entry;
@@ -25,8 +47,10 @@ void Uplinks::open(const LinkedRack& job) {
     over.push_back(std::move(entry->second));
     entry = uplinks_.erase(entry);
   }
-  uplinks_[job.job_id] =
-      std::make_unique<Uplink>(job, options_, UplinkParts{directory_, *data_plane_, *events_});
+  return make_thread("a job's links to other racks", [&] {
+    uplinks_[job.job_id] =
+        std::make_unique<Uplink>(job, options_, UplinkParts{directory_, *data_plane_, *events_});
+  });
 }
 
 void Uplinks::complete(std::uint64_t job_id) {

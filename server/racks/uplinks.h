@@ -23,7 +23,8 @@ class Uplinks final : public RackLinks {
     events_ = &events;
   }
 
-  void open(const LinkedRack& job) override;
+  Status check_place(std::uint32_t server_index, std::size_t servers) const override;
+  Status open(const LinkedRack& job) override;
   void complete(std::uint64_t job_id) override;
   void diagnose(std::uint64_t job_id, const std::string& rack,
                 const std::string& suspicion) override;

@@ -5,6 +5,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -47,13 +48,27 @@ void bound_connections(grpc::ServerBuilder& builder, const ControlServiceOptions
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, age);
 }
 
-// Listens where the control plane does.
+bool has_server_at(const Directory& directory, const std::string& host) {
+  const auto is_there = [&](const std::string& server) {
+    const auto address = parse_address(server);
+    return address && address->host == host;
+  };
+  const std::vector<RackEntry> racks = directory.racks();
+  return std::any_of(racks.begin(), racks.end(), [&](const RackEntry& rack) {
+    return std::any_of(rack.servers.begin(), rack.servers.end(), is_there);
+  });
+}
+
+// Listens where the control plane does, and calls on servers of the directory's racks.
 ProberOptions prober_of(const ControlServiceOptions& options) {
   const auto address = parse_address(options.address);
   return {.host = address ? address->host : "",
           .tls = options.tls,
           .require_client_certificates = options.require_client_certificates,
-          .client_tls = options.rack_tls};
+          .client_tls = options.rack_tls,
+          .is_known = [directory = options.directory](const std::string& host) {
+            return directory != nullptr && has_server_at(*directory, host);
+          }};
 }
 
 class GrpcControlService final : public ControlService {

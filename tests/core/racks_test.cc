@@ -167,6 +167,50 @@ TEST_CASE("a vote of one rack counts in all", "[racks]") {
   });
 }
 
+// A static scale has sums that wait, as votes have.
+TEST_CASE("votes that nobody asked for go up to no rack", "[racks]") {
+  RacksRig rig({.workers = {1, 1},
+                .rule = RuleKind::kSgd,
+                .wire_type = DataType::kFloat16,
+                .loss_scaling = LossScaling::kStatic});
+  std::mt19937 random(3);
+  rig.randomise(random);
+  rig.round();
+  const std::uint64_t before = rig.job(1).worker_counters[rig.seat(1, 0)].bytes_received.value();
+  const std::uint64_t sent = rig.job(0).above_counters[1].bytes_sent.value();
+  rig.vote_all(1.0F);
+  for (int i = 0; i < 100; ++i) rig.run_once();
+  for (const std::uint32_t rack : {0U, 1U}) {
+    INFO("rack " << rack);
+    // The own worker is who is at fault, not the other rack.
+    const auto event = rig.core(rack).next_event();
+    REQUIRE(event);
+    CHECK(event->worker == 0);
+    CHECK(event->reason == "it voted in a job without votes");
+    CHECK_FALSE(rig.core(rack).next_event());
+  }
+  CHECK(rig.job(0).above_counters[1].bytes_sent.value() == sent);
+  CHECK(rig.job(1).worker_counters[rig.seat(1, 0)].bytes_received.value() == before);
+}
+
+// Of three racks, one that is not above a chunk replies to it in time and size, with zeros.
+TEST_CASE("a reply from a rack that is not above its chunk is dropped", "[racks]") {
+  RacksRig rig({.workers = {1, 1, 1}, .has_stranger = true});
+  std::uint32_t slot = 0;
+  while (rig.root(rig.plan->chunks[slot]) != 1) ++slot;
+  rig.push(0, slot);
+  for (int i = 0; i < 100; ++i) rig.run_once();
+  REQUIRE(rig.job(0).shard.chunk(slot).is_above);
+  rig.reply_as_stranger(slot);
+  for (int i = 0; i < 100; ++i) rig.run_once();
+  CHECK(rig.worker(0, 0).replies == 0);
+  CHECK(rig.job(0).shard.stopped());
+  const auto event = rig.core(0).next_event();
+  REQUIRE(event);
+  CHECK(event->worker == rig.seat(0, 2));
+  CHECK(event->reason == "its connection broke the protocol");
+}
+
 TEST_CASE("lars has the same bits in every rack", "[racks]") {
   RacksRig rig({.workers = {1, 2}, .rule = RuleKind::kLars, .key_elements = 3000});
   std::mt19937 random(5);

@@ -53,11 +53,12 @@ def until(condition, what):
 
 
 class Server:
-    def __init__(self, *more, control="127.0.0.1:0", within=(), log=subprocess.DEVNULL, level="warn"):
+    def __init__(self, *more, control="127.0.0.1:0", within=(), log=subprocess.DEVNULL, level="warn",
+                 cores=2):
         """`within`: a command that runs the server's. `log`: where its log goes."""
         self.process = subprocess.Popen(
             [*within, BIN / "phub-server", "--control", control, "--data", "127.0.0.1:0",
-             "--cores", "2", "--log-level", level, *more],
+             "--cores", str(cores), "--log-level", level, *more],
             stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline()
         match = re.match(r"phub-server ready control=(\S+) data=(\d+) pid=\d+(?: http=(\S+))?", line)

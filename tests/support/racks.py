@@ -55,17 +55,20 @@ class RacksTest(unittest.TestCase):
         self.more = f'rack_transport: "{self.rack_transport}"\n{more}'
         self.servers = {rack: [None] * servers for rack in racks}
 
-    def start_server(self, rack, place=0, *words, known_as=None, listed=None, more=""):
-        """`known_as`: the rack that it says it is in; `listed`: the racks that it knows."""
+    def start_server(self, rack, place=0, *words, known_as=None, listed=None, servers=None, more="",
+                     cores=2):
+        """`known_as`: the rack that it says it is in; `listed`: the racks that it knows; `servers`: by
+        rack, of those that it knows other servers of."""
+        known = self.addresses | (servers or {})
         entries = "".join(
-            f'  racks {{ name: "{name}" servers: {list(self.addresses[name])} }}\n'.replace("'", '"')
+            f'  racks {{ name: "{name}" servers: {list(known[name])} }}\n'.replace("'", '"')
             for name in listed or self.listed)
         path = self.folder / f"server-{rack}{place}.textproto"
         path.write_text(f'rack: "{known_as or rack}"\ncontrol_address: "{self.addresses[rack][place]}"\n'
                         f'directory {{\n{entries}}}\n{self.more}{more}', encoding="utf-8")
         with open(self.folder / f"log-{rack}{place}", "w", encoding="utf-8") as log:
             server = Server("--config", path, *words, control=self.addresses[rack][place], log=log,
-                            level="info")
+                            level="info", cores=cores)
         self.servers[rack][place] = server
         return server
 

@@ -18,6 +18,7 @@
 #include "common/plan/plan.h"
 #include "common/rendezvous/membership.h"
 #include "proto/control.grpc.pb.h"
+#include "proto/probe.grpc.pb.h"
 #include "server/jobs/table.h"
 #include "server/rpc/service.h"
 #include "tests/support/server/fake_data_plane.h"
@@ -125,6 +126,21 @@ TEST_CASE("two workers join, connect, start, beat and leave") {
   const auto beat = second.rendezvous->heartbeat(kLong).value();
   CHECK_FALSE(beat.running);
   CHECK(beat.reason == "all workers left");
+}
+
+// It would tell whoever may ask which ports are open where this server can reach.
+TEST_CASE("a server measures with servers of its racks, and calls no other host") {
+  Server server;  // knows no racks
+  const auto stub = control::Probes::NewStub(
+      grpc::CreateChannel(server.service->address(), grpc::InsecureChannelCredentials()));
+  control::MeasureRequest request;
+  request.set_address(server.service->address());
+  request.set_seconds(0.01);
+  control::MeasureReply reply;
+  grpc::ClientContext context;
+  const grpc::Status refused = stub->Measure(&context, request, &reply);
+  CHECK(refused.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK_THAT(refused.error_message(), Contains("no server of the racks that this one knows"));
 }
 
 TEST_CASE("a worker reaches a server on IPv6") {

@@ -94,6 +94,41 @@ class Start(RacksTest):
         self.all_say(self.start_job("a:1,b:1", config=config), "racks have as many|cores_per_server|rack [ab]")
         self.addresses["b"] = both
 
+    def test_racks_with_different_numbers_of_cores(self):
+        self.lay_out()
+        self.start_server("a")
+        self.start_server("b", cores=1)
+        self.all_say(self.start_job("a:1,b:1", config=self.config_of()),
+                     r"this server has \d cores, but it has \d.*in each rack as many `cores`")
+
+    def lay_out_two(self, known_of_b):
+        """Two racks of two servers, of which those of rack a know for rack b `known_of_b` of them."""
+        self.lay_out(servers=2)
+        for place in range(2):
+            self.start_server("a", place, servers={"b": known_of_b(self.addresses["b"])})
+            self.start_server("b", place)
+
+    def test_while_a_server_is_missing_in_the_directory_no_other_is_taken_for_it(self):
+        self.lay_out_two(known_of_b=lambda servers: servers[1:])
+        started = [self.start_worker("a", 0, "a:1,b:1", config=self.config_of(3000)),
+                   self.start_worker("b", 1, "a:1,b:1", config=self.config_of())]
+        self.all_say(started, r"did not start within .* rack b \(unknown\): 1 of its servers are known, "
+                              "this rack has 2 in the job")
+
+    def test_directories_with_servers_in_different_orders(self):
+        self.lay_out_two(known_of_b=lambda servers: servers[::-1])
+        started = self.start_job("a:1,b:1", config=self.config_of())
+        self.all_say(started["a"], r"server_index: ([01]), but .* is server [01] of rack b.*`phubctl racks`")
+        self.all_say(started["b"], "rack a")
+
+    def test_a_worker_that_lists_its_servers_in_another_order_than_the_directory(self):
+        self.start_racks(servers=2)
+        self.addresses["a"].reverse()
+        self.all_say([self.start_worker("a", 0, "a:1,b:1", config=self.config_of())],
+                     "server_index: [01], but .* is server [01] of rack a.*`phubctl racks`")
+        self.addresses["a"].reverse()
+        self.finish(self.start_job("a:1,b:1", "--max-steps", "3", config=self.config_of()))
+
 
 if __name__ == "__main__":
     processes.BIN = pathlib.Path(sys.argv.pop(1))

@@ -7,6 +7,7 @@ Usage: etcd_test.py BIN; exits 77 (skipped) without etcd.
 import base64
 import json
 import pathlib
+import re
 import shutil
 import signal
 import ssl
@@ -102,7 +103,8 @@ class RackTest(unittest.TestCase):
         config.write_text(text)
         log = open(self.folder / f"{name}.log", "w", encoding="utf-8")
         self.addCleanup(log.close)
-        server = Server("--config", config, control=control, log=log, level="info")
+        server = Server("--config", config, "--http", "127.0.0.1:0", control=control, log=log,
+                        level="info")
         self.addCleanup(server.close)
         return server
 
@@ -116,6 +118,11 @@ def racks_of(server):
 
 def trouble_of(server):
     return server.ctl("racks").get("trouble", "")
+
+
+def metric_of(server, name):
+    with urllib.request.urlopen(f"http://{server.http}/metrics", timeout=processes.DEADLINE) as reply:
+        return float(re.search(rf"(?m)^{name} (\S+)$", reply.read().decode())[1])
 
 
 class StaticTest(RackTest):
@@ -205,10 +212,14 @@ class EtcdTest(RackTest):
         self.assertRegex(a.table("racks"), r"(?m)^as it was [0-9.]+ m?s ago: etcd at .* is it running")
         self.assertEqual(racks_of(a), both)
         self.assertEqual(self.log_of("a").count("event=directory_away"), 1)
+        self.assertGreater(metric_of(a, "phub_directory_trouble_seconds"), 0)
+        self.assertEqual(metric_of(a, "phub_directory_racks"), 2)
         self.etcd.start()
         c = self.join("c")
         self.wait_for_racks((a, b, c), both | {"c": [c.control]})
         self.wait_until_reached(a, b, c)
+        self.assertEqual(metric_of(a, "phub_directory_trouble_seconds"), 0)
+        self.assertEqual(metric_of(a, "phub_directory_racks"), 3)
         self.assertEqual(self.log_of("a").count("event=directory_reached"), 2)
 
     def test_an_etcd_that_does_not_answer_costs_no_more_than_the_deadline(self):

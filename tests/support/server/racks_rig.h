@@ -23,6 +23,7 @@ struct RacksOptions {
   LossScaling loss_scaling = LossScaling::kNone;
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;
+  bool has_stranger = false;  // rack 0 takes for rack 2 what says only what a test says
 };
 
 // A worker's end: pushes from `gradients`, replies land in `parameters`, both laid out as the plan.
@@ -113,6 +114,17 @@ class RacksRig {
   }
   server::JobOnCore& job(std::uint32_t rack) { return *racks_[rack].on_core; }
   server::Core& core(std::uint32_t rack) { return *racks_[rack].core; }
+
+  void push(std::uint32_t rack, std::uint32_t slot) {
+    for (auto& each : racks_[rack].workers) each->push(slot, epoch(rack));
+  }
+  // Of zeros.
+  void reply_as_stranger(std::uint32_t slot) {
+    const Chunk& chunk = plan->chunks[slot];
+    stranger_->send(stranger_->gradients.data() + chunk.arena_offset * size_of(options_.wire_type),
+                    static_cast<std::uint32_t>(chunk.elements * size_of(options_.wire_type)),
+                    wire::reply(slot, epoch(2), /*is_skipped=*/false));
+  }
 
   // Everybody pushes everything, and takes the replies.
   void round() {
@@ -253,7 +265,12 @@ class RacksRig {
     Rack& below = racks_[from];
     Rack& above = racks_[to];
     const std::uint32_t seat = above.layout.rack.seat_of(from, above.layout.workers);
-    PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(), "below");
+    if (options_.has_stranger && from == 0 && to == 2) {
+      stranger_ = std::make_unique<RacksWorker>(*plan, options_.wire_type, std::move(other));
+    } else {
+      PHUB_CHECK(above.core->connect_tcp(above.on_core.get(), seat, std::move(other)).ok(),
+                 "below");
+    }
     PHUB_CHECK(below.core->connect_rack(below.on_core.get(), {to, epoch(to)}, std::move(own)).ok(),
                "above");
   }
@@ -268,6 +285,7 @@ class RacksRig {
 
   const RacksOptions options_;
   std::vector<Rack> racks_;
+  std::unique_ptr<RacksWorker> stranger_;
   std::size_t expected_replies_ = 0;
 };
 

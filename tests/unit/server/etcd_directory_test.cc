@@ -80,7 +80,7 @@ struct FakeEtcd final : KV::Service, Lease::Service, ::etcdserverpb::Watch::Serv
                           LeaseGrantResponse* response) override {
     set([&] {
       response->set_id(++leases);
-      response->set_ttl(request->ttl());
+      response->set_ttl(granted > 0 ? granted : request->ttl());
     });
     return grpc::Status::OK;
   }
@@ -91,7 +91,7 @@ struct FakeEtcd final : KV::Service, Lease::Service, ::etcdserverpb::Watch::Serv
     while (stream->Read(&request)) {
       LeaseKeepAliveResponse response;
       set([&] {
-        response.set_ttl(request.id() == forgotten ? 0 : 2);
+        response.set_ttl(request.id() == forgotten ? 0 : granted > 0 ? granted : 2);
         ++beats;
       });
       stream->Write(response);
@@ -142,6 +142,7 @@ struct FakeEtcd final : KV::Service, Lease::Service, ::etcdserverpb::Watch::Serv
   std::vector<PutRequest> puts;
   std::vector<WatchResponse> sent;
   std::int64_t leases = 0;
+  std::int64_t granted = 0;  // seconds, whatever is asked for; 0: that
   std::int64_t forgotten = 0;
   std::int64_t revoked = 0;
   int lists = 0;
@@ -227,6 +228,14 @@ TEST_CASE("a lease that etcd has forgotten is replaced, and a key that is gone i
   REQUIRE(rig.etcd.until([&] { return rig.etcd.puts.size() == 3; }));
   CHECK(rig.etcd.puts.at(2).key() == "/racks/a/127.0.0.1:7400");
   CHECK(rig.etcd.puts.at(2).lease() == 2);
+}
+
+// Its beats come as for the lease that was asked for, not after ages.
+TEST_CASE("a lease that is said to last for ages is kept all the same") {
+  Rig rig;
+  rig.etcd.granted = GENERATE(std::int64_t{1} << 30, INT64_MAX);
+  rig.announce();
+  CHECK(rig.etcd.until([&] { return rig.etcd.beats >= 2; }));
 }
 
 TEST_CASE("keys that are no server's cost a list in a beat, not one for each") {

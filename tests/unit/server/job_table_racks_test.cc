@@ -17,7 +17,13 @@ using Words = std::vector<std::string>;
 
 // What the job table asked for, in order.
 struct RecordedLinks final : RackLinks {
-  void open(const LinkedRack& job) override { asked.push_back("open " + job.spec->name); }
+  Status check_place(std::uint32_t server_index, std::size_t servers) const override {
+    return server_index < servers ? place : Status(Code::kInternal, "no place at all");
+  }
+  Status open(const LinkedRack& job) override {
+    asked.push_back("open " + job.spec->name);
+    return std::exchange(opened, Status());
+  }
   void complete(std::uint64_t /*job_id*/) override { asked.push_back("complete"); }
   void diagnose(std::uint64_t /*job_id*/, const std::string& rack,
                 const std::string& suspicion) override {
@@ -27,6 +33,8 @@ struct RecordedLinks final : RackLinks {
     asked.push_back("close " + reason);
   }
   Words asked;
+  Status place;   // what check_place returns
+  Status opened;  // what the next open returns
 };
 
 // The server of rack b of a job of racks a, b and c.
@@ -161,6 +169,37 @@ TEST_CASE("a rack's connection that closes is asked about, and its job fails by 
   CHECK(f.state() == JobState::kRunning);
   f.table.members.on_unlinked(members[0].job_id, "rack a is gone");
   CHECK(f.reason() == "rack a is gone");
+}
+
+TEST_CASE("a member that takes this server for another of its rack is refused, and fixes nothing") {
+  RackFixture f;
+  const Identity wrong = f.join("a").value();
+  f.links.place = {Code::kFailedPrecondition, "it is server 1"};
+  CHECK(f.ready(wrong).message() == "it is server 1");
+  CHECK(f.links.asked.empty());
+  CHECK_FALSE(f.data_plane.layout(wrong.job_id));
+  f.links.place = {};
+  CHECK(f.ready(f.join("").value()).ok());
+}
+
+TEST_CASE("links for which there is no thread are opened by the next member that is ready") {
+  RackFixture f;
+  const Identity worker = f.join("").value();
+  f.links.opened = {Code::kResourceExhausted, "no thread"};
+  CHECK(f.ready(worker).message() == "no thread");
+  REQUIRE(f.ready(worker).ok());
+  REQUIRE(f.ready(f.join("a").value()).ok());
+  CHECK(f.links.asked == Words{"open demo", "open demo"});
+}
+
+TEST_CASE("a rack that beats too often is named as what it is") {
+  RackFixture f;
+  const Identity rack = f.join("c").value();
+  auto beat = f.table.members.heartbeat(rack);
+  for (int i = 0; beat && i < 100'000; ++i) beat = f.table.members.heartbeat(rack);
+  REQUIRE_FALSE(beat);
+  CHECK_THAT(beat.error().message(),
+             Contains("rack c (host host, pid 7) of job \"demo\" has sent 500 heartbeats"));
 }
 
 TEST_CASE("another tenant's rack joins a job of its own") {

@@ -249,8 +249,8 @@ TEST_CASE("a member that floods heartbeats is refused with the figures, and lose
   }
   CHECK(answered == 500);
   CHECK(refused.code() == Code::kResourceExhausted);
-  CHECK_THAT(refused.message(),
-             Contains("worker 0 of job \"demo\"") && Contains("500") && Contains("110 a second"));
+  CHECK_THAT(refused.message(), Contains("worker 0 (host host-1, pid 77) of job \"demo\"") &&
+                                    Contains("500") && Contains("110 a second"));
   CHECK(f.table.members.heartbeat(members[1])->is_live);
   // Its refused heartbeats are signs of life too, and its job goes on.
   for (int second = 0; second < 20; ++second) {

@@ -51,6 +51,38 @@ TEST_CASE("jobs, cores, ports and drops are told with their labels") {
   }
 }
 
+// Of rack b, for twelve seconds without its etcd.
+struct LonelyDirectory final : server::Directory {
+  void announce(const std::string&) override {}
+  std::vector<server::RackEntry> racks() const override {
+    return {{"a", {"h:1"}}, {"b", {"h:2", "h:3"}}};
+  }
+  void on_change(std::function<void()>) override {}
+  server::DirectoryStatus status() const override { return told; }
+  std::string own_rack() const override { return "b"; }
+  std::string own_address() const override { return "h:2"; }
+  server::DirectoryStatus told = {.source = "etcd",
+                                  .trouble = "is it running?",
+                                  .troubled_for = std::chrono::milliseconds(12'500),
+                                  .keys_left_out = 7};
+};
+
+TEST_CASE("a directory that may be old is told to who sees the whole server") {
+  JobTableFixture f;
+  LonelyDirectory directory;
+  MetricsCollector metrics{f.table, f.data_plane};
+  CHECK_THAT(metrics.text(), !Contains("phub_directory"));
+  metrics.directory = &directory;
+  for (const char* line :
+       {"phub_directory_trouble_seconds 12.5\n", "phub_directory_keys_left_out 7\n",
+        "phub_directory_racks 2\n", "phub_directory_own_servers{rack=\"b\"} 2\n"}) {
+    CHECK_THAT(metrics.text(), Contains(line));
+  }
+  CHECK_THAT(metrics.text("red"), !Contains("phub_directory"));
+  directory.told.trouble = "";
+  CHECK_THAT(metrics.text(), Contains("phub_directory_trouble_seconds 0\n"));
+}
+
 TEST_CASE("members are told with host and transport, what they moved and how late they are") {
   JobTableFixture f;
   // Two rounds of a millisecond; worker 1 is 200 us later than worker 0.

@@ -2,8 +2,13 @@
 // probe must be to be kept.
 #include "server/probe/prober.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <future>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "server/phubctl/pki/pki.h"
 #include "server/rpc/probes.h"
@@ -82,6 +87,35 @@ TEST_CASE("a server that listens takes part in no other measurement") {
   const auto port = b.listen();
   REQUIRE(port);
   CHECK(a.measure(task_for(*port)).error().code() == Code::kResourceExhausted);
+}
+
+// Each that waits for the end of another one has a thread of the server's.
+TEST_CASE("of those that come while a server measures one waits, and the others are refused") {
+  Prober prober({});
+  REQUIRE(prober.listen());
+  std::atomic<int> refused = 0;
+  std::promise<void> all_but_one;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 5; ++i) {
+    callers.emplace_back([&] {
+      CHECK(prober.listen().error().code() == Code::kResourceExhausted);
+      if (++refused == 4) all_but_one.set_value();
+    });
+  }
+  // The one waits for three seconds: longer than all others together.
+  CHECK(all_but_one.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
+  CHECK(refused == 4);
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST_CASE("no other hosts are called than those of servers that are known") {
+  Prober listens({});
+  Prober prober({.is_known = [](const std::string& host) { return host == "127.0.0.1"; }});
+  ProbeTask task{.address = "192.0.2.1:80", .ticket = "t", .seconds = 0.01, .bytes = 0};
+  const Status refused = prober.measure(task).error();
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.message(), Contains("no server of the racks that this one knows is at 192.0"));
+  CHECK(prober.measure(task_for(*listens.listen())));
 }
 
 TEST_CASE("a measurement is bounded, and a server that does not answer is told") {

@@ -1,8 +1,6 @@
 // Work of several tenants on few threads.
 #include "server/process/work_queue.h"
 
-#include <pthread.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -12,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "tests/support/server/no_threads.h"
 
 namespace phub::testing {
 namespace {
@@ -147,25 +147,6 @@ TEST_CASE("work that rests has a thread again though another's work took the one
   CHECK(ended.get_future().wait_for(std::chrono::minutes(2)) == std::future_status::ready);
   gate.open();
 }
-
-// No thread can be made while it lives: none finds room for its stack.
-class NoThreads {
- public:
-  NoThreads() {
-    ::pthread_getattr_default_np(&before_);
-    pthread_attr_t huge;
-    ::pthread_attr_init(&huge);
-    ::pthread_attr_setstacksize(&huge, std::size_t{1} << 50);
-    REQUIRE(::pthread_setattr_default_np(&huge) == 0);
-    ::pthread_attr_destroy(&huge);
-  }
-  ~NoThreads() { ::pthread_setattr_default_np(&before_); }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-
- private:
-  pthread_attr_t before_;
-};
 
 TEST_CASE("work for which no thread can be made is refused, and later work is done") {
   WorkQueue queue("plans", {.threads = 2, .running_of_tenant = 2, .waiting_of_tenant = 9});
