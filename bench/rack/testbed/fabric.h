@@ -41,6 +41,9 @@ struct Fabric {
 // round, and gets as much back; joined racks push their sums up their trees.
 Fabric plan_fabric(const RackScenario& scenario, double payload_bytes);
 
+// Bytes of a rack's sum, which crosses racks in fp32, for each byte that a worker pushes.
+double sum_ratio_of(const RackScenario& scenario);
+
 // The least time that a link allows for a round, in seconds: its busier way, payload alone.
 double least_seconds(const RackLink& link);
 
