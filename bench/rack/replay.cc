@@ -103,6 +103,9 @@ Result<HostProgram> replay_program(const RackScenario& scenario, const ServedWor
 }
 
 replay::Rates rates_of(const RackScenario& scenario) {
+  if (scenario.shape() == "hybrid") {
+    return {.why_none = "simulate knows one shape for all keys; compare spread or chain"};
+  }
   const Rack& first = scenario.racks(0);
   const auto is_odd = [&first](const Rack& rack) {
     return rack.servers() != first.servers() || rack.workers() == 0;

@@ -48,14 +48,16 @@ struct Packet {
 // Which host has what of a chunk. Of a flat exchange all hosts are in one rack.
 class ChunkPlan {
  public:
-  ChunkPlan(const RackScenario& scenario, const Fabric& fabric) : hosts_(fabric.hosts) {
-    if (is_joined(scenario)) {
-      trees_ = make_rack_trees(fabric.racks, rack_shape_of(scenario.shape()).value());
-    }
-    racks_ = trees_.empty() ? 1 : fabric.racks;
+  ChunkPlan(const RackScenario& scenario, const Fabric& fabric, std::uint32_t chunks)
+      : hosts_(fabric.hosts) {
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
       (hosts_[host].is_server ? servers_ : workers_).push_back(host);
     }
+    if (!is_joined(scenario)) return;
+    const RackShape shape = rack_shape_of(scenario.shape()).value();
+    racks_ = fabric.racks;
+    trees_ = make_rack_trees(racks_, shape);
+    spread(chunks, small_key_trees(racks_, shape), small_share_of(scenario));
   }
 
   std::uint32_t racks() const { return racks_; }
@@ -68,31 +70,49 @@ class ChunkPlan {
   // RackTree::kNone: that rack is the root.
   std::uint32_t above(std::uint32_t chunk, std::uint32_t rack) const {
     if (trees_.empty()) return RackTree::kNone;
-    return trees_[chunk / servers_of_rack() % trees_.size()].parent[rack];
+    return trees_[tree_of_[chunk]].parent[rack];
   }
 
  private:
   std::size_t servers_of_rack() const { return servers_.size() / racks_; }
 
+  // Evenly, those of small keys over the first `small` trees, others over the rest.
+  void spread(std::uint32_t chunks, std::size_t small, double small_share) {
+    std::size_t smalls = 0;
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      const bool is_small =
+          small > 0 && std::floor((chunk + 1) * small_share) > static_cast<double>(smalls);
+      const std::size_t before = (is_small ? smalls : chunk - smalls) / servers_of_rack();
+      tree_of_.push_back(is_small ? before % small : small + before % (trees_.size() - small));
+      if (is_small) ++smalls;
+    }
+  }
+
   const std::vector<RackHost>& hosts_;
   std::vector<RackTree> trees_;
+  std::vector<std::size_t> tree_of_;  // by chunk
   std::uint32_t racks_ = 1;
   std::vector<std::size_t> servers_;
   std::vector<std::size_t> workers_;
 };
 
+std::uint32_t chunks_of(const Work& work) {
+  const double chunk = kBytesOfKib * work.chunk_kib;
+  return static_cast<std::uint32_t>(std::ceil(static_cast<double>(work.payload_bytes()) / chunk));
+}
+
 class RoundModel {
  public:
   RoundModel(const RackScenario& scenario, const Fabric& fabric)
       : fabric_(fabric),
-        plan_(scenario, fabric),
+        chunks_(chunks_of(work_of(scenario))),
+        plan_(scenario, fabric, chunks_),
         sum_ratio_(sum_ratio_of(scenario)),
         payload_share_(replay::payload_share(scenario.links().mtu())),
         free_(2 * fabric.links.size(), 0.0) {
     const Work work = work_of(scenario);
     const auto all = static_cast<double>(work.payload_bytes());
     chunk_bytes_ = kBytesOfKib * work.chunk_kib;
-    chunks_ = static_cast<std::uint32_t>(std::ceil(all / chunk_bytes_));
     last_chunk_bytes_ = all - (chunks_ - 1) * chunk_bytes_;
     packet_bytes_ =
         std::max(scenario.links().mtu() * payload_share_, all * work.workers / kMostPackets);
@@ -214,13 +234,13 @@ class RoundModel {
   }
 
   const Fabric& fabric_;
+  const std::uint32_t chunks_;
   const ChunkPlan plan_;
   const double sum_ratio_;
   const double payload_share_;  // of a frame
   double chunk_bytes_ = 0.0;
   double last_chunk_bytes_ = 0.0;
-  double packet_bytes_ = 0.0;  // at most
-  std::uint32_t chunks_ = 0;
+  double packet_bytes_ = 0.0;             // at most
   std::vector<std::uint32_t> waits_for_;  // pushes, by chunk and rack
   std::vector<double> free_;              // since when; links' ways: up, then down
   std::priority_queue<Packet, std::vector<Packet>, std::greater<>> packets_;

@@ -84,17 +84,28 @@ void add_workers(Fabric& fabric, bool own_rack_only, double payload_bytes) {
   }
 }
 
-// Up each tree goes an even share of the racks' sums, and the replies to it come back; a rack's
-// servers share it.
-void add_trees(Fabric& fabric, RackShape shape, double payload_bytes, double sum_ratio) {
+// Of one tree of a shape, which has `small` trees for small keys only.
+double share_of(std::size_t tree, std::size_t trees, std::size_t small, double small_share) {
+  if (tree < small) return small_share / static_cast<double>(small);
+  return (1.0 - (small > 0 ? small_share : 0.0)) / static_cast<double>(trees - small);
+}
+
+// Up each tree goes its share of the racks' sums, and the replies to it come back; a rack's servers
+// share it.
+void add_trees(Fabric& fabric, RackShape shape, const RackScenario& scenario, double payload_bytes,
+               double small_share) {
   const std::vector<RackTree> trees = make_rack_trees(fabric.racks, shape);
-  for (const RackTree& tree : trees) {
+  const std::uint32_t small = small_key_trees(fabric.racks, shape);
+  const double sum_ratio = sum_ratio_of(scenario);
+  for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+    const double bytes = payload_bytes * share_of(tree, trees.size(), small, small_share);
     for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) {
-      if (tree.parent[rack] == RackTree::kNone) continue;
+      const std::uint32_t parent = trees[tree].parent[rack];
+      if (parent == RackTree::kNone) continue;
       const std::vector<std::size_t> below = servers_of(fabric, rack);
-      const std::vector<std::size_t> above = servers_of(fabric, tree.parent[rack]);
+      const std::vector<std::size_t> above = servers_of(fabric, parent);
       for (std::size_t i = 0; i < below.size(); ++i) {
-        const double share = payload_bytes / static_cast<double>(trees.size() * below.size());
+        const double share = bytes / static_cast<double>(below.size());
         add_bytes(fabric, below[i], above[i], sum_ratio * share);
         add_bytes(fabric, above[i], below[i], share);
       }
@@ -104,7 +115,7 @@ void add_trees(Fabric& fabric, RackShape shape, double payload_bytes, double sum
 
 }  // namespace
 
-Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
+Fabric plan_fabric(const RackScenario& scenario, double payload_bytes, double small_share) {
   Fabric fabric;
   fabric.racks = static_cast<std::uint32_t>(scenario.racks_size());
   for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) add_hosts(fabric, scenario, rack);
@@ -115,7 +126,7 @@ Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
   }
   const std::optional<RackShape> shape = rack_shape_of(scenario.shape());  // nothing: flat
   add_workers(fabric, shape.has_value(), payload_bytes);
-  if (shape) add_trees(fabric, *shape, payload_bytes, sum_ratio_of(scenario));
+  if (shape) add_trees(fabric, *shape, scenario, payload_bytes, small_share);
   return fabric;
 }
 

@@ -96,7 +96,7 @@ class ServerTest(unittest.TestCase):
                                          ("--transports", "tpc", "transports"),
                                          ("--log-level", "loud", "log_level"),
                                          ("--cores", "5000", "cores"),
-                                         ("--credentials", folder, folder + "/ca.pem")):
+                                         ("--credentials", folder, "has none of ca.pem")):
                 error = self.refused(2, "--check", "--config", path, option, value)
                 self.assertIn(wrong, error)
                 self.assertNotIn("coers", error)

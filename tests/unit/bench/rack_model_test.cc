@@ -24,7 +24,8 @@ Modelled modelled(const std::string& text) {
   INFO((scenario ? "" : scenario.error().message()));
   REQUIRE(scenario.has_value());
   const Fabric fabric =
-      plan_fabric(*scenario, static_cast<double>(work_of(*scenario).payload_bytes()));
+      plan_fabric(*scenario, static_cast<double>(work_of(*scenario).payload_bytes()),
+                  small_share_of(*scenario));
   return {modelled_seconds(*scenario, fabric),
           least_seconds(bounding_link(fabric)) / replay::payload_share(9000)};
 }
@@ -96,6 +97,28 @@ TEST_CASE("racks' sums that share a full NIC with pushes come late, and so do re
   CHECK(spread.least == Approx(s + q));
   CHECK(spread.seconds == Approx(flows).epsilon(0.03));
   CHECK(spread.seconds > 1.15 * spread.least);
+}
+
+TEST_CASE("hybrid takes small keys' bytes up the trees of spread, others up those of a chain") {
+  const std::string racks =
+      "racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 } racks { workers: 2 servers: "
+      "1 "
+      "} links { server_factor: 8 oversubscription: 2 }\n";
+  const auto with = [&](const std::string& keys, const std::string& shape) {
+    return racks + "exchange { elements: 1000000 keys: \"" + keys + "\" } shape: \"" + shape + "\"";
+  };
+  const Modelled spread = modelled(with("100", "spread"));
+  const Modelled chain = modelled(with("100", "chain"));
+  CHECK(modelled(with("100", "hybrid") + " hybrid_bytes: 40000").seconds == spread.seconds);
+  CHECK(modelled(with("100", "hybrid") + " hybrid_bytes: 39999").seconds == chain.seconds);
+  CHECK(modelled(with("1000", "hybrid")).seconds == spread.seconds);  // all share chunks
+  const auto half = parse_scenario(with("resnet50", "hybrid"), "s");
+  REQUIRE(half.has_value());
+  CHECK(small_share_of(*half) > 0.0);
+  CHECK(small_share_of(*half) < 0.2);
+  const Modelled mixed = modelled(with("resnet50", "hybrid"));
+  CHECK(mixed.seconds > mixed.least);
+  CHECK(mixed.seconds < 1.1 * chain.seconds);
 }
 
 TEST_CASE("simulate's formulas say the same of racks that are joined, alike or not") {

@@ -247,7 +247,7 @@ TEST_CASE("more racks than a job has are refused") {
   options.workers = {4 * 257};
   options.shapes = {Shape::kRackChain};
   options.policies = {Policy::kBsp};
-  const LayerTrace trace{.layers = {{.name = "a", .backward = 1.0, .bytes = 4.0}}};
+  const LayerTrace trace{.name = "t", .layers = {{.name = "a", .backward = 1.0, .bytes = 4.0}}};
   CHECK_THAT(predict_all(options, trace).error().message(),
              Contains("--shape rack-chain: 257 racks") && Contains("at most 256"));
   options.workers = {4 * 3};
