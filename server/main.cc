@@ -126,7 +126,19 @@ void declare(CLI::App& app, Overrides& overrides) {
   app.set_version_flag("--version", version_of("phub-server"));
 }
 
+// What is wrong with an option whatever the file says.
+Status validate_given(const Overrides& overrides) {
+  ServerConfig given = overrides.given;
+  for (const std::string& transport : overrides.transports) given.add_transports(transport);
+  const Status status = validate_values(given);
+  if (!status.ok()) return status.with_context("command line");
+  if (!overrides.credentials) return {};
+  const auto files = find_credentials(*overrides.credentials);
+  return files ? Status() : files.error();
+}
+
 Result<ServerConfig> configuration(const Overrides& overrides) {
+  PHUB_RETURN_IF_ERROR(validate_given(overrides));
   ServerConfig config;
   if (!overrides.config_path.empty()) {
     PHUB_ASSIGN_OR_RETURN(config, load_server_config(overrides.config_path));

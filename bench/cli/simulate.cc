@@ -154,7 +154,9 @@ void add_simulate(CLI::App& app, Run& run) {
       "bsp: layer by layer after backward. packed: one message after backward. wfbp: each layer\n"
       "when its backward is done. merged: MG-WFBP's groups of layers. priority: what the next\n"
       "forward needs first, which waits layer by layer: what phub does with sharded.\n"
-      "measured takes each layer's exchange from the trace; link is alpha + beta * bytes.");
+      "measured takes each layer's exchange from the trace; link is alpha + beta * bytes.\n"
+      "hierarchical joins racks as a job's rack_shape spread does, rack-chain and\n"
+      "rack-multicolour as its chain and multicolour.");
   command->add_option("TRACE", options.trace, "a file of layer times")->required()->type_name("");
   add_network(*command, *words);
   const auto add_names = [&](const char* name, std::vector<std::string>& value, const auto& names,

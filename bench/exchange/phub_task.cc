@@ -33,6 +33,7 @@ Status PhubTask::connect(const std::vector<std::string>& addresses, const std::s
       .worker_index = static_cast<std::int32_t>(index_),
       .racks = racks_of(work_),
       .rack_shape = rack_shape_of(work_.rack_shape).value_or(RackShape::kSpread),
+      .rack_hybrid_bytes = work_.rack_hybrid_bytes,
       .transport = work_.transport,
       .links = {.tcp_congestion_control = work_.congestion},
       .wire_type = work_.dtype,

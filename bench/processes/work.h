@@ -31,13 +31,14 @@ struct Work {
   std::uint32_t wait_s = 60;              // a worker's deadline: of a join, of a round
   std::vector<std::uint32_t> racks = {};  // workers of each, joined in rack_shape; empty: one
   std::string rack_shape = "spread";
+  std::uint64_t rack_hybrid_bytes = 0;  // of hybrid: the largest key that is small
 
   // Payload of one worker's push.
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
                                    deterministic, chunk_kib, congestion, encrypt, vote, servers,
-                                   server_cores, wait_s, racks, rack_shape)
+                                   server_cores, wait_s, racks, rack_shape, rack_hybrid_bytes)
 
 // What a worker process of phub's is told.
 struct ServedWork {

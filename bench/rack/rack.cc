@@ -182,7 +182,7 @@ Status run_rack(const RackOptions& options) {
     if (const auto config = trained_config(scenario); !config) return config.error();
   }
   PHUB_ASSIGN_OR_RETURN(const auto places, Places::create());
-  const Fabric fabric = plan_fabric(scenario, payload_of(scenario));
+  const Fabric fabric = plan_fabric(scenario, payload_of(scenario), small_share_of(scenario));
   RackResult result{.scenario = std::move(scenario),
                     .fabric = fabric,
                     .blocks = {},

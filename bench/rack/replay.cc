@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "bench/rack/scenario.h"
 #include "bench/replay/replay.h"
@@ -19,9 +20,9 @@ constexpr double kMostShrink = 1e6;
 constexpr double kMostAlphaUs = 1e9;
 constexpr std::uint32_t kMostIterations = 1'000'000;
 
-bool is_alike(const Rack& a, const Rack& b) {
-  return a.workers() == b.workers() && a.servers() == b.servers() &&
-         a.uplink_mbit() == b.uplink_mbit();
+double rate_of_uplink(const RackLinks& links, const Rack& rack) {
+  if (rack.has_uplink_mbit()) return rack.uplink_mbit();
+  return rack.workers() * links.worker_mbit() / links.oversubscription();
 }
 
 }  // namespace
@@ -102,30 +103,40 @@ Result<HostProgram> replay_program(const RackScenario& scenario, const ServedWor
 }
 
 replay::Rates rates_of(const RackScenario& scenario) {
-  const Rack& rack = scenario.racks(0);
-  const auto differs = [&rack](const Rack& other) { return !is_alike(rack, other); };
-  if (std::any_of(scenario.racks().begin(), scenario.racks().end(), differs)) {
-    return {.why_none =
-                "simulate knows racks that are alike, and these differ; give them the same"};
+  if (scenario.shape() == "hybrid") {
+    return {.why_none = "simulate knows one shape for all keys; compare spread or chain"};
   }
-  if (scenario.shape() == "chain" || scenario.shape() == "multicolour") {
+  const Rack& first = scenario.racks(0);
+  const auto is_odd = [&first](const Rack& rack) {
+    return rack.servers() != first.servers() || rack.workers() == 0;
+  };
+  if (std::any_of(scenario.racks().begin(), scenario.racks().end(), is_odd)) {
     return {.why_none =
-                "simulate knows this shape for single workers, not for racks of them; "
-                "compare shape spread or flat"};
+                "simulate knows racks that have workers and as many servers as the others; "
+                "give them these"};
   }
   const RackLinks& links = scenario.links();
   const double byte_rate = 1e6 / 8 * replay::payload_share(links.mtu());
-  const double uplink = rack.has_uplink_mbit()
-                            ? rack.uplink_mbit()
-                            : rack.workers() * links.worker_mbit() / links.oversubscription();
-  return {.network = simulate::Network{.workers = workers_of(scenario),
-                                       .rack_workers = rack.workers(),
-                                       .servers = rack.servers(),
-                                       .alpha = scenario.replay().alpha_us() / 1e6,
-                                       .worker_rate = byte_rate * links.worker_mbit(),
-                                       .server_rate = byte_rate * links.worker_mbit() *
-                                                      links.server_factor() * rack.servers(),
-                                       .uplink_rate = byte_rate * uplink}};
+  simulate::Network network{
+      .workers = workers_of(scenario),
+      .rack_workers = first.workers(),
+      .servers = first.servers(),
+      .alpha = scenario.replay().alpha_us() / 1e6,
+      .worker_rate = byte_rate * links.worker_mbit(),
+      .server_rate = byte_rate * links.worker_mbit() * links.server_factor() * first.servers(),
+      .uplink_rate = byte_rate * rate_of_uplink(links, first)};
+  const auto differs = [&](const Rack& rack) {
+    return rack.workers() != first.workers() ||
+           rate_of_uplink(links, rack) != rate_of_uplink(links, first);
+  };
+  if (std::none_of(scenario.racks().begin(), scenario.racks().end(), differs)) {
+    return {.network = std::move(network)};
+  }
+  for (const Rack& rack : scenario.racks()) {
+    network.racks_workers.push_back(rack.workers());
+    network.racks_uplinks.push_back(byte_rate * rate_of_uplink(links, rack));
+  }
+  return {.network = std::move(network)};
 }
 
 }  // namespace phub::bench

@@ -27,7 +27,7 @@ Status take_replay(RackScenario& scenario, const std::string& file);
 Result<replay::ReplayPlan> replay_plan_of(const RackScenario& scenario);
 Result<HostProgram> replay_program(const RackScenario& scenario, const ServedWork& served);
 
-// Of payload. There is no prediction where racks differ.
+// Of payload. There is no prediction where racks have not as many servers, or one has no workers.
 replay::Rates rates_of(const RackScenario& scenario);
 
 }  // namespace phub::bench

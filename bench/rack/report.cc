@@ -7,6 +7,7 @@
 
 #include "bench/base/statistics.h"
 #include "bench/rack/rack.h"
+#include "bench/rack/round_model.h"
 #include "bench/rack/scenario.h"
 #include "common/text/table.h"
 
@@ -44,7 +45,12 @@ std::string time_table(const RackResult& result) {
              human_time(least), "", ""});
   table.add({"least of measured", human_share(least / spread.median),
              human_share(least / spread.max), human_share(least / spread.min)});
-  return table.to_string();
+  // A replay's prediction, compute and all, follows.
+  if (result.scenario.has_replay()) return table.to_string();
+  const double modelled = modelled_seconds(result.scenario, result.fabric);
+  table.add({"predicted from all links' queues", human_time(modelled), "", ""});
+  return table.to_string() + fmt::format("The prediction is off by {:+.1f} %.\n",
+                                         100.0 * (modelled / spread.median - 1.0));
 }
 
 // A training's payload is the workers' to know; what links carry is counted in namespaces only.
@@ -145,18 +151,23 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
   const std::vector<double> seconds = all_values(result.blocks);
   const double p50 = median(round_means(result.blocks));
   const RackLink& bound = bounding_link(result.fabric);
-  return {{"elements", work.elements},
-          {"dtype", name_of(work.dtype)},
-          {"rule", name_of(work.rule)},
-          {"iterations", seconds.size()},
-          {"seconds_p50", p50},
-          {"seconds_p99", percentile(seconds, kTail)},
-          {"seconds_of_blocks", round_means(result.blocks)},
-          {"least_seconds", least_seconds(bound)},
-          {"bounding_link", bound.name},
-          {"least_of_measured", least_seconds(bound) / p50},
-          {"verified", result.failure.empty()},
-          {"checksum", result.checksum}};
+  nlohmann::ordered_json object = {{"elements", work.elements},
+                                   {"dtype", name_of(work.dtype)},
+                                   {"rule", name_of(work.rule)},
+                                   {"iterations", seconds.size()},
+                                   {"seconds_p50", p50},
+                                   {"seconds_p99", percentile(seconds, kTail)},
+                                   {"seconds_of_blocks", round_means(result.blocks)},
+                                   {"least_seconds", least_seconds(bound)},
+                                   {"bounding_link", bound.name},
+                                   {"least_of_measured", least_seconds(bound) / p50},
+                                   {"verified", result.failure.empty()},
+                                   {"checksum", result.checksum}};
+  if (result.scenario.has_replay()) return object;  // its own prediction is on a line of its own
+  const double modelled = modelled_seconds(result.scenario, result.fabric);
+  object["predicted_seconds"] = modelled;
+  object["prediction_error"] = modelled / p50 - 1.0;
+  return object;
 }
 
 }  // namespace
@@ -188,7 +199,7 @@ std::string report_json(const RackResult& result) {
   nlohmann::ordered_json object = {{"bench", "rack"},
                                    {"system", "phub"},
                                    {"title", result.scenario.title()},
-                                   {"shape", "flat"},
+                                   {"shape", result.scenario.shape()},
                                    {"transport", work.transport},
                                    {"racks", result.fabric.racks},
                                    {"workers", work.workers},

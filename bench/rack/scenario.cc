@@ -49,8 +49,9 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
                               rack.uplink_mbit(), kMbitMin, kMbitMax),
                   i);
   }
-  check.one_of("shape", scenario.shape(), {"flat", "spread", "chain", "multicolour"});
+  check.one_of("shape", scenario.shape(), {"flat", "spread", "chain", "multicolour", "hybrid"});
   check.unused_unless(scenario.racks_size() > 1, "shape", "with a single rack");
+  check.unused_unless(scenario.shape() == "hybrid", "hybrid_bytes", "with any shape but hybrid");
   for (int i = 0; i < scenario.racks_size() && is_joined(scenario); ++i) {
     const Rack& rack = scenario.racks(i);
     check.require(
@@ -254,6 +255,20 @@ std::uint32_t servers_of(const RackScenario& scenario) {
   return sum;
 }
 
+double small_share_of(const RackScenario& scenario) {
+  if (scenario.shape() != "hybrid" || scenario.has_training()) return 0.0;
+  const RackExchange& exchange = scenario.exchange();
+  const std::vector<std::uint64_t> keys =
+      scenario.has_replay() ? replay_plan_of(scenario).value().keys()
+                            : make_keys(exchange.keys(), exchange.elements()).value();
+  const Work work = work_of(scenario);
+  const std::uint64_t shared = work.chunk_kib * 1024 / 4;  // keys up to it share chunks
+  const std::uint64_t most = std::max(scenario.hybrid_bytes(), shared) / size_of(work.dtype);
+  std::uint64_t small = 0;
+  for (const std::uint64_t elements : keys) small += elements <= most ? elements : 0;
+  return static_cast<double>(small) / static_cast<double>(work.elements);
+}
+
 Work work_of(const RackScenario& scenario) {
   const RackExchange& exchange = scenario.exchange();
   std::vector<std::uint32_t> racks;
@@ -271,7 +286,8 @@ Work work_of(const RackScenario& scenario) {
           .server_cores = scenario.servers().cores(),
           .wait_s = exchange.wait_s(),
           .racks = racks,
-          .rack_shape = scenario.shape()};
+          .rack_shape = scenario.shape(),
+          .rack_hybrid_bytes = scenario.hybrid_bytes()};
 }
 
 }  // namespace phub::bench

@@ -26,6 +26,10 @@ std::uint32_t servers_of(const RackScenario& scenario);
 // The servers of a rack join those of the others.
 inline bool is_joined(const RackScenario& scenario) { return scenario.shape() != "flat"; }
 
+// The share of its bytes that is in keys that are small with shape hybrid; 0 with other shapes, and
+// of a training, whose keys are its workers' to know. REQUIRES: a scenario that was checked.
+double small_share_of(const RackScenario& scenario);
+
 // What the workers exchange.
 Work work_of(const RackScenario& scenario);
 

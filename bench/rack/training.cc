@@ -66,11 +66,13 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
   config.set_workers(workers);
   config.clear_racks();
   config.clear_rack_shape();
+  config.clear_rack_hybrid_bytes();
   for (int i = 0; i < scenario.racks_size() && is_joined(scenario); ++i) {
     JobRackConfig& rack = *config.add_racks();
     rack.set_name(rack_name(static_cast<std::size_t>(i)));
     rack.set_workers(scenario.racks(i).workers());
     config.set_rack_shape(scenario.shape());
+    if (scenario.has_hybrid_bytes()) config.set_rack_hybrid_bytes(scenario.hybrid_bytes());
   }
   PHUB_RETURN_IF_ERROR(validate(config).with_context("training"));
   if (config.data().has_path()) make_absolute(config.mutable_data()->mutable_path());

@@ -8,6 +8,7 @@
 
 #include "bench/simulate/schedule.h"
 #include "bench/simulate/simulate.h"
+#include "common/plan/rack_trees.h"
 #include "common/text/table.h"
 
 namespace phub::bench::replay {
@@ -39,6 +40,8 @@ double payload_share(double mtu) {
 
 simulate::Shape shape_of(const Work& work) {
   if (work.racks.empty()) return simulate::Shape::kSharded;
+  if (work.rack_shape == name_of(RackShape::kChain)) return simulate::Shape::kRackChain;
+  if (work.rack_shape == name_of(RackShape::kMulticolour)) return simulate::Shape::kRackMulticolour;
   return simulate::Shape::kHierarchical;
 }
 

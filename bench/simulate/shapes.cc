@@ -4,6 +4,8 @@
 #include <string>
 
 #include "bench/simulate/trees.h"
+#include "common/cost/rack_exchange.h"
+#include "common/plan/rack_trees.h"
 
 namespace phub::bench::simulate {
 namespace {
@@ -122,6 +124,39 @@ void make_trees(Exchange& exchange, const Terms& t, const Network& network, std:
   exchange.latency = 2 * load.depth * network.alpha;
 }
 
+// A link between two racks is as fast as the slower one's uplink.
+cost::RackNetwork racks_of(const Network& network) {
+  const std::uint32_t racks = network.racks();
+  cost::RackNetwork made{.names = {},
+                         .workers = {},
+                         .worker_byte = std::vector<double>(racks, 1.0 / network.worker_rate),
+                         .server_byte = {},
+                         .links = {},
+                         .servers = network.servers,
+                         .inside_alpha = network.alpha,
+                         .chunk_bytes = network.chunk_bytes};
+  for (std::uint32_t from = 0; from < racks; ++from) {
+    made.names.push_back("rack " + std::to_string(from));
+    made.workers.push_back(network.in_rack(from));
+    made.server_byte.push_back(network.servers / network.servers_together(from));
+    std::vector<cost::RackLink>& links = made.links.emplace_back();
+    for (std::uint32_t to = 0; to < racks; ++to) {
+      const double rate = std::min(network.uplink(from), network.uplink(to));
+      links.push_back({.alpha = network.alpha, .byte = 1.0 / rate});
+    }
+  }
+  return made;
+}
+
+void make_joined(Exchange& exchange, const Terms& t, const Network& network, RackShape shape) {
+  if (network.racks() == 1) {
+    make_hierarchical(exchange, t, network);
+    return;
+  }
+  static_cast<cost::Exchange&>(exchange) =
+      cost::rack_exchange(racks_of(network), make_rack_trees(network.racks(), shape));
+}
+
 }  // namespace
 
 std::string_view name_of(Shape shape) { return kShapeNames[static_cast<std::size_t>(shape)]; }
@@ -191,9 +226,15 @@ Exchange exchange_of(Shape shape, const Network& network) {
     case Shape::kMulticolour:
       make_trees(exchange, t, network, network.colours);
       break;
+    case Shape::kRackChain:
+      make_joined(exchange, t, network, RackShape::kChain);
+      break;
+    case Shape::kRackMulticolour:
+      make_joined(exchange, t, network, RackShape::kMulticolour);
+      break;
   }
-  exchange.has_servers =
-      shape == Shape::kSharded || shape == Shape::kColocated || shape == Shape::kHierarchical;
+  exchange.has_servers = shape == Shape::kSharded || shape == Shape::kColocated ||
+                         shape == Shape::kHierarchical || has_rack_trees(shape);
   exchange.is_streamed = exchange.has_servers;
   return exchange;
 }

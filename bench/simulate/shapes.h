@@ -27,11 +27,15 @@ enum class Shape : std::uint8_t {
   kHierarchical,  // a rack's servers sum, a chunk's root in one rack sums over racks
   kTree,          // one tree, reduced, then broadcast
   kMulticolour,   // as many trees as its arity
+  // As kHierarchical, with racks joined in a job's other shapes (common/plan/rack_trees.h).
+  kRackChain,
+  kRackMulticolour,
 };
 
 // In the order of the enumeration.
 inline constexpr std::string_view kShapeNames[] = {
-    "measured", "link", "ring", "sharded", "colocated", "hierarchical", "tree", "multicolour"};
+    "measured",     "link", "ring",        "sharded",    "colocated",
+    "hierarchical", "tree", "multicolour", "rack-chain", "rack-multicolour"};
 std::string_view name_of(Shape shape);
 
 struct Network {
@@ -60,6 +64,11 @@ struct Network {
   std::vector<std::uint32_t> places() const;
 };
 
+// Of the shapes that join racks by listed trees.
+inline bool has_rack_trees(Shape shape) {
+  return shape == Shape::kRackChain || shape == Shape::kRackMulticolour;
+}
+
 using cost::MessageCost;
 using cost::Stage;
 
@@ -76,7 +85,8 @@ struct Exchange : cost::Exchange {
   }
 };
 
-// REQUIRES: workers, of each rack too, servers, colours and rates above 0.
+// REQUIRES: workers, of each rack too, servers, colours and rates above 0; with has_rack_trees at
+// most kMaxRacks racks.
 Exchange exchange_of(Shape shape, const Network& network);
 
 }  // namespace phub::bench::simulate

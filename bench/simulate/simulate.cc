@@ -12,6 +12,7 @@
 #include "bench/simulate/report.h"
 #include "bench/simulate/rounds.h"
 #include "common/base/whole_file.h"
+#include "common/plan/rack_trees.h"
 #include "common/text/table.h"
 
 namespace phub::bench::simulate {
@@ -135,6 +136,13 @@ Result<std::vector<Prediction>> predict_all(const SimulateOptions& options,
       if (shape == Shape::kMeasured && !trace.has_comm) {
         return Status(Code::kInvalidArgument,
                       "--shape measured: the trace has no times of the exchange; name another");
+      }
+      if (has_rack_trees(shape) && network.racks() > kMaxRacks) {
+        return Status(
+            Code::kInvalidArgument,
+            fmt::format("--shape {}: {} racks, and a job has at most {}; put more workers "
+                        "into each with --rack-workers, or name another",
+                        name_of(shape), network.racks(), kMaxRacks));
       }
       const Exchange exchange = exchange_of(shape, network);
       for (const Policy policy : options.policies) {

@@ -35,6 +35,9 @@ Status parse_textproto(std::string_view text, const std::string& name,
 // Errors: "FIELD: what is wrong; the cure", behind the place where there is a file.
 Status validate(const ServerConfig& config, const std::string& file = {},
                 const google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
+// Of addresses, words and cores each for itself, whatever the others are: what can be said of a
+// command line before there is a file to go with it. Errors: as above.
+Status validate_values(const ServerConfig& config);
 Status validate(const WorkerConfig& config, const std::string& file = {},
                 const google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
 

@@ -1,5 +1,6 @@
 #include "common/config/racks.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "common/base/rack.h"
 #include "common/base/visible.h"
+#include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
 #include "common/rpc/address.h"
 #include "common/rpc/credentials_folder.h"
@@ -150,9 +152,12 @@ void check_own_place(const ServerConfig& config, ConfigCheck& check) {
 void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(config.racks_size() > 0, "rack_shape", "without racks");
   check.unused_unless(config.racks_size() > 0, "rack_wire_type", "without racks");
+  check.unused_unless(config.rack_shape() == name_of(RackShape::kHybrid), "rack_hybrid_bytes",
+                      "with any rack_shape but hybrid");
   check.one_of("rack_wire_type", config.rack_wire_type(), {"fp32", "fp16", "bf16"});
-  check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
-                fmt::format("\"{}\" is none of spread, chain, multicolour", config.rack_shape()));
+  check.require(
+      rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
+      fmt::format("\"{}\" is none of spread, chain, multicolour, hybrid", config.rack_shape()));
   if (config.racks_size() == 0) return;
   std::uint64_t workers = 0;
   for (int i = 0; i < config.racks_size(); ++i) {
@@ -169,21 +174,34 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
                 "have servers: name those of this worker's own rack in `servers`");
 }
 
-Result<JobRackConfig> parse_job_rack(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  std::uint32_t workers = 0;
-  const char* const end = text.data() + text.size();
-  const auto parsed = colon == std::string_view::npos
-                          ? std::from_chars_result{text.data(), std::errc::invalid_argument}
-                          : std::from_chars(text.data() + colon + 1, end, workers);
-  if (parsed.ec != std::errc() || parsed.ptr != end) {
+Result<std::vector<RackSpec>> parse_racks(std::string_view text) {
+  const auto wrong = [&](const std::string& what) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("\"{}\" is no NAME:WORKERS, as in a:4,b:4", text));
+                  fmt::format("\"{}\": {}; write NAME:WORKERS,NAME:WORKERS, for example a:4,b:4",
+                              text, what));
+  };
+  std::vector<RackSpec> racks;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string one(text.substr(begin, end - begin));
+    begin = end + 1;
+    const std::size_t colon = one.find(':');
+    if (colon == std::string::npos) return wrong("\"" + one + "\" has no number of workers");
+    RackSpec rack{.name = one.substr(0, colon)};
+    if (!is_rack_name(rack.name)) return wrong("\"" + rack.name + "\" is no name of a rack");
+    const char* const last = one.data() + one.size();
+    const auto [rest, error] = std::from_chars(one.data() + colon + 1, last, rack.workers);
+    if (error != std::errc() || rest != last || rack.workers == 0 || rack.workers > kMaxWorkers) {
+      return wrong(fmt::format("\"{}\" has no number of workers from 1 to {}", one, kMaxWorkers));
+    }
+    const bool is_new = std::none_of(
+        racks.begin(), racks.end(), [&](const RackSpec& other) { return other.name == rack.name; });
+    if (!is_new) return wrong("rack \"" + rack.name + "\" is there twice");
+    racks.push_back(std::move(rack));
   }
-  JobRackConfig rack;
-  rack.set_name(std::string(text.substr(0, colon)));
-  rack.set_workers(workers);
-  return rack;
+  if (racks.size() < 2) return wrong("a job spans two racks or more");
+  if (racks.size() > kMaxRacks) return wrong(fmt::format("at most {} racks", kMaxRacks));
+  return racks;
 }
 
 void check_racks(const ServerConfig& config, ConfigCheck& check) {

@@ -19,7 +19,6 @@ constexpr std::uint32_t kHourMs = 3'600'000;
 constexpr std::uint32_t kConnectionsMax = 65'536;
 
 void check_cores(const ServerConfig& config, ConfigCheck& check) {
-  check.in_range("cores", config.cores(), 0U, kCoresMax);
   const bool has_both = config.cores() != 0 && config.cpus_size() != 0;
   check.require(!has_both || config.cpus_size() == static_cast<int>(config.cores()), "cpus",
                 fmt::format("{} CPUs are listed for {} cores; list one for each core, or leave "
@@ -44,7 +43,6 @@ void check_security(const ServerConfig& config, ConfigCheck check) {
   const ServerSecurityConfig& security = config.security();
   const bool has_tls = security.has_ca() || security.has_certificate() || security.has_key();
   check.one_of("client_certificates", security.client_certificates(), {"require", "none"});
-  check.one_of("tokens", security.tokens(), {"required", "off"});
   for (const auto& [field, value] :
        {std::pair("ca", security.ca()), std::pair("certificate", security.certificate()),
         std::pair("key", security.key())}) {
@@ -80,20 +78,40 @@ void check_plaintext(const ServerConfig& config, ConfigCheck& check) {
                             config.control_address()));
 }
 
+// What a command line can give, each value for itself.
+void check_values(const ServerConfig& config, ConfigCheck& check) {
+  check.address("control_address", config.control_address(), 0);
+  check.address("data_address", config.data_address(), 0);
+  if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
+  check.in_range("cores", config.cores(), 0U, kCoresMax);
+  for (int i = 0; i < config.transports_size(); ++i) {
+    check.one_of("transports", config.transports(i), {"shm", "tcp", "verbs"}, i);
+  }
+  check.log_level("log_level", config.log_level());
+  if (!config.has_security()) return;
+  check.nested("security", config.security())
+      .one_of("tokens", config.security().tokens(), {"required", "off"});
+}
+
 }  // namespace
+
+Status validate_values(const ServerConfig& config) {
+  Status status;
+  ConfigCheck check({}, nullptr, config, status);
+  check_values(config, check);
+  return status;
+}
 
 Status validate(const ServerConfig& config, const std::string& file,
                 const ConfigCheck::Tree* tree) {
   Status status;
   ConfigCheck check(file, tree, config, status);
-  check.address("control_address", config.control_address(), 0);
-  check.address("data_address", config.data_address(), 0);
+  check_values(config, check);
   if (config.has_security()) {
     check_security(config, check.nested("security", config.security()));
   }
   check_plaintext(config, check);
   check.in_range("join_secret_lifetime_ms", config.join_secret_lifetime_ms(), 1000U, kHourMs);
-  if (config.has_http_address()) check.address("http_address", config.http_address(), 0);
   check.unused_unless(config.has_http_address(), "http_allow_plaintext",
                       "because there is no http_address");
   check.unused_unless(config.has_http_address(), "http_hosts", "because there is no http_address");
@@ -101,7 +119,6 @@ Status validate(const ServerConfig& config, const std::string& file,
   std::set<std::string> transports;
   for (int i = 0; i < config.transports_size(); ++i) {
     const std::string& transport = config.transports(i);
-    check.one_of("transports", transport, {"shm", "tcp", "verbs"}, i);
     check.require(transports.insert(transport).second, "transports",
                   fmt::format("\"{}\" is listed twice", transport), i);
   }
@@ -128,7 +145,6 @@ Status validate(const ServerConfig& config, const std::string& file,
                 "snapshots need a state_folder");
   check.in_range("connections_per_core", config.connections_per_core(), 1U, kConnectionsMax);
   check.in_range("drain_timeout_ms", config.drain_timeout_ms(), 0U, 24 * kHourMs);
-  check.log_level("log_level", config.log_level());
   if (config.has_waiting()) {
     check_waiting(config.waiting(), check.nested("waiting", config.waiting()));
   }

@@ -155,10 +155,19 @@ Loads both_ways(const std::vector<Step>& steps, double sum_ratio) {
 }  // namespace
 
 Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& trees) {
+  return rack_exchange(network, trees,
+                       std::vector<double>(trees.size(), 1.0 / static_cast<double>(trees.size())));
+}
+
+Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& all_trees,
+                       const std::vector<double>& shares) {
   const Rates rates(network);
+  std::vector<RackTree> trees;
   std::vector<Step> steps;
-  for (const RackTree& tree : trees) {
-    add_steps(tree, 1.0 / static_cast<double>(trees.size()), rates, steps);
+  for (std::size_t i = 0; i < all_trees.size(); ++i) {
+    if (!(shares[i] > 0)) continue;
+    trees.push_back(all_trees[i]);
+    add_steps(all_trees[i], shares[i], rates, steps);
   }
   const Loads loads = both_ways(steps, network.sum_ratio);
   Exchange exchange{.is_streamed = true, .bound = "latency", .chunk_bytes = network.chunk_bytes};

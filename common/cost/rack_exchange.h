@@ -37,6 +37,9 @@ struct RackNetwork {
 // Racks that are joined by `trees`, which have equal shares of the bytes.
 // REQUIRES: two racks or more, of which the trees are.
 Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& trees);
+// With shares of their own, which are 1 together: a tree of none is as if it were not there.
+Exchange rack_exchange(const RackNetwork& network, const std::vector<RackTree>& trees,
+                       const std::vector<double>& shares);
 
 // REQUIRES: two racks or more.
 Exchange flat_exchange(const RackNetwork& network);

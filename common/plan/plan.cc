@@ -84,6 +84,10 @@ Status validate(const PlanInput& input) {
     return invalid("chunk_bytes: " + std::to_string(input.chunk_bytes) +
                    "; must be a multiple of 64 from 64 to " + std::to_string(kMaxChunkBytes));
   }
+  if (input.small_key_trees > 0 && input.small_key_trees >= input.rack_trees) {
+    return invalid("small_key_trees: " + std::to_string(input.small_key_trees) + " of " +
+                   std::to_string(input.rack_trees) + " trees; leave some for large keys");
+  }
   PHUB_RETURN_IF_ERROR(validate_servers(input));
   return validate_keys(input);
 }
@@ -195,6 +199,17 @@ std::vector<Unit> units_of(const PlanInput& input, const Plan& plan) {
   return units;
 }
 
+// The trees that a unit may go through, [first, last).
+std::pair<std::uint32_t, std::uint32_t> trees_of(const PlanInput& input, const Plan& plan,
+                                                 const Unit& unit) {
+  if (input.small_key_trees == 0) return {0, input.rack_trees};
+  const std::uint32_t key = plan.segments[plan.chunks[unit.first_chunk].first_segment].key;
+  const std::uint64_t bytes = input.key_elements[key] * size_of(input.wire_type);
+  const bool is_small = is_small_key(bytes, input.chunk_bytes) || bytes <= input.small_key_bytes;
+  if (is_small) return {0, input.small_key_trees};
+  return {input.small_key_trees, input.rack_trees};
+}
+
 // `units` longest first; to the tree that has least of their core.
 void spread_over_trees(const PlanInput& input, const std::vector<Unit>& units, Plan& plan) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> loads;
@@ -202,8 +217,10 @@ void spread_over_trees(const PlanInput& input, const std::vector<Unit>& units, P
     const Chunk& first = plan.chunks[unit.first_chunk];
     std::vector<std::uint64_t>& load = loads[{first.server, first.core}];
     load.resize(input.rack_trees);
-    std::uint32_t least = (first.server + first.core) % input.rack_trees;  // of equals, not all one
-    for (std::uint32_t tree = 0; tree < input.rack_trees; ++tree) {
+    const auto [begin, end] = trees_of(input, plan, unit);
+    // Of equals, not all one.
+    std::uint32_t least = begin + (first.server + first.core) % (end - begin);
+    for (std::uint32_t tree = begin; tree < end; ++tree) {
       if (load[tree] < load[least]) least = tree;
     }
     load[least] += unit.elements;
@@ -290,6 +307,7 @@ std::uint64_t hash_of(const PlanInput& input, const Plan& plan) {
   hash.add_all(input.cores_per_server);
   if (input.whole_keys) hash.add(1);
   if (input.rack_trees > 0) hash.add({input.rack_trees, 2});
+  if (input.small_key_trees > 0) hash.add({input.small_key_trees, input.small_key_bytes, 3});
   hash.add(plan.chunks.size());
   for (const Chunk& chunk : plan.chunks) {
     hash.add({chunk.arena_offset, chunk.elements, chunk.server, chunk.core, chunk.slot,

@@ -39,6 +39,10 @@ struct PlanInput {
   bool whole_keys = false;
   // Trees over racks (rack_trees.h) that the chunks of each core are spread over; 0: one rack.
   std::uint32_t rack_trees = 0;
+  // So many of them, the first ones, are for small keys only, the others for large ones: 0, or less
+  // than rack_trees. Small are keys that share chunks, and those of at most so many bytes.
+  std::uint32_t small_key_trees = 0;
+  std::uint64_t small_key_bytes = 0;
 };
 
 // A key's part in a chunk.
@@ -80,7 +84,8 @@ struct Plan {
 // jobs' load counted; on cores that are empty at first this is within 4/3 - 1/(3m) of the optimum
 // on m cores (Graham, "Bounds on multiprocessing timing anomalies", 1969). With whole_keys what is
 // placed so is a sliced key's chunks together: a key that is larger than a core's even share then
-// sets the busiest core's load. With rack_trees each core's are spread over the trees likewise.
+// sets the busiest core's load. With rack_trees each core's are spread over the trees likewise, of
+// small keys and of large ones apart where their trees are.
 // Errors: kInvalidArgument names the field.
 Result<Plan> make_plan(const PlanInput& input);
 

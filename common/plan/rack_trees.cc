@@ -7,7 +7,7 @@
 namespace phub {
 namespace {
 
-constexpr Words<RackShape, 3> kShapes = {{"spread", "chain", "multicolour"}};
+constexpr Words<RackShape, 4> kShapes = {{"spread", "chain", "multicolour", "hybrid"}};
 // Branches of a tree, and trees.
 constexpr std::uint32_t kColours = 4;
 
@@ -44,6 +44,12 @@ std::optional<RackShape> rack_shape_of(std::string_view name) { return kShapes.p
 std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
   std::vector<RackTree> trees;
   if (racks < 2) return trees;
+  if (shape == RackShape::kHybrid) {
+    trees = make_rack_trees(racks, RackShape::kSpread);
+    const std::vector<RackTree> large = make_rack_trees(racks, RackShape::kChain);
+    trees.insert(trees.end(), large.begin(), large.end());
+    return trees;
+  }
   const std::uint32_t count = shape == RackShape::kMulticolour ? std::min(kColours, racks) : racks;
   for (std::uint32_t i = 0; i < count; ++i) {
     switch (shape) {
@@ -56,9 +62,15 @@ std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
       case RackShape::kMulticolour:
         trees.push_back(heap(racks, i));
         break;
+      case RackShape::kHybrid:  // made of the others, above
+        break;
     }
   }
   return trees;
+}
+
+std::uint32_t small_key_trees(std::uint32_t racks, RackShape shape) {
+  return shape == RackShape::kHybrid && racks > 1 ? racks : 0;
 }
 
 }  // namespace phub

@@ -18,6 +18,7 @@ enum class RackShape : std::uint8_t {
   kSpread,       // a tree for each rack, which all others push to: each crosses the core twice
   kChain,        // a tree for each rack, in which every rack pushes to the next one: as a ring
   kMulticolour,  // four trees with four children, whose inner racks differ
+  kHybrid,  // small keys as in kSpread, large ones as in kChain: the trees of both, in this order
 };
 std::string_view name_of(RackShape shape);
 std::optional<RackShape> rack_shape_of(std::string_view name);
@@ -30,7 +31,11 @@ struct RackTree {
   bool operator==(const RackTree&) const = default;
 };
 
-// Of one rack or none: nothing. Trees have equal shares of a job's bytes.
+// Of one rack or none: nothing. Trees have equal shares of a job's bytes, with kHybrid those of
+// small keys and those of large ones each of theirs.
 std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape);
+// How many of them, the first ones, are for small keys only; the others are then for large ones. 0:
+// all are for all.
+std::uint32_t small_key_trees(std::uint32_t racks, RackShape shape);
 
 }  // namespace phub

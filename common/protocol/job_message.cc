@@ -56,6 +56,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .keys = {},
       .racks = std::move(racks),
       .rack_shape = rack_shape,
+      .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type};
 }
 
@@ -76,6 +77,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
     entry.set_workers(rack.workers);
   }
   message.set_rack_shape(message_of(spec.rack_shape));
+  message.set_rack_hybrid_bytes(spec.rack_hybrid_bytes);
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {

@@ -25,7 +25,10 @@ PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& core
                   .cores_per_server = cores_per_server,
                   .core_load_bytes = core_load_bytes,
                   .whole_keys = needs_whole_keys(spec.rule),
-                  .rack_trees = static_cast<std::uint32_t>(rack_trees_of(spec).size())};
+                  .rack_trees = static_cast<std::uint32_t>(rack_trees_of(spec).size()),
+                  .small_key_trees = small_key_trees(static_cast<std::uint32_t>(spec.racks.size()),
+                                                     spec.rack_shape),
+                  .small_key_bytes = spec.rack_hybrid_bytes};
   if (input.rack_trees > 0) input.core_load_bytes.clear();
   input.key_elements.reserve(spec.keys.size());
   for (const KeySpec& key : spec.keys) input.key_elements.push_back(key.elements);

@@ -36,6 +36,7 @@ struct JobSpec {
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack
   RackShape rack_shape = RackShape::kSpread;
+  std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
 };
 

@@ -132,6 +132,12 @@ Status validate_loss_scale(const JobSpec& spec) {
 }
 
 Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
+  const bool has_hybrid = !spec.racks.empty() && spec.rack_shape == RackShape::kHybrid;
+  if (spec.rack_hybrid_bytes > 0 && !has_hybrid) {
+    return invalid(
+        "rack_hybrid_bytes: means nothing but with racks and rack_shape hybrid; leave it "
+        "out");
+  }
   if (spec.racks.empty()) return {};
   if (spec.racks.size() < 2 || spec.racks.size() > kMaxRacks) {
     return invalid("racks: {}, allowed are 2 to {}; leave them out for one", spec.racks.size(),
@@ -236,6 +242,8 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(
       same("rack_shape", name_of(existing.rack_shape), name_of(joining.rack_shape)));
+  PHUB_RETURN_IF_ERROR(
+      same("rack_hybrid_bytes", existing.rack_hybrid_bytes, joining.rack_hybrid_bytes));
   PHUB_RETURN_IF_ERROR(
       same("rack_wire_type", name_of(existing.rack_wire_type), name_of(joining.rack_wire_type)));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);

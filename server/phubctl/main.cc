@@ -81,9 +81,15 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   create
       .add_option(
           "--rack-shape", job.rack_shape,
-          "How the racks are joined: spread, chain, multicolour, or auto: by the last probe")
+          "How the racks are joined: spread, chain, multicolour, hybrid, or auto: by the last "
+          "probe")
       ->needs(racks)
       ->capture_default_str();
+  create
+      .add_option("--rack-hybrid-bytes", job.rack_hybrid_bytes,
+                  "Of hybrid: keys of at most so many bytes are small; left out: those that share "
+                  "chunks")
+      ->needs(racks);
   create.callback([&] {
     if (job.file.empty() && job.name.empty()) throw CLI::RequiredError("name, or --file FILE");
     command = [&job](const Session& session) { return create_job(session, job); };

@@ -15,7 +15,9 @@ void declare_shapes(CLI::App& jobs, Command& command) {
       "  phubctl job shapes --racks a:4,b:4 --bytes 100e6\n"
       "  phubctl job shapes --racks a:8,b:8,c:8 --key conv1.weight:500 --wire-type bf16\\\n"
       "      --worker-gbit 10\n\n"
-      "spread, chain and multicolour join the racks' servers (--rack-shape of job create); flat\n"
+      "spread, chain, multicolour and hybrid (small keys as spread, large ones as chain) join the\n"
+      "racks' servers (--rack-shape of job create). Of those within 1 % of the fastest the one\n"
+      "whose small keys are there first is taken: the next forward begins with them. flat\n"
       "has no racks: all workers go to the servers of all racks. Predicted, not measured; of the\n"
       "exchange alone, as if nothing hid it.");
   auto job = std::make_shared<JobOptions>();
@@ -49,6 +51,10 @@ CLI::Option* declare_rack_options(CLI::App& sub, JobOptions& job) {
   CLI::Option* const racks =
       sub.add_option("--racks", job.racks, "Racks and their workers, for a job that spans racks")
           ->type_name("NAME:WORKERS,...");
+  sub.add_option("--rack-wire-type", job.rack_wire_type,
+                 "What racks push their sums to each other in: fp32, fp16 or bf16")
+      ->needs(racks)
+      ->capture_default_str();
   declare_plan_options(sub, job.plan, racks);
   return racks;
 }

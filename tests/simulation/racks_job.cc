@@ -24,6 +24,8 @@ RacksJob::RacksJob(RacksJobOptions options, Random& random)
   input.cores_per_server = {1};
   input.whole_keys = needs_whole_keys(options_.rule);
   input.rack_trees = static_cast<std::uint32_t>(trees_.size());
+  input.small_key_trees = small_key_trees(count, options_.shape);
+  input.small_key_bytes = options_.hybrid_bytes;
   plan_ = std::make_shared<const Plan>(std::move(*make_plan(input)));
   racks_.resize(count);
   for (std::uint32_t rack = 0; rack < count; ++rack) add_rack(rack);

@@ -19,6 +19,7 @@ struct RacksJobOptions {
   std::vector<server::Core*> cores;    // by rack
   std::vector<std::uint32_t> workers;  // by rack
   RackShape shape = RackShape::kSpread;
+  std::uint64_t hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   RuleKind rule = RuleKind::kSum;
   DataType wire_type = DataType::kFloat32;
   DataType rack_wire_type = DataType::kFloat32;

@@ -162,8 +162,8 @@ class RacksSimulation {
     --to_come_;
     constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars};
     constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
-    constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain,
-                                     RackShape::kMulticolour};
+    constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
+                                     RackShape::kHybrid};
     constexpr LossScaling kScaling[] = {LossScaling::kNone, LossScaling::kStatic,
                                         LossScaling::kVoted};
     RacksJobOptions options;
@@ -178,13 +178,14 @@ class RacksSimulation {
       options.cores.push_back(cores_[at].core.get());
       options.workers.push_back(random_.one_in(2) ? 1 : random_.between(1, 4));
     }
-    options.shape = kShapes[random_.below(3)];
+    options.shape = kShapes[random_.below(4)];
     options.rule = kRules[random_.below(3)];
     options.wire_type = kTypes[random_.below(3)];
     if (random_.one_in(3)) options.rack_wire_type = kTypes[random_.below(3)];
     if (has_parameters(options.rule)) options.loss_scaling = kScaling[random_.below(3)];
     if (options.loss_scaling == LossScaling::kVoted) options.shape = RackShape::kSpread;
     options.chunk_bytes = random_.one_in(2) ? 64 : 256;
+    options.hybrid_bytes = random_.one_in(2) ? 0 : random_.between(64, 512);
     for (std::uint32_t keys = random_.between(1, 8); keys > 0; --keys) {
       options.key_elements.push_back(random_.between(1, random_.one_in(3) ? 150 : 30));
     }

@@ -22,6 +22,7 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .keys = keys,
           .racks = options.racks,
           .rack_shape = options.rack_shape,
+          .rack_hybrid_bytes = options.rack_hybrid_bytes,
           .rack_wire_type = options.rack_wire_type};
 }
 

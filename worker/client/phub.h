@@ -44,6 +44,7 @@ struct ClientOptions {
   // The first rack has the first indexes. Empty: one rack.
   std::vector<RackSpec> racks = {};
   RackShape rack_shape = RackShape::kSpread;
+  std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: keys of at most so many bytes are small
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
   // auto (shm on the same host, verbs where both have RDMA on one fabric, else tcp), shm, tcp,
   // verbs

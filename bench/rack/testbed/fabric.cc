@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/dtype.h"
 #include "common/plan/rack_trees.h"
 
 namespace phub::bench {
@@ -48,16 +49,15 @@ double uplink_mbit(const RackScenario& scenario, const Rack& rack) {
   return rack.workers() * scenario.links().worker_mbit() / scenario.links().oversubscription();
 }
 
-// What two hosts say to each other in a round, each way.
-void add_traffic(Fabric& fabric, std::size_t one, std::size_t other, double bytes) {
-  for (const std::size_t end : {one, other}) {
-    fabric.links[end].up_bytes += bytes;
-    fabric.links[end].down_bytes += bytes;
-    const std::uint32_t rack = fabric.hosts[end].rack;
-    if (fabric.hosts[one].rack == fabric.hosts[other].rack) continue;
-    fabric.links[fabric.hosts.size() + rack].up_bytes += bytes;
-    fabric.links[fabric.hosts.size() + rack].down_bytes += bytes;
-  }
+// What one host says to another in a round.
+void add_bytes(Fabric& fabric, std::size_t from, std::size_t to, double bytes) {
+  fabric.links[from].up_bytes += bytes;
+  fabric.links[to].down_bytes += bytes;
+  const std::uint32_t out = fabric.hosts[from].rack;
+  const std::uint32_t in = fabric.hosts[to].rack;
+  if (out == in) return;
+  fabric.links[fabric.hosts.size() + out].up_bytes += bytes;
+  fabric.links[fabric.hosts.size() + in].down_bytes += bytes;
 }
 
 std::vector<std::size_t> servers_of(const Fabric& fabric, std::uint32_t rack) {
@@ -77,23 +77,37 @@ void add_workers(Fabric& fabric, bool own_rack_only, double payload_bytes) {
     const std::uint32_t rack = own_rack_only ? fabric.hosts[worker].rack : kAnyRack;
     const std::vector<std::size_t> servers = servers_of(fabric, rack);
     for (const std::size_t server : servers) {
-      add_traffic(fabric, worker, server, payload_bytes / static_cast<double>(servers.size()));
+      const double share = payload_bytes / static_cast<double>(servers.size());
+      add_bytes(fabric, worker, server, share);
+      add_bytes(fabric, server, worker, share);
     }
   }
 }
 
-// Up each tree goes an even share of the racks' sums, and as much comes back; a rack's servers
+// Of one tree of a shape, which has `small` trees for small keys only.
+double share_of(std::size_t tree, std::size_t trees, std::size_t small, double small_share) {
+  if (tree < small) return small_share / static_cast<double>(small);
+  return (1.0 - (small > 0 ? small_share : 0.0)) / static_cast<double>(trees - small);
+}
+
+// Up each tree goes its share of the racks' sums, and the replies to it come back; a rack's servers
 // share it.
-void add_trees(Fabric& fabric, RackShape shape, double payload_bytes) {
+void add_trees(Fabric& fabric, RackShape shape, const RackScenario& scenario, double payload_bytes,
+               double small_share) {
   const std::vector<RackTree> trees = make_rack_trees(fabric.racks, shape);
-  for (const RackTree& tree : trees) {
+  const std::uint32_t small = small_key_trees(fabric.racks, shape);
+  const double sum_ratio = sum_ratio_of(scenario);
+  for (std::size_t tree = 0; tree < trees.size(); ++tree) {
+    const double bytes = payload_bytes * share_of(tree, trees.size(), small, small_share);
     for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) {
-      if (tree.parent[rack] == RackTree::kNone) continue;
+      const std::uint32_t parent = trees[tree].parent[rack];
+      if (parent == RackTree::kNone) continue;
       const std::vector<std::size_t> below = servers_of(fabric, rack);
-      const std::vector<std::size_t> above = servers_of(fabric, tree.parent[rack]);
+      const std::vector<std::size_t> above = servers_of(fabric, parent);
       for (std::size_t i = 0; i < below.size(); ++i) {
-        add_traffic(fabric, below[i], above[i],
-                    payload_bytes / static_cast<double>(trees.size() * below.size()));
+        const double share = bytes / static_cast<double>(below.size());
+        add_bytes(fabric, below[i], above[i], sum_ratio * share);
+        add_bytes(fabric, above[i], below[i], share);
       }
     }
   }
@@ -101,7 +115,7 @@ void add_trees(Fabric& fabric, RackShape shape, double payload_bytes) {
 
 }  // namespace
 
-Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
+Fabric plan_fabric(const RackScenario& scenario, double payload_bytes, double small_share) {
   Fabric fabric;
   fabric.racks = static_cast<std::uint32_t>(scenario.racks_size());
   for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) add_hosts(fabric, scenario, rack);
@@ -112,8 +126,14 @@ Fabric plan_fabric(const RackScenario& scenario, double payload_bytes) {
   }
   const std::optional<RackShape> shape = rack_shape_of(scenario.shape());  // nothing: flat
   add_workers(fabric, shape.has_value(), payload_bytes);
-  if (shape) add_trees(fabric, *shape, payload_bytes);
+  if (shape) add_trees(fabric, *shape, scenario, payload_bytes, small_share);
   return fabric;
+}
+
+double sum_ratio_of(const RackScenario& scenario) {
+  const auto type = parse_data_type(scenario.exchange().dtype());
+  const auto bytes = static_cast<double>(size_of(type.value_or(DataType::kFloat32)));
+  return static_cast<double>(size_of(DataType::kFloat32)) / bytes;
 }
 
 double least_seconds(const RackLink& link) {

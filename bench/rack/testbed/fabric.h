@@ -38,8 +38,12 @@ struct Fabric {
 };
 
 // Every worker sends each server (of joined racks: its own) its even share of `payload_bytes` in a
-// round, and gets as much back; joined racks push their sums up their trees.
-Fabric plan_fabric(const RackScenario& scenario, double payload_bytes);
+// round, and gets as much back; joined racks push their sums up their trees. `small_share` of them
+// is in small keys, with shape hybrid.
+Fabric plan_fabric(const RackScenario& scenario, double payload_bytes, double small_share = 0.0);
+
+// Bytes of a rack's sum, which crosses racks in fp32, for each byte that a worker pushes.
+double sum_ratio_of(const RackScenario& scenario);
 
 // The least time that a link allows for a round, in seconds: its busier way, payload alone.
 double least_seconds(const RackLink& link);

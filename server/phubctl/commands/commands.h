@@ -44,7 +44,9 @@ struct JobOptions {
   std::vector<std::string> keys;               // "name:elements" or "name:elements:weight_decay"
   std::string racks;                           // "a:4,b:4", instead of workers; empty: one rack
   std::string rack_shape = "spread";           // or "auto": what the last probe says
-  PlanOptions plan;                            // for "auto"
+  std::optional<std::uint64_t> rack_hybrid_bytes;  // of "hybrid" only
+  std::string rack_wire_type = "fp32";
+  PlanOptions plan;  // for "auto"
 };
 
 struct ProbeOptions {

@@ -11,7 +11,6 @@
 #include "common/rpc/status.h"
 #include "common/text/message_json.h"
 #include "server/phubctl/commands/commands.h"
-#include "server/phubctl/planner/probed_links.h"
 
 namespace phub::phubctl {
 namespace {
@@ -89,15 +88,26 @@ Status check_plan(const JobOptions& options) {
 
 Status add_racks(const JobOptions& options, control::JobSpec& spec) {
   if (options.racks.empty()) return {};
-  PHUB_ASSIGN_OR_RETURN(const std::vector<RackWorkers> racks, parse_racks(options.racks));
+  const auto racks = parse_racks(options.racks);
+  if (!racks) return racks.error().with_context("--racks");
   std::uint32_t workers = 0;
-  for (const RackWorkers& rack : racks) {
+  for (const RackSpec& rack : *racks) {
     control::JobRack& added = *spec.add_racks();
-    added.set_name(rack.rack);
+    added.set_name(rack.name);
     added.set_workers(rack.workers);
     workers += rack.workers;
   }
   spec.set_workers(workers);
+  PHUB_ASSIGN_OR_RETURN(const auto type,
+                        enumerator<control::WireType>("--rack-wire-type", options.rack_wire_type));
+  spec.set_rack_wire_type(type);
+  if (options.rack_hybrid_bytes && options.rack_shape != "hybrid") {
+    return {Code::kInvalidArgument,
+            fmt::format("--rack-hybrid-bytes: means nothing with --rack-shape {}, only with "
+                        "hybrid; leave it out",
+                        options.rack_shape)};
+  }
+  spec.set_rack_hybrid_bytes(options.rack_hybrid_bytes.value_or(0));
   if (options.rack_shape == kAutoShape) return {};  // the caller's to choose
   PHUB_ASSIGN_OR_RETURN(const auto shape,
                         enumerator<control::RackShape>("--rack-shape", options.rack_shape));

@@ -48,19 +48,30 @@ class Drawing {
   std::string text_;
 };
 
+std::string group_text(const control::JobInfo& job, const std::vector<RackTree>& trees,
+                       std::size_t drawn) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(trees.size(), drawn); ++i) {
+    text += fmt::format("tree {} of {}\n{}", i + 1, trees.size(), Drawing(job, trees[i]).text());
+  }
+  if (trees.size() > drawn) {
+    text += fmt::format("and {} more, each with another root\n", trees.size() - drawn);
+  }
+  return text;
+}
+
 std::string trees_text(const control::JobInfo& job) {
   const int racks = job.spec().racks_size();
   const auto shape = rack_shape_of(enum_word(job.spec().rack_shape()));
   if (!shape || racks > kRacksDrawn) return "";
   const std::vector<RackTree> trees = make_rack_trees(static_cast<std::uint32_t>(racks), *shape);
-  std::string text = "\nsums go up to a tree's root, which makes the update; replies go down\n";
-  for (std::size_t i = 0; i < std::min(trees.size(), kTreesDrawn); ++i) {
-    text += fmt::format("tree {} of {}\n{}", i + 1, trees.size(), Drawing(job, trees[i]).text());
-  }
-  if (trees.size() > kTreesDrawn) {
-    text += fmt::format("and {} more, each with another root\n", trees.size() - kTreesDrawn);
-  }
-  return text;
+  const std::string text =
+      "\nsums go up to a tree's root, which makes the update; replies go down\n";
+  const std::uint32_t small = small_key_trees(static_cast<std::uint32_t>(racks), *shape);
+  if (small == 0) return text + group_text(job, trees, kTreesDrawn);
+  return text + "keys that are small:\n" +
+         group_text(job, {trees.begin(), trees.begin() + small}, kTreesDrawn / 2) + "others:\n" +
+         group_text(job, {trees.begin() + small, trees.end()}, kTreesDrawn / 2);
 }
 
 std::string rate_text(double bytes, const control::JobTiming& timing) {

@@ -20,8 +20,8 @@ NicRates rates_of(const PlanOptions& options) {
 
 std::string headline(const PlannedJob& job, const control::Probe& probe) {
   std::string racks;
-  for (const RackWorkers& rack : job.racks) {
-    racks += fmt::format("{}{}:{}", racks.empty() ? "" : ", ", rack.rack, rack.workers);
+  for (const RackSpec& rack : job.racks) {
+    racks += fmt::format("{}{}:{}", racks.empty() ? "" : ", ", rack.name, rack.workers);
   }
   return fmt::format("{} over racks {}; by the probe of {}\n",
                      human_bytes(static_cast<std::uint64_t>(job.bytes)), racks,
@@ -43,13 +43,17 @@ PlannedJob planned_of(const control::JobSpec& spec, double bytes) {
   PlannedJob job;
   job.is_voted = spec.loss_scaling() == control::LOSS_SCALING_VOTED;
   for (const control::JobRack& rack : spec.racks()) {
-    job.racks.push_back({.rack = rack.name(), .workers = rack.workers()});
+    job.racks.push_back({.name = rack.name(), .workers = rack.workers()});
   }
   if (spec.wire_type() != control::WIRE_TYPE_FP32) job.bytes_an_element = 2;
   if (spec.rack_wire_type() != control::WIRE_TYPE_FP32) job.sum_bytes_an_element = 2;
   if (spec.chunk_bytes() > 0) job.chunk_bytes = spec.chunk_bytes();
   for (const control::Key& key : spec.keys()) {
-    job.bytes += static_cast<double>(key.elements()) * job.bytes_an_element;
+    job.key_bytes.push_back(static_cast<double>(key.elements()) * job.bytes_an_element);
+    job.bytes += job.key_bytes.back();
+  }
+  if (spec.rack_shape() == control::RACK_SHAPE_HYBRID) {
+    job.hybrid_bytes = static_cast<double>(spec.rack_hybrid_bytes());
   }
   if (bytes > 0) job.bytes = bytes;
   return job;
@@ -91,6 +95,9 @@ Status choose_rack_shape(const Session& session, const PlanOptions& options,
   const auto choice = choose_shape(probe, job, rates_of(options));
   if (!choice) return choice.error().with_context("--rack-shape auto");
   spec.set_rack_shape(static_cast<control::RackShape>(choice->shape));
+  if (choice->shape == RackShape::kHybrid) {
+    spec.set_rack_hybrid_bytes(static_cast<std::uint64_t>(choice->groups.threshold));
+  }
   // With --json, `job plan --explain` tells the same.
   if (!session.as_json) print(headline(job, probe) + choice_text(*choice, job, ""));
   return {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,25 +15,42 @@ namespace phub::phubctl {
 
 // A job, as far as its exchange goes.
 struct PlannedJob {
-  std::vector<RackWorkers> racks;
+  std::vector<RackSpec> racks;
   double bytes = 0.0;                      // of all its keys, in the wire type
+  std::vector<double> key_bytes = {};      // of each; empty: not known
   std::uint32_t bytes_an_element = 4;      // of the wire type
   std::uint32_t sum_bytes_an_element = 4;  // of racks' sums
   std::uint32_t chunk_bytes = 32 * 1024;
-  bool is_voted = false;  // votes go to all racks above: shape `spread` only
+  bool is_voted = false;                    // votes go to all racks above: shape `spread` only
+  std::optional<double> hybrid_bytes = {};  // the threshold that a job of shape `hybrid` has
 };
 
 struct Alternative {
-  std::string shape;  // "spread", "chain", "multicolour", "flat"
+  std::string shape;  // "spread", "chain", "multicolour", "hybrid", "flat"
   double seconds = 0.0;
+  double small_seconds = 0.0;  // of a small key of a chunk alone: how soon the next forward begins
   double latency_seconds = 0.0;  // of them
   std::string bound;             // what binds the rest
   std::string obstacle;          // why the job cannot have it; empty: it can
 };
 
+// Which keys go which way with shape `hybrid`.
+struct KeyGroups {
+  // The largest key, in bytes, that is not later as with spread than as with chain, each alone; or
+  // the job's own threshold. Infinite: none is. Keys that share chunks are small in any case.
+  double threshold = 0.0;
+  std::size_t small_keys = 0;
+  std::size_t large_keys = 0;
+  double small_bytes = 0.0;
+  double large_bytes = 0.0;
+  double seconds = 0.0;  // of a key of the threshold, alone
+};
+
 struct Choice {
   std::vector<Alternative> alternatives;  // shapes in the order of RackShape, then flat
-  RackShape shape = RackShape::kSpread;   // the fastest that the job can have
+  // The fastest that the job can have; of those within 1 % that whose small keys are there first.
+  RackShape shape = RackShape::kSpread;
+  KeyGroups groups;
   // Of that shape: the job's chunk if it is within 1 % of the fastest, else the smallest that is.
   std::uint32_t chunk_bytes = 0;
   double chunk_seconds = 0.0;
@@ -41,6 +59,9 @@ struct Choice {
   const Alternative& taken() const { return alternatives[static_cast<std::size_t>(shape)]; }
   const Alternative& flat() const { return alternatives.back(); }
 };
+
+// Keys up to so many bytes share chunks (common/plan/plan.h).
+inline double fused_key_bytes(std::uint32_t chunk_bytes) { return chunk_bytes / 4; }
 
 // Errors: network_of's; kInvalidArgument for no bytes.
 Result<Choice> choose_shape(const control::Probe& probe, const PlannedJob& job,

@@ -1,6 +1,7 @@
 // A choice in words.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/text/table.h"
@@ -9,16 +10,39 @@
 namespace phub::phubctl {
 namespace {
 
-constexpr std::uint32_t kFusedShare = 4;  // of a chunk: keys up to that share one (plan.h)
+std::string size_text(double bytes) { return human_bytes(static_cast<std::uint64_t>(bytes)); }
+
+// Which keys would go which way, and why.
+std::string groups_text(const Choice& choice, const PlannedJob& job) {
+  const KeyGroups& groups = choice.groups;
+  if (job.key_bytes.empty()) return "";
+  if (std::isinf(groups.threshold)) {
+    return "hybrid: no key, however large, is sooner in a chain than with spread\n";
+  }
+  std::string text =
+      fmt::format("hybrid: {} small key(s) ({}) as in spread, {} large one(s) ({}) as in chain",
+                  groups.small_keys, size_text(groups.small_bytes), groups.large_keys,
+                  size_text(groups.large_bytes));
+  if (job.hybrid_bytes) {
+    return text + fmt::format("; the job's threshold is {}\n", size_text(groups.threshold));
+  }
+  if (groups.threshold < fused_key_bytes(job.chunk_bytes)) {
+    return text + "; small are those that share chunks, any other is sooner in a chain\n";
+  }
+  return text + fmt::format(
+                    "; a key of {} takes {} either way, smaller ones are sooner with spread "
+                    "(--rack-hybrid-bytes {:.0f})\n",
+                    size_text(groups.threshold), human_time(groups.seconds), groups.threshold);
+}
 
 std::string rest_of(const Choice& choice, const PlannedJob& job, const std::string& has) {
   const Alternative& taken = choice.taken();
   std::string text = fmt::format("takes {}: {}", taken.shape, human_time(taken.seconds));
   for (const Alternative& one : choice.alternatives) {
     if (one.shape == taken.shape || one.shape == "flat" || !one.obstacle.empty()) continue;
-    text += one.seconds > taken.seconds ? fmt::format("; {} would take {:.2f} times as long",
-                                                      one.shape, one.seconds / taken.seconds)
-                                        : fmt::format("; {} would take as long", one.shape);
+    text += one.seconds != taken.seconds ? fmt::format("; {} would take {:.2f} times as long",
+                                                       one.shape, one.seconds / taken.seconds)
+                                         : fmt::format("; {} would take as long", one.shape);
   }
   text += "\n";
   for (const Alternative& one : choice.alternatives) {
@@ -31,12 +55,13 @@ std::string rest_of(const Choice& choice, const PlannedJob& job, const std::stri
         "workers' configuration\n",
         human_time(choice.flat().seconds));
   }
+  text += groups_text(choice, job);
   text += choice.chunk_bytes == job.chunk_bytes
               ? fmt::format("chunks of {} are right", human_bytes(job.chunk_bytes))
               : fmt::format("chunks of {} would take {} ({} now)", human_bytes(choice.chunk_bytes),
                             human_time(choice.chunk_seconds), human_bytes(job.chunk_bytes));
   text += fmt::format("; keys of at most {} share one\n",
-                      human_bytes(choice.chunk_bytes / kFusedShare));
+                      size_text(fused_key_bytes(choice.chunk_bytes)));
   for (const std::string& assumption : choice.assumptions) text += "assumed: " + assumption + "\n";
   return text;
 }
@@ -44,11 +69,11 @@ std::string rest_of(const Choice& choice, const PlannedJob& job, const std::stri
 }  // namespace
 
 std::string choice_text(const Choice& choice, const PlannedJob& job, const std::string& has) {
-  Table table("SHAPE|>PREDICTED|>OF IT LATENCY|BOUND BY|");
+  Table table("SHAPE|>PREDICTED|>OF IT LATENCY|>A SMALL KEY|BOUND BY|");
   for (const Alternative& one : choice.alternatives) {
     const bool is_taken = one.shape == choice.taken().shape;
-    table.add({one.shape, human_time(one.seconds), human_time(one.latency_seconds), one.bound,
-               is_taken ? "taken" : one.obstacle});
+    table.add({one.shape, human_time(one.seconds), human_time(one.latency_seconds),
+               human_time(one.small_seconds), one.bound, is_taken ? "taken" : one.obstacle});
   }
   return table.to_string() + rest_of(choice, job, has);
 }
@@ -57,14 +82,15 @@ std::string choice_json(const Choice& choice, const PlannedJob& job, const std::
                         std::int64_t probed) {
   using nlohmann::ordered_json;
   ordered_json racks = ordered_json::array();
-  for (const RackWorkers& rack : job.racks) {
-    racks.push_back({{"name", rack.rack}, {"workers", rack.workers}});
+  for (const RackSpec& rack : job.racks) {
+    racks.push_back({{"name", rack.name}, {"workers", rack.workers}});
   }
   ordered_json alternatives = ordered_json::array();
   for (const Alternative& one : choice.alternatives) {
     ordered_json entry = {{"shape", one.shape},
                           {"seconds", one.seconds},
                           {"latency_seconds", one.latency_seconds},
+                          {"small_key_seconds", one.small_seconds},
                           {"bound", one.bound}};
     if (!one.obstacle.empty()) entry["obstacle"] = one.obstacle;
     alternatives.push_back(std::move(entry));
@@ -77,8 +103,17 @@ std::string choice_json(const Choice& choice, const PlannedJob& job, const std::
                       {"flat_is_faster", choice.flat().seconds < choice.taken().seconds},
                       {"chunk_bytes", choice.chunk_bytes},
                       {"chunk_seconds", choice.chunk_seconds},
-                      {"fused_key_bytes", choice.chunk_bytes / kFusedShare},
+                      {"fused_key_bytes", fused_key_bytes(choice.chunk_bytes)},
                       {"assumptions", choice.assumptions}};
+  if (!job.key_bytes.empty()) {
+    const KeyGroups& groups = choice.groups;
+    all["hybrid"] = {{"small_keys", groups.small_keys},
+                     {"small_bytes", groups.small_bytes},
+                     {"large_keys", groups.large_keys},
+                     {"large_bytes", groups.large_bytes}};
+    // Left out: no key is large.
+    if (!std::isinf(groups.threshold)) all["hybrid"]["threshold_bytes"] = groups.threshold;
+  }
   if (!has.empty()) all["has_shape"] = has;
   return all.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

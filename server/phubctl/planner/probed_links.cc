@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <map>
 #include <utility>
-
-#include "common/base/rack.h"
-#include "common/plan/plan.h"
 
 namespace phub::phubctl {
 namespace {
@@ -62,24 +58,24 @@ class Links {
 
 using Servers = std::vector<std::vector<std::uint32_t>>;  // of the probe, by rack of the job
 
-Result<Servers> servers_of(const control::Probe& probe, const std::vector<RackWorkers>& racks) {
+Result<Servers> servers_of(const control::Probe& probe, const std::vector<RackSpec>& racks) {
   Servers servers;
-  for (const RackWorkers& rack : racks) {
+  for (const RackSpec& rack : racks) {
     std::vector<std::uint32_t>& own = servers.emplace_back();
     for (int i = 0; i < probe.servers_size(); ++i) {
-      if (probe.servers(i).rack() == rack.rack) own.push_back(static_cast<std::uint32_t>(i));
+      if (probe.servers(i).rack() == rack.name) own.push_back(static_cast<std::uint32_t>(i));
     }
     if (own.empty()) {
       return Status(Code::kFailedPrecondition,
                     fmt::format("the last probe does not know rack {}; measure with `phubctl "
                                 "probe`",
-                                rack.rack));
+                                rack.name));
     }
     if (own.size() != servers.front().size()) {
       return Status(Code::kFailedPrecondition,
                     fmt::format("rack {} has {} servers and rack {} has {}: racks of a job have as "
                                 "many",
-                                racks.front().rack, servers.front().size(), rack.rack, own.size()));
+                                racks.front().name, servers.front().size(), rack.name, own.size()));
     }
   }
   return servers;
@@ -139,39 +135,7 @@ void set_inside_alpha(const Links& links, const Servers& servers, ProbedNetwork&
 
 }  // namespace
 
-Result<std::vector<RackWorkers>> parse_racks(const std::string& text) {
-  const auto wrong = [&](const std::string& what) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("--racks: \"{}\": {}; write NAME:WORKERS,NAME:WORKERS, for example "
-                              "a:4,b:4",
-                              text, what));
-  };
-  std::vector<RackWorkers> racks;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string one = text.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t colon = one.find(':');
-    if (colon == std::string::npos) return wrong("\"" + one + "\" has no number of workers");
-    RackWorkers rack{.rack = one.substr(0, colon)};
-    if (!is_rack_name(rack.rack)) return wrong("\"" + rack.rack + "\" is no name of a rack");
-    const char* const last = one.data() + one.size();
-    const auto [rest, error] = std::from_chars(one.data() + colon + 1, last, rack.workers);
-    if (error != std::errc() || rest != last || rack.workers == 0 || rack.workers > kMaxWorkers) {
-      return wrong(fmt::format("\"{}\" has no number of workers from 1 to {}", one, kMaxWorkers));
-    }
-    const bool is_new = std::none_of(racks.begin(), racks.end(), [&](const RackWorkers& other) {
-      return other.rack == rack.rack;
-    });
-    if (!is_new) return wrong("rack \"" + rack.rack + "\" is there twice");
-    racks.push_back(std::move(rack));
-  }
-  if (racks.size() < 2) return wrong("a job spans two racks or more");
-  if (racks.size() > kMaxRacks) return wrong(fmt::format("at most {} racks", kMaxRacks));
-  return racks;
-}
-
-Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<RackWorkers>& racks,
+Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<RackSpec>& racks,
                                  const NicRates& rates) {
   if (probe.servers().empty()) {
     return Status(Code::kFailedPrecondition,
@@ -183,8 +147,8 @@ Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<
   ProbedNetwork made;
   cost::RackNetwork& network = made.network;
   network.servers = static_cast<std::uint32_t>(servers.front().size());
-  for (const RackWorkers& rack : racks) {
-    network.names.push_back(rack.rack);
+  for (const RackSpec& rack : racks) {
+    network.names.push_back(rack.name);
     network.workers.push_back(rack.workers);
   }
   network.links.assign(racks.size(), std::vector<cost::RackLink>(racks.size()));

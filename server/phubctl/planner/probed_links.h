@@ -3,23 +3,15 @@
 // Pure functions; any thread.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
 #include "common/cost/rack_exchange.h"
+#include "common/protocol/job_spec.h"
 #include "proto/probe.pb.h"
 
 namespace phub::phubctl {
-
-struct RackWorkers {
-  std::string rack;
-  std::uint32_t workers = 0;
-};
-
-// "a:4,b:4": at least two racks, each once, with a worker or more. Error: kInvalidArgument.
-Result<std::vector<RackWorkers>> parse_racks(const std::string& text);
 
 // Bytes a second, where it is known better than the probe can; 0: by the probe.
 struct NicRates {
@@ -35,7 +27,7 @@ struct ProbedNetwork {
 // What the k-th servers of two racks say to each other is the link between the racks: the fastest
 // of them, with the longest latency. Errors: kFailedPrecondition when the probe does not know a
 // rack or a link of the job, or the racks have not as many servers each.
-Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<RackWorkers>& racks,
+Result<ProbedNetwork> network_of(const control::Probe& probe, const std::vector<RackSpec>& racks,
                                  const NicRates& rates);
 
 }  // namespace phub::phubctl

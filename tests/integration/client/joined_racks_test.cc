@@ -176,7 +176,7 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
     for (const std::uint32_t servers : {1U, 2U}) {
       const JoinedServers racks({.transport = transport, .racks = 3, .servers = servers});
       for (const RackShape shape :
-           {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour}) {
+           {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid}) {
         ClientOptions options = racks_options(racks, {2, 1, 2});
         options.rack_shape = shape;
         const Status status = run(racks, options, sum_in_racks);

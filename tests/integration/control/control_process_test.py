@@ -89,6 +89,17 @@ class ServerTest(unittest.TestCase):
             with open(path, "w", encoding="utf-8") as file:
                 file.write("cores: 1\n  coers: 2\n")
             self.assertIn(f"{path}:2:3: unknown field \"coers\"", self.refused(2, "--config", path))
+            # What is wrong with an option is said before the file is read.
+            for option, value, wrong in (("--control", "localhost", "control_address"),
+                                         ("--http", "localhost", "http_address"),
+                                         ("--tokens", "maybe", "tokens"),
+                                         ("--transports", "tpc", "transports"),
+                                         ("--log-level", "loud", "log_level"),
+                                         ("--cores", "5000", "cores"),
+                                         ("--credentials", folder, "has none of ca.pem")):
+                error = self.refused(2, "--check", "--config", path, option, value)
+                self.assertIn(wrong, error)
+                self.assertNotIn("coers", error)
 
     def test_help_teaches_with_an_example(self):
         done = run(SERVER, "--help")

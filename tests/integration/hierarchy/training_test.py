@@ -37,6 +37,7 @@ class Training(RacksTest):
         self.start_racks("abc")
         for shape in ("spread", "chain", "multicolour"):
             self.twice("a:1,b:2,c:1", "--rack-shape", shape)
+        self.twice("a:1,b:2,c:1", "--rack-shape", "hybrid", "--rack-hybrid-bytes", "16384")
 
     def test_two_servers_a_rack(self):
         self.start_racks(servers=2)

@@ -89,7 +89,7 @@ class MeasuredTest(ProbeTest):
         self.assertEqual(a.ctl("probe", "--last")["probe"], measured["probe"])
         shapes = a.ctl("job", "shapes", "--racks", "a:4,b:4", "--bytes", "1e6")
         self.assertEqual([one["shape"] for one in shapes["alternatives"]],
-                         ["spread", "chain", "multicolour", "flat"])
+                         ["spread", "chain", "multicolour", "hybrid", "flat"])
         self.assertEqual(shapes["probe_unix_seconds"], measured["probe"]["unix_seconds"])
         self.assertEqual(shapes["shape"], "spread")  # of two racks all are the same
         a.ctl("job", "create", "auto", "--racks", "a:1,b:1", "--rack-shape", "auto", "--key", "w:1000")
@@ -191,6 +191,30 @@ class PlannedTest(ProbeTest):
                          r'job "auto" of tenant default has chain; by this probe it would have spread '
                          r"\(.* instead of .*\): close it and create it again")
 
+    def test_hybrid_is_taken_where_small_keys_are_sooner_with_spread_and_its_groups_are_told(self):
+        self.write(slow=(("a", "c"),))
+        a = self.serve("a")
+        racks = ("--racks", "a:4,b:4,c:4,d:4", "--rack-wire-type", "bf16")
+        keys = [word for i in range(20) for word in ("--key", f"b{i}:100", "--key", f"w{i}:2000000")]
+        a.ctl("job", "create", "given", *racks, *keys, "--rack-shape", "hybrid", "--rack-hybrid-bytes",
+              "4096")
+        explained = a.table("job", "plan", "given", "--explain")
+        self.assertRegex(explained, r"(?m)^hybrid: 20 small key\(s\) \(.*\) as in spread, 20 large one\(s\) "
+                                    r"\(.*\) as in chain; the job's threshold is 4.0 KiB$")
+        shapes = a.ctl("job", "shapes", *racks, *keys)
+        times = {one["shape"]: one for one in shapes["alternatives"]}
+        self.assertEqual((shapes["hybrid"]["small_keys"], shapes["hybrid"]["large_keys"]), (20, 20))
+        self.assertLess(times["chain"]["seconds"], times["spread"]["seconds"])
+        self.assertLess(times["hybrid"]["seconds"], 1.01 * times["chain"]["seconds"])
+        self.assertEqual(times["hybrid"]["small_key_seconds"], times["spread"]["small_key_seconds"])
+        for again in (False, True):
+            if again:  # it waits again, as it was made
+                self.stop(a)
+                a = self.serve("a")
+            spec = a.ctl("job", "inspect", "given")["job"]["spec"]
+            self.assertEqual((spec["rack_shape"], int(spec["rack_hybrid_bytes"]), spec["rack_wire_type"]),
+                             ("hybrid", 4096, "bf16"))
+
     def test_a_probe_that_cannot_be_read_is_none(self):
         (self.folder / "state-a" / "probe.textproto").write_text("servers { rack: ")
         a = self.serve("a")
@@ -206,7 +230,10 @@ class PlannedTest(ProbeTest):
                              (("--racks", "a:1,b:1", "--bytes", "1e6"), "--bytes"),
                              (("--racks", "a:1,b:1", "--rack-shape", "auto", "--bytes", "1e6", "--key",
                                "w:1"), "--bytes"),
-                             (("--racks", "a:1,b:1", "--rack-shape", "auto"), "--bytes")):
+                             (("--racks", "a:1,b:1", "--rack-shape", "auto"), "--bytes"),
+                             (("--racks", "a:1,b:1", "--rack-wire-type", "fp8"), "fp32, fp16, bf16"),
+                             (("--rack-wire-type", "bf16"), "--racks"),
+                             (("--racks", "a:1,b:1", "--rack-hybrid-bytes", "9"), "only with hybrid")):
             done = self.ctl(a, "job", "create", "x", *words)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(named, done.stderr, words)

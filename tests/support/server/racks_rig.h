@@ -22,8 +22,8 @@ struct RacksOptions {
   DataType rack_wire_type = DataType::kFloat32;
   LossScaling loss_scaling = LossScaling::kNone;
   std::uint32_t keys = 24;
-  std::uint32_t key_elements = 1024;
-  bool has_stranger = false;  // rack 0 takes for rack 2 what says only what a test says
+  std::uint32_t key_elements = 1024;  // of kHybrid every second key has twice as many, and is large
+  bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says
 };
 
 // A worker's end: pushes from `gradients`, replies land in `parameters`, both laid out as the plan.
@@ -90,6 +90,11 @@ class RacksRig {
     input.whole_keys = needs_whole_keys(options.rule);
     trees = make_rack_trees(racks(), options.shape);
     input.rack_trees = static_cast<std::uint32_t>(trees.size());
+    input.small_key_trees = small_key_trees(racks(), options.shape);
+    input.small_key_bytes = options.key_elements * size_of(options.wire_type);
+    for (std::uint32_t key = 1; input.small_key_trees > 0 && key < options.keys; key += 2) {
+      input.key_elements[key] *= 2;
+    }
     plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     for (std::uint32_t rack = 0; rack < racks(); ++rack) add_rack(rack);
     for (std::uint32_t from = 0; from < racks(); ++from) {

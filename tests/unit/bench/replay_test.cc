@@ -288,17 +288,16 @@ TEST_CASE("a rack's scenario becomes an exchange of the same size, and rates of 
   CHECK(rates.network->uplink_rate == Approx(1e7 * share));
 }
 
-TEST_CASE("racks that are joined are predicted as a hierarchy, where simulate knows their shape") {
+TEST_CASE("racks that are joined are predicted in their shape") {
   const auto rates = [](const std::string& shape) {
     return bench::rates_of(
         rack_scenario("racks { workers: 2 servers: 1 } racks { workers: 2 servers: 1 }\n"
                       "shape: '" +
                       shape + "' replay { model: 'lenet' backward_ms: 1 }"));
   };
-  CHECK(rates("flat").network.has_value());
-  CHECK(rates("spread").network.has_value());
-  CHECK_FALSE(rates("chain").network.has_value());
-  CHECK_FALSE(rates("multicolour").why_none.empty());
+  for (const char* const shape : {"flat", "spread", "chain", "multicolour"}) {
+    CHECK(rates(shape).network.has_value());
+  }
 
   // The uplink carries a rack's sum in place of each worker's push.
   RackScenario scenario = rack_scenario(
@@ -313,17 +312,32 @@ TEST_CASE("racks that are joined are predicted as a hierarchy, where simulate kn
   };
   CHECK(shape_of(work_of(scenario)) == simulate::Shape::kHierarchical);
   const double joined = seconds();
+  scenario.set_shape("chain");
+  CHECK(shape_of(work_of(scenario)) == simulate::Shape::kRackChain);
+  CHECK(seconds() == Approx(joined));  // of two racks all shapes are one
+  scenario.set_shape("multicolour");
+  CHECK(shape_of(work_of(scenario)) == simulate::Shape::kRackMulticolour);
+  CHECK(seconds() == Approx(joined));
   scenario.set_shape("flat");
   CHECK(seconds() > 1.5 * joined);
 }
 
-TEST_CASE("a rack's replay is predicted for racks that are alike only") {
-  RackScenario scenario = rack_scenario(
-      "racks { workers: 1 servers: 1 } racks { workers: 2 servers: 1 }\n"
-      "replay { model: 'lenet' backward_ms: 1 }");
-  const Rates rates = bench::rates_of(scenario);
-  CHECK_FALSE(rates.network.has_value());
-  CHECK_FALSE(rates.why_none.empty());
+TEST_CASE("a rack's replay is predicted for racks that differ, if they have as many servers") {
+  const auto rates = [](const std::string& racks) {
+    return bench::rates_of(rack_scenario(racks + " replay { model: 'lenet' backward_ms: 1 }"));
+  };
+  const Rates differ =
+      rates("racks { workers: 1 servers: 1 uplink_mbit: 50 } racks { workers: 3 servers: 1 }");
+  REQUIRE(differ.network.has_value());
+  CHECK(differ.network->racks_workers == std::vector<std::uint32_t>{1, 3});
+  CHECK(differ.network->racks() == 2);
+  CHECK(differ.network->workers == 4);
+  CHECK(differ.network->uplink(1) == Approx(6 * differ.network->uplink(0)));
+  CHECK(differ.network->servers_together(0) == differ.network->servers_together(1));
+  CHECK_FALSE(rates("racks { workers: 1 servers: 2 } racks { workers: 1 servers: 1 }").network);
+  const Rates none = rates("racks { workers: 1 servers: 1 } racks { servers: 1 uplink_mbit: 9 }");
+  CHECK_FALSE(none.network.has_value());
+  CHECK_FALSE(none.why_none.empty());
   RackScenario plain = rack_scenario("racks { workers: 1 servers: 1 }");
   CHECK(take_replay(plain, "s").ok());
   CHECK_FALSE(plain.has_exchange());

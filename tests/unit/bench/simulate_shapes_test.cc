@@ -219,6 +219,41 @@ TEST_CASE("racks that are listed and alike are as racks that are counted") {
   }
 }
 
+TEST_CASE("racks that are joined have a job's shapes: of two all are one, of more they differ") {
+  const Network two = racks_of_four(2, 1.5, 4.0);
+  for (const Shape shape : {Shape::kRackChain, Shape::kRackMulticolour}) {
+    CHECK(seconds_of(shape, two) == Approx(seconds_of(Shape::kHierarchical, two)));
+    Network one = two;
+    one.rack_workers = 0;
+    CHECK(seconds_of(shape, one) == Approx(seconds_of(Shape::kHierarchical, one)));
+    CHECK(exchange_of(shape, two).is_streamed);
+    CHECK(exchange_of(shape, two).has_servers);
+  }
+  const Network six = racks_of_four(6, 3.0, 4.0);
+  CHECK(exchange_of(Shape::kRackChain, six).byte ==
+        Approx(exchange_of(Shape::kHierarchical, six).byte));
+  CHECK(exchange_of(Shape::kRackChain, six).latency ==
+        Approx(exchange_of(Shape::kHierarchical, six).latency + 8 * six.alpha));
+  // Of six racks the root of two of the four trees is one: their sums and the others' replies.
+  CHECK(exchange_of(Shape::kRackMulticolour, six).byte >
+        1.2 * exchange_of(Shape::kHierarchical, six).byte);
+  const Network apart = different({8, 4, 2}, {4, 0.5, 4}, 1000);
+  CHECK(exchange_of(Shape::kRackChain, apart).bound == "uplink of rack 1");
+}
+
+TEST_CASE("more racks than a job has are refused") {
+  SimulateOptions options;
+  options.network.rack_workers = 4;
+  options.workers = {4 * 257};
+  options.shapes = {Shape::kRackChain};
+  options.policies = {Policy::kBsp};
+  const LayerTrace trace{.name = "t", .layers = {{.name = "a", .backward = 1.0, .bytes = 4.0}}};
+  CHECK_THAT(predict_all(options, trace).error().message(),
+             Contains("--shape rack-chain: 257 racks") && Contains("at most 256"));
+  options.workers = {4 * 3};
+  CHECK(predict_all(options, trace).has_value());
+}
+
 TEST_CASE("the slowest rack's uplink bounds a hierarchy, and has a name") {
   const Network network = different({8, 4, 2}, {4, 0.5, 4}, 1000);
   const Exchange exchange = exchange_of(Shape::kHierarchical, network);

@@ -3,9 +3,12 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/base/rack.h"
 #include "common/config/config.h"
+#include "common/config/racks.h"
 
 namespace phub {
 namespace {
@@ -122,8 +125,7 @@ TEST_CASE("a directory in an etcd has the documented defaults") {
   CHECK(config->directory().etcd().lease_s() == 10);
   CHECK(error_of(with_etcd("endpoints: \"10.0.0.9:2379\" endpoints: \"[::1]:2379\" lease_s: 2 "
                            "timeout_ms: 1999 user: \"phub\" password_file: \"p\" "
-                           "ca: \"ca.pem\" certificate: \"c.pem\" key: \"k.pem\"")) ==
-        "no error");
+                           "ca: \"ca.pem\" certificate: \"c.pem\" key: \"k.pem\"")) == "no error");
 }
 
 TEST_CASE("a wrong field of the etcd is named with its place and the cure") {
@@ -148,7 +150,8 @@ TEST_CASE("a wrong field of the etcd is named with its place and the cure") {
       {member + "certificate: \"x\" key: \"x\"", "directory.etcd.ca: is missing"},
       {member + "user: \"u\"", "directory.etcd.user: user and password_file go together"},
       {member + "allow_plaintext: true", "directory.etcd.allow_plaintext: has no effect"},
-      {remote + user, "directory.etcd.endpoints: without TLS everybody on the way to 10.0.0.9:2379"},
+      {remote + user,
+       "directory.etcd.endpoints: without TLS everybody on the way to 10.0.0.9:2379"},
   };
   for (const Case& c : cases) {
     INFO(c.inside);
@@ -168,6 +171,44 @@ TEST_CASE("a server that others are to find says an address that they can reach"
   CHECK(error_of(anywhere + "advertise_address: \"a1.example:0\"") == "no error");
   CHECK_THAT(error_of("rack: \"a b\"\n" + etcd),
              StartsWith("s.textproto:1:1: rack: \"a b\" is no name of a rack"));
+}
+
+TEST_CASE("racks on a command line are names and workers, and say what is wrong with them") {
+  const auto racks = parse_racks("a:4,row-2.b:1");
+  REQUIRE(racks);
+  CHECK(*racks == std::vector<RackSpec>{{"a", 4}, {"row-2.b", 1}});
+  for (const auto& [text, what] :
+       std::vector<std::pair<std::string, std::string>>{{"a:4", "two racks or more"},
+                                                        {"", "no number of workers"},
+                                                        {"a:4,", "no number of workers"},
+                                                        {"a:4,b", "\"b\" has no number"},
+                                                        {"a:4,b:0", "from 1 to 1024"},
+                                                        {"a:4,b:1025", "from 1 to 1024"},
+                                                        {"a:4,b:-1", "from 1 to 1024"},
+                                                        {"a:4,b:4x", "from 1 to 1024"},
+                                                        {"a:4,a:4", "there twice"},
+                                                        {"a:4,b c:4", "no name of a rack"}}) {
+    INFO(text);
+    const auto wrong = parse_racks(text);
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().code() == Code::kInvalidArgument);
+    CHECK_THAT(wrong.error().message(), Contains(what));
+  }
+}
+
+TEST_CASE("a threshold of small keys is hybrid's only") {
+  const auto worker = [](const std::string& text) {
+    const auto config = parse_worker_config(
+        "servers: \"s:1\" workers: 2 racks { name: \"a\" workers: 1 }\n"
+        "racks { name: \"b\" workers: 1 }\n" +
+            text,
+        "w");
+    return config ? "no error" : config.error().message();
+  };
+  CHECK_THAT(worker("rack_hybrid_bytes: 4096"), Contains("w:3:1: rack_hybrid_bytes"));
+  CHECK_THAT(worker("rack_shape: \"hybrid\" rack_hybrid_bytes: 4096"),
+             !Contains("rack_hybrid_bytes"));
+  CHECK_THAT(worker("rack_shape: \"ring\""), Contains("spread, chain, multicolour, hybrid"));
 }
 
 }  // namespace

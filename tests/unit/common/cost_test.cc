@@ -93,6 +93,27 @@ TEST_CASE("latency is that of the longest way up and the longest way down") {
   CHECK(with(network, RackShape::kChain).latency == Approx(2 * kAlpha + 40 * kAlpha));
 }
 
+TEST_CASE("trees may have shares of their own, or none") {
+  constexpr double kByte = 1e-9;
+  RackNetwork network = alike(6, 1, kByte);
+  network.worker_byte.assign(6, 0.0);
+  network.server_byte.assign(6, 0.0);
+  network.links[0][3].byte = 20 * kByte;
+  const std::vector<RackTree> trees = make_rack_trees(6, RackShape::kHybrid);
+  const auto mixed = [&](double small) {
+    std::vector<double> shares(12, (1 - small) / 6);
+    std::fill_n(shares.begin(), 6, small / 6);
+    return rack_exchange(network, trees, shares);
+  };
+  for (const double bytes : {1e3, 100e6}) {
+    CHECK(mixed(1.0).seconds(bytes) == Approx(with(network, RackShape::kSpread).seconds(bytes)));
+    CHECK(mixed(0.0).seconds(bytes) == Approx(with(network, RackShape::kChain).seconds(bytes)));
+  }
+  CHECK(mixed(0.5).byte == Approx(0.5 * 2.0 / 6.0 * 20 * kByte));  // the slow link, by half
+  CHECK(mixed(0.1).byte == Approx(10.0 / 6.0 * kByte));            // every uplink, as ever
+  CHECK(mixed(0.1).latency == Approx(with(network, RackShape::kChain).latency));
+}
+
 TEST_CASE("sums that are larger than replies count as such") {
   constexpr double kByte = 1e-9;
   RackNetwork network = alike(4, 1, kByte);

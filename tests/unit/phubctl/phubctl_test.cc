@@ -121,7 +121,20 @@ TEST_CASE("job create takes racks, whose workers are all workers") {
   };
   options.rack_shape = "ring";
   CHECK_THAT(refusal(), Contains("--rack-shape: \"ring\" is not known") && Contains("multicolour"));
+  options.rack_shape = "hybrid";
+  options.rack_hybrid_bytes = 4096;
+  options.rack_wire_type = "bf16";
+  control::JobSpec hybrid;
+  REQUIRE(spec_from(options, hybrid).ok());
+  CHECK(hybrid.rack_shape() == control::RACK_SHAPE_HYBRID);
+  CHECK(hybrid.rack_hybrid_bytes() == 4096);
+  CHECK(hybrid.rack_wire_type() == control::WIRE_TYPE_BF16);
+  options.rack_wire_type = "fp8";
+  CHECK_THAT(refusal(), Contains("--rack-wire-type: \"fp8\" is not known"));
+  options.rack_wire_type = "fp32";
   options.rack_shape = "spread";
+  CHECK_THAT(refusal(), Contains("--rack-hybrid-bytes: means nothing with --rack-shape spread"));
+  options.rack_hybrid_bytes.reset();
   options.racks = "a:x";
   CHECK_THAT(refusal(), Contains("a:x"));
 }
@@ -170,6 +183,15 @@ TEST_CASE("a job over racks shows its trees, the rate of each link and what roun
   alone.add_members();
   CHECK(racks_text(alone).empty());
   CHECK(workers_text(alone) == "1/4");
+}
+
+TEST_CASE("hybrid's trees are drawn by what they are for") {
+  control::JobInfo job = job_over_racks();
+  job.mutable_spec()->set_rack_shape(control::RACK_SHAPE_HYBRID);
+  const std::string text = racks_text(job);
+  CHECK_THAT(text, Contains("keys that are small:\ntree 1 of 3\n  a\n  |- b (here)\n  `- c\n"));
+  CHECK_THAT(text, Contains("others:\ntree 1 of 3\n  a\n  `- c\n     `- b (here)\n"));
+  CHECK_THAT(text, Contains("and 1 more, each with another root\nothers:"));
 }
 
 TEST_CASE("more racks than the eye can follow are not drawn, and their links are listed") {

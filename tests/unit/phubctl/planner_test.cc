@@ -49,43 +49,18 @@ PlannedJob job_of(std::uint32_t racks, double bytes = 100e6) {
   PlannedJob job;
   job.bytes = bytes;
   for (std::uint32_t rack = 0; rack < racks; ++rack) {
-    job.racks.push_back({.rack = std::string(1, static_cast<char>('a' + rack)), .workers = 4});
+    job.racks.push_back({.name = std::string(1, static_cast<char>('a' + rack)), .workers = 4});
   }
   return job;
 }
 
 }  // namespace
 
-TEST_CASE("--racks is names and workers, and says what is wrong with it") {
-  const auto racks = parse_racks("a:4,row-2.b:1");
-  REQUIRE(racks);
-  REQUIRE(racks->size() == 2);
-  CHECK((*racks)[0].workers == 4);
-  CHECK((*racks)[1].rack == "row-2.b");
-  for (const auto& [text, what] :
-       std::vector<std::pair<std::string, std::string>>{{"a:4", "two racks or more"},
-                                                        {"", "no number of workers"},
-                                                        {"a:4,", "no number of workers"},
-                                                        {"a:4,b", "\"b\" has no number"},
-                                                        {"a:4,b:0", "from 1 to 1024"},
-                                                        {"a:4,b:1025", "from 1 to 1024"},
-                                                        {"a:4,b:-1", "from 1 to 1024"},
-                                                        {"a:4,b:4x", "from 1 to 1024"},
-                                                        {"a:4,a:4", "there twice"},
-                                                        {"a:4,b c:4", "no name of a rack"}}) {
-    INFO(text);
-    const auto wrong = parse_racks(text);
-    REQUIRE_FALSE(wrong);
-    CHECK(wrong.error().code() == Code::kInvalidArgument);
-    CHECK_THAT(wrong.error().message(), Contains(what));
-  }
-}
-
 TEST_CASE("racks that are alike are spread; of two all shapes are the same") {
   const auto four =
       choose_shape(probe_of(4), job_of(4), {.worker = 100 * kGbit, .server = 100 * kGbit});
   REQUIRE(four);
-  REQUIRE(four->alternatives.size() == 4);
+  REQUIRE(four->alternatives.size() == 5);
   CHECK(four->shape == RackShape::kSpread);
   CHECK(four->flat().seconds > 2 * four->taken().seconds);
   const auto two = choose_shape(probe_of(2), job_of(2), {});
@@ -122,10 +97,98 @@ TEST_CASE("a slow link between racks that are no neighbours makes a chain") {
     CHECK(json["shape"] == "chain");
     CHECK(json["has_shape"] == "spread");
     CHECK(json["probe_unix_seconds"] == 17);
-    CHECK(json["alternatives"].size() == 4);
+    CHECK(json["alternatives"].size() == 5);
     CHECK(json["alternatives"][1]["seconds"] == Approx(choice->taken().seconds));
     CHECK(json["fused_key_bytes"] == choice->chunk_bytes / 4);
   }
+}
+
+namespace {
+
+// Of racks of which two that are no neighbours have a slow link, with much latency.
+control::Probe slow_link() {
+  control::Probe probe = probe_of(6, 1, 2e-3F);
+  link_of(probe, 0, 3).set_seconds_per_byte(50e-9F);
+  return probe;
+}
+
+// 50 keys that share chunks, and eight that are large.
+PlannedJob mixed_job() {
+  PlannedJob job = job_of(6, 0.0);
+  for (int i = 0; i < 50; ++i) job.key_bytes.push_back(8000);
+  for (int i = 0; i < 8; ++i) job.key_bytes.push_back(12.5e6);
+  for (const double bytes : job.key_bytes) job.bytes += bytes;
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("large keys go as in a chain where that is faster, small ones where they are sooner") {
+  const auto choice = choose_shape(slow_link(), mixed_job(), {});
+  REQUIRE(choice);
+  const Alternative& spread = choice->alternatives[0];
+  const Alternative& chain = choice->alternatives[1];
+  const Alternative& hybrid = choice->alternatives[3];
+  CHECK(choice->shape == RackShape::kHybrid);
+  CHECK(hybrid.obstacle.empty());
+  CHECK(hybrid.seconds < 1.01 * chain.seconds);
+  CHECK(hybrid.seconds < 0.5 * spread.seconds);
+  CHECK(hybrid.small_seconds == spread.small_seconds);
+  CHECK(hybrid.small_seconds < chain.small_seconds);
+  const KeyGroups& groups = choice->groups;
+  CHECK(groups.small_keys == 50);
+  CHECK(groups.large_keys == 8);
+  CHECK(groups.small_bytes == Approx(50 * 8000));
+  CHECK(groups.large_bytes == Approx(100e6));
+  CHECK_THAT(choice_text(*choice, mixed_job(), ""),
+             Contains("takes hybrid") && Contains("50 small key(s)") && Contains("either way"));
+  const auto json = nlohmann::json::parse(choice_json(*choice, mixed_job(), "", 17));
+  CHECK(json["hybrid"]["threshold_bytes"] == groups.threshold);
+
+  SECTION("the threshold is where a key takes as long either way") {
+    PlannedJob key = job_of(6, groups.threshold);
+    const auto at = choose_shape(slow_link(), key, {});
+    CHECK(at->alternatives[0].seconds == Approx(at->alternatives[1].seconds).epsilon(0.001));
+    key.bytes = 2 * groups.threshold;
+    const auto above = choose_shape(slow_link(), key, {});
+    CHECK(above->alternatives[0].seconds > above->alternatives[1].seconds);
+  }
+  SECTION("a job that has a threshold is planned by that") {
+    PlannedJob job = mixed_job();
+    job.hybrid_bytes = 20e6;
+    const auto all_small = choose_shape(slow_link(), job, {});
+    CHECK(all_small->groups.large_keys == 0);
+    CHECK(all_small->alternatives[3].seconds == Approx(spread.seconds));
+    CHECK_THAT(choice_text(*all_small, job, "hybrid"), Contains("the job's threshold is 19.1 MiB"));
+    job.hybrid_bytes = 0;  // keys that share chunks are small in any case
+    CHECK(choose_shape(slow_link(), job, {})->groups.small_keys == 50);
+  }
+  SECTION("workers that vote cannot have it") {
+    PlannedJob job = mixed_job();
+    job.is_voted = true;
+    const auto voted = choose_shape(slow_link(), job, {});
+    CHECK(voted->shape == RackShape::kSpread);
+    CHECK(voted->alternatives[3].obstacle == "the workers' votes need spread");
+  }
+}
+
+TEST_CASE("hybrid is not taken where it is no other shape, or its keys are not known") {
+  const auto alike = choose_shape(probe_of(6), mixed_job(), {});
+  REQUIRE(alike);
+  CHECK(alike->shape == RackShape::kSpread);
+  CHECK(alike->alternatives[3].obstacle == "all keys are small: as spread");
+  CHECK(alike->alternatives[3].seconds == Approx(alike->alternatives[0].seconds));
+  CHECK_THAT(choice_text(*alike, mixed_job(), ""), Contains("no key, however large"));
+  PlannedJob large = mixed_job();
+  large.key_bytes.assign(8, 12.5e6);
+  const auto chain = choose_shape(slow_link(), large, {});
+  CHECK(chain->shape == RackShape::kChain);
+  CHECK(chain->alternatives[3].obstacle == "all keys are large: as chain");
+  PlannedJob unknown = mixed_job();
+  unknown.key_bytes.clear();
+  const auto none = choose_shape(slow_link(), unknown, {});
+  CHECK(none->shape == RackShape::kChain);
+  CHECK(none->alternatives[3].obstacle == "the sizes of the keys are not known");
 }
 
 TEST_CASE("flat is told where it is faster: where latency binds") {

@@ -100,6 +100,19 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
       {"momentum:", [](JobSpec& s) { s.hyper.momentum = 1.0F; }},
       {"learning_rate:", [](JobSpec& s) { s.hyper.learning_rate = 1.0F / 0.0F; }},
       {"gradient_scale:", [](JobSpec& s) { s.hyper.gradient_scale = 3.0F; }},
+      {"rack_hybrid_bytes:", [](JobSpec& s) { s.rack_hybrid_bytes = 4096; }},
+      {"rack_hybrid_bytes:",
+       [](JobSpec& s) {
+         s.racks = {{"a", 1}, {"b", s.workers - 1}};
+         s.rack_hybrid_bytes = 4096;
+       }},
+      {"rack_shape: hybrid has no way for votes",
+       [](JobSpec& s) {
+         s.racks = {{"a", 1}, {"b", s.workers - 1}};
+         s.rack_shape = RackShape::kHybrid;
+         s.rule = RuleKind::kSgd;
+         s.loss_scale.kind = LossScaling::kVoted;
+       }},
       {"keys", [](JobSpec& s) { s.keys.clear(); }},
       {"keys[1].name", [](JobSpec& s) { s.keys[1].name = "a"; }},
       {"keys[0].elements", [](JobSpec& s) { s.keys[0].elements = 0; }},

@@ -70,16 +70,18 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
   for (const std::string& server : o.servers) config.add_servers(server);
 }
 
-// "NAME:WORKERS" each; the number of workers is their sum.
+// The number of workers is their sum.
 Status apply_racks(const RunArguments& o, WorkerConfig& config) {
   if (o.racks.empty()) return {};
+  const auto racks = parse_racks(o.racks);
+  if (!racks) return racks.error().with_context("--racks");
   config.clear_racks();
   std::uint32_t workers = 0;
-  for (const std::string& text : o.racks) {
-    auto rack = parse_job_rack(text);
-    if (!rack) return {Code::kInvalidArgument, "--racks: " + rack.error().message()};
-    workers += rack->workers();
-    *config.add_racks() = std::move(*rack);
+  for (const RackSpec& rack : *racks) {
+    JobRackConfig& added = *config.add_racks();
+    added.set_name(rack.name);
+    added.set_workers(rack.workers);
+    workers += rack.workers;
   }
   if (!o.overrides.has_workers()) config.set_workers(workers);
   return {};
@@ -164,9 +166,10 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
   command
       .add_option("--racks", o.racks,
                   "All racks of the job, with --server naming those of this worker's own")
-      ->delimiter(',')
       ->type_name("NAME:N,...");
-  add("--rack-shape", "rack_shape", "SHAPE", "How racks are joined: spread, chain, multicolour");
+  add("--rack-shape", "rack_shape", "SHAPE",
+      "How racks are joined: spread, chain, multicolour, hybrid");
+  add("--rack-hybrid-bytes", "rack_hybrid_bytes", "N", "Of hybrid: the largest key that is small");
   add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
   command
       .add_option("--credentials", o.credentials,

@@ -19,7 +19,7 @@ struct RunArguments {
   std::string config_path;
   WorkerConfig overrides;  // the fields that options give
   std::vector<std::string> servers;
-  std::vector<std::string> racks;  // "NAME:WORKERS"
+  std::string racks;  // "NAME:WORKERS,NAME:WORKERS"
   bool local = false;
   std::string credentials;
   std::optional<std::string> loss_scale;

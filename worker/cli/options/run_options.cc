@@ -101,6 +101,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .worker_index = config.worker_index(),
           .racks = racks_of(config),
           .rack_shape = rack_shape_of(config.rack_shape()).value(),
+          .rack_hybrid_bytes = config.rack_hybrid_bytes(),
           .rack_wire_type = parse_data_type(config.rack_wire_type()).value(),
           .transport = config.transport(),
           .links = {.verbs_devices = {config.verbs_devices().begin(), config.verbs_devices().end()},
