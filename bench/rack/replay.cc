@@ -108,24 +108,28 @@ replay::Rates rates_of(const RackScenario& scenario) {
     return {.why_none =
                 "simulate knows racks that are alike, and these differ; give them the same"};
   }
-  if (scenario.shape() == "chain" || scenario.shape() == "multicolour") {
+  if (is_joined(scenario) && scenario.shape() != "spread") {
     return {.why_none =
                 "simulate knows this shape for single workers, not for racks of them; "
                 "compare shape spread or flat"};
+  }
+  if (is_colocated(scenario)) {
+    return {.why_none = "simulate's servers have hosts of their own here; remove racks' colocated"};
   }
   const RackLinks& links = scenario.links();
   const double byte_rate = 1e6 / 8 * replay::payload_share(links.mtu());
   const double uplink = rack.has_uplink_mbit()
                             ? rack.uplink_mbit()
                             : rack.workers() * links.worker_mbit() / links.oversubscription();
-  return {.network = simulate::Network{.workers = workers_of(scenario),
-                                       .rack_workers = rack.workers(),
-                                       .servers = rack.servers(),
-                                       .alpha = scenario.replay().alpha_us() / 1e6,
-                                       .worker_rate = byte_rate * links.worker_mbit(),
-                                       .server_rate = byte_rate * links.worker_mbit() *
-                                                      links.server_factor() * rack.servers(),
-                                       .uplink_rate = byte_rate * uplink}};
+  return {.network =
+              simulate::Network{.workers = workers_of(scenario),
+                                .rack_workers = rack.workers(),
+                                .servers = rack.servers(),
+                                .alpha = (scenario.replay().alpha_us() + links.latency_us()) / 1e6,
+                                .worker_rate = byte_rate * links.worker_mbit(),
+                                .server_rate = byte_rate * links.worker_mbit() *
+                                               links.server_factor() * rack.servers(),
+                                .uplink_rate = byte_rate * uplink}};
 }
 
 }  // namespace phub::bench

@@ -14,6 +14,7 @@ namespace phub::bench {
 namespace {
 
 constexpr double kMega = 1e6;
+constexpr double kMicrosecond = 1e-6;
 
 // Counted at the interfaces, a round.
 double a_round(std::uint64_t bytes, const RackResult& result) {
@@ -28,9 +29,19 @@ std::string heading(const RackResult& result) {
   if (!title.empty()) title += "\n";
   title += fmt::format("{} rack(s), {} workers, {} server(s), ", result.fabric.racks, work.workers,
                        work.servers);
+  if (is_colocated(result.scenario)) title += "colocated, ";
+  if (is_joined(result.scenario)) title += fmt::format("shape {}, ", result.scenario.shape());
+  if (const std::uint32_t latency = result.scenario.links().latency_us(); latency > 0) {
+    title += fmt::format("{} more for each message, ", human_time(latency * kMicrosecond));
+  }
   if (result.scenario.has_training()) return title + "training\n";
   return title + fmt::format("{} {} elements, {}\n", human_count(work.elements),
                              name_of(work.dtype), name_of(work.rule));
+}
+
+// Of the messages that follow each other, seconds; 0: there is none that was added.
+double latency_of(const RackScenario& scenario) {
+  return scenario.links().latency_us() * kMicrosecond * messages_in_a_row(scenario);
 }
 
 std::string time_table(const RackResult& result) {
@@ -39,9 +50,16 @@ std::string time_table(const RackResult& result) {
   table.add(
       {"measured", human_time(spread.median), human_time(spread.min), human_time(spread.max)});
   const RackLink& bound = bounding_link(result.fabric);
-  const double least = least_seconds(bound);
+  const double of_link = least_seconds(bound);
+  const double of_messages = latency_of(result.scenario);
+  const double least = std::max(of_link, of_messages);
   table.add({fmt::format("least that {} at {:g} Mbit/s allows", bound.name, bound.mbit),
-             human_time(least), "", ""});
+             human_time(of_link), "", ""});
+  if (of_messages > 0) {
+    table.add(
+        {fmt::format("least that {} messages in a row allow", messages_in_a_row(result.scenario)),
+         human_time(of_messages), "", ""});
+  }
   table.add({"least of measured", human_share(least / spread.median),
              human_share(least / spread.max), human_share(least / spread.min)});
   return table.to_string();
@@ -154,7 +172,8 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
           {"seconds_of_blocks", round_means(result.blocks)},
           {"least_seconds", least_seconds(bound)},
           {"bounding_link", bound.name},
-          {"least_of_measured", least_seconds(bound) / p50},
+          {"least_latency_seconds", latency_of(result.scenario)},
+          {"least_of_measured", std::max(least_seconds(bound), latency_of(result.scenario)) / p50},
           {"verified", result.failure.empty()},
           {"checksum", result.checksum}};
 }
@@ -188,11 +207,13 @@ std::string report_json(const RackResult& result) {
   nlohmann::ordered_json object = {{"bench", "rack"},
                                    {"system", "phub"},
                                    {"title", result.scenario.title()},
-                                   {"shape", "flat"},
+                                   {"shape", result.scenario.shape()},
                                    {"transport", work.transport},
                                    {"racks", result.fabric.racks},
                                    {"workers", work.workers},
                                    {"servers", work.servers},
+                                   {"colocated", is_colocated(result.scenario)},
+                                   {"latency_us", result.scenario.links().latency_us()},
                                    {"server_cores", work.server_cores}};
   if (!result.faulted.empty()) {
     object.update(fault_report_json(result.scenario, result.faulted));

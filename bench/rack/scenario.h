@@ -20,6 +20,9 @@ Result<RackScenario> load_scenario(const std::string& path);
 // Whether its hosts are real ones, in place of namespaces.
 bool has_machines(const RackScenario& scenario);
 
+// Whether a worker is on a server's host.
+bool is_colocated(const RackScenario& scenario);
+
 std::uint32_t workers_of(const RackScenario& scenario);
 std::uint32_t servers_of(const RackScenario& scenario);
 

@@ -151,8 +151,9 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(config.racks_size() > 0, "rack_shape", "without racks");
   check.unused_unless(config.racks_size() > 0, "rack_wire_type", "without racks");
   check.one_of("rack_wire_type", config.rack_wire_type(), {"fp32", "fp16", "bf16"});
-  check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
-                fmt::format("\"{}\" is none of spread, chain, multicolour", config.rack_shape()));
+  check.require(
+      rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
+      fmt::format("\"{}\" is none of spread, chain, multicolour, tree", config.rack_shape()));
   if (config.racks_size() == 0) return;
   std::uint64_t workers = 0;
   for (int i = 0; i < config.racks_size(); ++i) {

@@ -7,7 +7,7 @@
 namespace phub {
 namespace {
 
-constexpr Words<RackShape, 3> kShapes = {{"spread", "chain", "multicolour"}};
+constexpr Words<RackShape, 4> kShapes = {{"spread", "chain", "multicolour", "tree"}};
 // Branches of a tree, and trees.
 constexpr std::uint32_t kColours = 4;
 
@@ -44,7 +44,9 @@ std::optional<RackShape> rack_shape_of(std::string_view name) { return kShapes.p
 std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
   std::vector<RackTree> trees;
   if (racks < 2) return trees;
-  const std::uint32_t count = shape == RackShape::kMulticolour ? std::min(kColours, racks) : racks;
+  std::uint32_t count = racks;
+  if (shape == RackShape::kMulticolour) count = std::min(kColours, racks);
+  if (shape == RackShape::kTree) count = 1;
   for (std::uint32_t i = 0; i < count; ++i) {
     switch (shape) {
       case RackShape::kSpread:
@@ -54,6 +56,7 @@ std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
         trees.push_back(path(racks, i));
         break;
       case RackShape::kMulticolour:
+      case RackShape::kTree:
         trees.push_back(heap(racks, i));
         break;
     }

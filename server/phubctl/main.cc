@@ -81,7 +81,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   create
       .add_option(
           "--rack-shape", job.rack_shape,
-          "How the racks are joined: spread, chain, multicolour, or auto: by the last probe")
+          "How the racks are joined: spread, chain, multicolour, tree, or auto: by the last probe")
       ->needs(racks)
       ->capture_default_str();
   create.callback([&] {

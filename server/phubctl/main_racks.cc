@@ -15,7 +15,8 @@ void declare_shapes(CLI::App& jobs, Command& command) {
       "  phubctl job shapes --racks a:4,b:4 --bytes 100e6\n"
       "  phubctl job shapes --racks a:8,b:8,c:8 --key conv1.weight:500 --wire-type bf16\\\n"
       "      --worker-gbit 10\n\n"
-      "spread, chain and multicolour join the racks' servers (--rack-shape of job create); flat\n"
+      "spread, chain, multicolour and tree join the racks' servers (--rack-shape of job create); "
+      "flat\n"
       "has no racks: all workers go to the servers of all racks. Predicted, not measured; of the\n"
       "exchange alone, as if nothing hid it.");
   auto job = std::make_shared<JobOptions>();

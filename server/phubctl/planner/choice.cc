@@ -6,7 +6,8 @@
 namespace phub::phubctl {
 namespace {
 
-constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour};
+constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
+                                 RackShape::kTree};
 constexpr std::uint32_t kChunkMin = 4 * 1024;
 constexpr std::uint32_t kChunkMax = 4 * 1024 * 1024;
 constexpr double kAsGood = 1.01;

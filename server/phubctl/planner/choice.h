@@ -23,7 +23,7 @@ struct PlannedJob {
 };
 
 struct Alternative {
-  std::string shape;  // "spread", "chain", "multicolour", "flat"
+  std::string shape;  // "spread", "chain", "multicolour", "tree", "flat"
   double seconds = 0.0;
   double latency_seconds = 0.0;  // of them
   std::string bound;             // what binds the rest

@@ -166,7 +166,8 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
                   "All racks of the job, with --server naming those of this worker's own")
       ->delimiter(',')
       ->type_name("NAME:N,...");
-  add("--rack-shape", "rack_shape", "SHAPE", "How racks are joined: spread, chain, multicolour");
+  add("--rack-shape", "rack_shape", "SHAPE",
+      "How racks are joined: spread, chain, multicolour, tree");
   add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
   command
       .add_option("--credentials", o.credentials,
