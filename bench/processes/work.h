@@ -40,18 +40,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dty
                                    deterministic, chunk_kib, congestion, tcp_delay_us, encrypt,
                                    vote, servers, server_cores, wait_s, racks, rack_shape)
 
+// The job that the workers of a phub system join, unless there are several.
+inline constexpr char kJobName[] = "bench";
+
 // What a worker process of phub's is told.
 struct ServedWork {
   Work work;
   std::vector<std::string> addresses;  // control addresses of its servers
+  std::string job = kJobName;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses, job)
 
 // Of the rack in its place in Work::racks.
 inline std::string rack_name(std::size_t rack) { return "r" + std::to_string(rack); }
-
-// The job that the workers of a phub system join.
-inline constexpr char kJobName[] = "bench";
 
 // The places of a run: the folder of our binaries and a scratch folder that is removed at the end.
 class Places {

@@ -48,6 +48,10 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
                      settings.cores(), settings.tcp_congestion_control());
 }
 
+std::string job_of(const RackScenario& scenario) {
+  return is_joined(scenario) ? fmt::format("{}-{}", kJobName, scenario.shape()) : kJobName;
+}
+
 Result<HostProgram> worker_program(const RackScenario& scenario, const ServedWork& served) {
   if (scenario.has_replay()) return replay_program(scenario, served);
   return HostProgram{.program = "phub-bench",
@@ -122,7 +126,9 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
   for (const RackHost& host : fabric.hosts) {
     if (!host.has_worker) continue;
     PHUB_ASSIGN_OR_RETURN(HostProgram program,
-                          worker_program(scenario, {work, cluster.addresses_for(host)}));
+                          worker_program(scenario, {.work = work,
+                                                    .addresses = cluster.addresses_for(host),
+                                                    .job = job_of(scenario)}));
     program.late_s = late_seconds(scenario, host);
     PHUB_ASSIGN_OR_RETURN(auto command, site.command(host, program));
     workers.commands.push_back(std::move(command));

@@ -97,7 +97,7 @@ Status take_replay(RackScenario& scenario, const std::string& file) {
 Result<HostProgram> replay_program(const RackScenario& scenario, const ServedWork& served) {
   PHUB_ASSIGN_OR_RETURN(const replay::ReplayPlan plan, replay_plan_of(scenario));
   return HostProgram{.program = "phub-bench",
-                     .words = replay::worker_words({served, kJobName}),
+                     .words = replay::worker_words({served, served.job}),
                      .config = replay::text_of(plan)};
 }
 

@@ -166,8 +166,22 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
 void check_peers(ConfigCheck& check, const RackScenario& scenario) {
   std::set<std::string> seen;
   for (int i = 0; i < scenario.peers_size(); ++i) {
-    check.one_of("peers", scenario.peers(i), {"gloo-ring", "gloo-halving-doubling", "openmpi"}, i);
-    check.require(seen.insert(scenario.peers(i)).second, "peers", "is there twice", i);
+    const std::string& peer = scenario.peers(i);
+    check.one_of("peers", peer,
+                 {"gloo-ring", "gloo-halving-doubling", "openmpi", "phub-spread", "phub-chain",
+                  "phub-multicolour", "phub-tree"},
+                 i);
+    check.require(seen.insert(peer).second, "peers", "is there twice", i);
+    const std::optional<std::string> shape = shape_of_peer(peer);
+    check.require(!shape || is_joined(scenario), "peers",
+                  fmt::format("\"{}\" needs racks that are joined; set shape", peer), i);
+    check.require(shape != scenario.shape(), "peers",
+                  fmt::format("\"{}\" is the scenario's own shape", peer), i);
+    check.require(shape || scenario.links().latency_us() == 0, "peers",
+                  fmt::format("\"{}\" sends without links.latency_us, so it would be compared with "
+                              "longer links; remove one of them",
+                              peer),
+                  i);
   }
   if (scenario.peers_size() == 0) return;
   const RackExchange& exchange = scenario.exchange();
@@ -176,9 +190,6 @@ void check_peers(ConfigCheck& check, const RackScenario& scenario) {
   check.require(workers_of(scenario) > 1, "peers", "have nobody to talk to; give racks workers");
   check.require(!scenario.has_training(), "peers", "do not train; remove them, or training");
   check.require(scenario.faults_size() == 0, "peers", "are not for scenarios with faults");
-  check.require(scenario.links().latency_us() == 0, "peers",
-                "send without links.latency_us, so they would be compared with longer links; "
-                "remove them, or latency_us");
   check.require(!has_machines(scenario), "peers", "run in namespaces only; remove them, or hosts");
 }
 
@@ -273,6 +284,12 @@ std::uint32_t servers_of(const RackScenario& scenario) {
   std::uint32_t sum = 0;
   for (const Rack& rack : scenario.racks()) sum += rack.servers();
   return sum;
+}
+
+std::optional<std::string> shape_of_peer(std::string_view peer) {
+  constexpr std::string_view kOwn = "phub-";
+  if (!peer.starts_with(kOwn)) return std::nullopt;
+  return std::string(peer.substr(kOwn.size()));
 }
 
 Work work_of(const RackScenario& scenario) {

@@ -4,6 +4,7 @@
 // and read "FILE:LINE:COLUMN: field: what is wrong; the cure".
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,9 @@ std::uint32_t servers_of(const RackScenario& scenario);
 
 // The servers of a rack join those of the others.
 inline bool is_joined(const RackScenario& scenario) { return scenario.shape() != "flat"; }
+
+// Of a peer that is phub itself, "phub-chain": the shape that it has; nothing for others.
+std::optional<std::string> shape_of_peer(std::string_view peer);
 
 // What the workers exchange.
 Work work_of(const RackScenario& scenario);

@@ -148,7 +148,9 @@ class RackProcessTest(unittest.TestCase):
         exchange = "links { worker_mbit: 400 } exchange { elements: 100000 rounds: 4 blocks: 2 }"
         flat = self.report("racks { workers: 2 servers: 2 colocated: true }" + exchange)
         joined = self.report("racks { workers: 1 servers: 1 colocated: true } " * 2 +
-                             'shape: "multicolour" ' + exchange)
+                             'shape: "multicolour" peers: "phub-chain" ' + exchange)
+        self.assertEqual([peer["system"] for peer in joined["peers"]], ["phub-chain"])
+        self.assertEqual(len(joined["peers"][0]["seconds_of_blocks"]), 2)
         for report in (flat, joined):
             self.assertTrue(report["verified"])
             self.assertTrue(report["colocated"])

@@ -111,10 +111,21 @@ TEST_CASE("what does not go with colocated hosts or latency is refused") {
   CHECK(hosts_refusal("racks { workers: 1 servers: 1 } links { latency_us: 2000000 }")
             .find("links.latency_us: 2000000 is outside") != std::string::npos);
   CHECK(hosts_refusal("racks { workers: 2 servers: 1 } links { latency_us: 10 } peers: \"openmpi\"")
-            .find("send without links.latency_us") != std::string::npos);
+            .find("\"openmpi\" sends without links.latency_us") != std::string::npos);
   CHECK(hosts_refusal("racks { workers: 2 servers: 1 }\n"
                       "training { worker { tcp_delay_us: 5 } }")
             .find("tcp_delay_us: is the scenario's to set: links.latency_us") != std::string::npos);
+}
+
+TEST_CASE("peers of joined racks may be phub's other shapes") {
+  CHECK(hosts_scenario(racks_of_one(2, "chain") + "links { latency_us: 5 } peers: \"phub-tree\"")
+            .peers(0) == "phub-tree");
+  CHECK(shape_of_peer("phub-multicolour") == "multicolour");
+  CHECK_FALSE(shape_of_peer("gloo-ring").has_value());
+  CHECK(hosts_refusal("racks { workers: 2 servers: 1 } peers: \"phub-chain\"")
+            .find("needs racks that are joined; set shape") != std::string::npos);
+  CHECK(hosts_refusal(racks_of_one(2, "chain") + "peers: \"phub-chain\"")
+            .find("is the scenario's own shape") != std::string::npos);
 }
 
 }  // namespace phub::bench
