@@ -18,7 +18,7 @@ enum class RackShape : std::uint8_t {
   kSpread,       // a tree for each rack, which all others push to: each crosses the core twice
   kChain,        // a tree for each rack, in which every rack pushes to the next one: as a ring
   kMulticolour,  // four trees with four children, whose inner racks differ
-  kTree,         // one of them alone, whose inner racks carry all: what multicolour is better than
+  kTree,         // one of them alone: to compare with, no planner takes it
 };
 std::string_view name_of(RackShape shape);
 std::optional<RackShape> rack_shape_of(std::string_view name);

@@ -60,6 +60,9 @@ Result<Choice> choose_shape(const control::Probe& probe, const PlannedJob& job,
   for (const RackShape shape : kShapes) {
     choice.alternatives.push_back(
         alternative_of(std::string(name_of(shape)), exchange_of(network, shape), job.bytes));
+    if (shape == RackShape::kTree) {
+      choice.alternatives.back().obstacle = "to compare with: multicolour spreads its load";
+    }
     if (job.is_voted && shape != RackShape::kSpread) {
       choice.alternatives.back().obstacle = "the workers' votes need spread";
     }
