@@ -9,7 +9,8 @@ Status run_exchange_worker(const WorkerHello& hello, const ServedWork& served) {
   auto keys = make_keys(served.work.keys, served.work.elements);
   if (!keys) return tell(hello, keys.error());
   PhubTask task(hello.index, served.work, std::move(*keys));
-  if (Status status = task.connect(served.addresses); !status.ok()) return tell(hello, status);
+  if (Status status = task.connect(served.addresses, served.job); !status.ok())
+    return tell(hello, status);
   return serve(hello, task);
 }
 

@@ -15,7 +15,7 @@
 namespace phub::bench {
 
 struct Work {
-  std::string transport = "shm";  // shm or tcp
+  std::string transport = "shm";  // shm, tcp, or auto: shm where it can be had
   std::uint32_t workers = 4;
   std::uint64_t elements = 0;
   std::string keys = "auto";  // see keys.h
@@ -24,6 +24,7 @@ struct Work {
   bool deterministic = true;
   std::uint32_t chunk_kib = 32;
   std::string congestion = "auto";  // tcp_congestion_control of servers and workers
+  std::uint32_t tcp_delay_us = 0;   // of what the worker sends by tcp
   bool encrypt = false;             // tcp: the servers' security.encrypt_data
   bool vote = false;  // a vote of each worker ends each round (common/base/loss_scale.h)
   std::uint32_t servers = 1;
@@ -37,21 +38,23 @@ struct Work {
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
-                                   deterministic, chunk_kib, congestion, encrypt, vote, servers,
-                                   server_cores, wait_s, racks, rack_shape, rack_hybrid_bytes)
+                                   deterministic, chunk_kib, congestion, tcp_delay_us, encrypt,
+                                   vote, servers, server_cores, wait_s, racks, rack_shape,
+                                   rack_hybrid_bytes)
+
+// The job that the workers of a phub system join, unless there are several.
+inline constexpr char kJobName[] = "bench";
 
 // What a worker process of phub's is told.
 struct ServedWork {
   Work work;
   std::vector<std::string> addresses;  // control addresses of its servers
+  std::string job = kJobName;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ServedWork, work, addresses, job)
 
 // Of the rack in its place in Work::racks.
 inline std::string rack_name(std::size_t rack) { return "r" + std::to_string(rack); }
-
-// The job that the workers of a phub system join.
-inline constexpr char kJobName[] = "bench";
 
 // The places of a run: the folder of our binaries and a scratch folder that is removed at the end.
 class Places {

@@ -25,7 +25,7 @@ std::string rack_config(const RackHost& own, const Fabric& fabric) {
   for (std::uint32_t rack = 0; rack < fabric.racks; ++rack) {
     directory += fmt::format("  racks {{ name: \"{}\"", rack_name(rack));
     for (const RackHost& host : fabric.hosts) {
-      if (host.rack != rack || !host.is_server) continue;
+      if (host.rack != rack || !host.has_server) continue;
       directory += fmt::format(" servers: \"{}\"", control_address(host));
     }
     directory += " }\n";
@@ -39,12 +39,17 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
   const RackServers& settings = scenario.servers();
   const std::string racks = is_joined(scenario) ? rack_config(host, fabric) : "";
   return racks + fmt::format(
-                     "control_address: \"{}\"\ndata_address: \"{}:0\"\ntransports: "
-                     "\"tcp\"\nlog_level: \"warn\"\n"
+                     "control_address: \"{}\"\ndata_address: \"{}:0\"\n{}"
+                     "transports: \"tcp\"\ntcp_delay_us: {}\nlog_level: \"warn\"\n"
                      "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
                      "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-                     control_address(host), host.address, settings.cores(),
-                     settings.tcp_congestion_control());
+                     control_address(host), host.address,
+                     host.has_worker ? "transports: \"shm\"\n" : "", scenario.links().latency_us(),
+                     settings.cores(), settings.tcp_congestion_control());
+}
+
+std::string job_of(const RackScenario& scenario) {
+  return is_joined(scenario) ? fmt::format("{}-{}", kJobName, scenario.shape()) : kJobName;
 }
 
 Result<HostProgram> worker_program(const RackScenario& scenario, const ServedWork& served) {
@@ -63,7 +68,7 @@ Result<std::unique_ptr<RackCluster>> RackCluster::start(const Fabric& fabric,
   cluster->is_elsewhere_ = site.is_elsewhere();
   std::vector<ChildProcess*> punctual;
   for (const RackHost& host : fabric.hosts) {
-    if (!host.is_server) continue;
+    if (!host.has_server) continue;
     const HostProgram program{.program = "phub-server",
                               .words = {"--config"},
                               .config = server_config(host, fabric, scenario),
@@ -119,9 +124,11 @@ Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackS
                                 .interrupt_fd = places.interrupt_fd(),
                                 .may_fail = scenario.faults_size() > 0};
   for (const RackHost& host : fabric.hosts) {
-    if (host.is_server) continue;
+    if (!host.has_worker) continue;
     PHUB_ASSIGN_OR_RETURN(HostProgram program,
-                          worker_program(scenario, {work, cluster.addresses_for(host)}));
+                          worker_program(scenario, {.work = work,
+                                                    .addresses = cluster.addresses_for(host),
+                                                    .job = job_of(scenario)}));
     program.late_s = late_seconds(scenario, host);
     PHUB_ASSIGN_OR_RETURN(auto command, site.command(host, program));
     workers.commands.push_back(std::move(command));

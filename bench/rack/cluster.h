@@ -44,8 +44,9 @@ class RackCluster {
   bool is_joined_ = false;
 };
 
-// Returns when all workers are connected and idle; with faults, or cannot start. REQUIRES: the
-// cluster lives longer.
+// Returns when all workers are connected and idle; with faults, or cannot start. Joined racks may
+// have several at a time, whose scenarios differ in their shape. REQUIRES: the cluster lives
+// longer.
 Result<std::unique_ptr<System>> start_exchange(const Fabric& fabric, const RackScenario& scenario,
                                                const RackCluster& cluster, const RackSite& site,
                                                Places& places);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "bench/rack/scenario.h"
+
 namespace phub::bench {
 namespace {
 
@@ -103,6 +105,9 @@ void check_faults(ConfigCheck& check, const RackScenario& scenario) {
     if (wrong.empty() && has_slow && !is_slow_start(fault)) {
       wrong = "SLOW_START beside it: make two scenarios of it";
     }
+    if (wrong.empty() && is_colocated(scenario)) {
+      wrong = "are for hosts with one program; remove them, or racks' colocated";
+    }
     check.require(wrong.empty(), "faults", wrong, i);
   }
   check.in_range("fault_deadline_s", scenario.fault_deadline_s(), 1U, 3600U);
@@ -145,7 +150,7 @@ bool names_fault(const Fabric& fabric, const RackFault& fault, const RackHost& h
   const bool is_inside = is_behind(host);
   std::uint32_t worker = 0;
   for (const RackHost& other : fabric.hosts) {
-    const std::string number = other.is_server ? "" : fmt::format("worker {}", worker++);
+    const std::string number = other.has_worker ? fmt::format("worker {}", worker++) : "";
     if (is_behind(other) == is_inside) continue;
     if (has_word(error, other.address) || (!number.empty() && has_word(error, number))) return true;
   }

@@ -33,6 +33,7 @@ struct Standing {
 };
 
 struct Measured {
+  std::string name;
   std::unique_ptr<System> system;
   RackCounters counters;
 };
@@ -43,7 +44,7 @@ Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExcha
   Progress progress(all.size() * (plan.blocks + 2));
   const auto verify_all = [&](std::uint32_t round) -> Status {
     for (const Measured& one : all) {
-      progress.step("verifying " + std::string(name_of(one.system->kind)));
+      progress.step("verifying " + one.name);
       PHUB_RETURN_IF_ERROR(verify(*one.system, round, timeout));
     }
     return {};
@@ -52,8 +53,7 @@ Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExcha
   PHUB_RETURN_IF_ERROR(losses.open());
   for (unsigned block = 0; block < plan.blocks; ++block) {
     for (Measured& one : all) {
-      progress.step(
-          fmt::format("block {} of {}: {}", block + 1, plan.blocks, name_of(one.system->kind)));
+      progress.step(fmt::format("block {} of {}: {}", block + 1, plan.blocks, one.name));
       PHUB_RETURN_IF_ERROR(one.counters.start());
       PHUB_RETURN_IF_ERROR(run_block(*one.system, plan, timeout));
       PHUB_RETURN_IF_ERROR(one.counters.stop());
@@ -63,19 +63,30 @@ Status measure(std::vector<Measured>& all, RackCounters& losses, const RackExcha
   return verify_all(2);
 }
 
+// Of the scenario's peers one.
+Result<std::unique_ptr<System>> start_other(const std::string& name, const RackResult& result,
+                                            const Standing& standing) {
+  if (const std::optional<std::string> shape = shape_of_peer(name)) {
+    RackScenario scenario = result.scenario;
+    scenario.set_shape(*shape);
+    return start_exchange(result.fabric, scenario, standing.cluster, standing.site,
+                          standing.places);
+  }
+  return start_peer(name, result.fabric, result.scenario, *standing.testbed, standing.places);
+}
+
 Status run_exchange(RackResult& result, const Standing& standing) {
   std::vector<Measured> all;
-  const auto add = [&](std::unique_ptr<System> system) {
-    all.push_back(
-        {std::move(system), RackCounters(result.fabric, standing.testbed, standing.tools)});
+  const auto add = [&](std::string name, std::unique_ptr<System> system) {
+    all.push_back({std::move(name), std::move(system),
+                   RackCounters(result.fabric, standing.testbed, standing.tools)});
   };
   PHUB_ASSIGN_OR_RETURN(auto own, start_exchange(result.fabric, result.scenario, standing.cluster,
                                                  standing.site, standing.places));
-  add(std::move(own));
+  add("phub", std::move(own));
   for (const std::string& name : result.scenario.peers()) {
-    PHUB_ASSIGN_OR_RETURN(auto peer, start_peer(name, result.fabric, result.scenario,
-                                                *standing.testbed, standing.places));
-    add(std::move(peer));
+    PHUB_ASSIGN_OR_RETURN(auto peer, start_other(name, result, standing));
+    add(name, std::move(peer));
   }
   PHUB_RETURN_IF_ERROR(measure(all, standing.counters, result.scenario.exchange()));
   result.blocks = all.front().system->blocks;
@@ -85,9 +96,8 @@ Status run_exchange(RackResult& result, const Standing& standing) {
   for (const Measured& one : all) {
     if (result.failure.empty()) result.failure = one.system->failure;
     if (&one != &all.front()) {
-      result.peers.push_back({.name = std::string(name_of(one.system->kind)),
-                              .blocks = one.system->blocks,
-                              .load = one.counters.load()});
+      result.peers.push_back(
+          {.name = one.name, .blocks = one.system->blocks, .load = one.counters.load()});
     }
     one.system->group->stop();
   }

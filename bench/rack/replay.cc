@@ -98,7 +98,7 @@ Status take_replay(RackScenario& scenario, const std::string& file) {
 Result<HostProgram> replay_program(const RackScenario& scenario, const ServedWork& served) {
   PHUB_ASSIGN_OR_RETURN(const replay::ReplayPlan plan, replay_plan_of(scenario));
   return HostProgram{.program = "phub-bench",
-                     .words = replay::worker_words({served, kJobName}),
+                     .words = replay::worker_words({served, served.job}),
                      .config = replay::text_of(plan)};
 }
 
@@ -115,13 +115,16 @@ replay::Rates rates_of(const RackScenario& scenario) {
                 "simulate knows racks that have workers and as many servers as the others; "
                 "give them these"};
   }
+  if (is_colocated(scenario)) {
+    return {.why_none = "simulate's servers have hosts of their own here; remove racks' colocated"};
+  }
   const RackLinks& links = scenario.links();
   const double byte_rate = 1e6 / 8 * replay::payload_share(links.mtu());
   simulate::Network network{
       .workers = workers_of(scenario),
       .rack_workers = first.workers(),
       .servers = first.servers(),
-      .alpha = scenario.replay().alpha_us() / 1e6,
+      .alpha = (scenario.replay().alpha_us() + links.latency_us()) / 1e6,
       .worker_rate = byte_rate * links.worker_mbit(),
       .server_rate = byte_rate * links.worker_mbit() * links.server_factor() * first.servers(),
       .uplink_rate = byte_rate * rate_of_uplink(links, first)};

@@ -15,6 +15,7 @@ namespace phub::bench {
 namespace {
 
 constexpr double kMega = 1e6;
+constexpr double kMicrosecond = 1e-6;
 
 // Counted at the interfaces, a round.
 double a_round(std::uint64_t bytes, const RackResult& result) {
@@ -29,9 +30,19 @@ std::string heading(const RackResult& result) {
   if (!title.empty()) title += "\n";
   title += fmt::format("{} rack(s), {} workers, {} server(s), ", result.fabric.racks, work.workers,
                        work.servers);
+  if (is_colocated(result.scenario)) title += "colocated, ";
+  if (is_joined(result.scenario)) title += fmt::format("shape {}, ", result.scenario.shape());
+  if (const std::uint32_t latency = result.scenario.links().latency_us(); latency > 0) {
+    title += fmt::format("{} more for each message, ", human_time(latency * kMicrosecond));
+  }
   if (result.scenario.has_training()) return title + "training\n";
   return title + fmt::format("{} {} elements, {}\n", human_count(work.elements),
                              name_of(work.dtype), name_of(work.rule));
+}
+
+// Of the messages that follow each other, seconds; 0: there is none that was added.
+double latency_of(const RackScenario& scenario) {
+  return scenario.links().latency_us() * kMicrosecond * messages_in_a_row(scenario);
 }
 
 std::string time_table(const RackResult& result) {
@@ -40,9 +51,16 @@ std::string time_table(const RackResult& result) {
   table.add(
       {"measured", human_time(spread.median), human_time(spread.min), human_time(spread.max)});
   const RackLink& bound = bounding_link(result.fabric);
-  const double least = least_seconds(bound);
+  const double of_link = least_seconds(bound);
+  const double of_messages = latency_of(result.scenario);
+  const double least = std::max(of_link, of_messages);
   table.add({fmt::format("least that {} at {:g} Mbit/s allows", bound.name, bound.mbit),
-             human_time(least), "", ""});
+             human_time(of_link), "", ""});
+  if (of_messages > 0) {
+    table.add(
+        {fmt::format("least that {} messages in a row allow", messages_in_a_row(result.scenario)),
+         human_time(of_messages), "", ""});
+  }
   table.add({"least of measured", human_share(least / spread.median),
              human_share(least / spread.max), human_share(least / spread.min)});
   // A replay's prediction, compute and all, follows.
@@ -151,6 +169,7 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
   const std::vector<double> seconds = all_values(result.blocks);
   const double p50 = median(round_means(result.blocks));
   const RackLink& bound = bounding_link(result.fabric);
+  const double least = std::max(least_seconds(bound), latency_of(result.scenario));
   nlohmann::ordered_json object = {{"elements", work.elements},
                                    {"dtype", name_of(work.dtype)},
                                    {"rule", name_of(work.rule)},
@@ -160,7 +179,8 @@ nlohmann::ordered_json exchange_json(const RackResult& result) {
                                    {"seconds_of_blocks", round_means(result.blocks)},
                                    {"least_seconds", least_seconds(bound)},
                                    {"bounding_link", bound.name},
-                                   {"least_of_measured", least_seconds(bound) / p50},
+                                   {"least_latency_seconds", latency_of(result.scenario)},
+                                   {"least_of_measured", least / p50},
                                    {"verified", result.failure.empty()},
                                    {"checksum", result.checksum}};
   if (result.scenario.has_replay()) return object;  // its own prediction is on a line of its own
@@ -204,6 +224,8 @@ std::string report_json(const RackResult& result) {
                                    {"racks", result.fabric.racks},
                                    {"workers", work.workers},
                                    {"servers", work.servers},
+                                   {"colocated", is_colocated(result.scenario)},
+                                   {"latency_us", result.scenario.links().latency_us()},
                                    {"server_cores", work.server_cores}};
   if (!result.faulted.empty()) {
     object.update(fault_report_json(result.scenario, result.faulted));

@@ -22,12 +22,23 @@ constexpr double kBytesOfKib = 1024.0;
 
 enum class Kind : std::uint8_t { kSum, kReply };
 
+// From whom to whom; between servers both are false.
+struct Way {
+  Kind kind = Kind::kSum;
+  std::size_t from = 0;  // host
+  std::size_t to = 0;
+  bool from_worker = false;
+  bool to_worker = false;
+};
+
 // A chunk on its way from one host to another.
 struct Message {
   Kind kind = Kind::kSum;
   std::uint32_t chunk = 0;
   std::size_t from = 0;  // host
   std::size_t to = 0;
+  bool from_worker = false;
+  bool to_worker = false;
   std::array<std::size_t, 4> ways = {};  // of links, in order
   std::size_t hops = 0;
   std::uint32_t packets_here = 0;  // that have not left the sender
@@ -51,7 +62,8 @@ class ChunkPlan {
   ChunkPlan(const RackScenario& scenario, const Fabric& fabric, std::uint32_t chunks)
       : hosts_(fabric.hosts) {
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
-      (hosts_[host].is_server ? servers_ : workers_).push_back(host);
+      if (hosts_[host].has_server) servers_.push_back(host);
+      if (hosts_[host].has_worker) workers_.push_back(host);
     }
     if (!is_joined(scenario)) return;
     const RackShape shape = rack_shape_of(scenario.shape()).value();
@@ -109,6 +121,7 @@ class RoundModel {
         plan_(scenario, fabric, chunks_),
         sum_ratio_(sum_ratio_of(scenario)),
         payload_share_(replay::payload_share(scenario.links().mtu())),
+        latency_(scenario.links().latency_us() / 1e6),
         free_(2 * fabric.links.size(), 0.0) {
     const Work work = work_of(scenario);
     const auto all = static_cast<double>(work.payload_bytes());
@@ -148,6 +161,7 @@ class RoundModel {
     const auto go = [&](std::size_t link, std::size_t way) {
       message.ways[message.hops++] = 2 * link + way;
     };
+    if (message.from == message.to) return;  // through memory, at once
     const std::uint32_t out = fabric_.hosts[message.from].rack;
     const std::uint32_t in = fabric_.hosts[message.to].rack;
     go(message.from, 0);
@@ -158,37 +172,43 @@ class RoundModel {
     go(message.to, 1);
   }
 
-  void send(double now, Kind kind, std::uint32_t chunk, std::size_t from, std::size_t to,
-            double ratio = 1.0) {
+  void send(double now, const Way& way, std::uint32_t chunk, double ratio = 1.0) {
     if (spare_.empty()) spare_.push_back(&messages_.emplace_back());
     Message& message = *spare_.back();
     spare_.pop_back();
     const double bytes = ratio * (chunk + 1 < chunks_ ? chunk_bytes_ : last_chunk_bytes_);
     const auto packets = static_cast<std::uint32_t>(std::ceil(bytes / packet_bytes_));
-    message = {.kind = kind,
+    message = {.kind = way.kind,
                .chunk = chunk,
-               .from = from,
-               .to = to,
+               .from = way.from,
+               .to = way.to,
+               .from_worker = way.from_worker,
+               .to_worker = way.to_worker,
                .packets_here = packets,
                .packets_left = packets};
     set_ways(message);
     for (std::uint32_t i = 0; i < packets; ++i) {
-      packets_.push({now, order_++, bytes / packets, &message, 0});
+      packets_.push(
+          {now + (message.hops > 0 ? latency_ : 0.0), order_++, bytes / packets, &message, 0});
     }
   }
 
   void push(std::size_t worker, std::uint32_t chunk, double now) {
-    send(now, Kind::kSum, chunk, worker, plan_.server_of(chunk, plan_.rack_of(worker)));
+    const std::size_t server = plan_.server_of(chunk, plan_.rack_of(worker));
+    send(now, {.kind = Kind::kSum, .from = worker, .to = server, .from_worker = true}, chunk);
   }
 
   // Through its next link.
   void pass(Packet packet) {
     Message& message = *packet.message;
-    const std::size_t way = message.ways[packet.hop];
-    const double rate = fabric_.links[way / 2].mbit * kBytesOfMbit * payload_share_;
-    const double leaves = free_[way] = std::max(packet.comes, free_[way]) + packet.bytes / rate;
+    double leaves = packet.comes;
+    if (message.hops > 0) {
+      const std::size_t way = message.ways[packet.hop];
+      const double rate = fabric_.links[way / 2].mbit * kBytesOfMbit * payload_share_;
+      leaves = free_[way] = std::max(packet.comes, free_[way]) + packet.bytes / rate;
+    }
     const bool is_first = packet.hop == 0;
-    if (is_first && --message.packets_here == 0 && !fabric_.hosts[message.from].is_server &&
+    if (is_first && --message.packets_here == 0 && message.from_worker &&
         message.chunk + 1 < chunks_) {
       push(message.from, message.chunk + 1, leaves);
     }
@@ -205,7 +225,7 @@ class RoundModel {
   void arrive(const Message& message, double now) {
     const std::uint32_t chunk = message.chunk;
     const std::size_t server = message.to;
-    if (!fabric_.hosts[server].is_server) {
+    if (message.to_worker) {
       last_reply_ = std::max(last_reply_, now);
       return;
     }
@@ -214,7 +234,8 @@ class RoundModel {
       if (--waits_for(chunk, rack) > 0) return;
       const std::uint32_t above = plan_.above(chunk, rack);
       if (above != RackTree::kNone) {
-        send(now, Kind::kSum, chunk, server, plan_.server_of(chunk, above), sum_ratio_);
+        const std::size_t to = plan_.server_of(chunk, above);
+        send(now, {.kind = Kind::kSum, .from = server, .to = to}, chunk, sum_ratio_);
         return;
       }
     }
@@ -226,10 +247,12 @@ class RoundModel {
     const std::uint32_t own = plan_.rack_of(server);
     for (std::uint32_t rack = 0; rack < plan_.racks(); ++rack) {
       if (plan_.above(chunk, rack) != own) continue;
-      send(now, Kind::kReply, chunk, server, plan_.server_of(chunk, rack));
+      const std::size_t to = plan_.server_of(chunk, rack);
+      send(now, {.kind = Kind::kReply, .from = server, .to = to}, chunk);
     }
     for (const std::size_t worker : plan_.workers()) {
-      if (plan_.rack_of(worker) == own) send(now, Kind::kReply, chunk, server, worker);
+      if (plan_.rack_of(worker) != own) continue;
+      send(now, {.kind = Kind::kReply, .from = server, .to = worker, .to_worker = true}, chunk);
     }
   }
 
@@ -238,6 +261,7 @@ class RoundModel {
   const ChunkPlan plan_;
   const double sum_ratio_;
   const double payload_share_;  // of a frame
+  const double latency_;        // seconds until what is sent leaves
   double chunk_bytes_ = 0.0;
   double last_chunk_bytes_ = 0.0;
   double packet_bytes_ = 0.0;             // at most

@@ -10,6 +10,7 @@
 #include "bench/base/keys.h"
 #include "bench/rack/faults.h"
 #include "bench/rack/replay.h"
+#include "bench/rack/testbed/fabric.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 
@@ -35,6 +36,10 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
     const Rack& rack = scenario.racks(i);
     check.require(rack.workers() + rack.servers() > 0, "racks",
                   "has no host; give it workers or servers", i);
+    check.require(!rack.colocated() || rack.workers() == rack.servers(), "racks",
+                  fmt::format("colocated: {} server(s) for {} worker(s); give as many of both",
+                              rack.servers(), rack.workers()),
+                  i);
     if (scenario.racks_size() == 1) {
       check.require(!rack.has_uplink_mbit(), "racks",
                     "a single rack has no uplink; remove uplink_mbit", i);
@@ -49,7 +54,8 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
                               rack.uplink_mbit(), kMbitMin, kMbitMax),
                   i);
   }
-  check.one_of("shape", scenario.shape(), {"flat", "spread", "chain", "multicolour", "hybrid"});
+  check.one_of("shape", scenario.shape(),
+               {"flat", "spread", "chain", "multicolour", "hybrid", "tree"});
   check.unused_unless(scenario.racks_size() > 1, "shape", "with a single rack");
   check.unused_unless(scenario.shape() == "hybrid", "hybrid_bytes", "with any shape but hybrid");
   for (int i = 0; i < scenario.racks_size() && is_joined(scenario); ++i) {
@@ -62,7 +68,8 @@ void check_racks(ConfigCheck& check, const RackScenario& scenario) {
   }
   check.require(workers_of(scenario) > 0, "racks", "no rack has a worker; set workers");
   check.require(servers_of(scenario) > 0, "racks", "no rack has a server; set servers");
-  const std::uint64_t hosts = std::uint64_t{workers_of(scenario)} + servers_of(scenario);
+  std::uint64_t hosts = 0;
+  for (const Rack& rack : scenario.racks()) hosts += hosts_of(rack);
   check.require(hosts <= kHostsMax, "racks",
                 fmt::format("{} hosts in all; at most {} run here", hosts, kHostsMax));
 }
@@ -83,10 +90,12 @@ void check_machines(ConfigCheck& check, const RackScenario& scenario) {
   for (int i = 0; i < scenario.racks_size(); ++i) {
     const Rack& rack = scenario.racks(i);
     const auto hosts = static_cast<std::uint32_t>(rack.hosts_size());
-    check.require(!are_there || hosts == rack.servers() + rack.workers(), "racks",
-                  fmt::format("{} hosts for {} server(s) and {} worker(s); give as many, servers "
+    const bool shares = rack.colocated();
+    check.require(!are_there || hosts == hosts_of(rack), "racks",
+                  fmt::format("{} hosts for {} server(s) and {} worker(s){}; give {}, servers "
                               "first, in every rack",
-                              hosts, rack.servers(), rack.workers()),
+                              hosts, rack.servers(), rack.workers(), shares ? ", colocated" : "",
+                              hosts_of(rack)),
                   i);
     for (const std::string& host : rack.hosts()) {
       check.require(is_login(host), "racks",
@@ -112,6 +121,10 @@ void check_links(ConfigCheck& check, const RackScenario& scenario) {
                               kMbitMin, kMbitMax));
   };
   rate("server_factor", "a server", links.worker_mbit() * links.server_factor());
+  const bool has_own = std::any_of(scenario.racks().begin(), scenario.racks().end(),
+                                   [](const Rack& rack) { return !rack.colocated(); });
+  check.unused_unless(has_own, "server_factor", "where all servers are on workers' hosts");
+  check.in_range("latency_us", links.latency_us(), 0U, kTcpDelayUsMax);
   for (const Rack& rack : scenario.racks()) {
     if (scenario.racks_size() == 1 || rack.has_uplink_mbit()) continue;
     rate("oversubscription", "an uplink",
@@ -155,8 +168,22 @@ void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
 void check_peers(ConfigCheck& check, const RackScenario& scenario) {
   std::set<std::string> seen;
   for (int i = 0; i < scenario.peers_size(); ++i) {
-    check.one_of("peers", scenario.peers(i), {"gloo-ring", "gloo-halving-doubling", "openmpi"}, i);
-    check.require(seen.insert(scenario.peers(i)).second, "peers", "is there twice", i);
+    const std::string& peer = scenario.peers(i);
+    check.one_of("peers", peer,
+                 {"gloo-ring", "gloo-halving-doubling", "openmpi", "phub-spread", "phub-chain",
+                  "phub-multicolour", "phub-tree"},
+                 i);
+    check.require(seen.insert(peer).second, "peers", "is there twice", i);
+    const std::optional<std::string> shape = shape_of_peer(peer);
+    check.require(!shape || is_joined(scenario), "peers",
+                  fmt::format("\"{}\" needs racks that are joined; set shape", peer), i);
+    check.require(shape != scenario.shape(), "peers",
+                  fmt::format("\"{}\" is the scenario's own shape", peer), i);
+    check.require(shape || scenario.links().latency_us() == 0, "peers",
+                  fmt::format("\"{}\" sends without links.latency_us, so it would be compared with "
+                              "longer links; remove one of them",
+                              peer),
+                  i);
   }
   if (scenario.peers_size() == 0) return;
   const RackExchange& exchange = scenario.exchange();
@@ -186,6 +213,7 @@ void check_training(ConfigCheck& check, const RackTraining& training) {
   ours(worker.has_transport(), "transport", "tcp");
   ours(worker.has_tcp_congestion_control(), "tcp_congestion_control",
        "servers.tcp_congestion_control");
+  ours(worker.has_tcp_delay_us(), "tcp_delay_us", "links.latency_us");
 }
 
 }  // namespace
@@ -243,6 +271,11 @@ bool has_machines(const RackScenario& scenario) {
                      [](const Rack& rack) { return rack.hosts_size() > 0; });
 }
 
+bool is_colocated(const RackScenario& scenario) {
+  return std::any_of(scenario.racks().begin(), scenario.racks().end(),
+                     [](const Rack& rack) { return rack.colocated(); });
+}
+
 std::uint32_t workers_of(const RackScenario& scenario) {
   std::uint32_t sum = 0;
   for (const Rack& rack : scenario.racks()) sum += rack.workers();
@@ -269,12 +302,18 @@ double small_share_of(const RackScenario& scenario) {
   return static_cast<double>(small) / static_cast<double>(work.elements);
 }
 
+std::optional<std::string> shape_of_peer(std::string_view peer) {
+  constexpr std::string_view kOwn = "phub-";
+  if (!peer.starts_with(kOwn)) return std::nullopt;
+  return std::string(peer.substr(kOwn.size()));
+}
+
 Work work_of(const RackScenario& scenario) {
   const RackExchange& exchange = scenario.exchange();
   std::vector<std::uint32_t> racks;
   for (const Rack& rack : scenario.racks()) racks.push_back(rack.workers());
   if (!is_joined(scenario)) racks.clear();
-  return {.transport = "tcp",
+  return {.transport = is_colocated(scenario) ? "auto" : "tcp",
           .workers = workers_of(scenario),
           .elements = exchange.elements(),
           .keys = exchange.keys(),
@@ -282,6 +321,7 @@ Work work_of(const RackScenario& scenario) {
           .rule = parse_rule_kind(exchange.rule()).value_or(RuleKind::kSum),
           .chunk_kib = exchange.chunk_kib(),
           .congestion = scenario.servers().tcp_congestion_control(),
+          .tcp_delay_us = scenario.links().latency_us(),
           .servers = servers_of(scenario),
           .server_cores = scenario.servers().cores(),
           .wait_s = exchange.wait_s(),

@@ -56,11 +56,12 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
     PHUB_ASSIGN_OR_RETURN(config, load_worker_config(training.config()));
   }
   config.MergeFrom(training.worker());
-  config.set_transport("tcp");
+  config.set_transport(work_of(scenario).transport);
   config.clear_servers();
   config.set_worker_index(-1);
   config.mutable_train()->set_metrics("/dev/stdout");
   config.set_tcp_congestion_control(scenario.servers().tcp_congestion_control());
+  config.set_tcp_delay_us(scenario.links().latency_us());
   std::uint32_t workers = 0;
   for (const Rack& rack : scenario.racks()) workers += rack.workers();
   config.set_workers(workers);
@@ -87,7 +88,7 @@ Result<std::unique_ptr<TrainingRun>> TrainingRun::start(const Fabric& fabric,
   PHUB_ASSIGN_OR_RETURN(WorkerConfig config, trained_config(scenario));
   std::unique_ptr<TrainingRun> run(new TrainingRun(places.interrupt_fd()));
   for (const RackHost& host : fabric.hosts) {
-    if (host.is_server) continue;
+    if (!host.has_worker) continue;
     config.set_worker_index(static_cast<std::int32_t>(run->workers_.size()));
     config.clear_servers();
     for (const std::string& server : cluster.addresses_for(host)) config.add_servers(server);

@@ -17,6 +17,8 @@
 
 namespace phub {
 
+inline constexpr std::uint32_t kTcpDelayUsMax = 1'000'000;
+
 class ConfigCheck {
  public:
   using Tree = google::protobuf::TextFormat::ParseInfoTree;

@@ -155,9 +155,9 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
   check.unused_unless(config.rack_shape() == name_of(RackShape::kHybrid), "rack_hybrid_bytes",
                       "with any rack_shape but hybrid");
   check.one_of("rack_wire_type", config.rack_wire_type(), {"fp32", "fp16", "bf16"});
-  check.require(
-      rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
-      fmt::format("\"{}\" is none of spread, chain, multicolour, hybrid", config.rack_shape()));
+  check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
+                fmt::format("\"{}\" is none of spread, chain, multicolour, hybrid, tree",
+                            config.rack_shape()));
   if (config.racks_size() == 0) return;
   std::uint64_t workers = 0;
   for (int i = 0; i < config.racks_size(); ++i) {

@@ -138,6 +138,9 @@ Status validate(const ServerConfig& config, const std::string& file,
                       "because transports has no \"tcp\"");
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_congestion_control",
                       "because transports has no \"tcp\"");
+  check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_delay_us",
+                      "because transports has no \"tcp\"");
+  check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.in_range("heartbeat_deadline_ms", config.heartbeat_deadline_ms(), kHeartbeatDeadlineMsMin,
                  kHourMs);
   check.unused_unless(!config.state_folder().empty(), "snapshots_kept", "without state_folder");

@@ -218,6 +218,9 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.require(!wants_gpu_direct || may_use_verbs, "transport",
                 "contradicts train.gpu_direct: \"required\", which needs verbs: use \"verbs\", or "
                 "gpu_direct: \"auto\"");
+  const bool may_use_tcp = config.transport() == "auto" || config.transport() == "tcp";
+  check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
+  check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
   check.one_of("order", config.order(), {"deterministic", "arrival"});
   check.in_range("chunk_kib", config.chunk_kib(), kChunkKibMin, kChunkKibMax);

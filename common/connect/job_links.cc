@@ -32,6 +32,7 @@ Status JobLinks::allocate() {
   }
   const bool is_leader = job_.membership.joined.front().worker_index == 0;
   exchange_ = std::make_unique<Exchange>(job_.plan, job_.wire_type, is_leader);
+  exchange_->lanes().delay_tcp(job_.tcp_delay);
   exchange_->use_memory({.hyper = memory_->data(),
                          .gradients = gradients(),
                          .parameters = in_place ? nullptr : local_parameters_->data()});

@@ -29,7 +29,8 @@ struct LinkedJob {
   std::shared_ptr<const Plan> plan;
   DataType wire_type = DataType::kFloat32;
   transport::CongestionControl congestion_control = {};
-  std::chrono::milliseconds timeout{0};  // of each connection
+  std::chrono::microseconds tcp_delay{0};  // of what is sent by tcp, for benches and tests
+  std::chrono::milliseconds timeout{0};    // of each connection
 };
 
 class JobLinks {

@@ -1,6 +1,7 @@
 // What the data connections of a client use on this host.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,11 +9,14 @@
 
 namespace phub {
 
+inline constexpr std::chrono::microseconds kTcpDelayMax{1'000'000};
+
 struct LinkOptions {
   std::vector<std::string> verbs_devices = {};        // "mlx5_0" or "mlx5_0:2"; empty: all
   std::optional<std::uint32_t> verbs_gid_index = {};  // nothing: chosen for each server
   // auto (within a host reno, else the system's), system, or a name that the kernel offers
   std::string tcp_congestion_control = "auto";
+  std::chrono::microseconds tcp_delay{0};  // what tcp sends leaves so much later, for benches
 };
 
 }  // namespace phub

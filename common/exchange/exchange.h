@@ -44,12 +44,13 @@ class Exchange {
   template <typename Endpoint, typename Connection>
   Status connect(Endpoint& endpoint, const ServerCore& where, Connection connection) {
     PHUB_ASSIGN_OR_RETURN(const transport::PeerId peer, endpoint.add(std::move(connection)));
-    EndpointLane::Peer& mine = lanes_.of(endpoint).at(peer);
+    EndpointLane& lane = lanes_.of(endpoint);
+    EndpointLane::Peer& mine = lane.at(peer);
     mine.connection = &connections_[first_connection_[where.server] + where.core];
     if constexpr (std::is_same_v<Endpoint, transport::VerbsEndpoint>) {
       mine.landing = make_window_layout(*plan_, where.server, where.core, source_.element_bytes);
     }
-    mine.connection->connect(where, endpoint, peer);
+    mine.connection->connect(where, lane.endpoint(), peer);
     return {};
   }
   void use_memory(const ExchangeMemory& memory);

@@ -17,10 +17,18 @@ std::uint64_t EndpointLane::offset(transport::PeerId peer, std::uint32_t immedia
   return slot == wire::kVoteSlot ? WindowLayout::kVote : peers_[peer].landing.slots[slot];
 }
 
+Status EndpointLane::delay(std::chrono::microseconds time) {
+  PHUB_ASSIGN_OR_RETURN(
+      delayed_,
+      transport::DelayedEndpoint::create(
+          *endpoint_, {.delay = time, .max_peers = static_cast<std::uint32_t>(peers_.size())}));
+  return {};
+}
+
 template <typename Endpoint, typename IsWanted, typename Create>
 Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create& create) {
   for (const auto& lane : lanes_) {
-    auto* const endpoint = dynamic_cast<Endpoint*>(&lane->endpoint());
+    auto* const endpoint = dynamic_cast<Endpoint*>(&lane->own());
     if (endpoint != nullptr && is_wanted(*endpoint)) return endpoint;
   }
   auto lane = std::make_unique<EndpointLane>(due_, connections_);
@@ -32,9 +40,16 @@ Result<Endpoint*> Lanes::find_or_create(const IsWanted& is_wanted, const Create&
 }
 
 Result<TcpEndpoint*> Lanes::tcp() {
-  return find_or_create<TcpEndpoint>(
-      [](const TcpEndpoint&) { return true; },
-      [&](EndpointLane& lane) { return TcpEndpoint::create({.max_peers = connections_}, lane); });
+  const std::size_t before = lanes_.size();
+  PHUB_ASSIGN_OR_RETURN(TcpEndpoint * endpoint,
+                        find_or_create<TcpEndpoint>([](const TcpEndpoint&) { return true; },
+                                                    [&](EndpointLane& lane) {
+                                                      return TcpEndpoint::create(
+                                                          {.max_peers = connections_}, lane);
+                                                    }));
+  const bool is_new = lanes_.size() > before;
+  if (is_new && tcp_delay_.count() > 0) PHUB_RETURN_IF_ERROR(lanes_.back()->delay(tcp_delay_));
+  return endpoint;
 }
 
 Result<ShmEndpoint*> Lanes::shm() {
@@ -54,7 +69,7 @@ void Lanes::use_verbs_source(
     std::span<const std::byte> bytes,
     const std::function<std::uint32_t(const transport::verbs::OpenDevice&)>& key_on) {
   for (const auto& lane : lanes_) {
-    auto* const endpoint = dynamic_cast<VerbsEndpoint*>(&lane->endpoint());
+    auto* const endpoint = dynamic_cast<VerbsEndpoint*>(&lane->own());
     if (endpoint == nullptr) continue;
     const std::uint32_t key = key_on(endpoint->connector().device());
     for (transport::PeerId peer = 0; peer < lane->peers().size(); ++peer) {
@@ -66,7 +81,7 @@ void Lanes::use_verbs_source(
 
 EndpointLane& Lanes::of(const transport::Endpoint& endpoint) const {
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(),
-                                 [&](const auto& each) { return &each->endpoint() == &endpoint; });
+                                 [&](const auto& each) { return &each->own() == &endpoint; });
   PHUB_CHECK(lane != lanes_.end(), "an endpoint of another exchange");
   return **lane;
 }

@@ -4,6 +4,7 @@
 // Set-up, then the Exchange's thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "common/exchange/due_replies.h"
 #include "common/protocol/window_layout.h"
 #include "common/transport/shm/shm_endpoint.h"
+#include "common/transport/tcp/delayed_endpoint.h"
 #include "common/transport/tcp/tcp_endpoint.h"
 #include "common/transport/verbs/verbs_endpoint.h"
 
@@ -30,9 +32,13 @@ class EndpointLane final : public transport::ReceiveBuffers, public transport::L
   };
   Peer& at(transport::PeerId peer) { return peers_[peer]; }
   std::span<const Peer> peers() const { return peers_; }
-  transport::Endpoint& endpoint() const { return *endpoint_; }
+  // What connections post to, and the transport's own behind it: often the same.
+  transport::Endpoint& endpoint() const { return delayed_ ? *delayed_ : *endpoint_; }
+  transport::Endpoint& own() const { return *endpoint_; }
   // Whose buffers and layout this is.
   void use(std::unique_ptr<transport::Endpoint> endpoint) { endpoint_ = std::move(endpoint); }
+  // What is posted leaves so much later. REQUIRES: use was called, and there is no peer.
+  Status delay(std::chrono::microseconds time);
 
   std::byte* acquire(transport::PeerId peer, std::uint32_t immediate,
                      std::uint32_t bytes) override {
@@ -44,7 +50,8 @@ class EndpointLane final : public transport::ReceiveBuffers, public transport::L
  private:
   const DueReplies& due_;
   std::vector<Peer> peers_;
-  std::unique_ptr<transport::Endpoint> endpoint_;  // last: it uses the above
+  std::unique_ptr<transport::Endpoint> endpoint_;        // uses the above
+  std::unique_ptr<transport::DelayedEndpoint> delayed_;  // in front of it; null: nothing is
 };
 
 class Lanes {
@@ -52,6 +59,8 @@ class Lanes {
   // `due` outlives it.
   Lanes(const DueReplies& due, std::uint32_t connections) : due_(due), connections_(connections) {}
 
+  // Of what tcp sends, for benches and tests. REQUIRES: before the first tcp().
+  void delay_tcp(std::chrono::microseconds time) { tcp_delay_ = time; }
   // The endpoint of the transport, created by the first call; of verbs, the device's.
   Result<transport::TcpEndpoint*> tcp();
   Result<transport::ShmEndpoint*> shm();
@@ -75,6 +84,7 @@ class Lanes {
 
   const DueReplies& due_;
   std::uint32_t connections_;
+  std::chrono::microseconds tcp_delay_{0};
   std::vector<std::unique_ptr<EndpointLane>> lanes_;
 };
 

@@ -7,7 +7,7 @@
 namespace phub {
 namespace {
 
-constexpr Words<RackShape, 4> kShapes = {{"spread", "chain", "multicolour", "hybrid"}};
+constexpr Words<RackShape, 5> kShapes = {{"spread", "chain", "multicolour", "hybrid", "tree"}};
 // Branches of a tree, and trees.
 constexpr std::uint32_t kColours = 4;
 
@@ -50,7 +50,9 @@ std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
     trees.insert(trees.end(), large.begin(), large.end());
     return trees;
   }
-  const std::uint32_t count = shape == RackShape::kMulticolour ? std::min(kColours, racks) : racks;
+  std::uint32_t count = racks;
+  if (shape == RackShape::kMulticolour) count = std::min(kColours, racks);
+  if (shape == RackShape::kTree) count = 1;
   for (std::uint32_t i = 0; i < count; ++i) {
     switch (shape) {
       case RackShape::kSpread:
@@ -60,6 +62,7 @@ std::vector<RackTree> make_rack_trees(std::uint32_t racks, RackShape shape) {
         trees.push_back(path(racks, i));
         break;
       case RackShape::kMulticolour:
+      case RackShape::kTree:
         trees.push_back(heap(racks, i));
         break;
       case RackShape::kHybrid:  // made of the others, above

@@ -19,6 +19,7 @@ enum class RackShape : std::uint8_t {
   kChain,        // a tree for each rack, in which every rack pushes to the next one: as a ring
   kMulticolour,  // four trees with four children, whose inner racks differ
   kHybrid,  // small keys as in kSpread, large ones as in kChain: the trees of both, in this order
+  kTree,    // one of kMulticolour's trees alone: to compare with, no planner takes it
 };
 std::string_view name_of(RackShape shape);
 std::optional<RackShape> rack_shape_of(std::string_view name);

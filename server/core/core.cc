@@ -78,7 +78,8 @@ Core::Core(const CoreOptions& options)
 Result<std::unique_ptr<Core>> Core::create(const CoreOptions& options) {
   std::unique_ptr<Core> core(new Core(options));
   PHUB_ASSIGN_OR_RETURN(core->shm_, ShmLane::create(options.max_connections));
-  PHUB_ASSIGN_OR_RETURN(core->tcp_, TcpLane::create(options.max_connections, core->turns_));
+  PHUB_ASSIGN_OR_RETURN(core->tcp_,
+                        TcpLane::create(options.max_connections, options.tcp_delay, core->turns_));
   core->lanes_ = {core->shm_.get(), core->tcp_.get()};
   if (options.device) {
     PHUB_ASSIGN_OR_RETURN(core->verbs_, VerbsLane::create(options.max_connections, options.device));

@@ -44,7 +44,7 @@ Status Core::attach(OneLane& lane, std::unique_ptr<Connection> connection, Peer 
       status = id.error();
       return;
     }
-    connection->endpoint = &lane.endpoint();
+    connection->endpoint = &static_cast<const Lane&>(lane).endpoint();
     connection->peer = *id;
     PriceList::Kind kind = job.kind;
     kind.transport = connection->endpoint;

@@ -14,7 +14,8 @@ namespace phub::server {
 
 class Lane : public transport::ReceiveBuffers {
  public:
-  // A lane that is known by its type has its endpoint's.
+  // What connections post to. A lane that is known by its type has the transport's own, which may
+  // be behind this one.
   transport::Endpoint& endpoint() const { return *endpoint_; }
   void forget(Connection& connection) {
     std::replace(connections.begin(), connections.end(), &connection,

@@ -81,7 +81,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   create
       .add_option(
           "--rack-shape", job.rack_shape,
-          "How the racks are joined: spread, chain, multicolour, hybrid, or auto: by the last "
+          "How the racks are joined: spread, chain, multicolour, hybrid, tree, or auto: by the last "
           "probe")
       ->needs(racks)
       ->capture_default_str();

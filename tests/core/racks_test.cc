@@ -28,12 +28,14 @@ void check_sums(RacksRig& rig) {
 
 TEST_CASE("sums over racks have the bits of one fold", "[racks]") {
   const auto shape =
-      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid);
+      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid,
+               RackShape::kTree);
   const auto workers =
       GENERATE(std::vector<std::uint32_t>{2, 2}, std::vector<std::uint32_t>{1, 3, 2},
                std::vector<std::uint32_t>{1, 1, 2, 1, 1, 1, 1, 3, 1});
-  INFO(name_of(shape) << ", " << workers.size() << " racks");
-  RacksRig rig({.workers = workers, .shape = shape});
+  const std::chrono::microseconds delay(GENERATE(0, 200));
+  INFO(name_of(shape) << ", " << workers.size() << " racks, " << delay.count() << " us");
+  RacksRig rig({.workers = workers, .shape = shape, .tcp_delay = delay});
   std::mt19937 random(workers.size());
   for (int round = 0; round < 3; ++round) {
     rig.randomise(random);
@@ -103,7 +105,8 @@ TEST_CASE("what rounding leaves of a rack's sum goes up in the next round", "[ra
 // of the fold, with the hyper-parameters that worker 0 sent.
 TEST_CASE("a rule's updates are made once, with worker 0's words", "[racks]") {
   const auto shape =
-      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid);
+      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid,
+               RackShape::kTree);
   const auto workers =
       GENERATE(std::vector<std::uint32_t>{2, 1}, std::vector<std::uint32_t>{1, 1, 1, 1, 1, 2});
   INFO(name_of(shape) << ", " << workers.size() << " racks");

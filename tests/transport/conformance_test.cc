@@ -40,6 +40,7 @@ TEST_CASE("a write arrives whole, with its immediate, in both directions") {
         fill(*from, 3, bytes, bytes);
         const Write write = write_of(*from, 3, bytes);
         REQUIRE(from->endpoint->post(from->peer, {&write, 1}) == 1);
+        pair->settle(*from);
         const auto arrived = collect(*to->endpoint, 1);
         REQUIRE(arrived.size() == 1);
         CHECK(arrived[0].kind == CompletionKind::kArrived);
@@ -130,6 +131,7 @@ TEST_CASE("post takes a burst of small writes at once while the peer has room fo
     const auto pair = backend.make();
     const std::vector<Write> writes(64, write_of(pair->a, 1, 16));
     CHECK(pair->a.endpoint->post(pair->a.peer, writes) == writes.size());
+    pair->settle(pair->a);
     CHECK(collect(*pair->b.endpoint, writes.size()).size() == writes.size());
   }
 }
@@ -140,7 +142,10 @@ TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is
     const auto pair = backend.make();
     REQUIRE(pair->b.endpoint->arm());
     const Write write = write_of(pair->a, 1, 1000);
-    std::thread writer([&] { pair->a.endpoint->post(pair->a.peer, {&write, 1}); });
+    std::thread writer([&] {
+      pair->a.endpoint->post(pair->a.peer, {&write, 1});
+      pair->settle(pair->a);
+    });
     pollfd descriptor = {.fd = pair->b.endpoint->wait_fd(), .events = POLLIN, .revents = 0};
     CHECK(::poll(&descriptor, 1, kGuardMs) == 1);
     writer.join();
@@ -148,6 +153,7 @@ TEST_CASE("a sleeper that armed is woken by a write, and arm refuses when one is
     CHECK(collect(*pair->b.endpoint, 1).size() == 1);
 
     REQUIRE(pair->a.endpoint->post(pair->a.peer, {&write, 1}) == 1);
+    pair->settle(pair->a);
     const bool armed = pair->b.endpoint->arm();
     if (armed) {  // then the descriptor must tell at once
       descriptor.revents = 0;
@@ -167,6 +173,7 @@ TEST_CASE("a sleeper that expects several writes is woken when all of them are t
     const auto post = [&](std::uint32_t immediate) {
       const Write write = write_of(pair->b, immediate, kBytes);
       REQUIRE(pair->b.endpoint->post(pair->b.peer, {&write, 1}) == 1);
+      pair->settle(pair->b);
     };
     const auto is_woken = [&](int timeout) {
       pollfd descriptor = {.fd = sleeper.wait_fd(), .events = POLLIN, .revents = 0};
@@ -228,6 +235,7 @@ TEST_CASE("nothing arrives from a paused peer, and all of it after the pause") {
     pair->b.endpoint->pause(pair->b.peer, true);
     const std::vector<Write> writes(3, write_of(pair->a, 4, 100));
     REQUIRE(pair->a.endpoint->post(pair->a.peer, writes) == 3);
+    pair->settle(pair->a);
     std::vector<Completion> batch(4);
     for (int i = 0; i < 100; ++i) REQUIRE(pair->b.endpoint->poll(batch) == 0);
     pair->b.endpoint->pause(pair->b.peer, false);

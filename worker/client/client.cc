@@ -88,6 +88,7 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
                                                  .plan = std::move(plan),
                                                  .wire_type = options.wire_type,
                                                  .congestion_control = congestion_control,
+                                                 .tcp_delay = options.links.tcp_delay,
                                                  .timeout = options.timeout},
                                                 std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));

@@ -47,6 +47,12 @@ Status check_options(const ClientOptions& options) {
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
+  const auto delay = options.links.tcp_delay;
+  if (delay.count() < 0 || delay > kTcpDelayMax) {
+    return {Code::kInvalidArgument, "links: tcp_delay of " + std::to_string(delay.count()) +
+                                        " us is outside the allowed range of 0 to " +
+                                        std::to_string(kTcpDelayMax.count())};
+  }
   if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};

@@ -13,19 +13,26 @@ namespace {
 
 constexpr std::uint32_t kAnyRack = ~std::uint32_t{0};
 
+bool workers_are_alone(const RackScenario& scenario) {
+  return std::all_of(scenario.racks().begin(), scenario.racks().end(),
+                     [](const Rack& rack) { return rack.workers() == 1; });
+}
+
 void add_hosts(Fabric& fabric, const RackScenario& scenario, std::uint32_t rack) {
   const Rack& sizes = scenario.racks(static_cast<int>(rack));
   const RackLinks& links = scenario.links();
-  for (std::uint32_t i = 0; i < sizes.servers() + sizes.workers(); ++i) {
-    const bool is_server = i < sizes.servers();
-    const std::string name = is_server ? fmt::format("r{}s{}", rack, i)
-                                       : fmt::format("r{}w{}", rack, i - sizes.servers());
-    fabric.hosts.push_back({.is_server = is_server,
+  for (std::uint32_t i = 0; i < hosts_of(sizes); ++i) {
+    const bool has_server = i < sizes.servers();
+    const bool has_worker = sizes.colocated() || !has_server;
+    std::string name = fmt::format("r{}{}{}", rack, has_worker ? 'h' : 's', i);
+    if (!has_server) name = fmt::format("r{}w{}", rack, i - sizes.servers());
+    fabric.hosts.push_back({.has_server = has_server,
+                            .has_worker = has_worker,
                             .rack = rack,
                             .name = name,
                             .address = fmt::format("10.77.{}.{}", rack, i + 1)});
     fabric.links.push_back(
-        {.name = name, .mbit = links.worker_mbit() * (is_server ? links.server_factor() : 1)});
+        {.name = name, .mbit = links.worker_mbit() * (has_worker ? 1 : links.server_factor())});
   }
 }
 
@@ -38,7 +45,7 @@ void set_logins(Fabric& fabric, const RackScenario& scenario) {
     if (rack.hosts_size() == 0) continue;
     host.login = rack.hosts(taken[host.rack]++);
     host.address = host.login.substr(host.login.find('@') + 1);
-    if (host.is_server) {
+    if (host.has_server) {
       host.control_port = scenario.ssh().control_port() + servers[host.address]++;
     }
   }
@@ -51,6 +58,7 @@ double uplink_mbit(const RackScenario& scenario, const Rack& rack) {
 
 // What one host says to another in a round.
 void add_bytes(Fabric& fabric, std::size_t from, std::size_t to, double bytes) {
+  if (from == to) return;  // through memory
   fabric.links[from].up_bytes += bytes;
   fabric.links[to].down_bytes += bytes;
   const std::uint32_t out = fabric.hosts[from].rack;
@@ -63,7 +71,7 @@ void add_bytes(Fabric& fabric, std::size_t from, std::size_t to, double bytes) {
 std::vector<std::size_t> servers_of(const Fabric& fabric, std::uint32_t rack) {
   std::vector<std::size_t> servers;
   for (std::size_t host = 0; host < fabric.hosts.size(); ++host) {
-    if (fabric.hosts[host].is_server && (rack == kAnyRack || fabric.hosts[host].rack == rack)) {
+    if (fabric.hosts[host].has_server && (rack == kAnyRack || fabric.hosts[host].rack == rack)) {
       servers.push_back(host);
     }
   }
@@ -73,7 +81,7 @@ std::vector<std::size_t> servers_of(const Fabric& fabric, std::uint32_t rack) {
 // Every worker has an even share with each server: of all racks, or of its own.
 void add_workers(Fabric& fabric, bool own_rack_only, double payload_bytes) {
   for (std::size_t worker = 0; worker < fabric.hosts.size(); ++worker) {
-    if (fabric.hosts[worker].is_server) continue;
+    if (!fabric.hosts[worker].has_worker) continue;
     const std::uint32_t rack = own_rack_only ? fabric.hosts[worker].rack : kAnyRack;
     const std::vector<std::size_t> servers = servers_of(fabric, rack);
     for (const std::size_t server : servers) {
@@ -139,6 +147,27 @@ double sum_ratio_of(const RackScenario& scenario) {
 double least_seconds(const RackLink& link) {
   constexpr double kBytesPerMbit = 1e6 / 8;
   return std::max(link.up_bytes, link.down_bytes) / (link.mbit * kBytesPerMbit);
+}
+
+std::uint32_t messages_in_a_row(const RackScenario& scenario) {
+  const bool all_colocated = std::all_of(scenario.racks().begin(), scenario.racks().end(),
+                                         [](const Rack& rack) { return rack.colocated(); });
+  const std::optional<RackShape> shape = rack_shape_of(scenario.shape());
+  const auto racks = static_cast<std::uint32_t>(scenario.racks_size());
+  if (!shape) return 2;
+  std::uint32_t depth = 0;
+  for (const RackTree& tree : make_rack_trees(racks, *shape)) {
+    for (std::uint32_t rack = 0; rack < racks; ++rack) {
+      std::uint32_t edges = 0;
+      for (std::uint32_t at = rack; tree.parent[at] != RackTree::kNone; at = tree.parent[at]) {
+        ++edges;
+      }
+      depth = std::max(depth, edges);
+    }
+  }
+  // A worker that is alone with its server is next to it.
+  const bool is_alone = all_colocated && workers_are_alone(scenario);
+  return 2 * depth + (is_alone ? 0 : 2);
 }
 
 const RackLink& bounding_link(const Fabric& fabric) {

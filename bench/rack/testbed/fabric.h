@@ -12,11 +12,13 @@
 namespace phub::bench {
 
 struct RackHost {
-  bool is_server = false;
+  bool has_server = false;
+  bool has_worker = false;  // with both they are colocated
   std::uint32_t rack = 0;
-  std::string name;        // "r0s0", "r1w3": rack, then server or worker; of its namespace and port
-  std::string address;     // IPv4, or as the scenario has it
-  std::string login = {};  // "[USER@]ADDRESS" of a real machine; empty: a namespace
+  std::string
+      name;  // "r0s0", "r1w3", "r0h1": rack, then server, worker or both; of its namespace and port
+  std::string address;                // IPv4, or as the scenario has it
+  std::string login = {};             // "[USER@]ADDRESS" of a real machine; empty: a namespace
   std::uint32_t control_port = 7077;  // of a server
 };
 
@@ -37,6 +39,11 @@ struct Fabric {
   const RackLink& uplink(std::uint32_t rack) const { return links[hosts.size() + rack]; }
 };
 
+// Hosts of a rack.
+inline std::uint32_t hosts_of(const Rack& rack) {
+  return rack.servers() + (rack.colocated() ? 0 : rack.workers());
+}
+
 // Every worker sends each server (of joined racks: its own) its even share of `payload_bytes` in a
 // round, and gets as much back; joined racks push their sums up their trees. `small_share` of them
 // is in small keys, with shape hybrid.
@@ -47,6 +54,9 @@ double sum_ratio_of(const RackScenario& scenario);
 
 // The least time that a link allows for a round, in seconds: its busier way, payload alone.
 double least_seconds(const RackLink& link);
+
+// Messages between hosts that follow each other in a round, at least: each takes links.latency_us.
+std::uint32_t messages_in_a_row(const RackScenario& scenario);
 
 // The link that bounds a round, the first of several: T >= max over links of bytes / rate, which is
 // the cost model's max(M/Bw, N*M/Bp, 2*N*M*(r-1)/(r*Bc)) where r racks have servers alike.

@@ -11,7 +11,7 @@ namespace phub::phubctl {
 namespace {
 
 constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
-                                 RackShape::kHybrid};
+                                 RackShape::kHybrid, RackShape::kTree};
 constexpr std::uint32_t kChunkMin = 4 * 1024;
 constexpr std::uint32_t kChunkMax = 4 * 1024 * 1024;
 constexpr double kKeyMax = 1e15;  // bytes
@@ -71,6 +71,7 @@ Alternative alternative_of(std::string name, const cost::Exchange& exchange,
 
 std::string obstacle_of(RackShape shape, const PlannedJob& job, const KeyGroups& groups) {
   if (job.is_voted && shape != RackShape::kSpread) return "the workers' votes need spread";
+  if (shape == RackShape::kTree) return "to compare with: multicolour spreads its load";
   if (shape != RackShape::kHybrid) return "";
   if (job.key_bytes.empty()) return "the sizes of the keys are not known";
   if (groups.large_keys == 0) return "all keys are small: as spread";

@@ -131,6 +131,37 @@ class RackProcessTest(unittest.TestCase):
             self.assertEqual(links[link]["payload_up_bytes"], 300000)
             self.assertGreater(links[link]["counted_up_bytes"], 300000)
 
+    def test_a_round_takes_as_long_as_its_messages_in_a_row(self):
+        flat = self.report("""racks { workers: 2 servers: 1 } links { worker_mbit: 400 latency_us: 30000 }
+            exchange { elements: 1000 rounds: 2 blocks: 2 }""")
+        self.assertEqual((flat["latency_us"], flat["least_latency_seconds"]), (30000, 0.06))
+        # From a worker two racks up, and two down to a worker.
+        joined = self.report("racks { workers: 1 servers: 1 } " * 3 + """shape: "chain"
+            links { worker_mbit: 400 latency_us: 15000 } exchange { elements: 30000 rounds: 2 blocks: 2 }""")
+        self.assertEqual(joined["least_latency_seconds"], 0.09)
+        for report in (flat, joined):
+            self.assertTrue(report["verified"])
+            # Who is told first begins a little before the others.
+            self.assertGreater(min(report["seconds_of_blocks"]), 0.9 * report["least_latency_seconds"])
+
+    def test_a_worker_exchanges_with_its_own_host_s_server_through_memory(self):
+        exchange = "links { worker_mbit: 400 } exchange { elements: 100000 rounds: 4 blocks: 2 }"
+        flat = self.report("racks { workers: 2 servers: 2 colocated: true }" + exchange)
+        joined = self.report("racks { workers: 1 servers: 1 colocated: true } " * 2 +
+                             'shape: "multicolour" peers: "phub-chain" ' + exchange)
+        self.assertEqual([peer["system"] for peer in joined["peers"]], ["phub-chain"])
+        self.assertEqual(len(joined["peers"][0]["seconds_of_blocks"]), 2)
+        for report in (flat, joined):
+            self.assertTrue(report["verified"])
+            self.assertTrue(report["colocated"])
+            hosts = [link for link in report["links"] if not link["link"].endswith("uplink")]
+            self.assertEqual(len(hosts), 2)
+            for link in hosts:
+                # Of 400 kB pushed and as much pulled, the half that is the other host's.
+                self.assertEqual(link["payload_up_bytes"], 400000)
+                self.assertGreater(link["counted_up_bytes"], 400000)
+                self.assertLess(link["counted_up_bytes"], 600000)
+
     def test_what_a_short_queue_drops_is_counted_and_sent_again(self):
         # Four workers push at once into a port that is as fast as one of them.
         report = self.report("""racks { workers: 4 servers: 1 }

@@ -201,7 +201,7 @@ class CoreRig {
     worker.registered = std::move(
         *verbs::register_both(device, {worker.gradients->data(), worker.gradients->size()},
                               {worker.parameters->data(), worker.parameters->size()}));
-    worker.landing = memory_->window_layout(0);
+    worker.landing = memory_->window_layout(0, 0);
     auto endpoint = std::move(*VerbsEndpoint::create(device, 1, worker, worker));
     const auto parts = *memory_->of(index, 0);
     auto own = std::move(
@@ -216,7 +216,7 @@ class CoreRig {
     worker.endpoint = std::move(endpoint);
     PHUB_CHECK(core_
                    ->connect_verbs(on_core_.get(), index, std::move(cores), parts.window.data(),
-                                   memory_->window_layout(0))
+                                   memory_->window_layout(0, 0))
                    .ok(),
                "verbs");
   }

@@ -10,6 +10,7 @@
 #include "common/protocol/wire.h"
 #include "kernels/reduce.h"
 #include "server/core/core.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::testing {
@@ -21,6 +22,7 @@ struct RacksOptions {
   DataType wire_type = DataType::kFloat32;
   DataType rack_wire_type = DataType::kFloat32;
   LossScaling loss_scaling = LossScaling::kNone;
+  std::chrono::microseconds tcp_delay{0};
   std::uint32_t keys = 24;
   std::uint32_t key_elements = 1024;  // of kHybrid every second key has twice as many, and is large
   bool has_stranger = false;          // rack 0 takes for rack 2 what says only what a test says
@@ -146,7 +148,12 @@ class RacksRig {
   }
   void finish() {
     expected_replies_ += plan->chunks.size();
-    for (int idle = 0; idle < 1000 && !are_replied(); ++idle) {
+    const auto deadline = std::chrono::steady_clock::now() + kHangGuard;
+    const auto is_hopeless = [&](int idle) {
+      if (options_.tcp_delay.count() == 0) return idle >= 1000;
+      return std::chrono::steady_clock::now() > deadline;
+    };
+    for (int idle = 0; !is_hopeless(idle) && !are_replied(); ++idle) {
       if (run_once()) idle = 0;
     }
     PHUB_CHECK(are_replied(), "every worker has its replies");
@@ -256,6 +263,7 @@ class RacksRig {
     rack.on_core = std::move(*server::JobOnCore::create(rack.layout, 0, rack.memory));
     server::CoreOptions options;
     options.own_thread = false;
+    options.tcp_delay = options_.tcp_delay;
     rack.core = std::move(*server::Core::create(options));
     for (std::uint32_t i = 0; i < options_.workers[index]; ++i) {
       auto [own, cores] = transport::stream_pair();

@@ -108,7 +108,8 @@ ClientOptions client_of(const WorkerConfig& config) {
                     .verbs_gid_index = config.has_verbs_gid_index()
                                            ? std::optional(config.verbs_gid_index())
                                            : std::nullopt,
-                    .tcp_congestion_control = config.tcp_congestion_control()},
+                    .tcp_congestion_control = config.tcp_congestion_control(),
+                    .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
           .hyper = {.learning_rate = config.optimizer().learning_rate(),
