@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace phub::bench {
 namespace {
 
@@ -9,11 +11,15 @@ constexpr std::string_view kCore = "core";
 
 std::string switch_of(std::uint32_t rack) { return fmt::format("rack{}", rack); }
 
+// A host drops nothing of its own: sockets wait that have much in its queue (TCP small queues).
+constexpr std::uint32_t kHostQueueKib = 16 * 1024;
+
 // A queue of so many bytes behind a bucket that fills at the link's rate: what leaves `interface`.
-std::string shape(std::string_view interface, double mbit, const RackLinks& links) {
+std::string shape(std::string_view interface, double mbit, const RackLinks& links,
+                  std::uint32_t queue_kib) {
   constexpr double kBitsPerMbit = 1e6;
   return fmt::format("qdisc add dev {} root tbf rate {:.0f}bit burst {}kb limit {}kb", interface,
-                     mbit * kBitsPerMbit, links.burst_kib(), links.queue_kib());
+                     mbit * kBitsPerMbit, links.burst_kib(), queue_kib);
 }
 
 void add_bridge(Batch& batch, std::string_view name) {
@@ -49,12 +55,13 @@ Batch switches(const Fabric& fabric, const RackLinks& links, const std::string& 
 Batch port_rates(const Fabric& fabric, const RackLinks& links, const std::string& owner) {
   Batch batch{.program = "tc", .space = space_of(owner, kSwitches), .lines = {}};
   for (std::size_t i = 0; i < fabric.hosts.size(); ++i) {
-    batch.lines.push_back(shape(fabric.hosts[i].name, fabric.links[i].mbit, links));
+    batch.lines.push_back(
+        shape(fabric.hosts[i].name, fabric.links[i].mbit, links, links.queue_kib()));
   }
   for (std::uint32_t rack = 0; fabric.has_uplinks() && rack < fabric.racks; ++rack) {
     const double mbit = fabric.uplink(rack).mbit;
-    batch.lines.push_back(shape(uplink_of(rack), mbit, links));
-    batch.lines.push_back(shape(downlink_of(rack), mbit, links));
+    batch.lines.push_back(shape(uplink_of(rack), mbit, links, links.queue_kib()));
+    batch.lines.push_back(shape(downlink_of(rack), mbit, links, links.queue_kib()));
   }
   return batch;
 }
@@ -75,6 +82,7 @@ std::string congestion_line(const RackHost& host, std::string_view name) {
 
 std::vector<Batch> setup_batches(const Fabric& fabric, const RackLinks& links,
                                  const std::string& owner) {
+  const std::uint32_t host_queue_kib = std::max(kHostQueueKib, links.queue_kib());
   std::vector<Batch> batches;
   Batch spaces{.program = "ip", .space = {}, .lines = {}};
   spaces.lines.push_back("netns add " + space_of(owner, kSwitches));
@@ -91,8 +99,9 @@ std::vector<Batch> setup_batches(const Fabric& fabric, const RackLinks& links,
                        .lines = {"link set dev lo up",
                                  fmt::format("link set dev {} mtu {} up", kNic, links.mtu()),
                                  fmt::format("addr add {}/16 dev {}", host.address, kNic)}});
-    batches.push_back(
-        {.program = "tc", .space = space, .lines = {shape(kNic, fabric.links[i].mbit, links)}});
+    batches.push_back({.program = "tc",
+                       .space = space,
+                       .lines = {shape(kNic, fabric.links[i].mbit, links, host_queue_kib)}});
   }
   batches.push_back(port_rates(fabric, links, owner));
   return batches;

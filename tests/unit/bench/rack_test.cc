@@ -242,8 +242,8 @@ TEST_CASE("every end of every link is shaped, and nothing is made outside of our
              std::find(batch.lines.begin(), batch.lines.end(), line) != batch.lines.end();
     });
   };
-  CHECK(has("own-r1w3", "qdisc add dev eth0 root tbf rate 100000000bit burst 32kb limit 1024kb"));
-  CHECK(has("own-r0s0", "qdisc add dev eth0 root tbf rate 400000000bit burst 32kb limit 1024kb"));
+  CHECK(has("own-r1w3", "qdisc add dev eth0 root tbf rate 100000000bit burst 32kb limit 16384kb"));
+  CHECK(has("own-r0s0", "qdisc add dev eth0 root tbf rate 400000000bit burst 32kb limit 16384kb"));
   CHECK(
       has("own-fabric", "qdisc add dev down1 root tbf rate 100000000bit burst 32kb limit 1024kb"));
   CHECK(has("own-fabric", "link add name r0w0 type veth peer name eth0 netns own-r0w0"));
