@@ -62,6 +62,17 @@ std::optional<RdmaPort> port_from(const control::RdmaPort& message) {
   return port;
 }
 
+Result<Beat> beat_of(const Status& status, const control::HeartbeatReply& reply) {
+  // A server that was restarted knows neither the job nor the secret.
+  if (status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied) {
+    return Beat{.running = false, .reason = status.message(), .left = {}};
+  }
+  PHUB_RETURN_IF_ERROR(status);
+  return Beat{.running = reply.running(),
+              .reason = reply.reason(),
+              .left = {reply.workers_left().begin(), reply.workers_left().end()}};
+}
+
 }  // namespace
 
 Rendezvous::Rendezvous(std::unique_ptr<ServerCalls> calls) : calls_(std::move(calls)) {}
@@ -173,16 +184,27 @@ Result<Beat> Rendezvous::heartbeat(milliseconds timeout, bool rack_is_complete) 
   control::HeartbeatReply reply;
   auto request = identified<control::HeartbeatRequest>();
   request.set_rack_is_complete(rack_is_complete);
-  const Status status =
-      calls_->call(&control::Rendezvous::Stub::Heartbeat, request, reply, timeout);
-  // A server that was restarted knows neither the job nor the secret.
-  if (status.code() == Code::kNotFound || status.code() == Code::kPermissionDenied) {
-    return Beat{.running = false, .reason = status.message(), .left = {}};
-  }
-  PHUB_RETURN_IF_ERROR(status);
-  return Beat{.running = reply.running(),
-              .reason = reply.reason(),
-              .left = {reply.workers_left().begin(), reply.workers_left().end()}};
+  return beat_of(calls_->call(&control::Rendezvous::Stub::Heartbeat, request, reply, timeout),
+                 reply);
+}
+
+std::function<void()> Rendezvous::begin_heartbeat(milliseconds timeout, bool rack_is_complete,
+                                                  std::function<void(const Result<Beat>&)> done) {
+  struct Call {
+    grpc::ClientContext context;
+    control::HeartbeatRequest request;
+    control::HeartbeatReply reply;
+  };
+  const auto call = std::make_shared<Call>();
+  call->request = identified<control::HeartbeatRequest>();
+  call->request.set_rack_is_complete(rack_is_complete);
+  calls_->prepare(call->context, std::chrono::system_clock::now() + timeout);
+  calls_->stub().async()->Heartbeat(
+      &call->context, &call->request, &call->reply,
+      [this, call, timeout, done = std::move(done)](const grpc::Status& status) {
+        done(beat_of(calls_->outcome_of(status, timeout), call->reply));
+      });
+  return [call] { call->context.TryCancel(); };
 }
 
 Result<std::string> Rendezvous::snapshot(std::uint64_t round, milliseconds timeout) {

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,9 +48,10 @@ class Rendezvous {
   Rendezvous& operator=(const Rendezvous&) = delete;
 
   // Becomes a member: worker `index`, or the one that the server chooses (-1). Keeps trying until
-  // `timeout` while no server replies. Called until it succeeds. Errors: kUnauthenticated (no credentials that
-  // are accepted), kUnavailable (no server replies; the server is draining), kAlreadyExists (index
-  // taken, job full), kInvalidArgument (a field that differs from the job's, with both values).
+  // `timeout` while no server replies. Called until it succeeds. Errors: kUnauthenticated (no
+  // credentials that are accepted), kUnavailable (no server replies; the server is draining),
+  // kAlreadyExists (index taken, job full), kInvalidArgument (a field that differs from the job's,
+  // with both values).
   Result<JoinInfo> join(const JobSpec& job, std::chrono::milliseconds timeout,
                         std::int32_t index = -1);
   // The same for a rack's server, which is no worker: see server/racks.
@@ -76,6 +78,12 @@ class Rendezvous {
   // An error means that the server did not reply in time, not that the job has ended.
   // `rack_is_complete`: of a rack, all its workers are connected.
   Result<Beat> heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete = false);
+
+  // The same, without waiting for it. `done` is called once, by a thread of gRPC's, never within
+  // this call. What is returned cancels it: `done` comes then without a reply, as an error.
+  // REQUIRES: this object lives until then.
+  std::function<void()> begin_heartbeat(std::chrono::milliseconds timeout, bool rack_is_complete,
+                                        std::function<void(const Result<Beat>&)> done);
 
   // Has the server keep the job as it is when `round` (the first one is 1) is over; returns what
   // `phubctl restore` is to be told. Errors: kFailedPrecondition (the server keeps no state),

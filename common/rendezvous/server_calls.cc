@@ -123,15 +123,20 @@ Result<std::unique_ptr<ServerCalls>> ServerCalls::create(const std::string& addr
       new ServerCalls(std::move(*parsed), address, std::move(proof), channel));
 }
 
+void ServerCalls::prepare(grpc::ClientContext& context,
+                          std::chrono::system_clock::time_point deadline) const {
+  context.set_deadline(deadline);
+  context.set_wait_for_ready(true);  // the server may still be starting
+  const std::string proof = proof_.metadata();
+  if (!proof.empty()) context.AddMetadata("authorization", proof);
+}
+
 Status ServerCalls::until(milliseconds timeout,
                           const std::function<grpc::Status(grpc::ClientContext&)>& attempt) {
   const auto deadline = std::chrono::system_clock::now() + timeout;
   while (true) {
     grpc::ClientContext context;
-    context.set_deadline(deadline);
-    context.set_wait_for_ready(true);  // the server may still be starting
-    const std::string proof = proof_.metadata();
-    if (!proof.empty()) context.AddMetadata("authorization", proof);
+    prepare(context, deadline);
     const grpc::Status status = attempt(context);
     const auto pause = retry_after(context, status);
     if (!pause || std::chrono::system_clock::now() + *pause >= deadline) {

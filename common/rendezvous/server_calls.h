@@ -51,6 +51,9 @@ class ServerCalls {
   // For a call that is more than one message each way.
   Status until(std::chrono::milliseconds timeout,
                const std::function<grpc::Status(grpc::ClientContext&)>& attempt);
+  // For a call that is made once, without waiting: before it, and what came of it.
+  void prepare(grpc::ClientContext& context, std::chrono::system_clock::time_point deadline) const;
+  Status outcome_of(const grpc::Status& status, std::chrono::milliseconds timeout) const;
 
   Stub& stub() { return *stub_; }
   const std::string& address() const { return text_; }
@@ -60,7 +63,6 @@ class ServerCalls {
  private:
   ServerCalls(Address parsed, std::string text, JoinProof proof,
               const std::shared_ptr<grpc::Channel>& channel);
-  Status outcome_of(const grpc::Status& status, std::chrono::milliseconds timeout) const;
 
   const Address parsed_;
   const std::string text_;

@@ -22,6 +22,7 @@ namespace {
 constexpr milliseconds kCallTimeout{2000};
 constexpr std::chrono::microseconds kJoinTimePerKey{10};
 constexpr milliseconds kConnectTimeout{5000};
+constexpr milliseconds kIntervalMax{1000};
 constexpr milliseconds kJoinPause{200};
 constexpr milliseconds kReadyTimeout{30'000};  // its memory may have to be made
 constexpr milliseconds kLeaveTimeout{1000};
@@ -81,11 +82,19 @@ bool Uplink::is_closed() const {
   return closed_;
 }
 
-bool Uplink::wait(milliseconds time) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, time,
-                    [this] { return closed_ || complete_ != told_ || !suspected_.empty(); });
-  return closed_;
+void Uplink::fail(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.ok()) failure_ = why;
+  changed_.notify_all();
+}
+
+Status Uplink::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+bool Uplink::has_to_do() const {
+  return closed_ || complete_ != told_ || !suspected_.empty() || !failure_.ok();
 }
 
 void Uplink::run() {
@@ -94,9 +103,11 @@ void Uplink::run() {
     spdlog::info("event=racks_linked job={} id={} racks={}", log_value(job_.spec->name),
                  job_.job_id, others_.size());
     parts_.events.on_linked(job_.job_id);
-    do {
-      status = beat();
-    } while (status.ok() && !wait(interval()));
+    while (status.ok() && !is_closed()) {
+      status = look();
+      std::unique_lock lock(mutex_);
+      if (status.ok()) changed_.wait(lock, [this] { return has_to_do(); });
+    }
   }
   if (!status.ok()) {
     // Which closes it, with this reason.
@@ -129,8 +140,9 @@ Status Uplink::join(Other& other) {
     if (std::exchange(delay, why.message()) != why.message()) {
       parts_.events.on_delayed(job_.job_id, printable(why.message(), kReasonCharsMax));
     }
-    PHUB_RETURN_IF_ERROR(beat());
-    wait(std::min(kJoinPause, interval()));
+    PHUB_RETURN_IF_ERROR(look());
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kJoinPause, [this] { return has_to_do(); });
   }
   return {};
 }
@@ -161,9 +173,24 @@ Status Uplink::join_once(Other& other) {
   PHUB_ASSIGN_OR_RETURN(other.joined,
                         other.server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name,
                                                    call_timeout() + more));
-  other.is_joined = true;
-  other.answered = Clock::now();
+  begin_pulse(other);
   return {};
+}
+
+// A pulse asks at least every second: how the job goes there is news here.
+void Uplink::begin_pulse(Other& other) {
+  other.pulse = std::make_unique<client::Pulse>(
+      *other.server,
+      client::PulseOptions{.interval = std::min(kIntervalMax, other.joined.heartbeat_interval),
+                           .deadline = options_.heartbeat_deadline},
+      [this, rack = other.name, address = other.address](const Result<client::Beat>& last) {
+        fail(last ? over_there(rack, last->reason)
+                  : Status(Code::kUnavailable,
+                           fmt::format("rack {} ({}) was lost: no reply for {} ms", rack, address,
+                                       options_.heartbeat_deadline.count())));
+      });
+  const std::lock_guard lock(mutex_);
+  if (told_) other.pulse->tell_complete();
 }
 
 Status Uplink::connect(Other& other) {
@@ -174,7 +201,7 @@ Status Uplink::connect(Other& other) {
   for (std::uint32_t core = 0; core < cores && !is_closed(); ++core) {
     const Status connected = connect_core(other, core);
     if (!connected.ok()) return reason_of(other, connected);
-    PHUB_RETURN_IF_ERROR(keep_up());
+    PHUB_RETURN_IF_ERROR(look());
   }
   return {};
 }
@@ -221,7 +248,7 @@ Status Uplink::make_ready(Other& other) {
     const bool is_late =
         ready.code() == Code::kDeadlineExceeded || ready.code() == Code::kUnavailable;
     if (!is_late || Clock::now() > end) return reason_of(other, ready);
-    PHUB_RETURN_IF_ERROR(beat());
+    PHUB_RETURN_IF_ERROR(look());
   }
   return {};
 }
@@ -234,68 +261,50 @@ Status Uplink::named(const Other& other, const Status& status) {
 // Where the job has failed there meanwhile, the reason for that is the one to tell.
 Status Uplink::reason_of(const Other& other, const Status& failure) {
   const auto beat = other.server->heartbeat(call_timeout());
-  return beat && !beat->running ? over_there(other, beat->reason) : named(other, failure);
-}
-
-milliseconds Uplink::interval() const {
-  milliseconds least{1000};
-  for (const Other& other : others_) {
-    if (other.is_joined) least = std::min(least, other.joined.heartbeat_interval);
-  }
-  return least;
+  return beat && !beat->running ? over_there(other.name, beat->reason) : named(other, failure);
 }
 
 milliseconds Uplink::call_timeout() const {
   return std::clamp(options_.heartbeat_deadline / 3, milliseconds(50), kCallTimeout);
 }
 
-Status Uplink::keep_up() { return Clock::now() - last_beat_ < interval() ? Status() : beat(); }
-
-Status Uplink::beat() {
-  bool is_complete = false;
+Status Uplink::look() {
+  bool is_news = false;
   std::string suspected;
   std::string suspicion;
   {
     const std::lock_guard lock(mutex_);
-    is_complete = told_ = complete_;
+    if (closed_) return {};
+    PHUB_RETURN_IF_ERROR(failure_);
+    is_news = std::exchange(told_, complete_) != complete_;
     suspected = std::exchange(suspected_, {});
     suspicion = suspicion_;
   }
-  last_beat_ = Clock::now();
   for (Other& other : others_) {
-    if (is_closed()) break;
+    if (is_news && other.pulse) other.pulse->tell_complete();
     if (other.name == suspected) PHUB_RETURN_IF_ERROR(find_reason(other, suspicion));
-    if (!other.is_joined) continue;
-    const auto beat = other.server->heartbeat(interval(), is_complete);
-    if (beat && !beat->running) return over_there(other, beat->reason);
-    if (beat) other.answered = Clock::now();
-    if (Clock::now() - other.answered > options_.heartbeat_deadline) {
-      return {Code::kUnavailable,
-              fmt::format("rack {} ({}) was lost: no reply for {} ms", other.name, other.address,
-                          options_.heartbeat_deadline.count())};
-    }
   }
   return {};
 }
 
-Status Uplink::over_there(const Other& other, const std::string& reason) {
+Status Uplink::over_there(const std::string& rack, const std::string& reason) {
   const std::string why = reason.empty() ? "the job has ended there" : reason;
-  return {Code::kAborted, fmt::format("rack {}: {}", other.name, why)};
+  return {Code::kAborted, fmt::format("rack {}: {}", rack, why)};
 }
 
-// A connection can close a moment before its server knows why; not for long, as the other racks
-// hear nothing of this one meanwhile and would name it. One that is not joined yet says why when it
-// leaves, which closes the job.
+// A connection can close a moment before its server knows why; not for long, as the workers wait.
+// One that is not joined yet says why when it leaves, which closes the job.
 Status Uplink::find_reason(Other& other, const std::string& suspicion) {
   const auto deadline = Clock::now() + call_timeout();
   while (Clock::now() < deadline && !is_closed()) {
-    if (!other.is_joined) {
+    PHUB_RETURN_IF_ERROR(failure());
+    if (!other.pulse) {
       std::this_thread::sleep_for(kDiagnosisPause);
       continue;
     }
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
     const auto beat = other.server->heartbeat(std::max(left, milliseconds(1)));
-    if (beat && !beat->running) return over_there(other, beat->reason);
+    if (beat && !beat->running) return over_there(other.name, beat->reason);
     if (!beat && beat.error().code() == Code::kUnavailable) {
       return {Code::kUnavailable, fmt::format("rack {} ({}) is gone: {}, and it does not reply",
                                               other.name, other.address, suspicion)};
@@ -314,10 +323,16 @@ void Uplink::leave() {
     reason = reason_;
   }
   // Who has replied last is told first: one that is gone takes all of its time.
+  for (Other& other : others_) {
+    if (other.pulse) other.answered = other.pulse->answered();
+  }
   std::sort(others_.begin(), others_.end(),
             [](const Other& a, const Other& b) { return a.answered > b.answered; });
   for (Other& other : others_) {
-    if (other.is_joined) static_cast<void>(other.server->leave(kLeaveTimeout, reason));
+    if (other.pulse) {
+      other.pulse.reset();
+      static_cast<void>(other.server->leave(kLeaveTimeout, reason));
+    }
     other.server.reset();  // its connection: this object may stay for a while
   }
 }

@@ -1,10 +1,10 @@
 // One job's membership at the servers of its other racks, from the join to the leave: this server's
 // cores push their rack's sums there (server/core/core.h, connect_rack).
 //
-// Has a thread of its own, which may block in calls to other servers, each with a deadline: none of
-// them takes much of a heartbeat deadline, and between them it beats at the racks that it has
-// joined, which would lose it else while it waits for others. Its functions return at once; any
-// thread.
+// Has a thread of its own, which may block in calls to other servers, each with a deadline. Every
+// rack that it has joined is beaten at beside that, by a pulse of its own
+// (common/rendezvous/pulse.h), so that no rack waits for another's reply. Its functions return at
+// once; any thread.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/connect/transport_choice.h"
+#include "common/rendezvous/pulse.h"
 #include "common/rendezvous/rendezvous.h"
 #include "server/directory/directory.h"
 #include "server/jobs/rack_links.h"
@@ -59,8 +60,8 @@ class Uplink {
     std::unique_ptr<client::Rendezvous> server = nullptr;
     client::JoinInfo joined = {};
     client::TransportChoice way = {};
-    bool is_joined = false;
-    std::chrono::steady_clock::time_point answered = {};  // a heartbeat, or the join
+    std::unique_ptr<client::Pulse> pulse = nullptr;       // once it is joined
+    std::chrono::steady_clock::time_point answered = {};  // last, as of the leave
   };
 
   void run();
@@ -71,24 +72,25 @@ class Uplink {
   Status choose_way(Other& other) const;
   Status connect_core(const Other& other, std::uint32_t core);
   Status make_ready(Other& other);
-  Status beat();     // at those that are joined
-  Status keep_up();  // that, if it is time to
-  std::chrono::milliseconds interval() const;
-  std::chrono::milliseconds call_timeout() const;  // of a call beside which others must wait
+  void begin_pulse(Other& other);
+  // By a thread of gRPC's: a rack's pulse has ended.
+  void fail(const Status& why);
+  Status failure() const;
+  // Does what is asked for meanwhile. Error: the job cannot go on.
+  Status look();
+  std::chrono::milliseconds call_timeout() const;  // a close waits for it
   static Status named(const Other& other, const Status& status);
   Status reason_of(const Other& other, const Status& failure);
-  static Status over_there(const Other& other, const std::string& reason);
+  static Status over_there(const std::string& rack, const std::string& reason);
   Status find_reason(Other& other, const std::string& suspicion);
   void leave();
   bool is_closed() const;
-  // True: it is closed. Else so long has passed, or there is something to do.
-  bool wait(std::chrono::milliseconds time);
+  bool has_to_do() const;  // REQUIRES: the mutex
 
   LinkedRack job_;  // its thread only
   const UplinkOptions options_;
   const UplinkParts parts_;
   std::vector<Other> others_;
-  std::chrono::steady_clock::time_point last_beat_ = {};
 
   mutable std::mutex mutex_;  // of all below but the thread
   std::condition_variable changed_;
@@ -98,6 +100,7 @@ class Uplink {
   bool told_ = false;      // that it is complete
   std::string suspected_;  // a rack whose connection closed
   std::string suspicion_;
+  Status failure_;  // that a heartbeat found first
   bool over_ = false;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -30,10 +30,11 @@ class FakeDataPlane : public server::DataPlane {
     refusal_ = std::move(status);
   }
 
-  // Called within create_job and remove_job, without a lock.
+  // Called within the call of that name, without a lock.
   std::function<void()> on_create = [] {};
   std::function<void()> on_remove = [] {};
   std::function<void()> on_reserve = [] {};
+  std::function<void(const server::RackTarget&)> on_connect_rack = [](const auto&) {};
 
   // What it returns; set before the first call.
   std::vector<server::CorePort> ports;  // by core
@@ -53,7 +54,10 @@ class FakeDataPlane : public server::DataPlane {
     return removed_;
   }
 
-  Status connect_rack(const server::RackTarget&) override { return {}; }
+  Status connect_rack(const server::RackTarget& target) override {
+    on_connect_rack(target);
+    return {};
+  }
   Status reaches(const client::RdmaPort&, std::uint32_t) const override { return {}; }
   Status create_job(const server::JobLayout& layout) override {
     on_create();

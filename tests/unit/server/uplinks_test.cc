@@ -1,9 +1,9 @@
-// Links to racks that are not there: what they wait for, and what is left of them.
+// Links to racks that are not there, or reply late: what they wait for, what others hear meanwhile,
+// and what is left of them.
 #include "server/racks/uplinks.h"
 
-#include <grpcpp/server_builder.h>
-
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/control.grpc.pb.h"
 #include "tests/support/server/fake_data_plane.h"
+#include "tests/support/server/fake_rack.h"
 #include "tests/support/server/no_threads.h"
 
 namespace phub::testing {
@@ -25,14 +25,18 @@ using namespace server;  // NOLINT(google-build-using-namespace)
 
 constexpr std::chrono::minutes kHang{2};
 
-// Keeps why a job's links are delayed.
+// Keeps what a job's links say.
 struct Events final : RackEvents {
   void on_delayed(std::uint64_t, const std::string& reason) override {
     const std::lock_guard lock(mutex);
     delay = reason;
     changed.notify_all();
   }
-  void on_linked(std::uint64_t) override {}
+  void on_linked(std::uint64_t) override {
+    const std::lock_guard lock(mutex);
+    linked = "linked";
+    changed.notify_all();
+  }
   void on_unlinked(std::uint64_t, const std::string& reason) override {
     const std::lock_guard lock(mutex);
     end = reason;
@@ -41,6 +45,7 @@ struct Events final : RackEvents {
 
   std::string wait_for_delay() { return wait_for(delay); }
   std::string wait_for_end() { return wait_for(end); }
+  bool wait_for_links() { return !wait_for(linked).empty(); }
   std::string wait_for(const std::string& told) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, kHang, [&] { return !told.empty(); });
@@ -50,43 +55,27 @@ struct Events final : RackEvents {
   std::mutex mutex;
   std::condition_variable changed;
   std::string delay;
+  std::string linked;
   std::string end;
-};
-
-// A server that refuses every join with these words.
-class RudeServer final : public control::Rendezvous::Service {
- public:
-  explicit RudeServer(std::string words) : words_(std::move(words)) {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-    address = "127.0.0.1:" + std::to_string(port);
-  }
-  grpc::Status Join(grpc::ServerContext*, grpc::ServerReader<control::JoinRequest>*,
-                    control::JoinReply*) override {
-    return {grpc::StatusCode::FAILED_PRECONDITION, words_};
-  }
-  std::string address;
-
- private:
-  const std::string words_;
-  std::unique_ptr<grpc::Server> server_;
 };
 
 // A server of rack a, of which nobody is there.
 struct LonelyServer {
-  explicit LonelyServer(std::vector<RackEntry> racks)
-      : directory(std::move(*Directory::create(
-            {.rack = "a", .address = "127.0.0.1:1", .racks = std::move(racks)}))) {
+  explicit LonelyServer(
+      const std::vector<RackEntry>& racks,
+      std::chrono::milliseconds heartbeat_deadline = std::chrono::milliseconds(500))
+      : directory(
+            std::move(*Directory::create({.rack = "a", .address = "127.0.0.1:1", .racks = racks}))),
+        uplinks({.heartbeat_deadline = heartbeat_deadline}, *directory) {
+    for (const RackEntry& rack : racks) job_racks.push_back({rack.name, 1});
     uplinks.attach(data_plane, events);
   }
 
   // `gone`: nothing refers to the job's spec any more.
   LinkedRack job_of(std::size_t servers, std::promise<void>* gone = nullptr) const {
-    auto* const spec = new JobSpec{.name = "demo", .workers = 2, .keys = {{"w", 1000}}};
-    spec->racks = {{"a", 1}, {"b", 1}};
+    auto* const spec = new JobSpec{.name = "demo", .keys = {{"w", 1000}}};
+    spec->racks = job_racks;
+    spec->workers = static_cast<std::uint32_t>(job_racks.size());
     return {.job_id = 1,
             .tenant = "default",
             .spec = std::shared_ptr<const JobSpec>(spec,
@@ -100,8 +89,24 @@ struct LonelyServer {
   Events events;
   FakeDataPlane data_plane{1};
   std::unique_ptr<Directory> directory;
-  Uplinks uplinks{{.heartbeat_deadline = std::chrono::milliseconds(500)}, *directory};
+  std::vector<RackSpec> job_racks;
+  Uplinks uplinks;
 };
+
+// Rack a, and those of these servers: b and so on.
+std::vector<RackEntry> racks_with(const std::vector<std::unique_ptr<FakeRack>>& others) {
+  std::vector<RackEntry> racks{{"a", {"127.0.0.1:1"}}};
+  for (const auto& other : others) {
+    racks.push_back({std::string(1, static_cast<char>('a' + racks.size())), {other->address}});
+  }
+  return racks;
+}
+
+std::vector<std::unique_ptr<FakeRack>> fake_racks(std::size_t count) {
+  std::vector<std::unique_ptr<FakeRack>> racks(count);
+  for (auto& rack : racks) rack = std::make_unique<FakeRack>();
+  return racks;
+}
 
 const std::vector<RackEntry> kOneEach = {{"a", {"127.0.0.1:1"}}, {"b", {"127.0.0.1:2"}}};
 
@@ -129,7 +134,11 @@ TEST_CASE("links for which there is no thread are refused, and later ones are op
 }
 
 TEST_CASE("what other racks' servers say is made fit for a line of a log") {
-  const RudeServer rude("no\nevent=fake \x1b[31m" + std::string(3000, 'E'));
+  FakeRack rude;
+  rude.on_join = [](auto&) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                        "no\nevent=fake \x1b[31m" + std::string(3000, 'E'));
+  };
   LonelyServer server({{"a", {"127.0.0.1:1"}}, {"b", {rude.address}}});
   REQUIRE(server.uplinks.open(server.job_of(1)).ok());
   const std::string reason = server.events.wait_for_end();
@@ -155,6 +164,74 @@ TEST_CASE("a server has the place that the directory gives it") {
   CHECK_THAT(wrong.message(), Contains("server_index: 0, but 127.0.0.1:1 is server 1 of rack a"));
   // One of them is not known yet, and may be any.
   CHECK(server.uplinks.check_place(0, 3).ok());
+}
+
+// Each reply waits until all racks have heard as much: beats one after another would never come so
+// far, since each would wait for the next one.
+TEST_CASE("heartbeats go to all racks at once, however late each of them replies") {
+  Heard heard;
+  std::atomic<bool> was_given_up = false;
+  const auto others = fake_racks(7);
+  for (std::size_t rack = 0; rack < others.size(); ++rack) {
+    const std::string name = std::to_string(rack);
+    others[rack]->on_heartbeat = [&heard, &was_given_up, name](auto& call, auto&, auto&) {
+      heard.add(name);
+      if (heard.times(name) > 3) return;
+      if (!heard.wait_for_all(7, heard.times(name), call)) was_given_up = true;
+    };
+  }
+  LonelyServer server(racks_with(others), kHang);
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  for (std::size_t rack = 0; rack < others.size(); ++rack) {
+    CHECK(heard.wait(std::to_string(rack), 4));
+  }
+  CHECK_FALSE(was_given_up);
+}
+
+TEST_CASE("a rack that is slow to join or to connect keeps no heartbeat from another") {
+  Heard heard;
+  std::atomic<bool> is_heard = true;
+  const auto others = fake_racks(2);
+  others[0]->on_heartbeat = [&](auto&, auto&, auto&) { heard.add("b"); };
+  const auto hear_more = [&] {
+    if (!heard.wait("b", heard.times("b") + 3)) is_heard = false;
+  };
+  others[1]->on_join = [&](auto&) {
+    hear_more();
+    return grpc::Status();
+  };
+  LonelyServer server(racks_with(others), kHang);
+  server.data_plane.on_connect_rack = [&](const RackTarget& target) {
+    if (target.rack == 2) hear_more();
+  };
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  CHECK(server.events.wait_for_links());
+  CHECK(is_heard);
+}
+
+TEST_CASE("a rack that stands is lost by its own deadline, and says its name") {
+  Heard heard;
+  const auto others = fake_racks(2);
+  others[0]->on_heartbeat = [&](auto& call, auto&, auto&) { heard.wait_for_all(9, 1, call); };
+  others[1]->on_heartbeat = [&](auto&, auto&, auto&) { heard.add("c"); };
+  LonelyServer server(racks_with(others));
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  CHECK(server.events.wait_for_end() ==
+        "rack b (" + others[0]->address + ") was lost: no reply for 500 ms");
+}
+
+TEST_CASE("a rack is told that this one is complete, and tells why the job ended there") {
+  const auto others = fake_racks(2);
+  others[1]->on_heartbeat = [](auto&, const control::HeartbeatRequest& request,
+                               control::HeartbeatReply& reply) {
+    reply.set_running(!request.rack_is_complete());
+    reply.set_reason("worker 1 was lost");
+  };
+  LonelyServer server(racks_with(others), kHang);
+  REQUIRE(server.uplinks.open(server.job_of(1)).ok());
+  CHECK(server.events.wait_for_links());
+  server.uplinks.complete(1);
+  CHECK(server.events.wait_for_end() == "rack c: worker 1 was lost");
 }
 
 }  // namespace phub::testing
