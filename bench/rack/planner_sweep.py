@@ -37,12 +37,15 @@ WORKER_MBIT = 50
 
 def scenario_text(scenario: tuple, shape: str, blocks: int) -> str:
     racks, factor, over, elements = scenario
+    is_small = elements < 10_000
+    # 32 KiB of a full bucket would let a small exchange through at once.
+    burst = "burst_kib: 10 " if is_small else ""
     listed = "\n".join(f"racks {{ workers: {workers} servers: 1 }}" for workers in racks)
     return (f'title: "planner"\nshape: "{shape}"\n{listed}\n'
-            f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} }}\n"
+            f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} {burst}}}\n"
             'servers { tcp_congestion_control: "cubic" }\n'
-            f"exchange {{ elements: {elements} rounds: {100 if elements < 10_000 else 3} "
-            f"warm_up: {10 if elements < 10_000 else 1} blocks: {blocks} }}\n")
+            f"exchange {{ elements: {elements} rounds: {100 if is_small else 3} "
+            f"warm_up: {10 if is_small else 1} blocks: {blocks} }}\n")
 
 
 def measure(programs: pathlib.Path, folder: pathlib.Path, scenario: tuple, shape: str,
