@@ -14,6 +14,8 @@
 namespace phub::server {
 namespace {
 
+constexpr std::chrono::seconds kFinishDeadline{1};  // which others' racks have to leave
+
 Result<Secret> make_secret() {
   Secret secret{};
   if (RAND_bytes(secret.data(), static_cast<int>(secret.size())) != 1) {
@@ -48,6 +50,15 @@ bool is_again(const Member& member, const JoinArguments& caller) {
          member.host == caller.host && member.process_id == caller.process_id;
 }
 
+// Of a job in several racks: this one's workers have left, and others' are about to.
+bool is_finishing(const Job& job) {
+  if (job.spec->racks.empty() || job.members.empty() || job.state != JobState::kRunning)
+    return false;
+  return std::all_of(job.members.begin(), job.members.end(), [](const auto& entry) {
+    return entry.second->has_left || !entry.second->rack.empty();
+  });
+}
+
 Status full(const Job& job) {
   return {Code::kAlreadyExists, fmt::format("job \"{}\" has all of its {} workers; wait for it to "
                                             "end, or choose another name or more workers",
@@ -76,7 +87,12 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
     if (arguments.ticket) {
       PHUB_ASSIGN_OR_RETURN(job, index_.find(*arguments.ticket));
     } else {
-      job = index_.find_live({arguments.tenant, spec->name});
+      const JobName name{arguments.tenant, spec->name};
+      const auto is_over = [&] {
+        job = index_.find_live(name);
+        return job == nullptr || !is_finishing(*job);
+      };
+      index_.changed.wait_for(lock, kFinishDeadline, is_over);
       if (job == nullptr) return life_.add(arguments.tenant, spec, /*by_admin=*/false);
     }
     const std::shared_ptr<const JobSpec> existing = job->spec;

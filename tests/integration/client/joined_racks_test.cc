@@ -15,9 +15,11 @@ namespace {
 constexpr int kJoinedRounds = 6;
 const std::vector<KeySpec> kJoinedKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
 
+// A job of its own name: one that ends is there until all of its racks have left.
 ClientOptions racks_options(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
+  static int jobs = 0;
   ClientOptions options{.servers = {},
-                        .job = "joined",
+                        .job = "joined" + std::to_string(++jobs),
                         .workers = 0,
                         .transport = "tcp",
                         .timeout = testing::kHangGuard};

@@ -62,4 +62,21 @@ TEST_CASE("a data plane shows the ports of its cores as they are now") {
   CHECK(fake_verbs::live_objects() == 0);
 }
 
+TEST_CASE("a core's port reaches those of its own kind in other racks, and others are named") {
+  Nobody nobody;
+  DataPlaneOptions options;
+  options.cores = 1;
+  options.allow_oversubscription = true;
+  options.verbs = OfferVerbs::kYes;
+  const auto plane = std::move(*DataPlane::create(options, nobody));
+  const CorePort own = plane->verbs_ports().front();
+  client::RdmaPort peer{.device = "mlx5_9", .link_layer = own.link_layer, .gid = own.gid};
+  CHECK(plane->reaches(peer, 0).ok());
+  peer.gid.type = transport::verbs::GidType::kInfiniBand;
+  const Status apart = plane->reaches(peer, 0);
+  CHECK(apart.code() == Code::kNotFound);
+  CHECK_THAT(apart.message(), Catch::Contains("does not reach the other's mlx5_9"));
+  CHECK_THAT(plane->reaches(peer, 1).message(), Catch::Contains("this server uses no RDMA"));
+}
+
 }  // namespace phub::server

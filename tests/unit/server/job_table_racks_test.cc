@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "server/jobs/rack_links.h"
@@ -149,6 +150,23 @@ TEST_CASE("a job of racks ends when its workers and all racks have left") {
   CHECK(f.state() == JobState::kRunning);
   REQUIRE(f.table.members.leave(members[3]).ok());
   CHECK(f.state() == JobState::kEnded);
+}
+
+TEST_CASE("who joins the next job of a name waits until the racks of the last one have left") {
+  for (int run = 0; run < 20; ++run) {
+    RackFixture fixture;
+    const std::vector<Identity> members = fixture.running();
+    for (const std::size_t i : {0U, 1U}) REQUIRE(fixture.table.members.leave(members[i]).ok());
+    fixture.spec.chunk_bytes *= 2;  // another job, which members of the last one would refuse
+    std::thread leaving([&] {
+      for (const std::size_t i : {2U, 3U})
+        static_cast<void>(fixture.table.members.leave(members[i]));
+    });
+    const auto next = fixture.join("");
+    leaving.join();
+    REQUIRE(next);
+    CHECK(next->job_id != members[0].job_id);
+  }
 }
 
 TEST_CASE("a rack that fails while the job runs ends it with its reason") {
