@@ -29,4 +29,9 @@ Result<RackShape> rack_shape_from(control::RackShape shape) {
   return static_cast<RackShape>(shape);
 }
 
+Result<Payload> payload_from(control::Payload payload) {
+  if (!control::Payload_IsValid(payload)) return unknown_enumerator("payload", payload);
+  return static_cast<Payload>(payload);
+}
+
 }  // namespace phub

@@ -9,6 +9,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/loss_scale.h"
+#include "common/base/payload.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
@@ -38,6 +39,7 @@ struct JobSpec {
   RackShape rack_shape = RackShape::kSpread;
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
+  Payload payload = Payload::kDense;             // of workers' pushes
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
+#include "kernels/sparse.h"
 
 namespace phub::server {
 
@@ -19,6 +24,44 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   }
   if (sum.members > kernels::kMaxSources) fold_many(sum, elements, contributions);
   return true;
+}
+
+bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
+                          ChunkSum& sum, std::uint32_t elements) {
+  Contribution* const contributions = of(slot);
+  contributions[pushers_.in_order ? position : sum.pushes] = push;
+  ++sum.pushes;
+  for (; sum.folded < sum.members && contributions[sum.folded].data != nullptr; ++sum.folded) {
+    Contribution& next = contributions[sum.folded];
+    add_to_sum(next, sum, elements);
+    if (next.staged) staging_.give(next.data);
+    next = {};
+  }
+  return sum.pushes == sum.members;
+}
+
+void PushSums::unpack(const std::byte* push, float* sum, std::uint32_t elements) const {
+  if (pushers_.payload == Payload::kSparse) {
+    const wire::SparsePush some = wire::sparse_at(push);
+    kernels::scatter_add(sum, some.indices, {some.values, pushers_.type}, some.count);
+  } else {
+    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers_.payload));
+  }
+}
+
+// Leaves an fp32 sum. The first one's elements are taken as they are, as by a dense sum.
+void PushSums::add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements) {
+  const bool is_first = sum.data == nullptr;
+  if (is_first) sum.data = staging_.take();
+  auto* const floats = reinterpret_cast<float*>(sum.data);
+  if (push.packed) {
+    if (is_first) std::memset(sum.data, 0, elements * sizeof(float));
+    unpack(push.data, floats, elements);
+  } else if (is_first) {
+    kernels::convert(sum.data, DataType::kFloat32, push.data, pushers_.type, elements);
+  } else {
+    kernels::add(floats, {sum.data, DataType::kFloat32}, {push.data, pushers_.type}, elements);
+  }
 }
 
 // Adds the staged contributions that are next in order to the sum, while they are hot.

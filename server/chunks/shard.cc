@@ -3,14 +3,34 @@
 #include <array>
 #include <cstring>
 
+#include "common/protocol/sparse_push.h"
+#include "kernels/quantise.h"
+
 namespace phub::server {
 namespace {
 
 Pushers pushers_of(const JobLayout& layout) {
   if (layout.rack.is_alone()) {
-    return {.most = layout.workers, .type = layout.wire_type, .in_order = layout.deterministic};
+    return {.most = layout.workers,
+            .type = layout.wire_type,
+            .in_order = layout.deterministic,
+            .payload = layout.payload};
   }
   return {.most = layout.rack.racks(), .in_order = layout.deterministic};
+}
+
+PushResult result_of(wire::SparseFault fault) {
+  switch (fault) {
+    case wire::SparseFault::kNone:
+      return PushResult::kAccepted;
+    case wire::SparseFault::kCount:
+      return PushResult::kBadCount;
+    case wire::SparseFault::kRange:
+      return PushResult::kBadIndex;
+    case wire::SparseFault::kOrder:
+      return PushResult::kBadOrder;
+  }
+  return PushResult::kBadCount;
 }
 
 }  // namespace
@@ -21,6 +41,8 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       workers_(layout.workers),
       has_parameters_(has_parameters(layout.rule)),
       restored_(layout.initial != nullptr),
+      payload_(layout.payload),
+      is_plain_(layout.rack.is_alone() && payload_ == Payload::kDense),
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
@@ -56,7 +78,7 @@ PushResult Shard::on_push(const Push& push) {
   ShardChunk& chunk = chunks_[push.slot];
   const bool is_worker = push.worker < workers_;
   if (push.bytes != (is_worker ? parameters_.bytes(chunk.place) : rack_bytes(push.slot))) {
-    return refuse(PushResult::kBadLength);
+    if (!may_be_packed(push, chunk)) return refuse(PushResult::kBadLength);
   }
   if (!is_worker && !racks_->pushes(push.worker, chunk)) return refuse(PushResult::kUnknownChunk);
   // Only pushes that come twice can take every buffer, and a sum may need one.
@@ -65,9 +87,42 @@ PushResult Shard::on_push(const Push& push) {
 
   if (push.worker == chunk.leader) chunk.hyper = *push.hyper;
   if (has_parameters_ && !chunk.initialised) return initialise(push, chunk);
-  if (racks_) return add(push, chunk);
+  if (!is_plain_) return racks_ ? add(push, chunk) : add_folded(push, chunk);
   const bool is_last =
       sums_.add(push.slot, push.worker, {push.data, push.staged}, chunk.sum, chunk.place.elements);
+  return is_last ? finish(push.slot) : PushResult::kAccepted;
+}
+
+// Initial values are whole, and what racks push to each other is.
+bool Shard::may_be_packed(const Push& push, const ShardChunk& chunk) const {
+  const bool is_initial = has_parameters_ && !chunk.initialised;
+  if (payload_ == Payload::kDense || is_initial) return false;
+  if (push.bytes >= parameters_.bytes(chunk.place)) return false;
+  const kernels::Bits bits = kernels::bits_of(payload_);
+  return payload_ == Payload::kSparse ||
+         push.bytes == kernels::quantised_bytes(chunk.place.elements, bits);
+}
+
+// Of a job whose payload is not dense.
+PushResult Shard::add_folded(const Push& push, ShardChunk& chunk) {
+  Contribution own = {.data = push.data, .staged = push.staged};
+  own.packed = push.bytes != parameters_.bytes(chunk.place);
+  if (own.packed && payload_ == Payload::kSparse) {
+    if (!push.staged) {  // who shares it could change it after the look
+      if (staging_.free() < 2) return PushResult::kDuplicate;
+      own.data = staging_.take();
+      own.staged = true;
+      std::memcpy(own.data, push.data, push.bytes);
+    }
+    const auto parsed =
+        wire::parse_sparse({own.data, push.bytes}, parameters_.wire_type(), chunk.place.elements);
+    if (parsed.fault != wire::SparseFault::kNone) {
+      staging_.give(own.data);
+      return result_of(parsed.fault);
+    }
+  }
+  const bool is_last =
+      sums_.add_folded(push.slot, push.worker, own, chunk.sum, chunk.place.elements);
   return is_last ? finish(push.slot) : PushResult::kAccepted;
 }
 

@@ -30,6 +30,9 @@ enum class PushResult {
   kUnknownChunk,
   kBadLength,
   kDuplicate,
+  kBadCount,  // of a sparse push, as are the next two: see common/protocol/sparse_push.h
+  kBadIndex,
+  kBadOrder,
   kStopped
 };
 
@@ -83,6 +86,12 @@ class Shard {
   std::uint32_t push_bytes(std::uint32_t slot) const {
     return slot < chunks_.size() ? parameters_.bytes(chunks_[slot].place) : 0;
   }
+  // Whether a worker's push of this chunk may have so many bytes: of a sparse one all but its
+  // length is looked at when it is there.
+  bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
+    const std::uint32_t dense = push_bytes(slot);
+    return bytes == dense || (payload_ != Payload::kDense && bytes < dense);
+  }
   // Of the sum that another rack pushes.
   std::uint32_t rack_bytes(std::uint32_t slot) const;
   std::uint32_t chunks() const { return static_cast<std::uint32_t>(chunks_.size()); }
@@ -98,7 +107,9 @@ class Shard {
 
  private:
   PushResult initialise(const Push& push, ShardChunk& chunk);
+  bool may_be_packed(const Push& push, const ShardChunk& chunk) const;
   PushResult add(const Push& push, ShardChunk& chunk);
+  PushResult add_folded(const Push& push, ShardChunk& chunk);
   PushResult finish(std::uint32_t slot);
   PushResult go_up(std::uint32_t slot);
   PushResult defer(std::uint32_t slot);
@@ -109,6 +120,8 @@ class Shard {
   const std::uint32_t workers_;  // of this rack
   const bool has_parameters_;    // its rule
   const bool restored_;          // the parameters were there before the first round
+  const Payload payload_;        // of workers' pushes
+  const bool is_plain_;          // one rack, and pushes are dense
   bool stopped_ = false;
   BufferPool& staging_;
   ChunkParameters parameters_;

@@ -309,6 +309,15 @@ void Core::on_chunk(const Arrival& arrival) {
       return drop_peer(connection, Drop::kBadLength, "it pushed a chunk of a wrong size");
     case PushResult::kDuplicate:
       return drop_peer(connection, Drop::kDuplicatePush, "it pushed a chunk twice in one round");
+    case PushResult::kBadCount:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk whose count is not that of its length");
+    case PushResult::kBadIndex:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk with an index outside of the chunk");
+    case PushResult::kBadOrder:
+      return drop_peer(connection, Drop::kBadSparse,
+                       "it pushed a sparse chunk whose indices do not ascend");
   }
 }
 

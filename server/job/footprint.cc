@@ -140,7 +140,8 @@ std::uint64_t bytes_of_staging(const JobLayout& layout) {
 
 std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
-  if (offered.staging) bytes += bytes_of_staging(layout);
+  // What is sparse is staged whatever brings it.
+  if (offered.staging || layout.payload != Payload::kDense) bytes += bytes_of_staging(layout);
   bytes += bytes_of_ways_in(layout, placed_here(layout), offered);
   return bytes;
 }
