@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does the planner pick the fastest shape? Predicts and measures 24 scenarios of racks.
 
-    sudo bench/rack/planner_sweep.py build/release/bin [--results FILE] [--only 3,7] [--blocks 3] [--json]
+    sudo bench/rack/planner_sweep.py build/release/bin [--results FILE] [--only 3,7] [--blocks 7] [--json]
 
 Measured times are kept in FILE: what is there is not run again, so a run that was interrupted goes on
 where it was, and a changed model is held against the same times. Each scenario is run by `phub-bench
@@ -10,7 +10,9 @@ made of the scenario's rates, as tc holds the links to them.
 
 Small exchanges are 8 KB, less than a bucket of tbf's for frames of 9000 bytes holds: a whole exchange
 would pass every link at once, and no link be measured. They have frames of 1500 bytes and a bucket of 2
-KiB, the least that tbf can send such frames from. Of two racks spread, chain and multicolour are the
+KiB, the least that tbf can send such frames from. A block is one round, which all workers begin at
+once, as after a backward pass: of rounds that follow each other the pushes of one pass the replies of
+the one before, and a link's bytes of a round take less than what one round takes. Of two racks spread, chain and multicolour are the
 same trees: one of them is measured for all.
 Exit code: 0 when the pick is the fastest, or within 5 % of it, in 90 % of the scenarios; else 1.
 """
@@ -48,8 +50,8 @@ def scenario_text(scenario: tuple, shape: str, blocks: int) -> str:
     return (f'title: "planner"\nshape: "{shape}"\n{listed}\n'
             f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} {frames}}}\n"
             'servers { tcp_congestion_control: "cubic" }\n'
-            f"exchange {{ elements: {elements} rounds: {100 if is_small else 3} "
-            f"warm_up: {10 if is_small else 1} blocks: {blocks} }}\n")
+            f"exchange {{ elements: {elements} rounds: 1 warm_up: 0 "
+            f"blocks: {10 * blocks if is_small else blocks} }}\n")
 
 
 def measured_shape(scenario: tuple, shape: str) -> str:
@@ -136,7 +138,8 @@ def main() -> None:
     parser.add_argument("programs", type=pathlib.Path, help="folder with a build's programs")
     parser.add_argument("--results", type=pathlib.Path, help="where measured times are kept")
     parser.add_argument("--only", help="numbers of scenarios, from 0, with commas between")
-    parser.add_argument("--blocks", type=int, default=3, help="of rounds, of each run (default 3)")
+    parser.add_argument("--blocks", type=int, default=7,
+                        help="rounds of each run; of small exchanges ten times as many (default 7)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     arguments = parser.parse_args()
     chosen = range(len(SCENARIOS))

@@ -219,6 +219,10 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
                 "contradicts train.gpu_direct: \"required\", which needs verbs: use \"verbs\", or "
                 "gpu_direct: \"auto\"");
   const bool may_use_tcp = config.transport() == "auto" || config.transport() == "tcp";
+  check.unused_unless(may_use_tcp, "tcp_buffer_kib", "with this transport");
+  if (config.tcp_buffer_kib() != 0) {
+    check.in_range("tcp_buffer_kib", config.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
+  }
   check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});

@@ -67,6 +67,10 @@ void CongestionControl::prepare(int socket) const {
 
 void CongestionControl::settle(int socket) const {
   if (is_within_host(socket)) return;
+  if (buffer_bytes_ > 0) {
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &buffer_bytes_, sizeof(buffer_bytes_));
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &buffer_bytes_, sizeof(buffer_bytes_));
+  }
   if (!elsewhere_.empty()) set(socket, elsewhere_);
   const int bytes = kUnsentBytes;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));

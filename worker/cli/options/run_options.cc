@@ -109,6 +109,7 @@ ClientOptions client_of(const WorkerConfig& config) {
                                            ? std::optional(config.verbs_gid_index())
                                            : std::nullopt,
                     .tcp_congestion_control = config.tcp_congestion_control(),
+                    .tcp_buffer_kib = config.tcp_buffer_kib(),
                     .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
           .wire_type = parse_data_type(config.wire_type()).value(),
           .rule = parse_rule_kind(config.optimizer().rule()).value(),
