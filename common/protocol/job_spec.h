@@ -46,6 +46,8 @@ float gradient_scale_of(const JobSpec& spec);
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);
 
+std::vector<std::string> rack_names_of(const JobSpec& spec);
+
 // Of the job's racks; nothing for one.
 std::vector<RackTree> rack_trees_of(const JobSpec& spec);
 

@@ -160,6 +160,10 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
     return invalid("rack_shape: {} has no way for votes; use spread, or a static loss scale",
                    name_of(spec.rack_shape));
   }
+  if (spec.rack_shape == RackShape::kNested) {
+    const std::string fault = nesting_fault(rack_names_of(spec));
+    if (!fault.empty()) return invalid("rack_shape: {}", fault);
+  }
   if (workers != spec.workers) {
     return invalid("racks: their workers are {} together, but workers is {}", workers,
                    spec.workers);

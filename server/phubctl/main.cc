@@ -79,10 +79,10 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   CLI::Option* const racks = declare_rack_options(create, job);
   racks->excludes(file)->excludes("--workers");
   create
-      .add_option(
-          "--rack-shape", job.rack_shape,
-          "How the racks are joined: spread, chain, multicolour, hybrid, tree, or auto: by the last "
-          "probe")
+      .add_option("--rack-shape", job.rack_shape,
+                  "How the racks are joined: spread, chain, multicolour, hybrid, tree, nested (by "
+                  "the levels of "
+                  "their names, as site1/row2/rack3), or auto: by the last probe")
       ->needs(racks)
       ->capture_default_str();
   create

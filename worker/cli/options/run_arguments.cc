@@ -168,7 +168,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
                   "All racks of the job, with --server naming those of this worker's own")
       ->type_name("NAME:N,...");
   add("--rack-shape", "rack_shape", "SHAPE",
-      "How racks are joined: spread, chain, multicolour, hybrid, tree");
+      "How racks are joined: spread, chain, multicolour, hybrid, tree, nested");
   add("--rack-hybrid-bytes", "rack_hybrid_bytes", "N", "Of hybrid: the largest key that is small");
   add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
   command
