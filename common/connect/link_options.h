@@ -9,8 +9,8 @@
 
 namespace phub {
 
-inline constexpr std::uint32_t kTcpBufferKibMin = 8;
-inline constexpr std::uint32_t kTcpBufferKibMax = 64 * 1024;
+inline constexpr std::uint32_t kTcpBufferLeastKib = 8;
+inline constexpr std::uint32_t kTcpBufferMostKib = 64 * 1024;
 inline constexpr std::chrono::microseconds kTcpDelayMax{1'000'000};
 
 struct LinkOptions {

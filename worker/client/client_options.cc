@@ -48,11 +48,11 @@ Status check_options(const ClientOptions& options) {
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
   const std::uint32_t buffer = options.links.tcp_buffer_kib;
-  if (buffer != 0 && (buffer < kTcpBufferKibMin || buffer > kTcpBufferKibMax)) {
+  if (buffer != 0 && (buffer < kTcpBufferLeastKib || buffer > kTcpBufferMostKib)) {
     return {Code::kInvalidArgument, "links: tcp_buffer_kib of " + std::to_string(buffer) +
                                         " is outside the allowed range of " +
-                                        std::to_string(kTcpBufferKibMin) + " to " +
-                                        std::to_string(kTcpBufferKibMax)};
+                                        std::to_string(kTcpBufferLeastKib) + " to " +
+                                        std::to_string(kTcpBufferMostKib)};
   }
   const auto delay = options.links.tcp_delay;
   if (delay.count() < 0 || delay > kTcpDelayMax) {
