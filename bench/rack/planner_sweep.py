@@ -49,7 +49,7 @@ def scenario_text(scenario: tuple, shape: str, blocks: int) -> str:
     listed = "\n".join(f"racks {{ workers: {workers} servers: 1 }}" for workers in racks)
     return (f'title: "planner"\nshape: "{shape}"\n{listed}\n'
             f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} {frames}}}\n"
-            'servers { tcp_congestion_control: "cubic" }\n'
+            'servers { tcp_congestion_control: "cubic" tcp_buffer_kib: 32 }\n'
             f"exchange {{ elements: {elements} rounds: 1 warm_up: 0 "
             f"blocks: {10 * blocks if is_small else blocks} }}\n")
 
