@@ -213,7 +213,10 @@ Result<std::vector<RackSpec>> parse_racks(std::string_view text) {
 
 void check_racks(const ServerConfig& config, ConfigCheck& check) {
   const bool has_rack = !config.rack().empty();
-  check.unused_unless(has_rack, "directory", "without rack, which says where this server is");
+  check.require(
+      has_rack || !config.has_directory(), "directory",
+      "has no effect without rack, which says where this server is; add rack: \"NAME\", or "
+      "remove it");
   check.unused_unless(has_rack, "advertise_address", "without rack");
   check.unused_unless(has_rack, "rack_security", "without rack");
   check.unused_unless(has_rack, "rack_transport", "without rack");

@@ -56,7 +56,7 @@ class Rendezvous {
                         std::int32_t index = -1);
   // The same for a rack's server, which is no worker: see server/racks.
   Result<JoinInfo> join_as_rack(const JobSpec& job, const std::string& rack,
-                                std::chrono::milliseconds timeout);
+                                const std::string& own_address, std::chrono::milliseconds timeout);
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for

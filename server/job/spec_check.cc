@@ -224,6 +224,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
 }
 
 Status compare(const JobSpec& existing, const JobSpec& joining) {
+  PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(same("workers", existing.workers, joining.workers));
   PHUB_RETURN_IF_ERROR(same("wire_type", name_of(existing.wire_type), name_of(joining.wire_type)));
   PHUB_RETURN_IF_ERROR(same("rule", name_of(existing.rule), name_of(joining.rule)));
@@ -243,7 +244,6 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
-  PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(
       same("rack_shape", name_of(existing.rack_shape), name_of(joining.rack_shape)));
   PHUB_RETURN_IF_ERROR(

@@ -64,7 +64,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
-  field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
+  field("--learning-rate", job.learning_rate,
+        "As in the workers' configuration; worker 0 may change it later");
   field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
   option("--trust-coefficient", job.trust_coefficient,

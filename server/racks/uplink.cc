@@ -170,9 +170,9 @@ Status Uplink::join_once(Other& other) {
   }
   const auto more =
       std::chrono::duration_cast<milliseconds>(job_.spec->keys.size() * kJoinTimePerKey);
-  PHUB_ASSIGN_OR_RETURN(other.joined,
-                        other.server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name,
-                                                   call_timeout() + more));
+  PHUB_ASSIGN_OR_RETURN(other.joined, other.server->join_as_rack(
+                                          *job_.spec, job_.spec->racks[job_.own].name,
+                                          parts_.directory.own_address(), call_timeout() + more));
   begin_pulse(other);
   return {};
 }
