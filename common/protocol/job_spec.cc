@@ -13,6 +13,12 @@ LarsOptions lars_of(const JobSpec& spec) {
   return lars;
 }
 
+AdaptiveOptions adaptive_of(const JobSpec& spec) {
+  AdaptiveOptions adaptive = spec.adaptive;
+  if (adaptive.epsilon == 0.0) adaptive.epsilon = default_epsilon(spec.rule);
+  return adaptive;
+}
+
 std::vector<RackTree> rack_trees_of(const JobSpec& spec) {
   return make_rack_trees(static_cast<std::uint32_t>(spec.racks.size()), spec.rack_shape);
 }

@@ -32,6 +32,7 @@ struct JobSpec {
   std::uint32_t chunk_bytes = 32 * 1024;
   Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
+  AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad
   LossScale loss_scale = {};
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack
@@ -45,6 +46,9 @@ float gradient_scale_of(const JobSpec& spec);
 
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);
+
+// The options of its adaptive rule that hold.
+AdaptiveOptions adaptive_of(const JobSpec& spec);
 
 // Of the job's racks; nothing for one.
 std::vector<RackTree> rack_trees_of(const JobSpec& spec);

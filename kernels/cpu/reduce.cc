@@ -46,6 +46,8 @@ void update(const Update& arguments) {
   PHUB_DCHECK(
       arguments.state != nullptr || state_arrays(arguments.rule) == 0 || arguments.elements == 0,
       "the rule needs state");
+  PHUB_DCHECK(arguments.adaptive != nullptr || !is_adaptive(arguments.rule),
+              "the rule needs its factors");
   HWY_DYNAMIC_DISPATCH(update_any)(arguments);
 }
 

@@ -143,6 +143,7 @@ bool DeferredUpdates::update(std::uint32_t slot) {
 bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
   const Hyper hyper = unscaled_hyper(chunk);
   bool is_whole = true;
+  parameters_.begin_update(chunk);
   const std::uint32_t first = chunk.place.first_run;
   for (std::uint32_t index = first; index < first + chunk.place.run_count; ++index) {
     const float trust = norms_ ? norms_->trust(index) : 1.0F;

@@ -60,6 +60,8 @@ class DeferredUpdates {
   bool has_due() const { return !due_.empty(); }
   // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due.
   std::uint32_t take_due();
+  // The votes of the round that is updated: nothing is.
+  bool is_against() const { return votes_.are_against(); }
   // False: the update was left out, or a part of it.
   bool update(std::uint32_t slot);
 

@@ -30,6 +30,7 @@ struct JobLayout {
   bool deterministic = true;
   std::vector<float> weight_decay;           // per key
   LarsOptions lars = {};                     // of rule lars
+  AdaptiveOptions adaptive = {};             // of rules adam, adamw and adagrad: what holds
   std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
   LossScale loss_scale = {};
   std::shared_ptr<const Plan> plan;

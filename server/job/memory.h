@@ -25,7 +25,7 @@ struct JobMemory {
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // read-only, for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
-  std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
+  std::unique_ptr<Mapping> state;   // fp32 optimizer state, array behind array; null: none
   // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
   // null: one rack. A rack on this host maps it.
   std::unique_ptr<SharedMemory> rack_sums;
@@ -44,8 +44,8 @@ struct JobMemory {
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }
-    if (state_arrays(layout.rule) > 0) {
-      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
+    if (const unsigned arrays = state_arrays(layout.rule); arrays > 0) {
+      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(arrays * elements * sizeof(float)));
     }
     if (!layout.rack.is_alone() && layout.rack_wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_rests, Mapping::anonymous(elements * sizeof(float)));

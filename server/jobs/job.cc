@@ -148,6 +148,7 @@ JobLayout layout_of(const Job& job) {
                    .deterministic = spec.deterministic,
                    .weight_decay = {},
                    .lars = lars_of(spec),
+                   .adaptive = adaptive_of(spec),
                    .exclude_from_lars = {},
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,

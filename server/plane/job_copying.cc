@@ -62,7 +62,7 @@ Status JobCopying::prepare() {
             "its rule keeps no parameters at the server: there is nothing to copy"};
   }
   PHUB_ASSIGN_OR_RETURN(
-      copy_, JobCopy::create(*layout.plan, layout.server_index, state_arrays(layout.rule) > 0));
+      copy_, JobCopy::create(*layout.plan, layout.server_index, state_arrays(layout.rule)));
   copy_->touch(*layout.plan, layout.server_index);
   rest_ = kRestMin;
   return {};

@@ -24,7 +24,7 @@ class RuleSpecification {
       : layout_(layout),
         plan_(*layout.plan),
         parameters_(plan_.arena_elements),
-        state_(plan_.arena_elements),
+        state_(std::max(1U, state_arrays(layout.rule)) * plan_.arena_elements),
         sum_(plan_.arena_elements) {}
 
   void initialise(const Value& value) {
@@ -44,6 +44,8 @@ class RuleSpecification {
     add_up(gradient);
     std::vector<float> trust(plan_.key_offset.size(), 1.0F);
     if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
+    adaptive_ =
+        kernels::adaptive_step(layout_.rule, layout_.adaptive, hyper.learning_rate, rounds_++);
     skipped_.clear();
     for (const Chunk& chunk : plan_.chunks) {
       const bool finite = kernels::reference::all_finite(
@@ -127,12 +129,16 @@ class RuleSpecification {
                                 .hyper = hyper,
                                 .weight_decay = layout_.weight_decay[segment.key],
                                 .trust = trust,
+                                .adaptive = &adaptive_,
                                 .parameters = parameters_.data() + offset,
-                                .state = state_.data() + offset});
+                                .state = state_.data() + offset,
+                                .state_stride = plan_.arena_elements});
   }
 
   server::JobLayout layout_;
   const Plan& plan_;
+  std::uint64_t rounds_ = 0;                     // without those that votes left out
+  kernels::AdaptiveStep adaptive_;               // of the round
   std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
   std::vector<bool> skipped_;                    // by chunk, of the last round
 };

@@ -18,6 +18,7 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .chunk_bytes = options.chunk_bytes,
           .hyper = options.hyper,
           .lars = options.lars,
+          .adaptive = options.adaptive,
           .loss_scale = options.loss_scale,
           .keys = keys,
           .racks = options.racks,

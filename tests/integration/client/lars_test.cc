@@ -90,6 +90,7 @@ server::JobLayout layout_of(const ClientOptions& options) {
   layout.wire_type = options.wire_type;
   layout.rule = options.rule;
   layout.lars = options.lars;
+  layout.adaptive = options.adaptive;
   layout.loss_scale = options.loss_scale;
   PlanInput input{.key_elements = {},
                   .wire_type = options.wire_type,
@@ -189,6 +190,26 @@ TEST_CASE("lars has the specification's bits over every transport, with one and 
         options.wire_type = type;
         const Status status = train_together(options, std::vector<RoundPlan>(4));
         INFO(transport << " " << name_of(type) << " " << status.to_string());
+        REQUIRE(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("adaptive rules have the specification's bits over every transport, and skip by votes") {
+  const std::vector<RoundPlan> rounds = {{16.0F, 1}, {16.0F}, {16.0F}, {8.0F, 0}, {8.0F}};
+  for (const auto& cores : {std::vector<std::uint32_t>{2}, std::vector<std::uint32_t>{1, 2}}) {
+    const Servers servers(cores);
+    for (const std::string& transport : tested_transports()) {
+      for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad}) {
+        ClientOptions options = servers.options(transport, 3);
+        options.rule = rule;
+        options.hyper.momentum = 0.0F;
+        options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+        if (!has_betas(rule)) options.adaptive = {.epsilon = 1e-6};
+        options.loss_scale.kind = LossScaling::kVoted;
+        const Status status = train_together(options, rounds);
+        INFO(transport << " " << name_of(rule) << " " << status.to_string());
         REQUIRE(status.ok());
       }
     }
@@ -384,6 +405,32 @@ TEST_CASE("jobs that cannot be are refused with the field") {
                o.loss_scale.kind = LossScaling::kVoted;
              }),
              Catch::Contains("loss_scaling: rule mean"));
+  CHECK_THAT(error([](ClientOptions& o) { o.adaptive.epsilon = 1e-6; }),
+             Catch::Contains("epsilon: rule momentum has none"));
+  CHECK_THAT(error([](ClientOptions& o) { o.adaptive.beta1 = 0.5; }),
+             Catch::Contains("beta1: rule momentum has none") && Catch::Contains("choose adam"));
+  CHECK_THAT(error([](ClientOptions& o) {
+               o.rule = RuleKind::kAdagrad;
+               o.hyper.momentum = 0.0F;
+               o.adaptive.beta2 = 0.5;
+             }),
+             Catch::Contains("beta2: rule adagrad has none"));
+  CHECK_THAT(error([](ClientOptions& o) { o.rule = RuleKind::kAdamW; }),
+             Catch::Contains("momentum: rule adamw has none") && Catch::Contains("set beta1"));
+  for (const double wrong : {1.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
+    CHECK_THAT(error([wrong](ClientOptions& o) {
+                 o.rule = RuleKind::kAdam;
+                 o.hyper.momentum = 0.0F;
+                 o.adaptive.beta2 = wrong;
+               }),
+               Catch::Contains("beta2: ") && Catch::Contains("outside [0, 1)"));
+  }
+  CHECK_THAT(error([](ClientOptions& o) {
+               o.rule = RuleKind::kAdam;
+               o.hyper.momentum = 0.0F;
+               o.adaptive.epsilon = -1e-8;
+             }),
+             Catch::Contains("epsilon: -1e-08 must be from"));
   CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
              Catch::Contains("exclude_from_lars"));
 }
@@ -410,6 +457,8 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
   };
   CHECK_THAT(refusal([](ClientOptions& o) { o.loss_scale.factor = 64.0F; }),
              Catch::Contains("loss_scale is 128 in the job but 64"));
+  CHECK_THAT(refusal([](ClientOptions& o) { o.lars.epsilon = 1e-6F; }),
+             Catch::Contains("trust_epsilon is 0 in the job but 1e-06"));
 }
 
 }  // namespace phub::testing

@@ -102,9 +102,9 @@ TEST_CASE("small chunks and many workers count as what they cost") {
 }
 
 TEST_CASE("a snapshot takes as much as its copy") {
-  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum}) {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kAdam}) {
     const JobLayout layout = layout_of(1 << 20, 32768, 2, rule);
-    const auto copy = std::move(*JobCopy::create(*layout.plan, 0, state_arrays(rule) > 0));
+    const auto copy = std::move(*JobCopy::create(*layout.plan, 0, state_arrays(rule)));
     const std::size_t state = copy->state ? copy->state->size() : 0;
     CHECK(bytes_copied(layout) == copy->parameters->size() + state);
   }

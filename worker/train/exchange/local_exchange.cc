@@ -10,18 +10,28 @@
 namespace phub::train {
 namespace {
 
+// The same keys with room for so many arrays each, one behind the other.
+std::vector<KeySpec> with_state(std::vector<KeySpec> keys, unsigned arrays) {
+  for (KeySpec& key : keys) key.elements *= arrays;
+  return arrays > 0 ? keys : std::vector<KeySpec>();
+}
+
 class LocalExchange : public GradientExchange {
  public:
   LocalExchange(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
-                const LossScale& loss_scale)
-      : GradientExchange({.state_at = state_arrays(rule) > 0 ? StateAt::kHere : StateAt::kNowhere}),
+                const LossScale& loss_scale, const AdaptiveOptions& adaptive)
+      : GradientExchange({.state_at = state_arrays(rule) > 0 ? StateAt::kHere : StateAt::kNowhere,
+                          .rule = rule}),
         rule_(rule),
         lars_(lars),
         loss_scale_(loss_scale),
+        adaptive_(adaptive),
         keys_(keys),
         gradients_(keys),
         parameters_(keys),
-        state_(state_arrays(rule) > 0 ? keys : std::vector<KeySpec>()) {}
+        state_(with_state(keys, state_arrays(rule))) {
+    if (adaptive_.epsilon == 0.0) adaptive_.epsilon = default_epsilon(rule);
+  }
 
   std::span<float> gradient(KeyId key) override { return gradients_.of(key); }
   std::span<const float> parameter(KeyId key) const override { return parameters_.of(key); }
@@ -34,7 +44,11 @@ class LocalExchange : public GradientExchange {
     return {};
   }
 
-  std::span<float> state(KeyId key) override { return state_.of(key); }
+  std::span<float> state(KeyId key, unsigned array) override {
+    return state_.of(key).subspan(array * keys_[key].elements, keys_[key].elements);
+  }
+  std::uint64_t updates() const override { return updates_; }
+  void resume_updates(std::uint64_t updates) override { updates_ = updates; }
 
   Status set_hyper(const Hyper& hyper) override {
     hyper_ = hyper;
@@ -57,6 +71,8 @@ class LocalExchange : public GradientExchange {
     for (const KeyId key : pushed_) {
       if (!skips_) update(key, loss_scale);
     }
+    const bool is_left_out = loss_scale_.kind == LossScaling::kVoted && skips_;
+    if (!is_left_out) ++updates_;
     pushed_.clear();
     skipped_ = skips_;
     skips_ = false;
@@ -87,20 +103,26 @@ class LocalExchange : public GradientExchange {
       if (!std::isfinite(trust)) return;
       if (keys_[key].exclude_from_lars) trust = 1.0F;
     }
+    const kernels::AdaptiveStep step =
+        kernels::adaptive_step(rule_, adaptive_, hyper.learning_rate, updates_);
     kernels::update({.sources = {&source, 1},
                      .elements = elements,
                      .rule = rule_,
                      .hyper = hyper,
                      .weight_decay = keys_[key].weight_decay,
                      .trust = trust,
+                     .adaptive = &step,
                      .parameters = parameters_.of(key).data(),
-                     .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr});
+                     .state = state_arrays(rule_) > 0 ? state_.of(key).data() : nullptr,
+                     .state_stride = elements});
   }
 
   RuleKind rule_;
   LarsOptions lars_;
   LossScale loss_scale_;
+  AdaptiveOptions adaptive_;
   Hyper hyper_;
+  std::uint64_t updates_ = 0;  // as a server's chunk counts: its rounds without those voted out
   std::vector<KeyId> pushed_;  // voted: in this step
   bool skips_ = false;         // this step: something is not finite
   bool skipped_ = false;       // the last one
@@ -112,8 +134,9 @@ class LocalExchange : public GradientExchange {
 
 std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
                                                       RuleKind rule, const LarsOptions& lars,
-                                                      const LossScale& loss_scale) {
-  return std::make_unique<LocalExchange>(keys, rule, lars, loss_scale);
+                                                      const LossScale& loss_scale,
+                                                      const AdaptiveOptions& adaptive) {
+  return std::make_unique<LocalExchange>(keys, rule, lars, loss_scale, adaptive);
 }
 
 }  // namespace phub::train
