@@ -125,6 +125,10 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
   check_number(check, "trust_epsilon", optimizer.trust_epsilon(), optimizer.trust_epsilon() >= 0.0F,
                "0 or above");
   check_adaptive(optimizer, rule, check);
+  check_number(check, "clip_norm", optimizer.clip_norm(),
+               !optimizer.has_clip_norm() || optimizer.clip_norm() > 0.0F, "above 0");
+  check.unused_unless(rule != RuleKind::kLars, "clip_norm",
+                      "with rule \"lars\", which divides by norms already");
   if (optimizer.has_schedule()) {
     check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()));
   }
@@ -224,6 +228,12 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
+  check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
+                fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
+                            "two out",
+                            config.servers_size()));
+  check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
+                "has no way for the norm of optimizer.clip_norm: leave one of the two out");
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
     check.address("servers", config.servers(i), 1, i);

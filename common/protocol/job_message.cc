@@ -60,6 +60,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
                 .gradient_scale = message.gradient_scale()},
       .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
       .adaptive = adaptive_from(message),
+      .clip_norm = message.clip_norm(),
       .loss_scale = loss_scale,
       .keys = {},
       .racks = std::move(racks),
@@ -95,6 +96,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
     message.set_trust_coefficient(lars_of(spec).coefficient);
     message.set_trust_epsilon(spec.lars.epsilon);
   }
+  message.set_clip_norm(spec.clip_norm);
   // Said too where the rule has none: the server refuses what is not the default.
   const AdaptiveOptions defaults;
   if (has_betas(spec.rule) || spec.adaptive.beta1 != defaults.beta1) {

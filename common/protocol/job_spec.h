@@ -33,6 +33,7 @@ struct JobSpec {
   Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
   AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad
+  float clip_norm = 0.0F;                 // of all keys' averaged gradients at most; 0: no bound
   LossScale loss_scale = {};
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack

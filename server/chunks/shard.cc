@@ -209,9 +209,9 @@ std::uint32_t Shard::update_due() {
 void Shard::update_deferred(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   copying.copy_if_due(chunk);
-  const bool is_against = deferred_->is_against();
+  const bool is_left_out = deferred_->leaves_out_round();
   chunk.skipped = !deferred_->update(slot);
-  if (is_against) ++chunk.left_out;
+  if (is_left_out) ++chunk.left_out;
   complete(slot);
 }
 

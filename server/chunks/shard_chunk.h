@@ -33,7 +33,7 @@ struct ShardChunk {
   ChunkSum sum;
   Hyper hyper;                 // of this round
   std::uint64_t rounds = 0;    // that are behind it
-  std::uint64_t left_out = 0;  // of them, by votes: no update
+  std::uint64_t left_out = 0;  // of them: no chunk was updated
   bool initialised = false;    // the first round of a rule with parameters is over
   bool copied = false;         // into the copy that is under way
   bool skipped = false;        // the last update was left out, or a part of it

@@ -11,6 +11,7 @@
 #include "common/protocol/wire.h"
 #include "server/job/arena.h"
 #include "server/job/layout.h"
+#include "server/job/norm_board.h"
 
 namespace phub::server {
 
@@ -30,6 +31,8 @@ struct JobMemory {
   // null: one rack. A rack on this host maps it.
   std::unique_ptr<SharedMemory> rack_sums;
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
+
+  std::unique_ptr<NormBoard> norms;  // null: gradients are not clipped
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
@@ -53,6 +56,9 @@ struct JobMemory {
     if (!layout.rack.is_alone()) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
                             SharedMemory::create("phub-rack-sums", memory->rack_bytes()));
+    }
+    if (layout.clip_norm > 0.0F) {
+      memory->norms = std::make_unique<NormBoard>(*layout.plan, layout.server_index);
     }
     return memory;
   }

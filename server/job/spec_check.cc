@@ -143,6 +143,28 @@ Status validate_adaptive(const JobSpec& spec) {
   return {};
 }
 
+Status validate_clip_norm(const JobSpec& spec) {
+  if (!std::isfinite(spec.clip_norm) || spec.clip_norm < 0.0F) {
+    return invalid("clip_norm: {} must be finite and not negative", spec.clip_norm);
+  }
+  if (spec.clip_norm == 0.0F) return {};
+  if (!has_parameters(spec.rule)) {
+    return invalid(
+        "clip_norm: rule {} has no parameters to update; clip at the workers, or leave "
+        "it out",
+        name_of(spec.rule));
+  }
+  if (spec.rule == RuleKind::kLars) {
+    return invalid("clip_norm: rule lars divides by each key's norm already; leave it out");
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "clip_norm: the norm of all keys is known within one server, not over racks; "
+        "leave out one of clip_norm and racks");
+  }
+  return {};
+}
+
 Status validate_loss_scale(const JobSpec& spec) {
   const LossScale& scale = spec.loss_scale;
   if (scale.kind != LossScaling::kNone && !has_parameters(spec.rule)) {
@@ -243,6 +265,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));
   PHUB_RETURN_IF_ERROR(validate_adaptive(spec));
+  PHUB_RETURN_IF_ERROR(validate_clip_norm(spec));
   PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   return validate_keys(spec, limits);
@@ -269,6 +292,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(same("beta2", existing.adaptive.beta2, joining.adaptive.beta2));
   PHUB_RETURN_IF_ERROR(
       same("epsilon", adaptive_of(existing).epsilon, adaptive_of(joining).epsilon));
+  PHUB_RETURN_IF_ERROR(same("clip_norm", existing.clip_norm, joining.clip_norm));
   PHUB_RETURN_IF_ERROR(
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));

@@ -150,6 +150,7 @@ JobLayout layout_of(const Job& job) {
                    .lars = lars_of(spec),
                    .adaptive = adaptive_of(spec),
                    .exclude_from_lars = {},
+                   .clip_norm = spec.clip_norm,
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,

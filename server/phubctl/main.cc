@@ -77,6 +77,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   option("--beta1", job.beta1, "Of adam and adamw: left out: 0.9");
   option("--beta2", job.beta2, "Of adam and adamw: left out: 0.999");
   option("--epsilon", job.epsilon, "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
+  option("--clip-norm", job.clip_norm,
+         "Of all keys' averaged gradients at most; left out: no bound");
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->allow_extra_args(false);
   CLI::Option* const racks = declare_rack_options(create, job);

@@ -1,6 +1,8 @@
 // Rules adam, adamw and adagrad on a shard: the specification's bits, and the count of updates that
 // corrects their bias.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 
 #include "tests/support/server/shard_rig.h"
 
@@ -95,6 +97,116 @@ TEST_CASE("an adaptive job that is restored goes on with the bits of the one tha
       check_same_replies(rig, second);
     }
   }
+}
+
+TEST_CASE("clipping has the bits of its specification, and of none where the norm is small") {
+  std::mt19937 random(55);
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kAdamW}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+      for (const float clip_norm : {0.5F, 1e6F}) {
+        CAPTURE(name_of(rule), name_of(type), clip_norm);
+        JobLayout layout = deferred_layout(rule, 3, type);
+        ShardRig plain(layout);
+        layout.clip_norm = clip_norm;
+        ShardRig rig(layout);
+        RuleSpecification specification(rig.layout);
+        specification.initialise(noise(0));
+        rig.push_all(random, noise(0));
+        plain.push_all(random, noise(0));
+        for (std::uint32_t round = 1; round < 5; ++round) {
+          rig.completed = 0;
+          rig.push_all(random, noise(round));
+          rig.update_all_due();
+          REQUIRE(rig.completed == rig.shard->chunks());
+          plain.push_all(random, noise(round));
+          specification.round(rig.layout.hyper, 1.0F, noise(round));
+          REQUIRE(rig.agrees(specification));
+          REQUIRE((plain.reply(1) == rig.reply(1)) == (clip_norm > 1.0F));
+        }
+        CHECK(rig.staging->in_use() == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a round whose norm is not finite is left out on all chunks, and is no update") {
+  std::mt19937 random(56);
+  JobLayout layout = deferred_layout(RuleKind::kAdam, 2, DataType::kFloat32);
+  layout.clip_norm = 1.0F;
+  ShardRig rig(layout);
+  RuleSpecification specification(rig.layout);
+  specification.initialise(noise(0));
+  rig.push_all(random, noise(0));
+  for (std::uint32_t round = 1; round < 5; ++round) {
+    const auto value = [round](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
+      const bool here = round == 2 && worker == 1 && key == 1 && i == 4321;
+      return here ? std::numeric_limits<float>::infinity() : noise(round)(worker, key, i);
+    };
+    rig.push_all(random, value);
+    rig.update_all_due();
+    const std::size_t skipped = specification.round(rig.layout.hyper, 1.0F, value);
+    CHECK(skipped == (round == 2 ? rig.shard->chunks() : 0));
+    CHECK(rig.shard->was_skipped(7) == (round == 2));
+    REQUIRE(rig.agrees(specification));
+  }
+  CHECK(rig.shard->skipped.updates.value() == rig.shard->chunks());
+}
+
+TEST_CASE("nothing is updated before every core of the server has its sums") {
+  std::mt19937 random(57);
+  JobLayout layout = deferred_layout(RuleKind::kMomentum, 1, DataType::kFloat32);
+  layout.clip_norm = 1.0F;
+  layout.weight_decay.assign(5, 0.0F);
+  layout.plan = std::make_shared<const Plan>(std::move(*make_plan(
+      {.key_elements = {3, 5000, 17, 2000, 1}, .chunk_bytes = 4096, .cores_per_server = {2}})));
+  const auto memory = std::move(*server::JobMemory::create(layout));
+  std::uint32_t wakes = 0;
+  memory->norms->set_wake([&wakes] { ++wakes; });
+  std::vector<std::unique_ptr<server::BufferPool>> staging;
+  std::vector<std::unique_ptr<server::Shard>> shards;
+  for (const std::uint32_t core : {0U, 1U}) {
+    staging.push_back(std::move(*server::BufferPool::create(server::staging_buffers(layout, core),
+                                                            server::staging_buffer_bytes(layout))));
+    shards.push_back(std::make_unique<server::Shard>(layout, core, memory, *staging.back()));
+  }
+  const std::vector<float> ones(layout.plan->max_chunk_elements, 1.0F);
+  const auto push = [&](std::uint32_t core, std::uint32_t slot) {
+    std::byte* const place = staging[core]->take_for_push();
+    std::memcpy(place, ones.data(), shards[core]->push_bytes(slot));
+    return shards[core]->on_push({.worker = 0,
+                                  .slot = slot,
+                                  .data = place,
+                                  .bytes = shards[core]->push_bytes(slot),
+                                  .staged = true,
+                                  .hyper = &layout.hyper});
+  };
+  const auto push_all = [&](std::uint32_t core) {
+    auto last = server::PushResult::kAccepted;
+    for (std::uint32_t slot = 0; slot < shards[core]->chunks(); ++slot) last = push(core, slot);
+    return last;
+  };
+  for (const std::uint32_t core : {0U, 1U}) push_all(core);
+  for (std::uint32_t round = 1; round < 4; ++round) {
+    const std::uint32_t first = round % 2;
+    const std::uint32_t last = 1 - first;
+    CHECK(push_all(first) == server::PushResult::kUpdatesDue);
+    CHECK_FALSE(shards[first]->has_due());
+    CHECK(shards[first]->awaits_updates());
+    CHECK(wakes == round - 1);
+    CHECK(push_all(last) == server::PushResult::kUpdatesDue);
+    CHECK(wakes == round);
+    for (const auto& shard : shards) {
+      std::uint32_t updated = 0;
+      for (; shard->has_due(); ++updated) shard->update_due();
+      CHECK(updated == shard->chunks());
+      CHECK_FALSE(shard->awaits_updates());
+    }
+  }
+  // 7021 ones: scaled by 1/4 and clipped to a norm of 1, the momentum of three rounds at rate 1/2.
+  const double step = 0.5 / std::sqrt(7021.0);
+  float reply = 0.0F;
+  std::memcpy(&reply, shards[0]->reply(0).data(), sizeof(reply));
+  CHECK(reply == Approx(1.0 - (1.0 + 1.9 + 2.71) * step));
 }
 
 TEST_CASE("worker 0's learning rate holds for an adaptive rule from its round on") {

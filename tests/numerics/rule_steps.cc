@@ -1,12 +1,13 @@
 // What the server's kernels make of gradients that another program gives: for torch_rules_test.py.
 //
 // Usage: rule_steps RULE ELEMENTS STEPS LEARNING_RATE WEIGHT_DECAY MOMENTUM BETA1 BETA2 EPSILON
-// Reads the initial parameters and then the gradients of each step, writes the parameters after each
-// step: fp32 in the machine's order.
+// CLIP Reads the initial parameters and then the gradients of each step, writes the parameters
+// after each step: fp32 in the machine's order.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#include "kernels/clip.h"
 #include "kernels/reduce.h"
 
 namespace phub {
@@ -23,6 +24,7 @@ struct Steps {
   Hyper hyper;
   float weight_decay = 0.0F;
   AdaptiveOptions adaptive;
+  float clip_norm = 0.0F;  // 0: none
 };
 
 bool run(const Steps& steps) {
@@ -36,10 +38,15 @@ bool run(const Steps& steps) {
                                  DataType::kFloat32};
     const kernels::AdaptiveStep adaptive =
         kernels::adaptive_step(steps.rule, steps.adaptive, steps.hyper.learning_rate, step);
+    Hyper hyper = steps.hyper;
+    if (steps.clip_norm > 0.0F) {
+      const double squares = kernels::sum_of_squares(gradients.data(), steps.elements);
+      hyper.gradient_scale = kernels::clip_coefficient(steps.clip_norm, squares, 1.0F);
+    }
     kernels::update({.sources = {&source, 1},
                      .elements = steps.elements,
                      .rule = steps.rule,
-                     .hyper = steps.hyper,
+                     .hyper = hyper,
                      .weight_decay = steps.weight_decay,
                      .adaptive = &adaptive,
                      .parameters = parameters.data(),
@@ -56,7 +63,7 @@ bool run(const Steps& steps) {
 }  // namespace phub
 
 int main(int count, char** arguments) {
-  if (count != 10) return 2;
+  if (count != 11) return 2;
   const auto rule = phub::parse_rule_kind(arguments[1]);
   if (!rule) return 2;
   return phub::run({.rule = *rule,
@@ -68,7 +75,8 @@ int main(int count, char** arguments) {
                     .weight_decay = std::strtof(arguments[5], nullptr),
                     .adaptive = {.beta1 = std::strtod(arguments[7], nullptr),
                                  .beta2 = std::strtod(arguments[8], nullptr),
-                                 .epsilon = std::strtod(arguments[9], nullptr)}})
+                                 .epsilon = std::strtod(arguments[9], nullptr)},
+                    .clip_norm = std::strtof(arguments[10], nullptr)})
              ? 0
              : 1;
 }

@@ -4,6 +4,7 @@ Needs PyTorch (Debian: python3-torch); without it it is skipped.
 
 Usage: torch_rules_test.py PATH_OF_RULE_STEPS
 """
+import itertools
 import subprocess
 import sys
 import unittest
@@ -46,10 +47,10 @@ def gradients():
 
 
 class TorchRulesTest(unittest.TestCase):
-    def ours(self, rule, options, initial, steps):
+    def ours(self, rule, options, initial, steps, clip_norm):
         beta1, beta2 = options.get("betas", (0.9, 0.999))
         arguments = [rule, ELEMENTS, STEPS, RATE, DECAY, options.get("momentum", 0.0), beta1, beta2,
-                     options.get("eps", 1e-8)]
+                     options.get("eps", 1e-8), clip_norm]
         done = subprocess.run([RULE_STEPS, *map(str, arguments)], check=True, capture_output=True,
                               input=initial.tobytes() + steps.tobytes())
         return numpy.frombuffer(done.stdout, numpy.float32).reshape(STEPS, ELEMENTS)
@@ -57,17 +58,22 @@ class TorchRulesTest(unittest.TestCase):
     def test_every_step_of_every_rule_is_pytorchs(self):
         steps = gradients()
         initial = numpy.random.default_rng(22).standard_normal(ELEMENTS).astype(numpy.float32)
-        for rule, optimizer_type, options in OPTIMIZERS:
-            with self.subTest(rule=rule, **options):
+        for (rule, optimizer_type, options), clip_norm in itertools.product(OPTIMIZERS, (0, 17)):
+            with self.subTest(rule=rule, clip_norm=clip_norm, **options):
                 parameter = torch.nn.Parameter(torch.from_numpy(initial.copy()))
                 optimizer = optimizer_type([parameter], lr=RATE, weight_decay=DECAY, **options)
-                ours = self.ours(rule, options, initial, steps)
+                ours = self.ours(rule, options, initial, steps, clip_norm)
+                clipped = 0
                 for step in range(STEPS):
                     parameter.grad = torch.from_numpy(steps[step].copy())
+                    if clip_norm > 0:
+                        norm = torch.nn.utils.clip_grad_norm_([parameter], clip_norm)
+                        clipped += int(norm > clip_norm)
                     optimizer.step()
                     apart = numpy.abs(parameter.detach().numpy() - ours[step]).max()
                     self.assertLess(apart, BOUND, f"after step {step}")
-                self.assertGreater(numpy.abs(ours[-1] - initial).max(), 0.1)
+                self.assertGreater(numpy.abs(ours[-1] - initial).max(), 0.05)
+                self.assertIn(clipped, range(STEPS // 4, STEPS) if clip_norm > 0 else (0,))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/clip.h"
 #include "kernels/lars.h"
 #include "kernels/reference.h"
 #include "server/plane/data_plane.h"
@@ -42,6 +43,15 @@ class RuleSpecification {
     Hyper unscaled = hyper;
     unscaled.gradient_scale /= factor;
     add_up(gradient);
+    if (layout_.clip_norm > 0.0F) {
+      const float clip =
+          kernels::clip_coefficient(layout_.clip_norm, all_squares(), unscaled.gradient_scale);
+      if (!std::isfinite(clip)) {
+        skipped_.assign(plan_.chunks.size(), true);
+        return skipped_.size();
+      }
+      unscaled.gradient_scale *= clip;
+    }
     std::vector<float> trust(plan_.key_offset.size(), 1.0F);
     if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
     adaptive_ =
@@ -97,6 +107,15 @@ class RuleSpecification {
         }
       }
     }
+  }
+
+  double all_squares() const {
+    double squares = 0.0;
+    for (const Chunk& chunk : plan_.chunks) {
+      squares +=
+          kernels::reference::sum_of_squares(sum_.data() + chunk.arena_offset, chunk.elements);
+    }
+    return squares;
   }
 
   std::vector<float> all_trust(float gradient_scale) const {

@@ -55,6 +55,7 @@ struct ClientOptions {
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
   LarsOptions lars = {};                   // of rule lars
   AdaptiveOptions adaptive = {};           // of rules adam, adamw and adagrad
+  float clip_norm = 0.0F;                  // of all keys' averaged gradients; 0: no bound
   LossScale loss_scale = {};               // for rules with parameters; the same at each worker
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
   std::uint32_t chunk_bytes = 32 * 1024;

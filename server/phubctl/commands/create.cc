@@ -197,6 +197,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_learning_rate(options.learning_rate);
   spec.set_momentum(options.momentum);
   spec.set_gradient_scale(options.gradient_scale);
+  spec.set_clip_norm(options.clip_norm);
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }

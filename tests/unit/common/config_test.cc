@@ -352,6 +352,16 @@ TEST_CASE("adaptive rules: what belongs to them is refused with others, with the
   }
 }
 
+TEST_CASE("clipping by norm: what does not go with it is refused with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
+  CHECK(error("optimizer { rule: \"adamw\" clip_norm: 1 }") == "no error");
+  CHECK_THAT(error("optimizer { clip_norm: 0 }"), Contains("clip_norm") && Contains("above 0"));
+  CHECK_THAT(error("optimizer { rule: \"lars\" clip_norm: 1 }"), Contains("by norms already"));
+  CHECK_THAT(error("servers: \"a:1\" servers: \"b:1\" optimizer { clip_norm: 1 }"),
+             Contains("servers") && Contains("leave one of the two out"));
+}
+
 TEST_CASE("mixed precision: what does not go together is refused with the cure") {
   const std::string data = "data { format: \"synthetic\" } ";
   const auto error = [&](const std::string& text) { return worker_error(data + text); };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/adaptive.h"
+#include "kernels/clip.h"
 #include "tests/unit/kernels/kernels_support.h"
 
 namespace phub::kernels::test {
@@ -98,6 +99,16 @@ TEST_CASE("the factors of an update correct the bias of its number, and none aft
   const AdaptiveStep adagrad = adaptive_step(RuleKind::kAdagrad, kOptions, 0.5F, 0);
   CHECK(adagrad.rate == 0.5F);
   CHECK(adagrad.epsilon == 1e-8F);
+}
+
+TEST_CASE("gradients are clipped to a norm, and left alone below it") {
+  CHECK(clip_coefficient(1.0F, 100.0, 0.5F) == Approx(0.2));
+  CHECK(clip_coefficient(1.0F, 100.0, -0.5F) == Approx(0.2));
+  CHECK(clip_coefficient(5.1F, 100.0, 0.5F) == 1.0F);
+  CHECK(clip_coefficient(1.0F, 0.0, 1.0F) == 1.0F);
+  CHECK(clip_coefficient(1e-6F, 1e-12, 1.0F) == Approx(0.5));  // PyTorch's 1e-6 in the denominator
+  CHECK(std::isnan(clip_coefficient(1.0F, INFINITY, 1.0F)));
+  CHECK(std::isnan(clip_coefficient(1.0F, NAN, 1.0F)));
 }
 
 TEST_CASE("powers by products are within some ulps of pow") {

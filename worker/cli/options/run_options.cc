@@ -127,6 +127,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .hyper = hyper_of(config.optimizer(), rule),
           .lars = lars_of(config.optimizer()),
           .adaptive = adaptive_of(config.optimizer()),
+          .clip_norm = config.optimizer().clip_norm(),
           .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
@@ -210,7 +211,8 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
   if (config.servers_size() == 0) {
     return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
                                       lars_of(config.optimizer()), loss_scale_of(config.train()),
-                                      adaptive_of(config.optimizer()));
+                                      adaptive_of(config.optimizer()),
+                                      config.optimizer().clip_norm());
   }
   const LateNotice notice(
       kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "

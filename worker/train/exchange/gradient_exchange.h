@@ -119,11 +119,12 @@ using ExchangeFactory =
     std::function<Result<std::unique_ptr<GradientExchange>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
-// with a voted loss scale, the end of the step does.
+// with a voted loss scale or with clipping, the end of the step does.
 std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
                                                       RuleKind rule, const LarsOptions& lars = {},
                                                       const LossScale& loss_scale = {},
-                                                      const AdaptiveOptions& adaptive = {});
+                                                      const AdaptiveOptions& adaptive = {},
+                                                      float clip_norm = 0.0F);
 
 // Through PHub servers: joins the job and waits for its workers. With a 16-bit wire type gradients
 // are rounded on push, and parameters, also the initial ones, come back rounded.

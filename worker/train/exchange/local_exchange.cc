@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "kernels/clip.h"
 #include "kernels/lars.h"
 #include "kernels/reduce.h"
 #include "worker/train/exchange/gradient_exchange.h"
@@ -19,13 +20,14 @@ std::vector<KeySpec> with_state(std::vector<KeySpec> keys, unsigned arrays) {
 class LocalExchange : public GradientExchange {
  public:
   LocalExchange(const std::vector<KeySpec>& keys, RuleKind rule, const LarsOptions& lars,
-                const LossScale& loss_scale, const AdaptiveOptions& adaptive)
+                const LossScale& loss_scale, const AdaptiveOptions& adaptive, float clip_norm)
       : GradientExchange({.state_at = state_arrays(rule) > 0 ? StateAt::kHere : StateAt::kNowhere,
                           .rule = rule}),
         rule_(rule),
         lars_(lars),
         loss_scale_(loss_scale),
         adaptive_(adaptive),
+        clip_norm_(clip_norm),
         keys_(keys),
         gradients_(keys),
         parameters_(keys),
@@ -56,10 +58,10 @@ class LocalExchange : public GradientExchange {
   }
 
   Status push(KeyId key) override {
-    const bool checks = loss_scale_.kind != LossScaling::kNone;
+    const bool checks = loss_scale_.kind != LossScaling::kNone && clip_norm_ == 0.0F;
     const bool finite = !checks || kernels::all_finite(source_of(key), keys_[key].elements);
     skips_ = skips_ || !finite;
-    if (loss_scale_.kind == LossScaling::kVoted) {
+    if (waits()) {
       pushed_.push_back(key);
     } else if (finite) {
       update(key, loss_scale_.factor);
@@ -68,10 +70,11 @@ class LocalExchange : public GradientExchange {
   }
 
   Status end_step(float loss_scale) override {
+    if (clip_norm_ > 0.0F) clip(loss_scale);
     for (const KeyId key : pushed_) {
       if (!skips_) update(key, loss_scale);
     }
-    const bool is_left_out = loss_scale_.kind == LossScaling::kVoted && skips_;
+    const bool is_left_out = waits() && skips_;
     if (!is_left_out) ++updates_;
     pushed_.clear();
     skipped_ = skips_;
@@ -87,11 +90,24 @@ class LocalExchange : public GradientExchange {
     return {std::as_bytes(gradients_.of(key)).data(), DataType::kFloat32};
   }
 
+  // Until the step's end: for what is found out of all of its gradients.
+  bool waits() const { return loss_scale_.kind == LossScaling::kVoted || clip_norm_ > 0.0F; }
+
+  void clip(float loss_scale) {
+    double squares = 0.0;
+    for (KeyId key = 0; key < keys_.size(); ++key) {
+      squares += kernels::sum_of_squares(gradients_.of(key).data(), keys_[key].elements);
+    }
+    clip_ = kernels::clip_coefficient(clip_norm_, squares, hyper_.gradient_scale / loss_scale);
+    skips_ = skips_ || !std::isfinite(clip_);
+  }
+
   void update(KeyId key, float loss_scale) {
     const kernels::Source source = source_of(key);
     const std::uint64_t elements = keys_[key].elements;
     Hyper hyper = hyper_;
     hyper.gradient_scale /= loss_scale;
+    hyper.gradient_scale *= clip_;
     float trust = 1.0F;
     if (rule_ == RuleKind::kLars) {
       trust = kernels::trust_of(
@@ -121,9 +137,11 @@ class LocalExchange : public GradientExchange {
   LarsOptions lars_;
   LossScale loss_scale_;
   AdaptiveOptions adaptive_;
+  float clip_norm_;    // 0: none
+  float clip_ = 1.0F;  // of this step
   Hyper hyper_;
   std::uint64_t updates_ = 0;  // as a server's chunk counts: its rounds without those voted out
-  std::vector<KeyId> pushed_;  // voted: in this step
+  std::vector<KeyId> pushed_;  // in this step, where it waits
   bool skips_ = false;         // this step: something is not finite
   bool skipped_ = false;       // the last one
   std::vector<KeySpec> keys_;
@@ -135,8 +153,9 @@ class LocalExchange : public GradientExchange {
 std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
                                                       RuleKind rule, const LarsOptions& lars,
                                                       const LossScale& loss_scale,
-                                                      const AdaptiveOptions& adaptive) {
-  return std::make_unique<LocalExchange>(keys, rule, lars, loss_scale, adaptive);
+                                                      const AdaptiveOptions& adaptive,
+                                                      float clip_norm) {
+  return std::make_unique<LocalExchange>(keys, rule, lars, loss_scale, adaptive, clip_norm);
 }
 
 }  // namespace phub::train
