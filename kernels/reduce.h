@@ -56,6 +56,9 @@ void update(const Update& arguments);
 inline constexpr std::size_t kSquareLanes = 16;
 double sum_of_squares(const float* values, std::size_t elements);
 
+// averages[i] += share * (values[i] - averages[i]): an exponential moving average.
+void add_to_average(float* averages, const float* values, float share, std::size_t elements);
+
 // Whether no element is infinite or a NaN.
 bool all_finite(Source source, std::size_t elements);
 

@@ -127,6 +127,9 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
   check_adaptive(optimizer, rule, check);
   check_number(check, "clip_norm", optimizer.clip_norm(),
                !optimizer.has_clip_norm() || optimizer.clip_norm() > 0.0F, "above 0");
+  const double ema = optimizer.ema_decay();
+  check_number(check, "ema_decay", ema, !optimizer.has_ema_decay() || (ema > 0.0 && ema < 1.0),
+               "above 0 and below 1");
   check.unused_unless(rule != RuleKind::kLars, "clip_norm",
                       "with rule \"lars\", which divides by norms already");
   if (optimizer.has_schedule()) {
@@ -234,6 +237,10 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
                             config.servers_size()));
   check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
                 "has no way for the norm of optimizer.clip_norm: leave one of the two out");
+  check.require(!config.optimizer().has_ema_decay() || config.servers_size() > 0, "servers",
+                "are missing: the average of optimizer.ema_decay is in their snapshots");
+  check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
+                "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
     check.address("servers", config.servers(i), 1, i);

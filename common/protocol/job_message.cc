@@ -61,6 +61,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
       .adaptive = adaptive_from(message),
       .clip_norm = message.clip_norm(),
+      .ema_decay = message.ema_decay(),
       .loss_scale = loss_scale,
       .keys = {},
       .racks = std::move(racks),
@@ -97,6 +98,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
     message.set_trust_epsilon(spec.lars.epsilon);
   }
   message.set_clip_norm(spec.clip_norm);
+  message.set_ema_decay(spec.ema_decay);
   // Said too where the rule has none: the server refuses what is not the default.
   const AdaptiveOptions defaults;
   if (has_betas(spec.rule) || spec.adaptive.beta1 != defaults.beta1) {

@@ -34,6 +34,7 @@ struct JobSpec {
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
   AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad
   float clip_norm = 0.0F;                 // of all keys' averaged gradients at most; 0: no bound
+  double ema_decay = 0.0;                 // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack

@@ -187,6 +187,14 @@ void update(const Update& arguments) {
   }
 }
 
+void add_to_average(float* averages, const float* values, float share, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float apart = values[i] - averages[i];
+    const float change = share * apart;
+    averages[i] += change;
+  }
+}
+
 double sum_of_squares(const float* values, std::size_t elements) {
   double sums[kSquareLanes] = {};
   for (std::size_t i = 0; i < elements; ++i) {

@@ -8,6 +8,10 @@ ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMem
     : memory_(std::move(memory)),
       parameters_(memory_->parameters()),
       state_(memory_->optimizer_state()),
+      average_(layout.ema_decay > 0.0
+                   ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
+                   : nullptr),
+      average_share_(static_cast<float>(1.0 - layout.ema_decay)),
       state_stride_(memory_->arena.elements()),
       published_(memory_->published->data()),
       rule_(layout.rule),
@@ -36,6 +40,11 @@ ChunkPlace ChunkParameters::add(const JobLayout& layout, const Chunk& chunk) {
 void ChunkParameters::set(const ChunkPlace& place, const std::byte* push, DataType type) {
   kernels::convert(reinterpret_cast<std::byte*>(parameters_ + place.home), DataType::kFloat32, push,
                    type, place.elements);
+}
+
+void ChunkParameters::begin_average(const ChunkPlace& place) {
+  if (average_ == nullptr) return;
+  std::memcpy(average_ + place.home, parameters_ + place.home, place.elements * sizeof(float));
 }
 
 // Snapshots are of fp32 parameters.

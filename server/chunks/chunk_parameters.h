@@ -64,10 +64,16 @@ class ChunkParameters {
          .state_stride = state_stride_,
          .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
          .published_type = wire_type_});
+    if (average_ != nullptr) {
+      kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_,
+                              run.elements);
+    }
   }
   // They are what is pushed; workers do not read them yet.
   void set(const ChunkPlace& place, const std::byte* push, DataType type);
   void publish(const ChunkPlace& place);
+  // Their moving average begins with them.
+  void begin_average(const ChunkPlace& place);
   // What workers read, where it comes from another rack, and that it is there.
   std::byte* landing(const ChunkPlace& place) {
     return published_ + place.home * size_of(wire_type_);
@@ -86,6 +92,8 @@ class ChunkParameters {
   std::shared_ptr<JobMemory> memory_;  // where these three are
   float* parameters_;
   float* state_;              // null: the rule has none
+  float* average_;            // null: there is none; the last of the state's arrays
+  float average_share_;       // of new parameters in it
   std::size_t state_stride_;  // elements from one array of it to the next
   std::byte* published_;
   RuleKind rule_;

@@ -166,6 +166,7 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
                        chunk.place.elements);
     } else {
       parameters_.set(chunk.place, push.data, type);
+      parameters_.begin_average(chunk.place);
     }
   }
   if (push.staged) staging_.give(push.data);

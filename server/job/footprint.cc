@@ -55,7 +55,7 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
-  return elements * (wire + master + sum + up + state_arrays(layout.rule) * sizeof(float));
+  return elements * (wire + master + sum + up + state_arrays(layout) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
@@ -91,7 +91,7 @@ std::uint64_t bytes_needed(const JobLayout& layout) {
 }
 
 std::uint64_t bytes_copied(const JobLayout& layout) {
-  return elements_here(layout) * (1 + state_arrays(layout.rule)) * sizeof(float);
+  return elements_here(layout) * (1 + state_arrays(layout)) * sizeof(float);
 }
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {

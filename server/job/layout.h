@@ -33,6 +33,7 @@ struct JobLayout {
   AdaptiveOptions adaptive = {};             // of rules adam, adamw and adagrad: what holds
   std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
   float clip_norm = 0.0F;  // of all keys' averaged gradients at most; 0: they are not clipped
+  double ema_decay = 0.0;  // of the moving average of parameters; 0: there is none
   LossScale loss_scale = {};
   std::shared_ptr<const Plan> plan;
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
@@ -42,6 +43,14 @@ struct JobLayout {
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
 };
+
+// fp32 arrays beside the parameters: its rule's, then the moving average.
+inline unsigned state_arrays(RuleKind rule, double ema_decay) {
+  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0);
+}
+inline unsigned state_arrays(const JobLayout& layout) {
+  return state_arrays(layout.rule, layout.ema_decay);
+}
 
 // Of members: this rack's workers, and the other racks.
 inline std::uint32_t seats(const JobLayout& layout) {

@@ -47,7 +47,7 @@ struct JobMemory {
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }
-    if (const unsigned arrays = state_arrays(layout.rule); arrays > 0) {
+    if (const unsigned arrays = state_arrays(layout); arrays > 0) {
       PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(arrays * elements * sizeof(float)));
     }
     if (!layout.rack.is_alone() && layout.rack_wire_type != DataType::kFloat32) {

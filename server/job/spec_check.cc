@@ -165,6 +165,23 @@ Status validate_clip_norm(const JobSpec& spec) {
   return {};
 }
 
+Status validate_ema_decay(const JobSpec& spec) {
+  if (!(spec.ema_decay >= 0.0 && spec.ema_decay < 1.0)) {
+    return invalid("ema_decay: {} is outside [0, 1)", spec.ema_decay);
+  }
+  if (spec.ema_decay == 0.0) return {};
+  if (!has_parameters(spec.rule)) {
+    return invalid("ema_decay: rule {} has no parameters to average; leave it out",
+                   name_of(spec.rule));
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "ema_decay: no rack has the averages of all keys; leave out one of ema_decay "
+        "and racks");
+  }
+  return {};
+}
+
 Status validate_loss_scale(const JobSpec& spec) {
   const LossScale& scale = spec.loss_scale;
   if (scale.kind != LossScaling::kNone && !has_parameters(spec.rule)) {
@@ -266,6 +283,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_lars(spec));
   PHUB_RETURN_IF_ERROR(validate_adaptive(spec));
   PHUB_RETURN_IF_ERROR(validate_clip_norm(spec));
+  PHUB_RETURN_IF_ERROR(validate_ema_decay(spec));
   PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   return validate_keys(spec, limits);
@@ -293,6 +311,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("epsilon", adaptive_of(existing).epsilon, adaptive_of(joining).epsilon));
   PHUB_RETURN_IF_ERROR(same("clip_norm", existing.clip_norm, joining.clip_norm));
+  PHUB_RETURN_IF_ERROR(same("ema_decay", existing.ema_decay, joining.ema_decay));
   PHUB_RETURN_IF_ERROR(
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));

@@ -151,6 +151,7 @@ JobLayout layout_of(const Job& job) {
                    .adaptive = adaptive_of(spec),
                    .exclude_from_lars = {},
                    .clip_norm = spec.clip_norm,
+                   .ema_decay = spec.ema_decay,
                    .loss_scale = spec.loss_scale,
                    .plan = job.place.plan,
                    .server_index = job.place.topology.server_index,

@@ -79,6 +79,8 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   option("--epsilon", job.epsilon, "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
   option("--clip-norm", job.clip_norm,
          "Of all keys' averaged gradients at most; left out: no bound");
+  option("--ema-decay", job.ema_decay,
+         "Of the parameters' moving average; left out: there is none");
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->allow_extra_args(false);
   CLI::Option* const racks = declare_rack_options(create, job);

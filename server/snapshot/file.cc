@@ -52,8 +52,11 @@ std::string name_of(const FileRun& run, const JobSpec& spec) {
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }
 
+unsigned arrays_of(const JobSpec& spec) { return state_arrays(spec.rule, spec.ema_decay); }
+
 std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
   const std::string name = name_of(run, spec);
+  if (array == state_arrays(spec.rule)) return name + ".ema";
   if (state_arrays(spec.rule) == 1) return name + ".state";
   return fmt::format("{}.{}", name, state_name(spec.rule, array));
 }
@@ -83,7 +86,7 @@ Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, co
           {.name = std::move(title), .shape = {count}, .values = values, .elements = count});
     };
     add(name_of(run, head.spec), copy == nullptr ? nullptr : copy->parameters_at(element));
-    for (unsigned array = 0; array < state_arrays(head.spec.rule); ++array) {
+    for (unsigned array = 0; array < arrays_of(head.spec); ++array) {
       add(state_name_of(run, head.spec, array),
           copy == nullptr ? nullptr : copy->state_at(element, array));
     }
@@ -230,7 +233,7 @@ Status verify(const SafetensorsReader& file, const SnapshotHead& head) {
 Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
                                                const SnapshotHead& head, const Plan& plan,
                                                std::uint32_t server_index) {
-  const unsigned arrays = state_arrays(head.spec.rule);
+  const unsigned arrays = arrays_of(head.spec);
   PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, arrays));
   copy->round = head.round;
   copy->note_left_out(head.left_out);

@@ -1,6 +1,7 @@
 // A job's snapshot as a safetensors file: a tensor "KEY" of parameters and "KEY.state" of optimizer
 // state for each key, fp32, and the job in the metadata. Of a rule with two arrays of state these
-// are "KEY.exp_avg" and "KEY.exp_avg_sq", as PyTorch has them.
+// are "KEY.exp_avg" and "KEY.exp_avg_sq", as PyTorch has them. "KEY.ema" is the moving average of
+// the parameters, of jobs that have it.
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
 // metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, created

@@ -1,5 +1,6 @@
 // Rules adam, adamw and adagrad on a shard: the specification's bits, and the count of updates that
 // corrects their bias.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -207,6 +208,51 @@ TEST_CASE("nothing is updated before every core of the server has its sums") {
   float reply = 0.0F;
   std::memcpy(&reply, shards[0]->reply(0).data(), sizeof(reply));
   CHECK(reply == Approx(1.0 - (1.0 + 1.9 + 2.71) * step));
+}
+
+TEST_CASE("the moving average begins with the parameters and follows their updates") {
+  std::mt19937 random(58);
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kAdam}) {
+    for (const bool clips : {false, true}) {
+      CAPTURE(name_of(rule), clips);
+      JobLayout layout = deferred_layout(rule, 2, DataType::kFloat32);
+      layout.ema_decay = 0.75;
+      layout.clip_norm = clips ? 1.0F : 0.0F;
+      ShardRig averaging(layout);
+      layout.ema_decay = 0.0;
+      ShardRig rig(layout);
+      std::vector<std::vector<float>> averages;
+      for (std::uint32_t round = 0; round < 4; ++round) {
+        rig.push_all(random, noise(round));
+        rig.update_all_due();
+        averaging.push_all(random, noise(round));
+        averaging.update_all_due();
+        check_same_replies(averaging, rig);
+        for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+          const std::vector<float> now = rig.reply(slot);
+          if (round == 0) averages.push_back(now);
+          kernels::reference::add_to_average(averages[slot].data(), now.data(), 0.25F, now.size());
+        }
+      }
+      auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, state_arrays(rule) + 1));
+      copy->round = 4;
+      REQUIRE(averaging.shard->copying.begin(copy));
+      REQUIRE(averaging.shard->copying.copy_some(100) == 0);
+      for (std::uint32_t slot = 0; slot < averages.size(); ++slot) {
+        const Chunk& chunk = layout.plan->chunks[layout.plan->core_chunks[0][0][slot]];
+        const float* const kept = copy->state_at(chunk.arena_offset, state_arrays(rule));
+        REQUIRE(std::equal(averages[slot].begin(), averages[slot].end(), kept));
+      }
+      averaging.shard->copying.end();
+      layout.ema_decay = 0.75;
+      layout.initial = copy;
+      ShardRig restored(layout);
+      restored.push_all(random, noise(99));
+      const float* const kept = restored.memory->optimizer_state() +
+                                state_arrays(rule) * restored.memory->arena.elements();
+      REQUIRE(kept[0] == averages[0][0]);
+    }
+  }
 }
 
 TEST_CASE("worker 0's learning rate holds for an adaptive rule from its round on") {

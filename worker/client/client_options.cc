@@ -20,6 +20,7 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .lars = options.lars,
           .adaptive = options.adaptive,
           .clip_norm = options.clip_norm,
+          .ema_decay = options.ema_decay,
           .loss_scale = options.loss_scale,
           .keys = keys,
           .racks = options.racks,

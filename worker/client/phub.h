@@ -56,6 +56,7 @@ struct ClientOptions {
   LarsOptions lars = {};                   // of rule lars
   AdaptiveOptions adaptive = {};           // of rules adam, adamw and adagrad
   float clip_norm = 0.0F;                  // of all keys' averaged gradients; 0: no bound
+  double ema_decay = 0.0;                  // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};               // for rules with parameters; the same at each worker
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
   std::uint32_t chunk_bytes = 32 * 1024;

@@ -39,6 +39,7 @@ typedef struct {
   double beta1;            /* of rules "adam" and "adamw"; 0: 0.9 */
   double beta2;            /* of the same; 0: 0.999 */
   float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
+  double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
   double epsilon;          /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
 } phub_options;
 

@@ -45,6 +45,7 @@ struct JobOptions {
   std::optional<double> beta2;
   std::optional<double> epsilon;      // of these and adagrad
   float clip_norm = 0.0F;             // 0: none
+  double ema_decay = 0.0;             // 0: none
   std::vector<std::string> keys;      // "name:elements" or "name:elements:weight_decay"
   std::string racks;                  // "a:4,b:4", instead of workers; empty: one rack
   std::string rack_shape = "spread";  // or "auto": what the last probe says

@@ -198,6 +198,7 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_momentum(options.momentum);
   spec.set_gradient_scale(options.gradient_scale);
   spec.set_clip_norm(options.clip_norm);
+  spec.set_ema_decay(options.ema_decay);
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }

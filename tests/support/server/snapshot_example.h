@@ -28,15 +28,18 @@ inline TensorFile whole(const SnapshotParts& parts) {
 // what one of its servers has of it.
 struct Example {
   explicit Example(std::vector<std::uint32_t> cores = {1}, DataType wire = DataType::kFloat32,
-                   std::uint32_t server = 0, RuleKind rule = RuleKind::kMomentum) {
+                   std::uint32_t server = 0, RuleKind rule = RuleKind::kMomentum,
+                   double ema_decay = 0.0) {
     spec.name = "demo";
     spec.wire_type = wire;
     spec.rule = rule;
+    spec.ema_decay = ema_decay;
     spec.keys = {{"a", 50'000}, {"b", 7}, {"c", 20'001}};
     auto made = std::make_shared<Plan>(std::move(*make_plan(plan_input(spec, cores))));
     copied.layout.plan = made;
     copied.layout.rule = spec.rule;
-    auto filled = std::move(*JobCopy::create(*made, server, state_arrays(spec.rule)));
+    copied.layout.ema_decay = ema_decay;
+    auto filled = std::move(*JobCopy::create(*made, server, state_arrays(rule, ema_decay)));
     filled->round = 7;
     for (const Chunk& chunk : made->chunks) {
       if (chunk.server == server) fill(*filled, chunk);
@@ -53,7 +56,7 @@ struct Example {
     }
   }
   static float state_of(std::uint64_t element, unsigned array) {
-    return -static_cast<float>(element) - (array == 0 ? 0.0625F : 0.125F);
+    return -static_cast<float>(element) - 0.0625F * static_cast<float>(array + 1);
   }
   const Plan& plan() const { return *copied.layout.plan; }
   SnapshotHead head() const {

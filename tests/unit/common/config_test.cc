@@ -362,6 +362,19 @@ TEST_CASE("clipping by norm: what does not go with it is refused with the cure")
              Contains("servers") && Contains("leave one of the two out"));
 }
 
+TEST_CASE("the moving average is in servers' snapshots: without servers it is refused") {
+  const auto error = [](const std::string& text) {
+    return worker_error("data { format: \"synthetic\" } " + text);
+  };
+  CHECK(error("servers: \"a:1\" optimizer { ema_decay: 0.999 }") == "no error");
+  CHECK_THAT(error("optimizer { ema_decay: 0.999 }"),
+             Contains("servers") && Contains("are missing"));
+  for (const char* wrong : {"0", "1", "-1", "nan"}) {
+    CHECK_THAT(error("servers: \"a:1\" optimizer { ema_decay: " + std::string(wrong) + " }"),
+               Contains("ema_decay") && Contains("above 0 and below 1"));
+  }
+}
+
 TEST_CASE("mixed precision: what does not go together is refused with the cure") {
   const std::string data = "data { format: \"synthetic\" } ";
   const auto error = [&](const std::string& text) { return worker_error(data + text); };

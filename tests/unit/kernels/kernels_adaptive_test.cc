@@ -101,6 +101,22 @@ TEST_CASE("the factors of an update correct the bias of its number, and none aft
   CHECK(adagrad.epsilon == 1e-8F);
 }
 
+TEST_CASE("moving averages equal the specification for every target and length") {
+  on_every_target([](const std::string& target) {
+    std::mt19937 random(18);
+    for (const std::size_t elements : kLengths) {
+      CAPTURE(target, elements);
+      const Array values = random_array(DataType::kFloat32, elements, random);
+      Array averages = random_array(DataType::kFloat32, elements, random);
+      Array expected = averages;
+      const auto* const from = reinterpret_cast<const float*>(values.data());
+      add_to_average(averages.floats(), from, 0.01F, elements);
+      reference::add_to_average(expected.floats(), from, 0.01F, elements);
+      REQUIRE(averages.same_as(expected));
+    }
+  });
+}
+
 TEST_CASE("gradients are clipped to a norm, and left alone below it") {
   CHECK(clip_coefficient(1.0F, 100.0, 0.5F) == Approx(0.2));
   CHECK(clip_coefficient(1.0F, 100.0, -0.5F) == Approx(0.2));

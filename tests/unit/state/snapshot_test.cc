@@ -80,9 +80,8 @@ TEST_CASE("both arrays of adam's state come back, and the rounds that votes left
     example.values->note_left_out(3);
     const TensorFile file = example.file(server);
     const auto has = [&file](const std::string& suffix) {
-      return std::any_of(file.tensors.begin(), file.tensors.end(), [&](const NamedTensor& tensor) {
-        return tensor.name.ends_with(suffix);
-      });
+      return std::any_of(file.tensors.begin(), file.tensors.end(),
+                         [&](const NamedTensor& tensor) { return tensor.name.ends_with(suffix); });
     };
     CHECK((has(".exp_avg") && has(".exp_avg_sq") && !has(".state")));
     const auto head = std::move(*checked(file));
@@ -91,6 +90,21 @@ TEST_CASE("both arrays of adam's state come back, and the rounds that votes left
     REQUIRE(copy);
     CHECK((*copy)->left_out() == 3);
     CHECK(has_all(**copy, example.plan(), server));
+  }
+}
+
+TEST_CASE("a moving average is in the snapshot under its name, whatever the rule") {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kAdamW}) {
+    const Example example({1}, DataType::kFloat32, 0, rule, 0.99);
+    const TensorFile file = example.file();
+    REQUIRE(file.find("a.ema") != nullptr);
+    CHECK(file.find("a.ema")->values[3] == Example::state_of(3, state_arrays(rule)));
+    CHECK(file.tensors.size() == 3 * (2 + state_arrays(rule)));
+    const auto head = std::move(*checked(file));
+    CHECK(head.spec.ema_decay == 0.99);
+    const auto copy = copy_from(file, head, example.plan(), 0);
+    REQUIRE(copy);
+    CHECK(has_all(**copy, example.plan(), 0));
   }
 }
 

@@ -128,6 +128,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .lars = lars_of(config.optimizer()),
           .adaptive = adaptive_of(config.optimizer()),
           .clip_norm = config.optimizer().clip_norm(),
+          .ema_decay = config.optimizer().ema_decay(),
           .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
