@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/loss_scale.h"
+#include "common/base/rule.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
@@ -24,7 +25,8 @@ constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kAccumulateMax = 4096;
 
-void check_number(ConfigCheck& check, std::string_view field, float value, bool is_right,
+template <typename Number>
+void check_number(ConfigCheck& check, std::string_view field, Number value, bool is_right,
                   std::string_view wanted) {
   check.require(std::isfinite(value) && is_right, field,
                 fmt::format("{} is not {}", value, wanted));
@@ -80,12 +82,36 @@ void check_schedule(const ScheduleConfig& schedule, ConfigCheck check) {
   check_number(check, "power", schedule.power(), schedule.power() > 0.0F, "above 0");
 }
 
+void check_adaptive(const OptimizerConfig& optimizer, RuleKind rule, ConfigCheck& check) {
+  constexpr const char* kNoBetas = "unless rule is \"adam\" or \"adamw\"";
+  check.unused_unless(has_betas(rule), "beta1", kNoBetas);
+  check.unused_unless(has_betas(rule), "beta2", kNoBetas);
+  check.unused_unless(is_adaptive(rule), "epsilon",
+                      rule == RuleKind::kLars
+                          ? "with rule \"lars\" (set trust_epsilon)"
+                          : "unless rule is \"adam\", \"adamw\" or \"adagrad\"");
+  const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+  check_number(check, "beta1", optimizer.beta1(), is_beta(optimizer.beta1()),
+               "at least 0 and below 1");
+  check_number(check, "beta2", optimizer.beta2(), is_beta(optimizer.beta2()),
+               "at least 0 and below 1");
+  const double epsilon = optimizer.epsilon();
+  const bool is_epsilon = epsilon >= kEpsilonMin && epsilon <= kEpsilonMax;
+  check_number(check, "epsilon", epsilon, !optimizer.has_epsilon() || is_epsilon,
+               "from 1e-30 to 1e30");
+}
+
 void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
-  check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov", "lars"});
+  check.one_of("rule", optimizer.rule(),
+               {"sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"});
   check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
                "above 0");
-  check.unused_unless(optimizer.rule() != "sgd", "momentum",
-                      "with rule \"sgd\" (choose \"momentum\" or \"nesterov\")");
+  const RuleKind rule = parse_rule_kind(optimizer.rule()).value_or(RuleKind::kMomentum);
+  check.unused_unless(has_momentum(rule), "momentum",
+                      has_betas(rule) ? fmt::format("with rule \"{}\" (set beta1)", name_of(rule))
+                                      : fmt::format("with rule \"{}\" (choose \"momentum\" or "
+                                                    "\"nesterov\")",
+                                                    name_of(rule)));
   check_number(check, "momentum", optimizer.momentum(),
                optimizer.momentum() >= 0.0F && optimizer.momentum() < 1.0F,
                "at least 0 and below 1");
@@ -98,6 +124,14 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
                optimizer.trust_coefficient() > 0.0F, "above 0");
   check_number(check, "trust_epsilon", optimizer.trust_epsilon(), optimizer.trust_epsilon() >= 0.0F,
                "0 or above");
+  check_adaptive(optimizer, rule, check);
+  check_number(check, "clip_norm", optimizer.clip_norm(),
+               !optimizer.has_clip_norm() || optimizer.clip_norm() > 0.0F, "above 0");
+  const double ema = optimizer.ema_decay();
+  check_number(check, "ema_decay", ema, !optimizer.has_ema_decay() || (ema > 0.0 && ema < 1.0),
+               "above 0 and below 1");
+  check.unused_unless(rule != RuleKind::kLars, "clip_norm",
+                      "with rule \"lars\", which divides by norms already");
   if (optimizer.has_schedule()) {
     check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()));
   }
@@ -197,6 +231,16 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
+  check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
+                fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
+                            "two out",
+                            config.servers_size()));
+  check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
+                "has no way for the norm of optimizer.clip_norm: leave one of the two out");
+  check.require(!config.optimizer().has_ema_decay() || config.servers_size() > 0, "servers",
+                "are missing: the average of optimizer.ema_decay is in their snapshots");
+  check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
+                "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
     check.address("servers", config.servers(i), 1, i);

@@ -20,6 +20,12 @@ std::vector<std::string> rack_names_of(const JobSpec& spec) {
   return names;
 }
 
+AdaptiveOptions adaptive_of(const JobSpec& spec) {
+  AdaptiveOptions adaptive = spec.adaptive;
+  if (adaptive.epsilon == 0.0) adaptive.epsilon = default_epsilon(spec.rule);
+  return adaptive;
+}
+
 std::vector<RackTree> rack_trees_of(const JobSpec& spec) {
   return make_rack_trees(rack_names_of(spec), spec.rack_shape);
 }

@@ -60,7 +60,7 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
     option(name, value, help)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
-  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
+  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov, lars, adam, adamw or adagrad");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
@@ -75,6 +75,13 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   option("--exclude-from-lars", job.exclude_from_lars, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  option("--beta1", job.beta1, "Of adam and adamw: left out: 0.9");
+  option("--beta2", job.beta2, "Of adam and adamw: left out: 0.999");
+  option("--epsilon", job.epsilon, "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
+  option("--clip-norm", job.clip_norm,
+         "Of all keys' averaged gradients at most; left out: no bound");
+  option("--ema-decay", job.ema_decay,
+         "Of the parameters' moving average; left out: there is none");
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->allow_extra_args(false);
   CLI::Option* const racks = declare_rack_options(create, job);

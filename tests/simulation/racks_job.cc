@@ -60,6 +60,7 @@ void RacksJob::add_rack(std::uint32_t index) {
   layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
   layout.weight_decay.assign(options_.key_elements.size(), 0.01F);
   layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+  layout.adaptive.epsilon = 1e-6;
   layout.loss_scale = {.kind = options_.loss_scaling, .factor = scale(1)};
   layout.plan = plan_;
   layout.rack_wire_type = options_.rack_wire_type;

@@ -18,6 +18,9 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .chunk_bytes = options.chunk_bytes,
           .hyper = options.hyper,
           .lars = options.lars,
+          .adaptive = options.adaptive,
+          .clip_norm = options.clip_norm,
+          .ema_decay = options.ema_decay,
           .loss_scale = options.loss_scale,
           .keys = keys,
           .racks = options.racks,
@@ -63,6 +66,11 @@ Status check_options(const ClientOptions& options) {
   if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};
+  }
+  if (options.clip_norm != 0.0F && options.servers.size() > 1) {
+    return {Code::kInvalidArgument,
+            "clip_norm: the norm of all keys is known within one server, and servers has " +
+                std::to_string(options.servers.size()) + ": leave one of the two out"};
   }
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {

@@ -162,7 +162,7 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
     const char* part;
   };
   const Case cases[] = {
-      {"optimizer { rule: \"adam\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
+      {"optimizer { rule: \"rmsprop\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
       {"optimizer { learning_rate: 0 }", "optimizer.learning_rate: 0", "above 0"},
       {"optimizer { learning_rate: inf }", "optimizer.learning_rate: inf", "above 0"},
       {"optimizer { momentum: 1 }", "optimizer.momentum: 1", "below 1"},
@@ -328,6 +328,52 @@ TEST_CASE("addresses are names, IPv4, or IPv6 in brackets, with a port") {
                             "a:65536", "::1:80", "a b:80", "[::1:80", "http://a:80"}) {
     INFO(wrong);
     CHECK_FALSE(parse_address(wrong).has_value());
+  }
+}
+
+TEST_CASE("adaptive rules: what belongs to them is refused with others, with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& rule, const std::string& fields) {
+    return worker_error(data + "optimizer { rule: \"" + rule + "\" " + fields + " }");
+  };
+  CHECK(error("adam", "beta1: 0 beta2: 0.95 epsilon: 1e-6") == "no error");
+  CHECK(error("adamw", "") == "no error");
+  CHECK(error("adagrad", "epsilon: 1e-10") == "no error");
+  CHECK_THAT(error("adamw", "momentum: 0.9"), Contains("momentum") && Contains("set beta1"));
+  CHECK_THAT(error("adagrad", "momentum: 0.9"), Contains("momentum") && Contains("choose"));
+  CHECK_THAT(error("adagrad", "beta2: 0.9"), Contains("beta2") && Contains("\"adamw\""));
+  CHECK_THAT(error("momentum", "beta1: 0.9"), Contains("beta1") && Contains("\"adamw\""));
+  CHECK_THAT(error("lars", "epsilon: 1e-6"), Contains("epsilon") && Contains("trust_epsilon"));
+  CHECK_THAT(error("sgd", "epsilon: 1e-6"), Contains("epsilon") && Contains("\"adagrad\""));
+  for (const char* wrong : {"1", "-0.1", "nan"}) {
+    CHECK_THAT(error("adam", std::string("beta1: ") + wrong), Contains("at least 0 and below 1"));
+    CHECK_THAT(error("adam", std::string("beta2: ") + wrong), Contains("at least 0 and below 1"));
+  }
+  for (const char* wrong : {"0", "-1e-8", "inf", "nan", "1e-40"}) {
+    CHECK_THAT(error("adam", std::string("epsilon: ") + wrong), Contains("from 1e-30 to 1e30"));
+  }
+}
+
+TEST_CASE("clipping by norm: what does not go with it is refused with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
+  CHECK(error("optimizer { rule: \"adamw\" clip_norm: 1 }") == "no error");
+  CHECK_THAT(error("optimizer { clip_norm: 0 }"), Contains("clip_norm") && Contains("above 0"));
+  CHECK_THAT(error("optimizer { rule: \"lars\" clip_norm: 1 }"), Contains("by norms already"));
+  CHECK_THAT(error("servers: \"a:1\" servers: \"b:1\" optimizer { clip_norm: 1 }"),
+             Contains("servers") && Contains("leave one of the two out"));
+}
+
+TEST_CASE("the moving average is in servers' snapshots: without servers it is refused") {
+  const auto error = [](const std::string& text) {
+    return worker_error("data { format: \"synthetic\" } " + text);
+  };
+  CHECK(error("servers: \"a:1\" optimizer { ema_decay: 0.999 }") == "no error");
+  CHECK_THAT(error("optimizer { ema_decay: 0.999 }"),
+             Contains("servers") && Contains("are missing"));
+  for (const char* wrong : {"0", "1", "-1", "nan"}) {
+    CHECK_THAT(error("servers: \"a:1\" optimizer { ema_decay: " + std::string(wrong) + " }"),
+               Contains("ema_decay") && Contains("above 0 and below 1"));
   }
 }
 

@@ -78,6 +78,17 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
   return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
+AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
+  return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
+}
+
+// What the job is told of worker 0's first round.
+Hyper hyper_of(const OptimizerConfig& optimizer, RuleKind rule) {
+  return {.learning_rate = optimizer.learning_rate(),
+          .momentum = is_adaptive(rule) ? 0.0F : optimizer.momentum(),
+          .gradient_scale = 0.0F};
+}
+
 ClientSecurity security_of(const ClientSecurityConfig& security) {
   return {
       .tls = {.ca = security.ca(), .certificate = security.certificate(), .key = security.key()},
@@ -95,6 +106,7 @@ std::vector<RackSpec> racks_of(const WorkerConfig& config) {
 }
 
 ClientOptions client_of(const WorkerConfig& config) {
+  const RuleKind rule = parse_rule_kind(config.optimizer().rule()).value();
   return {.servers = {config.servers().begin(), config.servers().end()},
           .job = config.job(),
           .workers = config.workers(),
@@ -112,11 +124,12 @@ ClientOptions client_of(const WorkerConfig& config) {
                     .tcp_buffer_kib = config.tcp_buffer_kib(),
                     .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
           .wire_type = parse_data_type(config.wire_type()).value(),
-          .rule = parse_rule_kind(config.optimizer().rule()).value(),
-          .hyper = {.learning_rate = config.optimizer().learning_rate(),
-                    .momentum = config.optimizer().momentum(),
-                    .gradient_scale = 0.0F},
+          .rule = rule,
+          .hyper = hyper_of(config.optimizer(), rule),
           .lars = lars_of(config.optimizer()),
+          .adaptive = adaptive_of(config.optimizer()),
+          .clip_norm = config.optimizer().clip_norm(),
+          .ema_decay = config.optimizer().ema_decay(),
           .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
@@ -199,7 +212,9 @@ Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfi
                                                                const std::vector<KeySpec>& keys) {
   if (config.servers_size() == 0) {
     return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
-                                      lars_of(config.optimizer()), loss_scale_of(config.train()));
+                                      lars_of(config.optimizer()), loss_scale_of(config.train()),
+                                      adaptive_of(config.optimizer()),
+                                      config.optimizer().clip_norm());
   }
   const LateNotice notice(
       kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
