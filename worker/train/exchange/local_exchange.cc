@@ -34,6 +34,7 @@ class LocalExchange : public GradientExchange {
     return {};
   }
 
+  std::span<float> own_parameter(KeyId key) override { return parameters_.of(key); }
   std::span<float> state(KeyId key) override { return state_.of(key); }
 
   Status set_hyper(const Hyper& hyper) override {
