@@ -9,6 +9,7 @@
 #include "common/config/check.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
+#include "common/config/payload.h"
 #include "common/config/racks.h"
 #include "common/plan/plan.h"
 
@@ -203,6 +204,16 @@ void check_train(const TrainConfig& train, ConfigCheck check) {
   const bool is_cuda = train.backend() == "cuda";
   check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
   check_devices(train, check);
+  check.in_range("groups", train.groups(), 1U, kThreadsMax);
+  check.require(!is_cuda || train.groups() == 1, "groups",
+                "contradicts backend: \"cuda\"; use devices for several GPUs, or remove it");
+  check.require(train.groups() == 0 || train.batch() % train.groups() == 0, "groups",
+                fmt::format("{} do not divide {} images (batch) evenly: choose a batch that is a "
+                            "multiple of that, or other groups",
+                            train.groups(), train.batch()));
+  check.require(train.groups() == 1 || !train.has_share(), "groups",
+                "contradicts share: the part of the batch that it gives may not be divisible; "
+                "remove one of them");
   check.unused_unless(is_cuda, "gpu_direct", "unless backend is \"cuda\"");
   check.one_of("gpu_direct", train.gpu_direct(), {"auto", "required", "off"});
   check.require(train.gpu_direct() != "required" || train.devices_size() <= 1, "gpu_direct",
@@ -291,6 +302,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_data(config.data(), check.nested("data", config.data()));
   check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
   check_train(config.train(), check.nested("train", config.train()));
+  check_payload(config, check.nested("train", config.train()));
   return status;
 }
 

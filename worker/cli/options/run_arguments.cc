@@ -66,6 +66,7 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
     config.clear_worker_index();
     config.clear_wire_type();
     config.mutable_train()->clear_snapshot();
+    config.mutable_train()->clear_share();
   }
   for (const std::string& server : o.servers) config.add_servers(server);
 }
@@ -142,6 +143,10 @@ Status check_local(const WorkerConfig& config) {
     return {Code::kInvalidArgument,
             "train.snapshot: needs servers; without them the momentum is beside the checkpoint"};
   }
+  if (config.train().has_share()) {
+    return {Code::kInvalidArgument,
+            "train.share: needs servers; without them there are no others to share a batch with"};
+  }
   if (config.wire_type() != "fp32") {
     return {Code::kInvalidArgument,
             "wire_type: " + config.wire_type() + " needs servers; without them nothing travels"};
@@ -201,6 +206,10 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--epochs", "train.epochs", "N", "Passes over the training images");
   add("--max-steps", "train.max_steps", "N", "Stop after so many steps; 0: no limit");
   add("--accumulate", "train.accumulate", "N", "Batches whose gradients make one step");
+  add("--groups", "train.groups", "N", "Replicas that share this worker's batch");
+  add("--share", "train.share", "WEIGHT", "Of the batch of all workers: a number, or auto");
+  add("--payload", "train.payload", "WHAT", "What is pushed: gradient, or delta after local steps");
+  add("--local-steps", "train.local_steps", "N", "With delta: steps from one push to the next");
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");

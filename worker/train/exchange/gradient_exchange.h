@@ -85,6 +85,13 @@ class GradientExchange {
   virtual std::uint64_t updates() const { return 0; }
   virtual void resume_updates(std::uint64_t /*updates*/) {}
 
+  // The parameters, to be written. REQUIRES: they live in this process, and the key is not under
+  // way.
+  virtual std::span<float> own_parameter(KeyId /*key*/) { return {}; }
+
+  // The steps that the trainer will make, [first, end). Called once, before the first push.
+  virtual void set_steps(std::uint64_t /*first*/, std::uint64_t /*end*/) {}
+
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;
 

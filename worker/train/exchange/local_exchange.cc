@@ -46,6 +46,7 @@ class LocalExchange : public GradientExchange {
     return {};
   }
 
+  std::span<float> own_parameter(KeyId key) override { return parameters_.of(key); }
   std::span<float> state(KeyId key, unsigned array) override {
     return state_.of(key).subspan(array * keys_[key].elements, keys_[key].elements);
   }
