@@ -165,7 +165,9 @@ Status Rendezvous::ready(const std::vector<std::uint32_t>& cores_per_server,
   request.set_server_index(server_index);
   request.set_plan_hash(plan_hash);
   control::ReadyReply reply;
-  return calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout);
+  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout));
+  rounds_before_ = reply.rounds_before();
+  return {};
 }
 
 Status Rendezvous::start(milliseconds timeout, const std::string& transport_reason) {

@@ -72,7 +72,7 @@ class Rendezvous {
   // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
   Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
 
-  // Rounds of gradients that a restored job has behind it. REQUIRES: start succeeded.
+  // Rounds of gradients that a restored job has behind it. REQUIRES: ready or start succeeded.
   std::uint64_t rounds_before() const { return rounds_before_; }
 
   // An error means that the server did not reply in time, not that the job has ended.

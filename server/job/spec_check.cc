@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "common/base/rack.h"
 #include "common/base/visible.h"
 
 namespace phub::server {
@@ -214,6 +215,10 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
   for (std::size_t i = 0; i < spec.racks.size(); ++i) {
     const RackSpec& rack = spec.racks[i];
     PHUB_RETURN_IF_ERROR(validate_name(fmt::format("racks[{}].name", i), rack.name, limits));
+    if (!is_rack_name(rack.name)) {
+      return invalid("racks[{}].name: \"{}\" is no name of a rack, as site1/row2/rack3 is", i,
+                     rack.name);
+    }
     const auto is_same = [&](const RackSpec& other) { return other.name == rack.name; };
     if (std::count_if(spec.racks.begin(), spec.racks.end(), is_same) > 1) {
       return invalid("racks[{}].name: \"{}\" is there twice", i, rack.name);

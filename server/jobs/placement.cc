@@ -243,7 +243,8 @@ Status Placement::open_links(Job& job) {
                                   .own = job.rack.own,
                                   .cores_per_server = job.place.topology.cores_per_server,
                                   .server_index = job.place.topology.server_index,
-                                  .plan_hash = job.place.plan->hash}));
+                                  .plan_hash = job.place.plan->hash,
+                                  .rounds_before = job.start.rounds_before}));
   job.rack.is_linking = true;
   return {};
 }

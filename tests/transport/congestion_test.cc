@@ -108,6 +108,21 @@ TEST_CASE("buffers are bounded between hosts only, and only where it was asked f
   }
 }
 
+TEST_CASE("a bound leaves room for two segments, which may be large") {
+  const int segment = 32'000;
+  const UniqueFd socket = tcp_socket();  // stands for another host: it has no peer here
+  REQUIRE(::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment)) == 0);
+  CongestionControl control = CongestionControl::parse("system").value();
+  control.bound_buffers(8);
+  control.settle(socket.get());
+  for (const int option : {SO_SNDBUF, SO_RCVBUF}) {
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    REQUIRE(::getsockopt(socket.get(), SOL_SOCKET, option, &bytes, &size) == 0);
+    CHECK(bytes == 2 * 2 * segment);  // Linux doubles it, for its own
+  }
+}
+
 TEST_CASE("a control that the kernel does not offer is refused with those that it does") {
   for (const char* name : {"bbq", ""}) {
     const auto parsed = CongestionControl::parse(name);

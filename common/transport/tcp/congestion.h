@@ -27,7 +27,7 @@ class CongestionControl {
   // The kernel keeps at most so many KiB of a connection at either end, and so has no more of it on
   // the way; 0: as many as it finds right. Many connections that meet before one NIC lose nothing
   // while all of theirs fit into the switch's queue there (Wu, Feng, Guo, Zhang, "ICTCP", 2010, has
-  // a receiver that finds the bound).
+  // a receiver that finds the bound). Two segments always have room.
   void bound_buffers(std::uint32_t kib) { buffer_bytes_ = static_cast<int>(kib * 1024); }
 
   // On a socket that will listen or connect; what it accepts inherits. It has to come first: Linux
