@@ -17,7 +17,7 @@
 
 namespace phub {
 
-inline constexpr std::uint32_t kTcpBufferKibMin = 8;
+inline constexpr std::uint32_t kTcpBufferKibMin = 32;
 inline constexpr std::uint32_t kTcpBufferKibMax = 64 * 1024;
 inline constexpr std::uint32_t kTcpDelayUsMax = 1'000'000;
 

@@ -9,7 +9,7 @@
 
 namespace phub {
 
-inline constexpr std::uint32_t kTcpBufferLeastKib = 8;
+inline constexpr std::uint32_t kTcpBufferLeastKib = 32;
 inline constexpr std::uint32_t kTcpBufferMostKib = 64 * 1024;
 inline constexpr std::chrono::microseconds kTcpDelayMax{1'000'000};
 

@@ -100,7 +100,7 @@ TEST_CASE("a server configuration that makes no sense names the place, the field
        "s.textproto:1:19: data_address:", "no \"tcp\""},
       {"transports: \"shm\" tcp_delay_us: 5", "s.textproto:1:19: tcp_delay_us:", "no \"tcp\""},
       {"transports: \"shm\" tcp_buffer_kib: 64", "s.textproto:1:19: tcp_buffer_kib:", "no \"tcp\""},
-      {"tcp_buffer_kib: 7", "s.textproto:1:1: tcp_buffer_kib: 7", "8 to 65536"},
+      {"tcp_buffer_kib: 31", "s.textproto:1:1: tcp_buffer_kib: 31", "32 to 65536"},
       {"tcp_delay_us: 1000001", "s.textproto:1:1: tcp_delay_us: 1000001", "0 to 1000000"},
       {"control_address: \"localhost\"", "s.textproto:1:1: control_address:", "has no port"},
       {"control_address: \"::1:7077\"", "s.textproto:1:1: control_address:", "[::1]:7077"},
