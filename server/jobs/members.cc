@@ -14,7 +14,7 @@
 namespace phub::server {
 namespace {
 
-constexpr std::chrono::seconds kFinishDeadline{1};  // which others' racks have to leave
+constexpr std::chrono::seconds kFinishDeadline{5};  // which others' racks have to leave
 
 Result<Secret> make_secret() {
   Secret secret{};
