@@ -444,7 +444,11 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
     auto first = std::move(*Client::connect(options));
     Status first_status;
     std::thread waiting([&] { first_status = first->register_keys({{"w", 10}}); });
-    while (!servers.job(0)) std::this_thread::yield();
+    const auto is_waiting = [&servers] {  // the one before it stays listed
+      const auto job = servers.job(0);
+      return job && job->state() == control::JOB_STATE_WAITING;
+    };
+    while (!is_waiting()) std::this_thread::yield();
     options.worker_index = 1;
     change(options);
     const Status refused = (*Client::connect(options))->register_keys({{"w", 10}});
