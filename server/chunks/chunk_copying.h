@@ -45,7 +45,7 @@ class ChunkCopying {
   void copy_if_due(ShardChunk& chunk) {
     if (copy_ == nullptr || chunk.copied || chunk.rounds != copy_->round) return;
     const std::uint64_t start = ticks();
-    parameters_.copy_to(*copy_, chunk.place);
+    parameters_.copy_to(*copy_, chunk);
     chunk.copied = true;
     ++copied_;
     ticks_ += ticks() - start;

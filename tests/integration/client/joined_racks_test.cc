@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/support/hang_guard.h"
+#include "tests/support/nested_names.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/server/joined_servers.h"
 #include "tests/support/transports/tested_transports.h"
@@ -15,11 +16,15 @@ namespace {
 constexpr int kJoinedRounds = 6;
 const std::vector<KeySpec> kJoinedKeys = {{"a", 10}, {"b", 100'000}, {"c", 1}, {"d", 8193}};
 
+std::string next_name() {
+  static int jobs = 0;
+  return "joined" + std::to_string(++jobs);
+}
+
 // A job of its own name: one that ends is there until all of its racks have left.
 ClientOptions racks_options(const JoinedServers& racks, const std::vector<std::uint32_t>& workers) {
-  static int jobs = 0;
   ClientOptions options{.servers = {},
-                        .job = "joined" + std::to_string(++jobs),
+                        .job = next_name(),
                         .workers = 0,
                         .transport = "tcp",
                         .timeout = testing::kHangGuard};
@@ -186,6 +191,24 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
         REQUIRE(status.ok());
       }
     }
+  }
+}
+
+TEST_CASE(
+    "two racks in each of two rows of two sites sum by their levels, and have one tcp's bits") {
+  std::vector<float> over_tcp;
+  for (const std::string& transport : tested_transports()) {
+    const JoinedServers racks(
+        {.transport = transport, .racks = 8, .names = testing::nested_names(8), .cores = 1});
+    ClientOptions options = racks_options(racks, {2, 1, 1, 1, 2, 1, 1, 1});
+    options.rack_shape = RackShape::kNested;
+    const Status status = run(racks, options, sum_in_racks);
+    INFO(transport << " " << status.to_string());
+    REQUIRE(status.ok());
+    options.job = next_name();
+    const std::vector<float> sum = sum_of_fractions(racks, options);
+    if (over_tcp.empty()) over_tcp = sum;
+    REQUIRE(sum == over_tcp);
   }
 }
 

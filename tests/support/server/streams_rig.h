@@ -52,6 +52,7 @@ class StreamsJob {
     layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
     layout.weight_decay.assign(input.key_elements.size(), 0.01F);
     layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+    layout.adaptive.epsilon = 1e-6;
     layout.loss_scale.kind = options.loss_scaling;
     layout.plan = std::make_shared<const Plan>(std::move(*make_plan(input)));
     PHUB_CHECK(layout.plan->chunks.size() == options.chunks, "no chunk is cut");

@@ -113,6 +113,15 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.rule = RuleKind::kSgd;
          s.loss_scale.kind = LossScaling::kVoted;
        }},
+      {"racks[1].name: \"../b\" is no name of a rack",
+       [](JobSpec& s) {
+         s.racks = {{"a", 1}, {"../b", s.workers - 1}};
+       }},
+      {"rack_shape: with nested all racks' names have as many levels",
+       [](JobSpec& s) {
+         s.racks = {{"site1/a", 1}, {"b", s.workers - 1}};
+         s.rack_shape = RackShape::kNested;
+       }},
       {"keys", [](JobSpec& s) { s.keys.clear(); }},
       {"keys[1].name", [](JobSpec& s) { s.keys[1].name = "a"; }},
       {"keys[0].elements", [](JobSpec& s) { s.keys[0].elements = 0; }},
