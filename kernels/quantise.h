@@ -1,24 +1,23 @@
 // Arrays in 8 or 4 bits an element, with a scale for each block of 64.
 //
 // A block is its scale (fp32), then 64 elements: a byte each, or a half of one, where byte j has
-// element j below and element j + 32 above, each plus 8. An element is an integer q from -127 to
-// 127
-// (-7 to 7), and stands for q * scale. A last block that is not full is filled with zeros. Pure
-// functions; any thread; nothing allocates. Every instruction set gives the bits of the scalar
-// specification (quantise_reference.h).
+// element j below and element j + 32 above, each plus 8. An element is an integer q, from -127 to
+// 127 or from -7 to 7, and stands for q * scale. A last block that is not full is filled with
+// zeros. Pure functions; any thread; nothing allocates. Every instruction set gives the bits of the
+// scalar specification (quantise_reference.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "common/base/payload.h"
+#include "common/base/encoding.h"
 
 namespace phub::kernels {
 
 enum class Bits : std::uint8_t { kEight, kFour };
-constexpr Bits bits_of(Payload payload) {
-  return payload == Payload::kInt4 ? Bits::kFour : Bits::kEight;
+constexpr Bits bits_of(Encoding encoding) {
+  return encoding == Encoding::kInt4 ? Bits::kFour : Bits::kEight;
 }
 
 inline constexpr std::size_t kQuantisedBlock = 64;  // elements

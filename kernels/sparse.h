@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/base/payload.h"
+#include "common/base/encoding.h"
 #include "kernels/reduce.h"
 
 namespace phub::kernels {

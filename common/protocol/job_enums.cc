@@ -29,9 +29,9 @@ Result<RackShape> rack_shape_from(control::RackShape shape) {
   return static_cast<RackShape>(shape);
 }
 
-Result<Payload> payload_from(control::Payload payload) {
-  if (!control::Payload_IsValid(payload)) return unknown_enumerator("payload", payload);
-  return static_cast<Payload>(payload);
+Result<Encoding> encoding_from(control::Encoding encoding) {
+  if (!control::Encoding_IsValid(encoding)) return unknown_enumerator("encoding", encoding);
+  return static_cast<Encoding>(encoding);
 }
 
 }  // namespace phub

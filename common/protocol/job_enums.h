@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
-#include "common/base/payload.h"
 #include "common/base/rule.h"
 #include "common/base/status.h"
 #include "common/plan/rack_trees.h"
@@ -19,7 +19,7 @@ namespace phub {
 static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
 static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kAdagrad));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
-static_assert(control::Payload_MAX == static_cast<int>(Payload::kInt4));
+static_assert(control::Encoding_MAX == static_cast<int>(Encoding::kInt4));
 static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
 inline control::UpdateRule message_of(RuleKind rule) {
@@ -31,8 +31,8 @@ inline control::LossScaling message_of(LossScaling kind) {
 inline control::RackShape message_of(RackShape shape) {
   return static_cast<control::RackShape>(shape);
 }
-inline control::Payload message_of(Payload payload) {
-  return static_cast<control::Payload>(payload);
+inline control::Encoding message_of(Encoding encoding) {
+  return static_cast<control::Encoding>(encoding);
 }
 
 // kInvalidArgument, which names `field`, for an enumerator that is not known here: a peer that is
@@ -42,6 +42,6 @@ Result<DataType> data_type_from(control::WireType type);
 Result<RuleKind> rule_from(control::UpdateRule rule);
 Result<LossScaling> loss_scaling_from(control::LossScaling kind);
 Result<RackShape> rack_shape_from(control::RackShape shape);
-Result<Payload> payload_from(control::Payload payload);
+Result<Encoding> encoding_from(control::Encoding encoding);
 
 }  // namespace phub

@@ -45,7 +45,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
   }
   PHUB_ASSIGN_OR_RETURN(const RackShape rack_shape, rack_shape_from(message.rack_shape()));
   PHUB_ASSIGN_OR_RETURN(const DataType rack_wire_type, data_type_from(message.rack_wire_type()));
-  PHUB_ASSIGN_OR_RETURN(const Payload payload, payload_from(message.payload()));
+  PHUB_ASSIGN_OR_RETURN(const Encoding encoding, encoding_from(message.encoding()));
   std::vector<RackSpec> racks;
   for (const control::JobRack& rack : message.racks())
     racks.push_back({rack.name(), rack.workers()});
@@ -69,7 +69,7 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
       .rack_shape = rack_shape,
       .rack_hybrid_bytes = message.rack_hybrid_bytes(),
       .rack_wire_type = rack_wire_type,
-      .payload = payload};
+      .encoding = encoding};
 }
 
 void fill(const JobSpec& spec, control::JobSpec& message) {
@@ -91,7 +91,7 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
   message.set_rack_shape(message_of(spec.rack_shape));
   message.set_rack_hybrid_bytes(spec.rack_hybrid_bytes);
   message.set_rack_wire_type(message_of(spec.rack_wire_type));
-  message.set_payload(message_of(spec.payload));
+  message.set_encoding(message_of(spec.encoding));
   // A factor that this kind does not have is said too: the server refuses it.
   if (spec.loss_scale.kind == LossScaling::kStatic || spec.loss_scale.factor != 1.0F) {
     message.set_loss_scale(spec.loss_scale.factor);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
-#include "common/base/payload.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
@@ -42,7 +42,7 @@ struct JobSpec {
   RackShape rack_shape = RackShape::kSpread;
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
-  Payload payload = Payload::kDense;             // of workers' pushes
+  Encoding encoding = Encoding::kDense;          // of workers' pushes
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.

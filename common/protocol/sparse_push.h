@@ -1,4 +1,4 @@
-// A push of some of a chunk's elements, in a job whose payload is sparse:
+// A push of some of a chunk's elements, in a job whose encoding is sparse:
 //
 //   count    u32, little-endian
 //   index    u32 [count], in the chunk, ascending

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/device_code.h"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/training_kernels.h"
 

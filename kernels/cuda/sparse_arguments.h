@@ -15,8 +15,8 @@ inline constexpr int kCountedThresholds = 15;
 struct CountMagnitudes {
   const float* values;
   std::int64_t elements;
-  float
-      thresholds[kCountedThresholds];  // none negative or a NaN; by value: no copy before a launch
+  // None negative or a NaN; by value: no copy before a launch.
+  float thresholds[kCountedThresholds];
   int threshold_count;
   unsigned long long* counts;  // [threshold_count]
 };

@@ -36,7 +36,7 @@ JobOnCore::JobOnCore(const JobLayout& layout, std::uint32_t core, std::shared_pt
            .wire_type = layout.wire_type,
            .workers = seats(layout),
            .loss_scaling = layout.loss_scale.kind,
-           .payload = layout.payload},
+           .encoding = layout.encoding},
       staging(std::move(buffers)),
       shard(layout, core, std::move(memory), *staging),
       connections(seats(layout)),

@@ -15,7 +15,7 @@ using kernels::Source;
 bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                    ChunkSum& sum, std::uint32_t elements) {
   Contribution* const contributions = of(slot);
-  contributions[pushers_.in_order ? position : sum.pushes] = push;
+  contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   if (sum.pushes < sum.members) {
     if (push.staged) fold(sum, elements, contributions);  // what stays in place lets no other go on
@@ -29,7 +29,7 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
 bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                           ChunkSum& sum, std::uint32_t elements) {
   Contribution* const contributions = of(slot);
-  contributions[pushers_.in_order ? position : sum.pushes] = push;
+  contributions[place_of(position, sum)] = push;
   ++sum.pushes;
   for (; sum.folded < sum.members && contributions[sum.folded].data != nullptr; ++sum.folded) {
     Contribution& next = contributions[sum.folded];
@@ -41,11 +41,11 @@ bool PushSums::add_folded(std::uint32_t slot, std::uint32_t position, const Cont
 }
 
 void PushSums::unpack(const std::byte* push, float* sum, std::uint32_t elements) const {
-  if (pushers_.payload == Payload::kSparse) {
+  if (pushers_.encoding == Encoding::kSparse) {
     const wire::SparsePush some = wire::sparse_at(push);
     kernels::scatter_add(sum, some.indices, {some.values, pushers_.type}, some.count);
   } else {
-    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers_.payload));
+    kernels::add_quantised({sum, elements}, push, kernels::bits_of(pushers_.encoding));
   }
 }
 

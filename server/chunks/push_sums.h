@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "common/base/payload.h"
+#include "common/base/encoding.h"
 #include "kernels/reduce.h"
 #include "server/chunks/shard_chunk.h"
 #include "server/job/buffer_pool.h"
@@ -31,14 +31,14 @@ struct Pushers {
   std::uint32_t most = 1;  // of a chunk
   DataType type = DataType::kFloat32;
   bool in_order = true;  // of their positions; else of arrival
-  Payload payload = Payload::kDense;
+  Encoding encoding = Encoding::kDense;
 };
 
 // One of them.
 struct Contribution {
   std::byte* data = nullptr;
   bool staged = false;  // in a buffer of the staging, which is given back
-  bool packed = false;  // as the job's payload; if sparse, staged and without fault
+  bool packed = false;  // as the job's encoding; if sparse, staged and without fault
 };
 
 class PushSums {
@@ -49,7 +49,7 @@ class PushSums {
   // True: it is the last one of the round. REQUIRES: the member's first in this round.
   bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
            std::uint32_t elements);
-  // The same for jobs whose payload is not dense: all that is next in order is added to the sum at
+  // The same for jobs whose encoding is not dense: all that is next in order is added to the sum at
   // once, staged or not, for a packed push is no source of an update.
   bool add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                   ChunkSum& sum, std::uint32_t elements);
@@ -70,6 +70,10 @@ class PushSums {
  private:
   Contribution* of(std::uint32_t slot) { return &contributions_[slot * pushers_.most]; }
   const Contribution* of(std::uint32_t slot) const { return &contributions_[slot * pushers_.most]; }
+  // Of the push that comes now, among its chunk's.
+  std::uint32_t place_of(std::uint32_t position, const ChunkSum& sum) const {
+    return pushers_.in_order ? position : sum.pushes;
+  }
   void fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   // Adds a packed push.
   void unpack(const std::byte* push, float* sum, std::uint32_t elements) const;

@@ -14,7 +14,7 @@ Pushers pushers_of(const JobLayout& layout) {
     return {.most = layout.workers,
             .type = layout.wire_type,
             .in_order = layout.deterministic,
-            .payload = layout.payload};
+            .encoding = layout.encoding};
   }
   return {.most = layout.rack.racks(), .in_order = layout.deterministic};
 }
@@ -41,8 +41,8 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
       workers_(layout.workers),
       has_parameters_(has_parameters(layout.rule)),
       restored_(layout.initial != nullptr),
-      payload_(layout.payload),
-      is_plain_(layout.rack.is_alone() && payload_ == Payload::kDense),
+      encoding_(layout.encoding),
+      is_plain_(layout.rack.is_alone() && encoding_ == Encoding::kDense),
       staging_(staging),
       parameters_(layout, std::move(memory)),
       chunks_(layout.plan->core_chunks[layout.server_index][core].size()),
@@ -97,18 +97,18 @@ PushResult Shard::on_push(const Push& push) {
 // Initial values are whole, and what racks push to each other is.
 bool Shard::may_be_packed(const Push& push, const ShardChunk& chunk) const {
   const bool is_initial = has_parameters_ && !chunk.initialised;
-  if (payload_ == Payload::kDense || is_initial) return false;
+  if (encoding_ == Encoding::kDense || is_initial) return false;
   if (push.bytes >= parameters_.bytes(chunk.place)) return false;
-  const kernels::Bits bits = kernels::bits_of(payload_);
-  return payload_ == Payload::kSparse ||
+  const kernels::Bits bits = kernels::bits_of(encoding_);
+  return encoding_ == Encoding::kSparse ||
          push.bytes == kernels::quantised_bytes(chunk.place.elements, bits);
 }
 
-// Of a job whose payload is not dense.
+// Of a job whose encoding is not dense.
 PushResult Shard::add_folded(const Push& push, ShardChunk& chunk) {
   Contribution own = {.data = push.data, .staged = push.staged};
   own.packed = push.bytes != parameters_.bytes(chunk.place);
-  if (own.packed && payload_ == Payload::kSparse) {
+  if (own.packed && encoding_ == Encoding::kSparse) {
     if (!push.staged) {  // who shares it could change it after the look
       if (staging_.free() < 2) return PushResult::kDuplicate;
       own.data = staging_.take();

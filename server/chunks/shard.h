@@ -92,7 +92,7 @@ class Shard {
   // length is looked at when it is there.
   bool may_push(std::uint32_t slot, std::uint32_t bytes) const {
     const std::uint32_t dense = push_bytes(slot);
-    return bytes == dense || (payload_ != Payload::kDense && bytes < dense);
+    return bytes == dense || (encoding_ != Encoding::kDense && bytes < dense);
   }
   // Of the sum that another rack pushes.
   std::uint32_t rack_bytes(std::uint32_t slot) const;
@@ -122,7 +122,7 @@ class Shard {
   const std::uint32_t workers_;  // of this rack
   const bool has_parameters_;    // its rule
   const bool restored_;          // the parameters were there before the first round
-  const Payload payload_;        // of workers' pushes
+  const Encoding encoding_;      // of workers' pushes
   const bool is_plain_;          // one rack, and pushes are dense
   bool stopped_ = false;
   BufferPool& staging_;

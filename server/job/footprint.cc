@@ -131,10 +131,13 @@ std::size_t staging_budget(const JobLayout& layout) {
 std::uint64_t bytes_of_staging(const JobLayout& layout) {
   const std::uint64_t workers = seats(layout);
   const std::uint64_t read = kReadsInATurn - 1 + workers * (kReadsInATurn + 1);
+  // What is in memory that is shared is there, whatever is copied or added up of it.
+  const bool is_held_back = layout.encoding == Encoding::kDense;
   std::uint64_t buffers = 0;
   for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
+    const std::uint64_t most = chunks.size() * (workers - 1);
     const std::uint64_t waiting =
-        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(layout));
+        is_held_back ? std::min<std::uint64_t>(most, staging_budget(layout)) : most;
     buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
   }
   return buffers * BufferPool::stride_of(staging_buffer_bytes(layout));
@@ -142,8 +145,8 @@ std::uint64_t bytes_of_staging(const JobLayout& layout) {
 
 std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
-  // What is sparse is staged whatever brings it.
-  if (offered.staging || layout.payload != Payload::kDense) bytes += bytes_of_staging(layout);
+  // What is not dense is copied or added up there whatever brings it.
+  if (offered.staging || layout.encoding != Encoding::kDense) bytes += bytes_of_staging(layout);
   bytes += bytes_of_ways_in(layout, placed_here(layout), offered);
   return bytes;
 }

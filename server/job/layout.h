@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/base/dtype.h"
+#include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
-#include "common/base/payload.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "server/job/copy.h"
@@ -43,7 +43,7 @@ struct JobLayout {
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
-  Payload payload = Payload::kDense;
+  Encoding encoding = Encoding::kDense;
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

@@ -243,6 +243,29 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
   return {};
 }
 
+// What the way of a sparse push does not have yet.
+Status validate_encoding(const JobSpec& spec) {
+  if (spec.encoding == Encoding::kDense) return {};
+  const std::string_view encoding = name_of(spec.encoding);
+  if (!spec.racks.empty()) {
+    return invalid(
+        "encoding: {} is for jobs of one rack, but racks has {}; choose dense, or one rack",
+        encoding, spec.racks.size());
+  }
+  if (needs_whole_keys(spec.rule)) {
+    return invalid(
+        "encoding: {} leaves rule {} without the norms of its gradients; choose dense, or momentum",
+        encoding, name_of(spec.rule));
+  }
+  if (spec.loss_scale.kind == LossScaling::kVoted) {
+    return invalid(
+        "encoding: {} keeps parts of gradients for later rounds, whose loss_scaling voted may give "
+        "another scale; choose dense, or a static scale",
+        encoding);
+  }
+  return {};
+}
+
 std::string text_of_racks(const std::vector<RackSpec>& racks) {
   std::string text;
   for (const RackSpec& rack : racks) {
@@ -295,6 +318,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   PHUB_RETURN_IF_ERROR(validate_ema_decay(spec));
   PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
+  PHUB_RETURN_IF_ERROR(validate_encoding(spec));
   return validate_keys(spec, limits);
 }
 
@@ -331,6 +355,7 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
       same("rack_hybrid_bytes", existing.rack_hybrid_bytes, joining.rack_hybrid_bytes));
   PHUB_RETURN_IF_ERROR(
       same("rack_wire_type", name_of(existing.rack_wire_type), name_of(joining.rack_wire_type)));
+  PHUB_RETURN_IF_ERROR(same("encoding", name_of(existing.encoding), name_of(joining.encoding)));
   return existing.keys.empty() ? Status() : compare_keys(existing, joining);
 }
 

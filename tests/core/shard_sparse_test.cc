@@ -14,7 +14,7 @@ using server::PushResult;
 
 server::JobLayout sparse_layout(RuleKind rule, std::uint32_t workers, DataType type) {
   server::JobLayout layout = deferred_layout(rule, workers, type);
-  layout.payload = Payload::kSparse;
+  layout.encoding = Encoding::kSparse;
   return layout;
 }
 
@@ -38,6 +38,27 @@ class SparseRig : public ShardRig {
                                 reinterpret_cast<const std::byte*>(some.values.data()),
                                 DataType::kFloat32, some.values.size());
     return push_bytes(worker, slot, staged, kept);
+  }
+
+  // What is not 0 of a chunk; all of it where that is no more bytes.
+  PushResult push_some(std::uint32_t worker, std::uint32_t slot, std::mt19937& random,
+                       const Value& value) {
+    const Plan& plan = *layout.plan;
+    const Chunk& chunk = plan.chunks[plan.core_chunks[0][0][slot]];
+    SparseChunk some;
+    for (std::uint32_t s = 0; s < chunk.segment_count; ++s) {
+      const Segment& segment = plan.segments[chunk.first_segment + s];
+      for (std::uint32_t i = 0; i < segment.elements; ++i) {
+        const float own = value(worker, segment.key, segment.key_offset + i);
+        if (own == 0.0F) continue;
+        some.indices.push_back(segment.chunk_offset + i);
+        some.values.push_back(own);
+      }
+    }
+    const bool staged = random() % 2 == 0;
+    return wire::is_smaller_sparse(some.indices.size(), chunk.elements, layout.wire_type)
+               ? push_sparse(worker, slot, staged, some)
+               : push(worker, slot, staged, value);
   }
 
   PushResult push_bytes(std::uint32_t worker, std::uint32_t slot, bool staged,
@@ -121,6 +142,20 @@ TEST_CASE("a sum of sparse and dense pushes has the bits of dense ones, in every
   }
 }
 
+TEST_CASE("of a job in the order of arrival sparse pushes are added as they come") {
+  server::JobLayout layout = sparse_layout(RuleKind::kSum, 3, DataType::kFloat32);
+  layout.deterministic = false;
+  SparseRig rig(layout);
+  const std::uint32_t slot = 1;
+  CHECK(rig.push_sparse(2, slot, false, {{0}, {-1.0F}}) == PushResult::kAccepted);
+  CHECK(rig.staging->in_use() == 1);  // the sum
+  CHECK(rig.push_sparse(0, slot, true, {{0, 1}, {1.0F, 4.0F}}) == PushResult::kAccepted);
+  CHECK(rig.staging->in_use() == 1);
+  CHECK(rig.push_sparse(1, slot, false, {{0}, {1e-8F}}) == PushResult::kCompleted);
+  CHECK(rig.reply(slot)[0] == 1e-8F);  // (-1 + 1) + 1e-8
+  CHECK(rig.reply(slot)[1] == 4.0F);
+}
+
 TEST_CASE("a dense push in place is added in its order between sparse ones") {
   SparseRig rig(sparse_layout(RuleKind::kSum, 3, DataType::kFloat32));
   const std::uint32_t slot = 1;
@@ -157,14 +192,51 @@ TEST_CASE("with a rule the sum of sparse pushes is its gradient, after dense ini
   CHECK(weights[2] == stepped(16.0F));
 }
 
+// Sums that wait for a norm are taken from where pushes were added up.
+TEST_CASE("clipped, averaged and adaptive updates of sparse pushes have the bits of dense ones") {
+  std::mt19937 random(73);
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kNesterov, RuleKind::kAdamW}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBfloat16}) {
+      CAPTURE(name_of(rule), name_of(type));
+      server::JobLayout layout = deferred_layout(rule, 3, type);
+      layout.clip_norm = 0.5F;
+      layout.ema_decay = 0.9;
+      ShardRig dense(layout);
+      layout.encoding = Encoding::kSparse;
+      SparseRig rig(layout);
+      dense.push_all(random, noise(0));
+      rig.push_all(random, noise(0));
+      for (std::uint32_t round = 1; round < 5; ++round) {
+        // Of every fifth element, so that a sparse push is smaller.
+        const auto value = [round](std::uint32_t worker, std::uint32_t key, std::uint64_t i) {
+          return i % 5 == 0 ? noise(round)(worker, key, i) : 0.0F;
+        };
+        dense.push_all(random, value);
+        dense.update_all_due();
+        for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+          for (const std::uint32_t worker : {2U, 0U, 1U})
+            rig.push_some(worker, slot, random, value);
+        }
+        rig.update_all_due();
+        for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {
+          REQUIRE(rig.reply(slot) == dense.reply(slot));
+        }
+      }
+      CHECK(std::memcmp(rig.memory->state->data(), dense.memory->state->data(),
+                        dense.memory->state->size()) == 0);
+      CHECK(rig.staging->in_use() == 0);
+    }
+  }
+}
+
 TEST_CASE("pushes in few bits are added in their order, and only whole") {
-  for (const Payload payload : {Payload::kInt8, Payload::kInt4}) {
+  for (const Encoding encoding : {Encoding::kInt8, Encoding::kInt4}) {
     server::JobLayout layout = sparse_layout(RuleKind::kSum, 3, DataType::kFloat32);
-    layout.payload = payload;
+    layout.encoding = encoding;
     SparseRig rig(layout);
     const std::uint32_t slot = 1;
     const std::uint32_t elements = rig.elements(slot);
-    const kernels::Bits bits = kernels::bits_of(payload);
+    const kernels::Bits bits = kernels::bits_of(encoding);
     std::vector<float> expected(elements, 0.0F);
     std::vector<std::vector<std::byte>> pushes;
     for (std::uint32_t w = 0; w < 3; ++w) {
@@ -194,6 +266,10 @@ TEST_CASE("a sparse push with a fault is refused by its name, and its buffer giv
     CHECK(rig.push_sparse(0, slot + 1, staged, {{4, 3}, {1.0F, 1.0F}}) == PushResult::kBadOrder);
     std::vector<std::byte> wrong(16);
     CHECK(rig.push_bytes(1, slot + 1, staged, wrong) == PushResult::kBadCount);
+    std::vector<std::byte> nothing;
+    CHECK(rig.push_bytes(0, slot + 2, staged, nothing) == PushResult::kBadCount);
+    std::vector<std::byte> longer(rig.shard->push_bytes(slot + 2) + 4);
+    CHECK(rig.push_bytes(1, slot + 2, false, longer) == PushResult::kBadLength);
     CHECK(rig.staging->in_use() == 0);
   }
 }

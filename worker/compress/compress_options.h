@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "common/base/payload.h"
+#include "common/base/encoding.h"
 
 namespace phub {
 
 struct CompressOptions {
-  Payload payload = Payload::kDense;  // as they are; the same at each worker, and the job's
+  Encoding encoding = Encoding::kDense;  // as they are; the same at each worker, and the job's
   // Of a key's elements, those that a sparse push carries, rounded, and at least one.
   float density = 0.01F;
   std::uint64_t dense_below = 4096;  // keys with fewer elements are pushed whole
@@ -18,7 +18,7 @@ struct CompressOptions {
   std::uint32_t warm_up_rounds = 0;
   Selector selector = Selector::kHistogram;
 
-  bool is_on() const { return payload != Payload::kDense; }
+  bool is_on() const { return encoding != Encoding::kDense; }
   bool operator==(const CompressOptions&) const = default;
 };
 

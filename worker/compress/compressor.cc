@@ -61,7 +61,7 @@ void Compressor::compress(KeyId key, std::byte* arena) {
   if (!own.feedback) return;
   const std::byte* const gradient = arena + plan_.key_offset[key] * size_of(type_);
   const std::span<const float> values = own.feedback->add({gradient, type_});
-  const bool is_sparse = options_.payload == Payload::kSparse;
+  const bool is_sparse = options_.encoding == Encoding::kSparse;
   const std::size_t count = is_sparse ? select(key, values) : 0;
   ++own.rounds;
   std::size_t first = 0;
@@ -86,7 +86,7 @@ void Compressor::compress(KeyId key, std::byte* arena) {
 }
 
 std::uint32_t Compressor::write_quantised(const Part& part, Key& key) {
-  const kernels::Bits bits = kernels::bits_of(options_.payload);
+  const kernels::Bits bits = kernels::bits_of(options_.encoding);
   const std::size_t bytes = kernels::quantised_bytes(part.elements, bits);
   if (bytes >= part.elements * size_of(type_)) return write_all(part, key);
   kernels::quantise(part.place, key.feedback->rest().subspan(part.offset, part.elements), bits);

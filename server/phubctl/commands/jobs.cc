@@ -55,6 +55,9 @@ std::string summary_text(const control::JobInfo& job) {
   if (spec.racks_size() > 0) table.add({"racks", racks_of(spec)});
   table.add({"rule", enum_word(spec.rule())});
   table.add({"wire type", enum_word(spec.wire_type())});
+  if (spec.encoding() != control::ENCODING_DENSE) {
+    table.add({"encoding", enum_word(spec.encoding())});
+  }
   table.add({"order", enum_word(spec.order())});
   table.add({"chunk size", human_bytes(spec.chunk_bytes())});
   table.add({"learning rate", fmt::format("{}", spec.learning_rate())});

@@ -146,4 +146,15 @@ TEST_CASE("staging counts where tcp is offered, up to where workers are held bac
         bytes_pinned(large, {}) + bytes_of_staging(large));
 }
 
+TEST_CASE("where pushes are not dense all of them may be staged, whatever brings them") {
+  for (const Encoding encoding : {Encoding::kSparse, Encoding::kInt8, Encoding::kInt4}) {
+    JobLayout layout = layout_of(64 << 18, 32768, 4, RuleKind::kSum);
+    const std::uint64_t dense = bytes_pinned(layout, {});
+    layout.encoding = encoding;
+    CHECK(bytes_of_staging(layout) >=
+          layout.plan->chunks.size() * (4 - 1) * BufferPool::stride_of(32768));
+    CHECK(bytes_pinned(layout, {}) == dense + bytes_of_staging(layout));
+  }
+}
+
 }  // namespace phub::server

@@ -10,14 +10,14 @@ namespace phub {
 
 // What a worker may push of a chunk: a property of the job, so that a server takes from nobody what
 // the job does not have.
-enum class Payload : std::uint8_t {
+enum class Encoding : std::uint8_t {
   kDense,   // all of its elements
   kSparse,  // that, or some of them with their places: common/protocol/sparse_push.h
   kInt8,    // that, or all in 8 bits with a scale for each block: kernels/quantise.h
   kInt4,    // the same in 4
 };
-inline constexpr Words<Payload, 4> kPayloadWords = {{"dense", "sparse", "int8", "int4"}};
-constexpr std::string_view name_of(Payload payload) { return kPayloadWords.of(payload); }
+inline constexpr Words<Encoding, 4> kEncodingWords = {{"dense", "sparse", "int8", "int4"}};
+constexpr std::string_view name_of(Encoding encoding) { return kEncodingWords.of(encoding); }
 
 // How a worker chooses what it pushes of a gradient: kernels/sparse.h.
 enum class Selector : std::uint8_t {
