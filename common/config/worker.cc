@@ -7,6 +7,7 @@
 #include "common/base/loss_scale.h"
 #include "common/base/rule.h"
 #include "common/config/check.h"
+#include "common/config/compress.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
 #include "common/config/payload.h"
@@ -303,6 +304,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
   check_train(config.train(), check.nested("train", config.train()));
   check_payload(config, check.nested("train", config.train()));
+  check_compress(config, check.nested("train", config.train()));
   return status;
 }
 

@@ -221,6 +221,12 @@ class ThroughServers(Running):
         self.assertEqual(done.returncode, 2)
         self.assertIn("train.snapshot: needs servers", done.stderr)
 
+    def test_without_servers_nothing_is_compressed(self):
+        done = run(processes.BIN / "phub-worker", "train", self.config(), "--local",
+                   "--compress", "sparse", "--loss-scale", "128")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("train.compress: needs servers", done.stderr)
+
 
 def crc32c(data):
     """Bit by bit, after RFC 3720; masked as TensorFlow does."""

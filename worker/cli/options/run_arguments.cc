@@ -143,6 +143,9 @@ Status check_local(const WorkerConfig& config) {
     return {Code::kInvalidArgument,
             "train.snapshot: needs servers; without them the momentum is beside the checkpoint"};
   }
+  if (config.train().has_compress()) {
+    return {Code::kInvalidArgument, "train.compress: needs servers; without them nothing travels"};
+  }
   if (config.train().has_share()) {
     return {Code::kInvalidArgument,
             "train.share: needs servers; without them there are no others to share a batch with"};
@@ -212,6 +215,9 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--local-steps", "train.local_steps", "N", "With delta: steps from one push to the next");
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
+  add("--compress", "train.compress.encoding", "HOW",
+      "Push less of each gradient: sparse (its largest elements), int8 or int4; the rest later");
+  add("--density", "train.compress.density", "SHARE", "With sparse: so much of each gradient");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");
   add("--metrics", "train.metrics", "FILE", "Write metrics to this file, one JSON object a line");
   add("--tensorboard", "train.tensorboard", "FOLDER", "Write event files for TensorBoard");

@@ -80,6 +80,18 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
   return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
+CompressOptions compress_of(const TrainConfig& train) {
+  if (!train.has_compress()) return {};
+  const CompressConfig& compress = train.compress();
+  return {.encoding = kEncodingWords.parse(compress.encoding()).value(),
+          .density = compress.density(),
+          .dense_below = compress.dense_below(),
+          .error_feedback = compress.error_feedback(),
+          .momentum = compress.momentum(),
+          .warm_up_rounds = compress.warm_up_steps(),
+          .selector = kSelectorWords.parse(compress.selector()).value()};
+}
+
 AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
   return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
 }
@@ -213,6 +225,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .clip_norm = config.optimizer().clip_norm(),
           .ema_decay = config.optimizer().ema_decay(),
           .loss_scale = loss_scale_of(config.train()),
+          .compress = compress_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .chunk_bytes = config.chunk_kib() * 1024,
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
