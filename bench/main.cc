@@ -41,6 +41,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_roof(app, run);
   add_chunks(app, run);
   add_aggregate(app, run);
+  add_select(app, run);
   add_bars(app, run);
   add_transport(app, run);
   add_tenants(app, run);

@@ -20,6 +20,7 @@ void add_bars(CLI::App& app, Run& run);
 void add_transport(CLI::App& app, Run& run);
 void add_tenants(CLI::App& app, Run& run);
 void add_aggregate(CLI::App& app, Run& run);
+void add_select(CLI::App& app, Run& run);
 void add_dollars(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_rack(CLI::App& app, Run& run);

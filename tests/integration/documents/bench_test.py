@@ -156,6 +156,14 @@ class BenchTest(unittest.TestCase):
                              ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused", "roof"])
             self.assertEqual(len({line["checksum"] for line in objects[:-1]}), 1)
 
+    def test_selectors_select_so_many_and_all_but_the_same(self):
+        objects = self.lines("select", "--elements", "100003", "--density", "0.01",
+                             "--iterations", "4", "--blocks", "2")
+        self.assertEqual([line["system"] for line in objects], ["exact", "histogram", "mstopk"])
+        self.assertEqual({line["selected"] for line in objects}, {1000})
+        self.assertEqual(objects[0]["checksum"], objects[1]["checksum"])
+        self.assertGreater(objects[2]["energy_of_exact"], 0.999)
+
     def test_the_end_of_a_connection_is_no_failure_of_it(self):
         for _ in range(40):  # one in ten failed while the other end left with its last write
             done = run("transport", "--transport", "tcp", "--writes", "128", "--round-trips", "128",
@@ -199,6 +207,7 @@ class BenchTest(unittest.TestCase):
                 (["exchange", "--dtype", "fp16", "--roof"], "--no-roof"),
                 (["chunks", "--sizes", "0"], "--sizes"),
                 (["roof", "--threads", "4096"], "--threads"),
+                (["select", "--density", "2"], "--density"),
                 (["aggregate", "--rule", "rmsprop"], "--rule")]:
             done = run(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
