@@ -21,6 +21,31 @@ bool PushSums::add(std::uint32_t slot, std::uint32_t position, const Contributio
   return true;
 }
 
+void PushSums::add_weighted(std::uint32_t slot, const Contribution& push, float weight,
+                            ChunkSum& sum, std::uint32_t elements) {
+  if (weight == 1.0F) {
+    of(slot)[sum.pushes++] = push;
+    return;
+  }
+  fold_all(slot, sum, elements);
+  const bool is_wide = push.staged && pushers_.type == DataType::kFloat32;
+  std::byte* const wide = is_wide ? push.data : staging_.take();
+  const Source source{push.data, pushers_.type};
+  kernels::update({.sources = {&source, 1},
+                   .elements = elements,
+                   .rule = RuleKind::kMean,
+                   .hyper = {.gradient_scale = weight},
+                   .parameters = reinterpret_cast<float*>(wide)});
+  if (push.staged && !is_wide) staging_.give(push.data);
+  if (sum.data != nullptr) {
+    kernels::add(reinterpret_cast<float*>(wide), {wide, DataType::kFloat32}, {sum.data, sum.type},
+                 elements);
+  }
+  replace(sum, wide);
+  ++sum.pushes;
+  ++sum.folded;
+}
+
 // Adds the staged contributions that are next in order to the sum, while they are hot.
 void PushSums::fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions) {
   while (sum.folded < sum.members) {
@@ -111,7 +136,7 @@ std::size_t PushSums::sources_of(const ChunkSum& sum, const Contribution* contri
 void PushSums::clear(std::uint32_t slot, ChunkSum& sum) {
   if (sum.data != nullptr) staging_.give(sum.data);
   Contribution* const contributions = of(slot);
-  for (std::uint32_t i = sum.folded; i < sum.members; ++i) {
+  for (std::uint32_t i = sum.folded; i < sum.pushes; ++i) {
     if (contributions[i].staged) staging_.give(contributions[i].data);
     contributions[i] = {};
   }

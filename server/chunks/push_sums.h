@@ -47,15 +47,24 @@ class PushSums {
   bool add(std::uint32_t slot, std::uint32_t position, const Contribution& push, ChunkSum& sum,
            std::uint32_t elements);
 
+  // The same of a push that is multiplied by `weight` before it is added. These two REQUIRE that
+  // pushes are added in order of arrival, and nothing but by these two.
+  void add_weighted(std::uint32_t slot, const Contribution& push, float weight, ChunkSum& sum,
+                    std::uint32_t elements);
+  // Leaves no push where it came from: who pushed it may be gone before the round is over.
+  void fold_all(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
+    if (sum.folded < sum.pushes) add_up(sum, elements, of(slot), sum.pushes - sum.folded);
+  }
+
   // These REQUIRE that the last one is there.
   // What is not added up yet, from element `offset` of the chunk on.
   std::size_t sources(std::uint32_t slot, const ChunkSum& sum, std::uint32_t offset,
                       std::span<kernels::Source> sources) const {
-    return sources_of(sum, of(slot), sum.members, offset, sources);
+    return sources_of(sum, of(slot), sum.pushes, offset, sources);
   }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
   void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-    add_up(sum, elements, of(slot), sum.members - sum.folded);
+    add_up(sum, elements, of(slot), sum.pushes - sum.folded);
   }
   // Gives all buffers back, for the next round.
   void clear(std::uint32_t slot, ChunkSum& sum);

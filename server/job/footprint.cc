@@ -19,6 +19,8 @@ constexpr std::uint64_t kBytesOfChunk = 256;         // its state, stamps, group
 constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
+constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
+constexpr std::uint64_t kBytesOfQuorumsChunk = 96;   // deadlines; sets of a few workers
 constexpr std::uint64_t kBytesOfConnection = 12 << 10;
 constexpr std::uint64_t kBytesOfConnectionsChunk = 9;  // in its set of replies, in its receives
 
@@ -59,9 +61,12 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t workers = seats(layout);
+  const bool has_quorum = !layout.rounds.waits_for_all();
+  const std::uint64_t push = kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0);
+  const std::uint64_t chunk = kBytesOfChunk + (has_quorum ? kBytesOfQuorumsChunk : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
-  return placed.cores * kBytesOfCore + placed.chunks * kBytesOfChunk + placed.segments * run +
-         (placed.chunks + 2 * placed.cores) * workers * kBytesOfPush +
+  return placed.cores * kBytesOfCore + placed.chunks * chunk + placed.segments * run +
+         (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
 }
 
@@ -112,6 +117,17 @@ std::size_t staging_buffer_bytes(const JobLayout& layout) {
   return layout.plan->max_chunk_elements * sizeof(float);
 }
 
+namespace {
+// Of each chunk one sum may wait; nobody is held back for it, for others do not wait for the slow.
+std::size_t sums_of_quorum(const JobLayout& layout) {
+  std::size_t most = 0;
+  for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
+    most = std::max(most, chunks.size());
+  }
+  return most;
+}
+}  // namespace
+
 // Every push of every worker is parked, each connection has a frame on its way, and a sum of 16-bit
 // pushes is being started. A sum that waits takes the place of its pushes.
 std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
@@ -119,6 +135,7 @@ std::size_t staging_buffers(const JobLayout& layout, std::uint32_t core) {
 }
 
 std::size_t staging_budget(const JobLayout& layout) {
+  if (!layout.rounds.waits_for_all()) return (sums_of_quorum(layout) + 2) * seats(layout) + 1;
   return std::size_t{kChunksAhead} * seats(layout) +
          kStagingBudgetBytes / staging_buffer_bytes(layout);
 }
@@ -132,7 +149,9 @@ std::uint64_t bytes_of_staging(const JobLayout& layout) {
   std::uint64_t buffers = 0;
   for (const auto& chunks : layout.plan->core_chunks[layout.server_index]) {
     const std::uint64_t waiting =
-        std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(layout));
+        layout.rounds.waits_for_all()
+            ? std::min<std::uint64_t>(chunks.size() * (workers - 1), staging_budget(layout))
+            : chunks.size();
     buffers += std::min<std::uint64_t>(chunks.size() * workers, waiting + read);
   }
   return buffers * BufferPool::stride_of(staging_buffer_bytes(layout));

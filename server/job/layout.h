@@ -10,6 +10,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "server/job/copy.h"
@@ -39,6 +40,8 @@ struct JobLayout {
   std::vector<std::uint64_t> core_load_bytes = {};   // of this server, that it was planned with
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
+  RoundPolicy rounds = {};
+  bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
 };
 
 // Of members: this rack's workers, and the other racks.

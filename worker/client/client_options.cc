@@ -23,7 +23,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .racks = options.racks,
           .rack_shape = options.rack_shape,
           .rack_hybrid_bytes = options.rack_hybrid_bytes,
-          .rack_wire_type = options.rack_wire_type};
+          .rack_wire_type = options.rack_wire_type,
+          .rounds = options.rounds};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

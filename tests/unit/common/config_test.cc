@@ -201,6 +201,40 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
   }
 }
 
+TEST_CASE("rounds with a quorum that make no sense name field and cure") {
+  struct Case {
+    const char* text;
+    const char* start;
+    const char* part;
+  };
+  const Case cases[] = {
+      {"rounds { grace_ms: 5 }", "rounds.quorum: is missing", "wait for all"},
+      {"rounds { quorum: 4 }", "rounds.quorum: 4 of 4", "1 to workers - 1"},
+      {"rounds { quorum: 0 }", "rounds.quorum: 0 of 4", "leave `rounds` out"},
+      {"rounds { quorum: 3 grace_ms: 600001 }", "rounds.grace_ms: 600001", "600000"},
+      {"rounds { quorum: 3 patience_ms: 0 }", "rounds.patience_ms: 0", "600000"},
+      {"rounds { quorum: 3 late: \"add\" grace_ms: 5 }", "rounds.grace_ms:", "nobody waits"},
+      {"rounds { quorum: 3 late: \"wait\" }", "rounds.late:", "drop, add"},
+      {"rounds { quorum: 3 weight: \"staleness\" }", "rounds.weight:", "use late: \"add\""},
+      {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
+      {"rounds { quorum: 3 } train { loss_scale { dynamic { } } }",
+       "rounds.quorum:", "fixed factor"},
+      {"rounds { quorum: 3 } train { checkpoint: \"c\" snapshot: true }",
+       "rounds.quorum:", "phubctl"},
+      {"rounds { quorum: 3 } racks { name: \"a\" workers: 2 } racks { name: \"b\" workers: 2 }",
+       "rounds.quorum:", "remove one"},
+  };
+  const std::string head = "data { path: \"x\" }\nworkers: 4 order: \"arrival\"\n";
+  for (const Case& c : cases) {
+    CHECK_THAT(worker_error(head + c.text),
+               StartsWith("w.textproto:") && Contains(c.start) && Contains(c.part));
+  }
+  CHECK_THAT(worker_error("data { path: \"x\" } workers: 4 rounds { quorum: 3 }"),
+             Contains("rounds.quorum:") && Contains("order: \"arrival\""));
+  CHECK(
+      parse_worker_config(head + "rounds { quorum: 1 late: \"add\" staleness: 3 }", "w.textproto"));
+}
+
 TEST_CASE("a configuration changed after loading is checked without a place") {
   ServerConfig config;
   CHECK(validate(config).ok());

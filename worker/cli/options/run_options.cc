@@ -94,6 +94,17 @@ std::vector<RackSpec> racks_of(const WorkerConfig& config) {
   return racks;
 }
 
+RoundPolicy rounds_of(const WorkerConfig& config) {
+  if (!config.has_rounds()) return {};
+  const RoundsConfig& rounds = config.rounds();
+  return {.quorum = rounds.quorum(),
+          .grace_ms = rounds.grace_ms(),
+          .patience_ms = rounds.patience_ms(),
+          .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
+          .late = kLatePushesWords.parse(rounds.late()).value(),
+          .weight = kPushWeightWords.parse(rounds.weight()).value()};
+}
+
 ClientOptions client_of(const WorkerConfig& config) {
   return {.servers = {config.servers().begin(), config.servers().end()},
           .job = config.job(),
@@ -118,6 +129,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .lars = lars_of(config.optimizer()),
           .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
+          .rounds = rounds_of(config),
           .chunk_bytes = config.chunk_kib() * 1024,
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
