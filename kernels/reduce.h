@@ -13,6 +13,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/rule.h"
+#include "kernels/adaptive.h"
 
 namespace phub::kernels {
 
@@ -34,9 +35,11 @@ struct Update {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {};
   float weight_decay = 0.0F;
-  float trust = 1.0F;              // rule lars: see kernels/lars.h
+  float trust = 1.0F;                      // rule lars: see kernels/lars.h
+  const AdaptiveStep* adaptive = nullptr;  // rules adam, adamw, adagrad, else null
   float* parameters = nullptr;     // fp32 [elements]: output; for rules with parameters also input
   float* state = nullptr;          // fp32 [elements] for rules with state, else null
+  std::size_t state_stride = 0;    // from a state array to the next, of rules with two
   std::byte* published = nullptr;  // [elements] of published_type, or null
   DataType published_type = DataType::kFloat32;
 };
@@ -52,6 +55,9 @@ void update(const Update& arguments);
 // square of an fp32 number is exact in double. The sum is finite if and only if every element is.
 inline constexpr std::size_t kSquareLanes = 16;
 double sum_of_squares(const float* values, std::size_t elements);
+
+// averages[i] += share * (values[i] - averages[i]): an exponential moving average.
+void add_to_average(float* averages, const float* values, float share, std::size_t elements);
 
 // Whether no element is infinite or a NaN.
 bool all_finite(Source source, std::size_t elements);

@@ -67,6 +67,7 @@ DaemonOptions options_from(const ServerConfig& config) {
                          .tcp = offers(config, "tcp"),
                          .tcp_address = config.data_address(),
                          .tcp_congestion_control = config.tcp_congestion_control(),
+                         .tcp_buffer_kib = config.tcp_buffer_kib(),
                          .tcp_delay = std::chrono::microseconds(config.tcp_delay_us()),
                          .encrypt_tcp = config.security().encrypt_data(),
                          .verbs = offer_verbs(config),

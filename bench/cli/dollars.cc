@@ -49,7 +49,7 @@ void add_dollars(CLI::App& app, Run& run) {
       "  phub-bench dollars --prices configs/prices.textproto\n"
       "  phub-bench dollars --prices FILE --curve gpu-speed --svg curve.svg --sensitivity 25\n"
       "  phub-bench exchange --transport tcp --workers 8 --json > exchange.json\n"
-      "  phub-bench dollars --prices FILE --measured pbox=exchange.json --measured ring=2100");
+      "  phub-bench dollars --prices FILE --measured 'PBox, 25 Gb/s=exchange.json'");
   command->add_option("--prices", options->prices, "price file (textproto)")->required();
   command
       ->add_option("--measured", options->measured,

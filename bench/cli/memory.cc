@@ -28,9 +28,12 @@ void add_roof(CLI::App& app, Run& run) {
   command->add_option("--workers,-N", options->workers, "source arrays")->check(worker_range());
   add_size(*command, options->elements, nullptr);
   add_threads(*command, options->threads);
-  command->add_option("--state", options->state,
-                      "1: also time an update with an optimizer state (Nesterov), a stream more in "
-                      "each direction");
+  command
+      ->add_option(
+          "--state", options->states,
+          "1: also time an update with an optimizer state (Nesterov), a stream more in each "
+          "direction; 2: and one with two (Adam)")
+      ->check(CLI::Range(0U, 2U));
   add_plan(*command, options->plan);
   command->add_flag("--json", options->json, "one JSON object a line instead of a table");
   runs(*command, run, [options] {
@@ -48,12 +51,12 @@ void add_aggregate(CLI::App& app, Run& run) {
       "sum\n"
       "and rule in one pass. unfused: the first gradient is copied, the others are added one by "
       "one,\n"
-      "the optimizer comes last.\n\n"
+      "the optimizer comes last. roof: the simplest loop over the same arrays.\n\n"
       "  phub-bench aggregate --workers 4 --rule nesterov");
   command->add_option("--workers,-N", options->workers, "gradients to aggregate")
       ->check(worker_range());
   add_size(*command, options->elements, &options->keys);
-  add_rule(*command, options->rule);
+  add_any_rule(*command, options->rule);
   add_threads(*command, options->threads);
   command->add_option("--chunk-kib", options->chunk_kib, "size of a chunk in KiB")
       ->check(CLI::Range(1U, 16U * 1024U));

@@ -65,6 +65,16 @@ void add_rule(CLI::App& command, RuleKind& rule) {
       ->default_str(std::string(name_of(rule)));
 }
 
+void add_any_rule(CLI::App& command, RuleKind& rule) {
+  const auto take = [&rule](const std::string& word) { rule = *parse_rule_kind(word); };
+  command
+      .add_option_function<std::string>("--rule", take,
+                                        std::string(kRuleHelp) + ", adam, adamw, adagrad")
+      ->check(CLI::IsMember(
+          {"sum", "mean", "sgd", "momentum", "nesterov", "adam", "adamw", "adagrad"}))
+      ->default_str(std::string(name_of(rule)));
+}
+
 void add_rules(CLI::App& command, std::vector<RuleKind>& rules) {
   const auto take = [&rules](const std::vector<std::string>& words) {
     rules.clear();

@@ -15,6 +15,8 @@ namespace phub::bench {
 void add_size(CLI::App& command, std::uint64_t& elements, std::string* keys);
 void add_dtype(CLI::App& command, DataType& dtype, const std::string& help);
 void add_rule(CLI::App& command, RuleKind& rule);
+// The adaptive ones too, whose state nobody knows who verifies an exchange in its midst.
+void add_any_rule(CLI::App& command, RuleKind& rule);
 void add_rules(CLI::App& command, std::vector<RuleKind>& rules);
 // --dtype --order --servers --server-cores --keys --elements
 void add_work(CLI::App& command, Work& work);

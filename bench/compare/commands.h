@@ -22,7 +22,7 @@ struct MemoryOptions {
 };
 
 struct RoofOptions : MemoryOptions {
-  bool state = false;
+  unsigned states = 0;  // of the update, from 0 to 2
 };
 Status run_roof(const RoofOptions& options);
 

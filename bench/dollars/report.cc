@@ -23,7 +23,7 @@ std::string dollars(double value) {
 }
 
 std::string heading_of(const PriceFile& prices) {
-  std::string text = fmt::format("Prices of {}: {}\n", prices.date(), prices.source());
+  std::string text = fmt::format("Of {}: {}\n", prices.date(), prices.source());
   if (prices.has_workload()) {
     const PricedWorkload& work = prices.workload();
     text += fmt::format("{}: {} MB, {} samples in {} ms ({})\n", work.name(),

@@ -36,6 +36,7 @@ Status PhubTask::connect(const std::vector<std::string>& addresses, const std::s
       .rack_hybrid_bytes = work_.rack_hybrid_bytes,
       .transport = work_.transport,
       .links = {.tcp_congestion_control = work_.congestion,
+                .tcp_buffer_kib = work_.tcp_buffer_kib,
                 .tcp_delay = std::chrono::microseconds(work_.tcp_delay_us)},
       .wire_type = work_.dtype,
       .rule = work_.rule,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "bench/base/pattern.h"
+#include "bench/memory/roof.h"
 #include "kernels/reduce.h"
 
 namespace phub::bench {
@@ -18,18 +19,24 @@ kernels::Source source_at(std::span<const float> array, std::uint64_t first) {
 
 }  // namespace
 
+Aggregation::Aggregation(const AggregateOptions& options, std::vector<std::uint64_t> keys)
+    : options_(options),
+      adaptive_(kernels::adaptive_step(options.rule, {.epsilon = default_epsilon(options.rule)},
+                                       kHyper.learning_rate, 0)),
+      keys_(std::move(keys)) {}
+
 Result<std::unique_ptr<Aggregation>> Aggregation::create(const AggregateOptions& options,
                                                          std::vector<std::uint64_t> keys) {
   std::unique_ptr<Aggregation> made(new Aggregation(options, std::move(keys)));
   const std::uint64_t page = page_bytes() / sizeof(float);
   made->stride_ = (options.elements + page - 1) / page * page + kLine;
-  const std::uint64_t arrays = options.workers + 3;
+  const std::uint64_t arrays = options.workers + 2 + std::max(1U, state_arrays(options.rule));
   PHUB_ASSIGN_OR_RETURN(made->memory_, Mapping::anonymous(arrays * made->stride_ * sizeof(float)));
   const Pattern pattern{pattern_modulus(DataType::kFloat32, options.workers), 1};
   for (unsigned worker = 0; worker < options.workers; ++worker) {
     fill_pattern(made->array(worker), pattern, worker, 0);
   }
-  std::ranges::fill(made->array(options.workers + 2), 0.0F);
+  std::ranges::fill(made->array(options.workers + 1), 0.0F);
   made->reset();
   PHUB_ASSIGN_OR_RETURN(made->team_, Team::create(options.threads));
   return made;
@@ -41,7 +48,9 @@ std::span<float> Aggregation::array(unsigned index) const {
 
 void Aggregation::reset() {
   std::ranges::fill(array(options_.workers), 1.0F);
-  std::ranges::fill(array(options_.workers + 1), 0.0F);
+  for (unsigned state = 0; state < state_arrays(options_.rule); ++state) {
+    std::ranges::fill(array(options_.workers + 2 + state), 0.0F);
+  }
 }
 
 void Aggregation::run(bool tall, bool fused) {
@@ -50,6 +59,29 @@ void Aggregation::run(bool tall, bool fused) {
       run_tall(fused, member);
     } else {
       run_wide(fused, member);
+    }
+  });
+}
+
+void Aggregation::run_roof() {
+  team_->run([this](unsigned member) {
+    const std::uint64_t lines = (options_.elements + kLine - 1) / kLine;
+    const std::uint64_t first = lines * member / team_->size() * kLine;
+    const std::uint64_t last =
+        std::min(options_.elements, lines * (member + 1) / team_->size() * kLine);
+    if (first >= last) return;
+    std::vector<const float*> sources;
+    for (unsigned w = 0; w < options_.workers; ++w) sources.push_back(array(w).data() + first);
+    float* const out = array(options_.workers).data() + first;
+    float* const state = array(options_.workers + 2).data() + first;
+    const std::size_t length = last - first;
+    switch (update_pass(state_arrays(options_.rule))) {
+      case RoofPass::kUpdate:
+        return roof_update(out, state, sources.data(), options_.workers, length);
+      case RoofPass::kMoments:
+        return roof_moments(out, state, state + stride_, sources.data(), options_.workers, length);
+      default:
+        return roof_sum(out, sources.data(), options_.workers, length);
     }
   });
 }
@@ -81,7 +113,7 @@ void Aggregation::aggregate(bool fused, std::uint64_t first, std::uint64_t eleme
     sources.push_back(source_at(array(worker), first));
   }
   if (!fused) {
-    float* sum = array(options_.workers + 2).data() + first;
+    float* sum = array(options_.workers + 1).data() + first;
     std::memcpy(sum, sources[0].data, elements * sizeof(float));
     const kernels::Source running{reinterpret_cast<const std::byte*>(sum), DataType::kFloat32};
     for (unsigned worker = 1; worker < options_.workers; ++worker) {
@@ -94,8 +126,10 @@ void Aggregation::aggregate(bool fused, std::uint64_t first, std::uint64_t eleme
                    .elements = elements,
                    .rule = options_.rule,
                    .hyper = kHyper,
+                   .adaptive = &adaptive_,
                    .parameters = array(options_.workers).data() + first,
-                   .state = stateful ? array(options_.workers + 1).data() + first : nullptr});
+                   .state = stateful ? array(options_.workers + 2).data() + first : nullptr,
+                   .state_stride = stride_});
 }
 
 }  // namespace phub::bench

@@ -16,6 +16,7 @@
 #include "bench/memory/team.h"
 #include "common/base/status.h"
 #include "common/memory/memory.h"
+#include "kernels/adaptive.h"
 
 namespace phub::bench {
 
@@ -29,20 +30,22 @@ class Aggregation {
   void reset();
   // One round over all elements.
   void run(bool tall, bool fused);
+  // The same streams by the simplest loop: see roof.h.
+  void run_roof();
   std::span<const float> parameters() const { return array(options_.workers); }
 
  private:
-  Aggregation(const AggregateOptions& options, std::vector<std::uint64_t> keys)
-      : options_(options), keys_(std::move(keys)) {}
+  Aggregation(const AggregateOptions& options, std::vector<std::uint64_t> keys);
   std::span<float> array(unsigned index) const;
   void aggregate(bool fused, std::uint64_t first, std::uint64_t elements);
   void run_tall(bool fused, unsigned member);
   void run_wide(bool fused, unsigned member);
 
   AggregateOptions options_;
+  kernels::AdaptiveStep adaptive_;
   std::vector<std::uint64_t> keys_;  // elements of each tensor
   std::uint64_t stride_ = 0;         // elements from one array to the next
-  std::unique_ptr<Mapping> memory_;  // the workers' gradients, parameters, state, running sum
+  std::unique_ptr<Mapping> memory_;  // the workers' gradients, parameters, running sum, states
   std::unique_ptr<Team> team_;
 };
 

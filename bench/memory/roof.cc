@@ -27,7 +27,7 @@ Result<std::unique_ptr<Roof>> Roof::create(const RoofOptions& options) {
         fmt::format("the roof needs 1 to {} workers and at least 1 element", kernels::kMaxSources));
   }
   std::unique_ptr<Roof> roof(new Roof(options));
-  const std::uint64_t arrays = options.workers + 1 + (options.state ? 1 : 0);
+  const std::uint64_t arrays = options.workers + 1 + options.states;
   PHUB_ASSIGN_OR_RETURN(roof->memory_,
                         Mapping::anonymous(arrays * padded(options.elements) * sizeof(float)));
   // Every page is touched here, not in the first pass.
@@ -65,6 +65,12 @@ void Roof::share(RoofPass pass, unsigned member) {
       roof_update(out, state, sources.data(), options_.workers, length);
       break;
     }
+    case RoofPass::kMoments: {
+      float* means = array(options_.workers + 1).data() + first;
+      float* squares = array(options_.workers + 2).data() + first;
+      roof_moments(out, means, squares, sources.data(), options_.workers, length);
+      break;
+    }
     case RoofPass::kCopy:
       roof_copy(out, sources[0], length);
       break;
@@ -82,7 +88,7 @@ Status Roof::fill(std::uint32_t round) {
 }
 
 Status Roof::iterate() {
-  run(options_.state ? RoofPass::kUpdate : RoofPass::kSum);
+  run(update_pass(options_.states));
   return {};
 }
 
@@ -101,7 +107,7 @@ Status run_roof_worker(const WorkerHello& hello, const Work& work) {
   options.elements = work.elements;
   options.threads =
       std::min(work.server_cores * work.servers, std::max(1U, std::thread::hardware_concurrency()));
-  options.state = state_arrays(work.rule) > 0;
+  options.states = state_arrays(work.rule);
   const auto roof = Roof::create(options);
   return roof ? serve(hello, **roof) : tell(hello, roof.error());
 }

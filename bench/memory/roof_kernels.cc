@@ -58,6 +58,23 @@ void roof_update(float* parameters, float* state, const float* const* sources, u
   }
 }
 
+void roof_moments(float* parameters, float* means, float* squares, const float* const* sources,
+                  unsigned count, std::size_t elements) {
+  std::array<float, kBlock> gradient;
+  for (std::size_t first = 0; first < elements; first += kBlock) {
+    const std::size_t length = std::min(kBlock, elements - first);
+    sum_block(gradient.data(), sources, count, first, length);
+    float* __restrict w = parameters + first;
+    float* __restrict m = means + first;
+    float* __restrict v = squares + first;
+    for (std::size_t i = 0; i < length; ++i) {
+      m[i] = 0.9F * m[i] + 0.1F * gradient[i];
+      v[i] = 0.999F * v[i] + 0.001F * gradient[i] * gradient[i];
+      w[i] -= 0.01F * m[i];
+    }
+  }
+}
+
 void roof_copy(float* __restrict out, const float* __restrict source, std::size_t elements) {
   // Not memcpy, whose streaming stores move one stream less.
   for (std::size_t i = 0; i < elements; ++i) out[i] = source[i] + 0.0F;

@@ -23,9 +23,10 @@ struct Work {
   RuleKind rule = RuleKind::kSum;
   bool deterministic = true;
   std::uint32_t chunk_kib = 32;
-  std::string congestion = "auto";  // tcp_congestion_control of servers and workers
-  std::uint32_t tcp_delay_us = 0;   // of what the worker sends by tcp
-  bool encrypt = false;             // tcp: the servers' security.encrypt_data
+  std::string congestion = "auto";   // tcp_congestion_control of servers and workers
+  std::uint32_t tcp_buffer_kib = 0;  // the same
+  std::uint32_t tcp_delay_us = 0;    // of what the worker sends by tcp
+  bool encrypt = false;              // tcp: the servers' security.encrypt_data
   bool vote = false;  // a vote of each worker ends each round (common/base/loss_scale.h)
   std::uint32_t servers = 1;
   std::uint32_t server_cores = 2;         // of each server
@@ -38,9 +39,9 @@ struct Work {
   std::uint64_t payload_bytes() const { return elements * size_of(dtype); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Work, transport, workers, elements, keys, dtype, rule,
-                                   deterministic, chunk_kib, congestion, tcp_delay_us, encrypt,
-                                   vote, servers, server_cores, wait_s, racks, rack_shape,
-                                   rack_hybrid_bytes)
+                                   deterministic, chunk_kib, congestion, tcp_buffer_kib,
+                                   tcp_delay_us, encrypt, vote, servers, server_cores, wait_s,
+                                   racks, rack_shape, rack_hybrid_bytes)
 
 // The job that the workers of a phub system join, unless there are several.
 inline constexpr char kJobName[] = "bench";

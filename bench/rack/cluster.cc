@@ -38,14 +38,15 @@ std::string server_config(const RackHost& host, const Fabric& fabric,
                           const RackScenario& scenario) {
   const RackServers& settings = scenario.servers();
   const std::string racks = is_joined(scenario) ? rack_config(host, fabric) : "";
-  return racks + fmt::format(
-                     "control_address: \"{}\"\ndata_address: \"{}:0\"\n{}"
-                     "transports: \"tcp\"\ntcp_delay_us: {}\nlog_level: \"warn\"\n"
-                     "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
-                     "security {{ tokens: \"off\" allow_plaintext: true }}\n",
-                     control_address(host), host.address,
-                     host.has_worker ? "transports: \"shm\"\n" : "", scenario.links().latency_us(),
-                     settings.cores(), settings.tcp_congestion_control());
+  return racks +
+         fmt::format(
+             "control_address: \"{}\"\ndata_address: \"{}:0\"\n{}"
+             "transports: \"tcp\"\ntcp_buffer_kib: {}\ntcp_delay_us: {}\nlog_level: \"warn\"\n"
+             "cores: {}\nallow_oversubscription: true\ntcp_congestion_control: \"{}\"\n"
+             "security {{ tokens: \"off\" allow_plaintext: true }}\n",
+             control_address(host), host.address, host.has_worker ? "transports: \"shm\"\n" : "",
+             settings.tcp_buffer_kib(), scenario.links().latency_us(), settings.cores(),
+             settings.tcp_congestion_control());
 }
 
 std::string job_of(const RackScenario& scenario) {

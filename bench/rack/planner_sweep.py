@@ -1,11 +1,19 @@
 #!/usr/bin/env python3
 """Does the planner pick the fastest shape? Predicts and measures 24 scenarios of racks.
 
-    sudo bench/rack/planner_sweep.py build/release/bin [--results FILE] [--only 3,7] [--blocks 3] [--json]
+    sudo bench/rack/planner_sweep.py build/release/bin [--results FILE] [--only 3,7] [--blocks 7] [--json]
 
 Measured times are kept in FILE: what is there is not run again, so a run that was interrupted goes on
-where it was, and a changed model is held against the same times. Each scenario is run by `phub-bench rack run` in each shape; what `phubctl job shapes` would take is
-held against the fastest. Its probe is made of the scenario's rates, as tc holds the links to them.
+where it was, and a changed model is held against the same times. Each scenario is run by `phub-bench
+rack run` in each shape; what `phubctl job shapes` would take is held against the fastest. Its probe is
+made of the scenario's rates, as tc holds the links to them.
+
+Small exchanges are 8 KB, less than a bucket of tbf's for frames of 9000 bytes holds: a whole exchange
+would pass every link at once, and no link be measured. They have frames of 1500 bytes and a bucket of 2
+KiB, the least that tbf can send such frames from. A block is one round, which all workers begin at
+once, as after a backward pass: of rounds that follow each other the pushes of one pass the replies of
+the one before, and a link's bytes of a round take less than what one round takes. Of two racks spread, chain and multicolour are the
+same trees: one of them is measured for all.
 Exit code: 0 when the pick is the fastest, or within 5 % of it, in 90 % of the scenarios; else 1.
 """
 
@@ -13,7 +21,6 @@ import argparse
 import json
 import pathlib
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -38,14 +45,18 @@ WORKER_MBIT = 50
 def scenario_text(scenario: tuple, shape: str, blocks: int) -> str:
     racks, factor, over, elements = scenario
     is_small = elements < 10_000
-    # 32 KiB of a full bucket would let a small exchange through at once.
-    burst = "burst_kib: 10 " if is_small else ""
+    frames = "mtu: 1500 burst_kib: 2 " if is_small else ""
     listed = "\n".join(f"racks {{ workers: {workers} servers: 1 }}" for workers in racks)
     return (f'title: "planner"\nshape: "{shape}"\n{listed}\n'
-            f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} {burst}}}\n"
-            'servers { tcp_congestion_control: "cubic" }\n'
-            f"exchange {{ elements: {elements} rounds: {100 if is_small else 3} "
-            f"warm_up: {10 if is_small else 1} blocks: {blocks} }}\n")
+            f"links {{ worker_mbit: {WORKER_MBIT} server_factor: {factor} oversubscription: {over} {frames}}}\n"
+            'servers { tcp_congestion_control: "cubic" tcp_buffer_kib: 32 }\n'
+            f"exchange {{ elements: {elements} rounds: 1 warm_up: 0 "
+            f"blocks: {10 * blocks if is_small else blocks} }}\n")
+
+
+def measured_shape(scenario: tuple, shape: str) -> str:
+    """Who is measured for `shape`: racks that are joined by the same trees are the same job."""
+    return JOINED[0] if len(scenario[0]) == 2 and shape in JOINED else shape
 
 
 def measure(programs: pathlib.Path, folder: pathlib.Path, scenario: tuple, shape: str,
@@ -68,10 +79,10 @@ class Results:
             one = json.loads(line)
             self.known[one["scenario"], one["shape"]] = one["seconds"]
 
-    def get(self, scenario: tuple, shape: str, measured) -> float:
+    def get(self, scenario: tuple, shape: str, run) -> float:
         key = (scenario_text(scenario, shape, 0), shape)
         if key not in self.known:
-            self.known[key] = measured()
+            self.known[key] = run()
             if self.path:
                 with open(self.path, "a", encoding="utf-8") as file:
                     line = {"scenario": key[0], "shape": shape, "seconds": self.known[key]}
@@ -127,7 +138,8 @@ def main() -> None:
     parser.add_argument("programs", type=pathlib.Path, help="folder with a build's programs")
     parser.add_argument("--results", type=pathlib.Path, help="where measured times are kept")
     parser.add_argument("--only", help="numbers of scenarios, from 0, with commas between")
-    parser.add_argument("--blocks", type=int, default=3, help="of rounds, of each run (default 3)")
+    parser.add_argument("--blocks", type=int, default=7,
+                        help="rounds of each run; of small exchanges ten times as many (default 7)")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     arguments = parser.parse_args()
     chosen = range(len(SCENARIOS))
@@ -142,13 +154,12 @@ def main() -> None:
         for number in chosen:
             scenario = SCENARIOS[number]
             predicted = predict(arguments.programs, folder, scenario)
-            measured = {
-                shape: results.get(scenario, shape, lambda shape=shape, scenario=scenario: measure(
-                    arguments.programs, folder, scenario, shape, arguments.blocks))
-                for shape in SHAPES}
-            if len(scenario[0]) == 2:  # the same trees, so the same job: what differs is noise
-                same = statistics.median(measured[shape] for shape in JOINED)
-                measured.update({shape: same for shape in JOINED})
+            measured = {}
+            for shape in SHAPES:
+                taken = measured_shape(scenario, shape)
+                measured[shape] = results.get(
+                    scenario, taken, lambda taken=taken, scenario=scenario: measure(
+                        arguments.programs, folder, scenario, taken, arguments.blocks))
             pick = min(SHAPES, key=lambda shape: predicted[shape])
             ratio = measured[pick] / min(measured.values())
             good += ratio <= CLOSE

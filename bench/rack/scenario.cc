@@ -148,6 +148,9 @@ void check_servers(ConfigCheck& check, const RackServers& servers) {
   check.require(is_word, "tcp_congestion_control",
                 "is no name of a congestion control; see "
                 "/proc/sys/net/ipv4/tcp_available_congestion_control");
+  if (servers.tcp_buffer_kib() != 0) {
+    check.in_range("tcp_buffer_kib", servers.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
+  }
 }
 
 void check_exchange(ConfigCheck& check, const RackExchange& exchange) {
@@ -213,6 +216,7 @@ void check_training(ConfigCheck& check, const RackTraining& training) {
   ours(worker.has_transport(), "transport", "tcp");
   ours(worker.has_tcp_congestion_control(), "tcp_congestion_control",
        "servers.tcp_congestion_control");
+  ours(worker.has_tcp_buffer_kib(), "tcp_buffer_kib", "servers.tcp_buffer_kib");
   ours(worker.has_tcp_delay_us(), "tcp_delay_us", "links.latency_us");
 }
 
@@ -321,6 +325,7 @@ Work work_of(const RackScenario& scenario) {
           .rule = parse_rule_kind(exchange.rule()).value_or(RuleKind::kSum),
           .chunk_kib = exchange.chunk_kib(),
           .congestion = scenario.servers().tcp_congestion_control(),
+          .tcp_buffer_kib = scenario.servers().tcp_buffer_kib(),
           .tcp_delay_us = scenario.links().latency_us(),
           .servers = servers_of(scenario),
           .server_cores = scenario.servers().cores(),

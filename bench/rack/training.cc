@@ -61,6 +61,7 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
   config.set_worker_index(-1);
   config.mutable_train()->set_metrics("/dev/stdout");
   config.set_tcp_congestion_control(scenario.servers().tcp_congestion_control());
+  config.set_tcp_buffer_kib(scenario.servers().tcp_buffer_kib());
   config.set_tcp_delay_us(scenario.links().latency_us());
   std::uint32_t workers = 0;
   for (const Rack& rack : scenario.racks()) workers += rack.workers();
@@ -75,7 +76,9 @@ Result<WorkerConfig> trained_config(const RackScenario& scenario) {
     config.set_rack_shape(scenario.shape());
     if (scenario.has_hybrid_bytes()) config.set_rack_hybrid_bytes(scenario.hybrid_bytes());
   }
+  config.add_servers("10.0.0.1:1");  // for the check: each host has its own rack's in the end
   PHUB_RETURN_IF_ERROR(validate(config).with_context("training"));
+  config.clear_servers();
   if (config.data().has_path()) make_absolute(config.mutable_data()->mutable_path());
   if (config.model().has_file()) make_absolute(config.mutable_model()->mutable_file());
   return config;

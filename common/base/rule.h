@@ -15,6 +15,9 @@ enum class RuleKind : std::uint8_t {
   kMomentum,  // v = mu * v + g + wd * w;  w -= lr * v
   kNesterov,  // v = mu * v + g + wd * w;  w -= lr * (g + wd * w + mu * v)
   kLars,      // v = mu * v + lr * trust * (g + wd * w);  w -= v; trust: one of each key and round
+  kAdam,      // m, v: means of g + wd * w and of its square;  w -= lr * m' / (sqrt(v') + epsilon)
+  kAdamW,     // m, v: of g and of its square;  w -= lr * wd * w + lr * m' / (sqrt(v') + epsilon)
+  kAdagrad,   // s += (g + wd * w)^2;  w -= lr * (g + wd * w) / (sqrt(s) + epsilon)
 };
 
 // Whether the rule has parameters of its own that a first round must initialise.
@@ -22,9 +25,31 @@ constexpr bool has_parameters(RuleKind kind) {
   return kind != RuleKind::kSum && kind != RuleKind::kMean;
 }
 
+// Whether its step is divided by a root of gradients' squares: see AdaptiveOptions.
+constexpr bool is_adaptive(RuleKind kind) {
+  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW || kind == RuleKind::kAdagrad;
+}
+
+// Whether it has AdaptiveOptions' betas.
+constexpr bool has_betas(RuleKind kind) {
+  return kind == RuleKind::kAdam || kind == RuleKind::kAdamW;
+}
+
+// Whether it has Hyper's momentum.
+constexpr bool has_momentum(RuleKind kind) {
+  return kind == RuleKind::kMomentum || kind == RuleKind::kNesterov || kind == RuleKind::kLars;
+}
+
 // fp32 state arrays per parameter beside the parameter itself.
 constexpr unsigned state_arrays(RuleKind kind) {
+  if (has_betas(kind)) return 2;
   return has_parameters(kind) && kind != RuleKind::kSgd ? 1 : 0;
+}
+
+// What PyTorch's optimizers call such an array. REQUIRES: array < state_arrays.
+constexpr std::string_view state_name(RuleKind kind, unsigned array) {
+  if (has_betas(kind)) return array == 0 ? "exp_avg" : "exp_avg_sq";
+  return kind == RuleKind::kAdagrad ? "sum" : "momentum_buffer";
 }
 
 // Whether no part of a key can be updated before all of its gradient is there: then one core has
@@ -41,6 +66,28 @@ struct LarsOptions {
   bool operator==(const LarsOptions&) const = default;
 };
 
+// Of rules adam, adamw and adagrad, which has the last alone. m = beta1 * m + (1 - beta1) * g,
+// v = beta2 * v + (1 - beta2) * g^2; before update t, which counts from 1, m' = m / (1 - beta1^t)
+// and v' = v / (1 - beta2^t): Kingma, Ba, "Adam", 2015 (arXiv 1412.6980), with the weight decay of
+// Loshchilov, Hutter, 2019 (arXiv 1711.05101) in adamw, and Duchi, Hazan, Singer, 2011; as
+// torch.optim has them, without amsgrad and lr_decay. In double, as Python's: 1 - 0.999F is off by
+// 5e-5.
+struct AdaptiveOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 0.0;  // 0: the rule's default
+  bool operator==(const AdaptiveOptions&) const = default;
+};
+
+// In fp32, where it is added, it is neither 0 nor infinite.
+inline constexpr double kEpsilonMin = 1e-30;
+inline constexpr double kEpsilonMax = 1e30;
+
+// Torch.optim's.
+constexpr double default_epsilon(RuleKind kind) {
+  return kind == RuleKind::kAdagrad ? 1e-10 : 1e-8;
+}
+
 // What a rule reads every round. Set by the job and changed by its worker 0 at any round boundary.
 struct Hyper {
   float learning_rate = 0.0F;
@@ -50,8 +97,8 @@ struct Hyper {
 };
 static_assert(sizeof(Hyper) == 16, "Hyper is a wire format");
 
-inline constexpr Words<RuleKind, 6> kRuleWords = {
-    {"sum", "mean", "sgd", "momentum", "nesterov", "lars"}};
+inline constexpr Words<RuleKind, 9> kRuleWords = {
+    {"sum", "mean", "sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"}};
 constexpr std::string_view name_of(RuleKind kind) { return kRuleWords.of(kind); }
 constexpr auto parse_rule_kind(std::string_view word) { return kRuleWords.parse(word); }
 

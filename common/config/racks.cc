@@ -19,7 +19,9 @@ namespace {
 constexpr int kEndpointsMax = 16;
 constexpr std::size_t kPrefixCharsMax = 200;
 constexpr char kNameRule[] =
-    "\"{}\" is no name of a rack: give 1 to 64 of a-z A-Z 0-9 . _ -, a letter or a digit first";
+    "\"{}\" is no name of a rack: give 1 to 64 of a-z A-Z 0-9 . _ -, a letter or a digit first; "
+    "where "
+    "it is goes before it, as in site1/row2/rack3";
 
 // "HOST:PORT" in one form; empty where it is none, which is said elsewhere.
 std::string normal(const std::string& address) {
@@ -156,17 +158,22 @@ void check_job_racks(const WorkerConfig& config, ConfigCheck& check) {
                       "with any rack_shape but hybrid");
   check.one_of("rack_wire_type", config.rack_wire_type(), {"fp32", "fp16", "bf16"});
   check.require(rack_shape_of(config.rack_shape()).has_value(), "rack_shape",
-                fmt::format("\"{}\" is none of spread, chain, multicolour, hybrid, tree",
+                fmt::format("\"{}\" is none of spread, chain, multicolour, hybrid, tree, nested",
                             config.rack_shape()));
   if (config.racks_size() == 0) return;
   std::uint64_t workers = 0;
+  std::vector<std::string> names;
   for (int i = 0; i < config.racks_size(); ++i) {
     const JobRackConfig& rack = config.racks(i);
     ConfigCheck nested = check.nested("racks", rack, i);
     nested.require(is_rack_name(rack.name()), "name", fmt::format(kNameRule, rack.name()));
     nested.require(rack.workers() > 0, "workers", "a rack of the job has at least one worker");
     workers += rack.workers();
+    names.push_back(rack.name());
   }
+  const std::string fault =
+      config.rack_shape() == name_of(RackShape::kNested) ? nesting_fault(names) : "";
+  check.require(fault.empty(), "rack_shape", fault);
   check.require(config.racks_size() > 1, "racks", "a job of one rack needs no list; remove it");
   check.require(workers == config.workers(), "workers",
                 fmt::format("is {}, but the racks have {} together", config.workers(), workers));
@@ -206,7 +213,10 @@ Result<std::vector<RackSpec>> parse_racks(std::string_view text) {
 
 void check_racks(const ServerConfig& config, ConfigCheck& check) {
   const bool has_rack = !config.rack().empty();
-  check.unused_unless(has_rack, "directory", "without rack, which says where this server is");
+  check.require(
+      has_rack || !config.has_directory(), "directory",
+      "has no effect without rack, which says where this server is; add rack: \"NAME\", or "
+      "remove it");
   check.unused_unless(has_rack, "advertise_address", "without rack");
   check.unused_unless(has_rack, "rack_security", "without rack");
   check.unused_unless(has_rack, "rack_transport", "without rack");

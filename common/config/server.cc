@@ -138,6 +138,11 @@ Status validate(const ServerConfig& config, const std::string& file,
                       "because transports has no \"tcp\"");
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_congestion_control",
                       "because transports has no \"tcp\"");
+  check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_buffer_kib",
+                      "because transports has no \"tcp\"");
+  if (config.tcp_buffer_kib() != 0) {
+    check.in_range("tcp_buffer_kib", config.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
+  }
   check.unused_unless(transports.empty() || transports.count("tcp") != 0, "tcp_delay_us",
                       "because transports has no \"tcp\"");
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);

@@ -6,9 +6,11 @@
 
 #include "common/base/loss_scale.h"
 #include "common/base/round_policy.h"
+#include "common/base/rule.h"
 #include "common/config/check.h"
 #include "common/config/config.h"
 #include "common/config/model_names.h"
+#include "common/config/payload.h"
 #include "common/config/racks.h"
 #include "common/plan/plan.h"
 
@@ -25,7 +27,8 @@ constexpr std::uint32_t kBatchMax = 65'536;
 constexpr std::uint32_t kThreadsMax = 1024;
 constexpr std::uint32_t kAccumulateMax = 4096;
 
-void check_number(ConfigCheck& check, std::string_view field, float value, bool is_right,
+template <typename Number>
+void check_number(ConfigCheck& check, std::string_view field, Number value, bool is_right,
                   std::string_view wanted) {
   check.require(std::isfinite(value) && is_right, field,
                 fmt::format("{} is not {}", value, wanted));
@@ -81,12 +84,36 @@ void check_schedule(const ScheduleConfig& schedule, ConfigCheck check) {
   check_number(check, "power", schedule.power(), schedule.power() > 0.0F, "above 0");
 }
 
+void check_adaptive(const OptimizerConfig& optimizer, RuleKind rule, ConfigCheck& check) {
+  constexpr const char* kNoBetas = "unless rule is \"adam\" or \"adamw\"";
+  check.unused_unless(has_betas(rule), "beta1", kNoBetas);
+  check.unused_unless(has_betas(rule), "beta2", kNoBetas);
+  check.unused_unless(is_adaptive(rule), "epsilon",
+                      rule == RuleKind::kLars
+                          ? "with rule \"lars\" (set trust_epsilon)"
+                          : "unless rule is \"adam\", \"adamw\" or \"adagrad\"");
+  const auto is_beta = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+  check_number(check, "beta1", optimizer.beta1(), is_beta(optimizer.beta1()),
+               "at least 0 and below 1");
+  check_number(check, "beta2", optimizer.beta2(), is_beta(optimizer.beta2()),
+               "at least 0 and below 1");
+  const double epsilon = optimizer.epsilon();
+  const bool is_epsilon = epsilon >= kEpsilonMin && epsilon <= kEpsilonMax;
+  check_number(check, "epsilon", epsilon, !optimizer.has_epsilon() || is_epsilon,
+               "from 1e-30 to 1e30");
+}
+
 void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
-  check.one_of("rule", optimizer.rule(), {"sgd", "momentum", "nesterov", "lars"});
+  check.one_of("rule", optimizer.rule(),
+               {"sgd", "momentum", "nesterov", "lars", "adam", "adamw", "adagrad"});
   check_number(check, "learning_rate", optimizer.learning_rate(), optimizer.learning_rate() > 0.0F,
                "above 0");
-  check.unused_unless(optimizer.rule() != "sgd", "momentum",
-                      "with rule \"sgd\" (choose \"momentum\" or \"nesterov\")");
+  const RuleKind rule = parse_rule_kind(optimizer.rule()).value_or(RuleKind::kMomentum);
+  check.unused_unless(has_momentum(rule), "momentum",
+                      has_betas(rule) ? fmt::format("with rule \"{}\" (set beta1)", name_of(rule))
+                                      : fmt::format("with rule \"{}\" (choose \"momentum\" or "
+                                                    "\"nesterov\")",
+                                                    name_of(rule)));
   check_number(check, "momentum", optimizer.momentum(),
                optimizer.momentum() >= 0.0F && optimizer.momentum() < 1.0F,
                "at least 0 and below 1");
@@ -99,6 +126,14 @@ void check_optimizer(const OptimizerConfig& optimizer, ConfigCheck check) {
                optimizer.trust_coefficient() > 0.0F, "above 0");
   check_number(check, "trust_epsilon", optimizer.trust_epsilon(), optimizer.trust_epsilon() >= 0.0F,
                "0 or above");
+  check_adaptive(optimizer, rule, check);
+  check_number(check, "clip_norm", optimizer.clip_norm(),
+               !optimizer.has_clip_norm() || optimizer.clip_norm() > 0.0F, "above 0");
+  const double ema = optimizer.ema_decay();
+  check_number(check, "ema_decay", ema, !optimizer.has_ema_decay() || (ema > 0.0 && ema < 1.0),
+               "above 0 and below 1");
+  check.unused_unless(rule != RuleKind::kLars, "clip_norm",
+                      "with rule \"lars\", which divides by norms already");
   if (optimizer.has_schedule()) {
     check_schedule(optimizer.schedule(), check.nested("schedule", optimizer.schedule()));
   }
@@ -170,6 +205,16 @@ void check_train(const TrainConfig& train, ConfigCheck check) {
   const bool is_cuda = train.backend() == "cuda";
   check.unused_unless(is_cuda, "device", "unless backend is \"cuda\"");
   check_devices(train, check);
+  check.in_range("groups", train.groups(), 1U, kThreadsMax);
+  check.require(!is_cuda || train.groups() == 1, "groups",
+                "contradicts backend: \"cuda\"; use devices for several GPUs, or remove it");
+  check.require(train.groups() == 0 || train.batch() % train.groups() == 0, "groups",
+                fmt::format("{} do not divide {} images (batch) evenly: choose a batch that is a "
+                            "multiple of that, or other groups",
+                            train.groups(), train.batch()));
+  check.require(train.groups() == 1 || !train.has_share(), "groups",
+                "contradicts share: the part of the batch that it gives may not be divisible; "
+                "remove one of them");
   check.unused_unless(is_cuda, "gpu_direct", "unless backend is \"cuda\"");
   check.one_of("gpu_direct", train.gpu_direct(), {"auto", "required", "off"});
   check.require(train.gpu_direct() != "required" || train.devices_size() <= 1, "gpu_direct",
@@ -223,6 +268,12 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
   check.require(config.optimizer().rule() != "lars", "quorum",
                 "contradicts optimizer.rule: \"lars\", which needs one set of pushes for all of a "
                 "tensor; use \"momentum\"");
+  check.require(!config.optimizer().has_clip_norm(), "quorum",
+                "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
+                "leave one out");
+  check.require(!config.train().has_share(), "quorum",
+                "contradicts train.share, whose weights add up where every worker's push counts; "
+                "leave one out");
   check.require(!config.train().loss_scale().has_dynamic(), "quorum",
                 "contradicts train.loss_scale.dynamic, for which every worker votes; use a fixed "
                 "factor");
@@ -232,6 +283,16 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
+  check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
+                fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
+                            "two out",
+                            config.servers_size()));
+  check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
+                "has no way for the norm of optimizer.clip_norm: leave one of the two out");
+  check.require(!config.optimizer().has_ema_decay() || config.servers_size() > 0, "servers",
+                "are missing: the average of optimizer.ema_decay is in their snapshots");
+  check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
+                "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;
   for (int i = 0; i < config.servers_size(); ++i) {
     check.address("servers", config.servers(i), 1, i);
@@ -254,6 +315,10 @@ void check_job(const WorkerConfig& config, ConfigCheck& check) {
                 "contradicts train.gpu_direct: \"required\", which needs verbs: use \"verbs\", or "
                 "gpu_direct: \"auto\"");
   const bool may_use_tcp = config.transport() == "auto" || config.transport() == "tcp";
+  check.unused_unless(may_use_tcp, "tcp_buffer_kib", "with this transport");
+  if (config.tcp_buffer_kib() != 0) {
+    check.in_range("tcp_buffer_kib", config.tcp_buffer_kib(), kTcpBufferKibMin, kTcpBufferKibMax);
+  }
   check.unused_unless(may_use_tcp, "tcp_delay_us", "with this transport");
   check.in_range("tcp_delay_us", config.tcp_delay_us(), 0U, kTcpDelayUsMax);
   check.one_of("wire_type", config.wire_type(), {"fp32", "fp16", "bf16"});
@@ -279,6 +344,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   check_data(config.data(), check.nested("data", config.data()));
   check_optimizer(config.optimizer(), check.nested("optimizer", config.optimizer()));
   check_train(config.train(), check.nested("train", config.train()));
+  check_payload(config, check.nested("train", config.train()));
   return status;
 }
 

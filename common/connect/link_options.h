@@ -9,6 +9,8 @@
 
 namespace phub {
 
+inline constexpr std::uint32_t kTcpBufferLeastKib = 32;
+inline constexpr std::uint32_t kTcpBufferMostKib = 64 * 1024;
 inline constexpr std::chrono::microseconds kTcpDelayMax{1'000'000};
 
 struct LinkOptions {
@@ -16,6 +18,7 @@ struct LinkOptions {
   std::optional<std::uint32_t> verbs_gid_index = {};  // nothing: chosen for each server
   // auto (within a host reno, else the system's), system, or a name that the kernel offers
   std::string tcp_congestion_control = "auto";
+  std::uint32_t tcp_buffer_kib = 0;  // of a connection to another host; 0: the kernel's choice
   std::chrono::microseconds tcp_delay{0};  // what tcp sends leaves so much later, for benches
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 namespace phub::cost {
@@ -15,7 +16,8 @@ Loads no_loads(std::size_t racks) { return Loads(racks, std::vector<double>(rack
 // Seconds a byte of each link and of each rack's uplink, for chunks of the network's size.
 class Rates {
  public:
-  explicit Rates(const RackNetwork& network) : network_(network) {}
+  explicit Rates(const RackNetwork& network)
+      : network_(network), groups_(rack_groups(network.names)) {}
 
   double link(std::size_t from, std::size_t to) const {
     return std::max(network_.links[from][to].byte, message());
@@ -31,7 +33,34 @@ class Rates {
   // All of a rack's servers together.
   double servers(std::size_t rack) const { return server(rack) / network_.servers; }
 
+  const std::vector<RackGroup>& groups() const { return groups_; }
+  // Seconds that the uplink of a group of racks takes for `loads`, the slower way; it is as fast as
+  // a rack's would be.
+  double crossing(const RackGroup& group, const Loads& loads) const {
+    std::vector<bool> is_inside(loads.size(), false);
+    for (const std::uint32_t rack : group.racks) is_inside[rack] = true;
+    Way out;
+    Way in;
+    for (const std::uint32_t rack : group.racks) {
+      for (std::size_t other = 0; other < loads.size(); ++other) {
+        if (is_inside[other]) continue;
+        out.add(loads[rack][other], link(rack, other));
+        in.add(loads[other][rack], link(other, rack));
+      }
+    }
+    return std::max(out.load * out.byte, in.load * in.byte);
+  }
+
  private:
+  // Through an uplink, one direction.
+  struct Way {
+    double load = 0.0;
+    double byte = std::numeric_limits<double>::max();  // of its fastest link
+    void add(double more, double link) {
+      load += more;
+      byte = std::min(byte, link);
+    }
+  };
   double message() const { return network_.message / network_.chunk_bytes; }
   double fastest(std::size_t rack, const std::function<double(std::size_t)>& byte) const {
     double least = -1.0;
@@ -42,6 +71,7 @@ class Rates {
   }
 
   const RackNetwork& network_;
+  const std::vector<RackGroup> groups_;
 };
 
 double out_of(const Loads& loads, std::size_t rack) {
@@ -63,6 +93,9 @@ void bound_between(Exchange& exchange, const RackNetwork& network, const Rates& 
       exchange.bound_by({{loads[rack][to] * rates.link(rack, to),
                           "link from " + network.names[rack] + " to " + network.names[to]}});
     }
+  }
+  for (const RackGroup& group : rates.groups()) {
+    exchange.bound_by({{rates.crossing(group, loads), "uplink of " + group.name}});
   }
 }
 
@@ -104,9 +137,17 @@ void add_steps(const RackTree& tree, double share, const Rates& rates, std::vect
   }
 }
 
-// The slowest rack, server or link of a step.
-double byte_of(const Loads& loads, const Rates& rates) {
+double slowest_crossing(const Loads& loads, const Rates& rates) {
   double slowest = 0.0;
+  for (const RackGroup& group : rates.groups()) {
+    slowest = std::max(slowest, rates.crossing(group, loads));
+  }
+  return slowest;
+}
+
+// The slowest rack, server, group or link of a step.
+double byte_of(const Loads& loads, const Rates& rates) {
+  double slowest = slowest_crossing(loads, rates);
   for (std::size_t rack = 0; rack < loads.size(); ++rack) {
     const double out = out_of(loads, rack) * std::max(rates.servers(rack), rates.out(rack));
     const double in = into(loads, rack) * std::max(rates.servers(rack), rates.in(rack));
@@ -224,6 +265,7 @@ Exchange flat_exchange(const RackNetwork& network) {
     hop.byte = std::max(
         {hop.byte, out_of(pushes, rack) * rates.out(rack), into(pushes, rack) * rates.in(rack)});
   }
+  hop.byte = std::max(hop.byte, slowest_crossing(pushes, rates));
   exchange.stages = {hop, hop};
   exchange.latency = 2 * alpha;
   return exchange;

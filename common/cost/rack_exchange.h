@@ -21,6 +21,7 @@ struct RackLink {
 
 // The racks of a job. By rack, all of one length.
 struct RackNetwork {
+  // With levels where groups of racks, as rows and sites, have an uplink together (rack_groups).
   std::vector<std::string> names;
   std::vector<std::uint32_t> workers;
   std::vector<double> worker_byte;           // seconds a byte, of a worker's NIC

@@ -17,11 +17,11 @@ namespace phub {
 
 // They have the same numbers on both sides; job_enums_test compares their names.
 static_assert(control::WireType_MAX == static_cast<int>(DataType::kBfloat16));
-static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kLars));
+static_assert(control::UpdateRule_MAX == static_cast<int>(RuleKind::kAdagrad));
 static_assert(control::LossScaling_MAX == static_cast<int>(LossScaling::kVoted));
-static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kTree));
 static_assert(control::LatePushes_MAX == static_cast<int>(LatePushes::kAdd));
 static_assert(control::PushWeight_MAX == static_cast<int>(PushWeight::kStaleness));
+static_assert(control::RackShape_MAX == static_cast<int>(RackShape::kNested));
 inline control::WireType message_of(DataType type) { return static_cast<control::WireType>(type); }
 inline control::UpdateRule message_of(RuleKind rule) {
   return static_cast<control::UpdateRule>(rule);

@@ -31,6 +31,13 @@ void fill(const RoundPolicy& rounds, control::RoundPolicy& message) {
   message.set_weight(message_of(rounds.weight));
 }
 
+AdaptiveOptions adaptive_from(const control::JobSpec& message) {
+  AdaptiveOptions adaptive{.epsilon = message.epsilon()};
+  if (message.has_beta1()) adaptive.beta1 = message.beta1();
+  if (message.has_beta2()) adaptive.beta2 = message.beta2();
+  return adaptive;
+}
+
 }  // namespace
 
 Result<JobSpec> spec_from(const control::JobSpec& message) {
@@ -74,6 +81,9 @@ Result<JobSpec> spec_without_keys(const control::JobSpec& message) {
                 .momentum = message.momentum(),
                 .gradient_scale = message.gradient_scale()},
       .lars = {.coefficient = message.trust_coefficient(), .epsilon = message.trust_epsilon()},
+      .adaptive = adaptive_from(message),
+      .clip_norm = message.clip_norm(),
+      .ema_decay = message.ema_decay(),
       .loss_scale = loss_scale,
       .keys = {},
       .racks = std::move(racks),
@@ -111,6 +121,17 @@ void fill(const JobSpec& spec, control::JobSpec& message) {
     message.set_trust_coefficient(lars_of(spec).coefficient);
     message.set_trust_epsilon(spec.lars.epsilon);
   }
+  message.set_clip_norm(spec.clip_norm);
+  message.set_ema_decay(spec.ema_decay);
+  // Said too where the rule has none: the server refuses what is not the default.
+  const AdaptiveOptions defaults;
+  if (has_betas(spec.rule) || spec.adaptive.beta1 != defaults.beta1) {
+    message.set_beta1(spec.adaptive.beta1);
+  }
+  if (has_betas(spec.rule) || spec.adaptive.beta2 != defaults.beta2) {
+    message.set_beta2(spec.adaptive.beta2);
+  }
+  message.set_epsilon(is_adaptive(spec.rule) ? adaptive_of(spec).epsilon : spec.adaptive.epsilon);
 }
 
 std::size_t add_keys(const std::vector<KeySpec>& keys, control::JobSpec& message, std::size_t first,

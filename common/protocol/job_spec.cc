@@ -18,8 +18,21 @@ LarsOptions lars_of(const JobSpec& spec) {
   return lars;
 }
 
+std::vector<std::string> rack_names_of(const JobSpec& spec) {
+  std::vector<std::string> names;
+  names.reserve(spec.racks.size());
+  for (const RackSpec& rack : spec.racks) names.push_back(rack.name);
+  return names;
+}
+
+AdaptiveOptions adaptive_of(const JobSpec& spec) {
+  AdaptiveOptions adaptive = spec.adaptive;
+  if (adaptive.epsilon == 0.0) adaptive.epsilon = default_epsilon(spec.rule);
+  return adaptive;
+}
+
 std::vector<RackTree> rack_trees_of(const JobSpec& spec) {
-  return make_rack_trees(static_cast<std::uint32_t>(spec.racks.size()), spec.rack_shape);
+  return make_rack_trees(rack_names_of(spec), spec.rack_shape);
 }
 
 PlanInput plan_input(const JobSpec& spec, const std::vector<std::uint32_t>& cores_per_server,

@@ -33,6 +33,9 @@ struct JobSpec {
   std::uint32_t chunk_bytes = 32 * 1024;
   Hyper hyper{.gradient_scale = 0.0F};    // gradient_scale 0: 1 / workers
   LarsOptions lars{.coefficient = 0.0F};  // coefficient 0: the default
+  AdaptiveOptions adaptive = {};          // of rules adam, adamw, adagrad
+  float clip_norm = 0.0F;                 // of all keys' averaged gradients at most; 0: no bound
+  double ema_decay = 0.0;                 // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};
   std::vector<KeySpec> keys = {};    // in forward order
   std::vector<RackSpec> racks = {};  // whose workers are all workers; empty: one rack
@@ -51,6 +54,10 @@ bool averages_pushes(const JobSpec& spec);
 
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);
+
+std::vector<std::string> rack_names_of(const JobSpec& spec);
+// The options of its adaptive rule that hold.
+AdaptiveOptions adaptive_of(const JobSpec& spec);
 
 // Of the job's racks; nothing for one.
 std::vector<RackTree> rack_trees_of(const JobSpec& spec);

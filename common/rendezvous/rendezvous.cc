@@ -104,10 +104,11 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, milliseconds timeout, std:
 }
 
 Result<JoinInfo> Rendezvous::join_as_rack(const JobSpec& job, const std::string& rack,
-                                          milliseconds timeout) {
+                                          const std::string& own_address, milliseconds timeout) {
   control::JoinRequest request;
   request.set_worker_index(-1);
   request.set_rack(rack);
+  request.set_host(own_address);
   return join(job, request, timeout);
 }
 
@@ -115,7 +116,7 @@ Result<JoinInfo> Rendezvous::join(const JobSpec& job, const control::JoinRequest
                                   milliseconds timeout) {
   control::JoinRequest request = caller;
   fill(job, *request.mutable_spec());
-  request.set_host(host_name());
+  if (request.host().empty()) request.set_host(host_name());
   request.set_process_id(static_cast<std::uint32_t>(getpid()));
   request.set_tenant(calls_->tenant());
   control::JoinReply reply;
@@ -164,7 +165,9 @@ Status Rendezvous::ready(const std::vector<std::uint32_t>& cores_per_server,
   request.set_server_index(server_index);
   request.set_plan_hash(plan_hash);
   control::ReadyReply reply;
-  return calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout);
+  PHUB_RETURN_IF_ERROR(calls_->call(&control::Rendezvous::Stub::Ready, request, reply, timeout));
+  rounds_before_ = reply.rounds_before();
+  return {};
 }
 
 Status Rendezvous::start(milliseconds timeout, const std::string& transport_reason) {

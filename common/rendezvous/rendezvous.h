@@ -56,7 +56,7 @@ class Rendezvous {
                         std::int32_t index = -1);
   // The same for a rack's server, which is no worker: see server/racks.
   Result<JoinInfo> join_as_rack(const JobSpec& job, const std::string& rack,
-                                std::chrono::milliseconds timeout);
+                                const std::string& own_address, std::chrono::milliseconds timeout);
 
   // Tells the whole topology and the hash of the plan made from it; the server then holds the
   // job's memory and accepts this worker's data connections. `cores_per_server` has one entry for
@@ -72,7 +72,7 @@ class Rendezvous {
   // Errors: kDeadlineExceeded names the missing workers; kAborted says why the job failed.
   Status start(std::chrono::milliseconds timeout, const std::string& transport_reason);
 
-  // Rounds of gradients that a restored job has behind it. REQUIRES: start succeeded.
+  // Rounds of gradients that a restored job has behind it. REQUIRES: ready or start succeeded.
   std::uint64_t rounds_before() const { return rounds_before_; }
 
   // An error means that the server did not reply in time, not that the job has ended.

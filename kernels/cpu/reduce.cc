@@ -23,6 +23,22 @@ void add_any(float* out, Source first, Source second, std::size_t elements) {
   update_rule<RuleKind::kSum>({.sources = sources, .elements = elements, .parameters = out});
 }
 
+template <class D>
+HWY_INLINE void add_to_average_at(D d, float* average, const float* value, float share) {
+  const auto old = hn::LoadU(d, average);
+  const auto apart = hn::Sub(hn::LoadU(d, value), old);
+  hn::StoreU(hn::Add(old, hn::Mul(hn::Set(d, share), apart)), d, average);
+}
+
+void add_to_average_any(float* averages, const float* values, float share, std::size_t elements) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= elements; i += lanes) add_to_average_at(d, averages + i, values + i, share);
+  const hn::CappedTag<float, 1> d1;
+  for (; i < elements; ++i) add_to_average_at(d1, averages + i, values + i, share);
+}
+
 }  // namespace phub::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -34,6 +50,7 @@ HWY_EXPORT(update_any);
 HWY_EXPORT(convert_any);
 HWY_EXPORT(sum_of_squares_any);
 HWY_EXPORT(all_finite_any);
+HWY_EXPORT(add_to_average_any);
 
 void add(float* out, Source first, Source second, std::size_t elements) {
   HWY_DYNAMIC_DISPATCH(add_any)(out, first, second, elements);
@@ -46,11 +63,17 @@ void update(const Update& arguments) {
   PHUB_DCHECK(
       arguments.state != nullptr || state_arrays(arguments.rule) == 0 || arguments.elements == 0,
       "the rule needs state");
+  PHUB_DCHECK(arguments.adaptive != nullptr || !is_adaptive(arguments.rule),
+              "the rule needs its factors");
   HWY_DYNAMIC_DISPATCH(update_any)(arguments);
 }
 
 double sum_of_squares(const float* values, std::size_t elements) {
   return HWY_DYNAMIC_DISPATCH(sum_of_squares_any)(values, elements);
+}
+
+void add_to_average(float* averages, const float* values, float share, std::size_t elements) {
+  HWY_DYNAMIC_DISPATCH(add_to_average_any)(averages, values, share, elements);
 }
 
 bool all_finite(Source source, std::size_t elements) {

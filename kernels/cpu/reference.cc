@@ -1,6 +1,7 @@
 #include "kernels/reference.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace phub::kernels::reference {
@@ -32,13 +33,42 @@ std::uint32_t shift_right_to_nearest_even(std::uint32_t value, std::uint32_t shi
   return quotient + (up ? 1 : 0);
 }
 
+float adam_change(const Update& u, std::size_t i, float gradient) {
+  const AdaptiveStep& step = *u.adaptive;
+  float& mean = u.state[i];
+  float& square = u.state[u.state_stride + i];
+  const float kept_mean = step.keep_mean * mean;
+  const float added_mean = step.add_mean * gradient;
+  mean = kept_mean + added_mean;
+  const float kept_square = step.keep_square * square;
+  const float gradient_square = gradient * gradient;
+  const float added_square = step.add_square * gradient_square;
+  square = kept_square + added_square;
+  const float root = std::sqrt(square) * step.root_scale;
+  const float quotient = mean / (root + step.epsilon);
+  return step.rate * quotient;
+}
+
+float adagrad_change(const Update& u, std::size_t i, float gradient) {
+  const float square = gradient * gradient;
+  u.state[i] += square;
+  const float quotient = gradient / (std::sqrt(u.state[i]) + u.adaptive->epsilon);
+  return u.adaptive->rate * quotient;
+}
+
 // One element of a rule with parameters. `decayed` is g + wd * w.
 float step(const Update& u, std::size_t i, float gradient) {
   const float rate = u.hyper.learning_rate;
   const float momentum = u.hyper.momentum;
   const float weight = u.parameters[i];
+  if (u.rule == RuleKind::kAdamW) {
+    const float kept = weight * decoupled_decay(rate, u.weight_decay);
+    return kept - adam_change(u, i, gradient);
+  }
   const float decay = u.weight_decay * weight;
   const float decayed = gradient + decay;
+  if (u.rule == RuleKind::kAdam) return weight - adam_change(u, i, decayed);
+  if (u.rule == RuleKind::kAdagrad) return weight - adagrad_change(u, i, decayed);
   if (u.rule == RuleKind::kSgd) {
     const float change = rate * decayed;
     return weight - change;
@@ -154,6 +184,14 @@ void update(const Update& arguments) {
     }
     u.parameters[i] = result;
     if (u.published != nullptr) store(u.published, u.published_type, i, result);
+  }
+}
+
+void add_to_average(float* averages, const float* values, float share, std::size_t elements) {
+  for (std::size_t i = 0; i < elements; ++i) {
+    const float apart = values[i] - averages[i];
+    const float change = share * apart;
+    averages[i] += change;
   }
 }
 

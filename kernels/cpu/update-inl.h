@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "common/base/rule.h"
 #include "kernels/cpu/convert-inl.h"
@@ -43,6 +44,37 @@ struct Coefficients {
   hn::Vec<D> momentum;
   hn::Vec<D> decay;
 };
+
+template <class D>
+struct AdaptiveCoefficients {
+  AdaptiveCoefficients(D d, const Update& u)
+      : keep_mean(hn::Set(d, u.adaptive->keep_mean)),
+        add_mean(hn::Set(d, u.adaptive->add_mean)),
+        keep_square(hn::Set(d, u.adaptive->keep_square)),
+        add_square(hn::Set(d, u.adaptive->add_square)),
+        rate(hn::Set(d, u.adaptive->rate)),
+        root_scale(hn::Set(d, u.adaptive->root_scale)),
+        epsilon(hn::Set(d, u.adaptive->epsilon)),
+        decay(hn::Set(d, u.weight_decay)),
+        kept(hn::Set(d, decoupled_decay(u.hyper.learning_rate, u.weight_decay))),
+        scale(hn::Set(d, u.hyper.gradient_scale)) {}
+
+  hn::Vec<D> keep_mean;
+  hn::Vec<D> add_mean;
+  hn::Vec<D> keep_square;
+  hn::Vec<D> add_square;
+  hn::Vec<D> rate;
+  hn::Vec<D> root_scale;
+  hn::Vec<D> epsilon;
+  hn::Vec<D> decay;
+  hn::Vec<D> kept;
+  hn::Vec<D> scale;
+};
+
+template <RuleKind kRule, class D>
+using CoefficientsOf =
+    std::conditional_t<is_adaptive(kRule), AdaptiveCoefficients<std::remove_const_t<D>>,
+                       Coefficients<std::remove_const_t<D>>>;
 
 template <bool kAllFloat32, class D>
 HWY_INLINE hn::Vec<D> load_source(D d, const Source& source, std::size_t index) {
@@ -81,8 +113,43 @@ HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const Coefficients<D>& k, hn::
   }
 }
 
+template <class D>
+HWY_INLINE hn::Vec<D> adam_change(D d, const Update& u, const AdaptiveCoefficients<D>& k,
+                                  hn::Vec<D> gradient, std::size_t index) {
+  float* const means = u.state + index;
+  float* const squares = means + u.state_stride;
+  const auto mean =
+      hn::Add(hn::Mul(k.keep_mean, hn::LoadU(d, means)), hn::Mul(k.add_mean, gradient));
+  const auto square = hn::Add(hn::Mul(k.keep_square, hn::LoadU(d, squares)),
+                              hn::Mul(k.add_square, hn::Mul(gradient, gradient)));
+  hn::StoreU(mean, d, means);
+  hn::StoreU(square, d, squares);
+  const auto root = hn::Mul(hn::Sqrt(square), k.root_scale);
+  return hn::Mul(k.rate, hn::Div(mean, hn::Add(root, k.epsilon)));
+}
+
+template <RuleKind kRule, class D>
+HWY_INLINE hn::Vec<D> apply(D d, const Update& u, const AdaptiveCoefficients<D>& k, hn::Vec<D> sum,
+                            std::size_t index) {
+  const auto gradient = hn::Mul(sum, k.scale);
+  const auto weight = hn::LoadU(d, u.parameters + index);
+  if constexpr (kRule == RuleKind::kAdamW) {
+    return hn::Sub(hn::Mul(weight, k.kept), adam_change(d, u, k, gradient, index));
+  }
+  const auto decayed = hn::Add(hn::Mul(k.decay, weight), gradient);
+  if constexpr (kRule == RuleKind::kAdam) {
+    return hn::Sub(weight, adam_change(d, u, k, decayed, index));
+  } else {
+    const auto square = hn::Add(hn::LoadU(d, u.state + index), hn::Mul(decayed, decayed));
+    hn::StoreU(square, d, u.state + index);
+    const auto quotient = hn::Div(decayed, hn::Add(hn::Sqrt(square), k.epsilon));
+    return hn::Sub(weight, hn::Mul(k.rate, quotient));
+  }
+}
+
 template <RuleKind kRule, bool kAllFloat32, std::size_t kVectors, class D>
-HWY_INLINE void update_block(D d, const Update& u, const Coefficients<D>& k, std::size_t index) {
+HWY_INLINE void update_block(D d, const Update& u, const CoefficientsOf<kRule, D>& k,
+                             std::size_t index) {
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<D> value[kVectors];
   HWY_UNROLL(8)
@@ -113,7 +180,7 @@ void update_range(const Update& u, std::size_t begin, std::size_t end) {
   // Conversions bound mixed sources, and unrolling them would only make the code large.
   constexpr std::size_t kVectors = kAllFloat32 ? kBlockVectors : 1;
   const std::size_t block = kVectors * lanes;
-  const Coefficients k(d, u);
+  const CoefficientsOf<kRule, decltype(d)> k(d, u);
   std::size_t i = begin;
   for (; i + block <= end; i += block) {
     update_block<kRule, kAllFloat32, kVectors>(d, u, k, i);
@@ -122,7 +189,7 @@ void update_range(const Update& u, std::size_t begin, std::size_t end) {
     for (; i + lanes <= end; i += lanes) update_block<kRule, kAllFloat32, 1>(d, u, k, i);
   }
   const hn::CappedTag<float, 1> d1;
-  const Coefficients k1(d1, u);
+  const CoefficientsOf<kRule, decltype(d1)> k1(d1, u);
   for (; i < end; ++i) update_block<kRule, kAllFloat32, 1>(d1, u, k1, i);
 }
 
@@ -156,6 +223,12 @@ inline void update_any(const Update& u) {
       return update_rule<RuleKind::kNesterov>(u);
     case RuleKind::kLars:
       return update_rule<RuleKind::kLars>(u);
+    case RuleKind::kAdam:
+      return update_rule<RuleKind::kAdam>(u);
+    case RuleKind::kAdamW:
+      return update_rule<RuleKind::kAdamW>(u);
+    case RuleKind::kAdagrad:
+      return update_rule<RuleKind::kAdagrad>(u);
   }
 }
 

@@ -48,7 +48,7 @@ class ChunkCopying {
     if (copy_ == nullptr || chunk.copied) return;
     if (at_rounds_ ? chunk.rounds != copy_->round : chunk.rounds == 0) return;
     const std::uint64_t start = ticks();
-    parameters_.copy_to(*copy_, chunk.place);
+    parameters_.copy_to(*copy_, chunk);
     chunk.copied = true;
     ++copied_;
     ticks_ += ticks() - start;

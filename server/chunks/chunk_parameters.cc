@@ -8,8 +8,15 @@ ChunkParameters::ChunkParameters(const JobLayout& layout, std::shared_ptr<JobMem
     : memory_(std::move(memory)),
       parameters_(memory_->parameters()),
       state_(memory_->optimizer_state()),
+      average_(layout.ema_decay > 0.0
+                   ? state_ + state_arrays(layout.rule) * memory_->arena.elements()
+                   : nullptr),
+      average_share_(static_cast<float>(1.0 - layout.ema_decay)),
+      state_stride_(memory_->arena.elements()),
       published_(memory_->published->data()),
       rule_(layout.rule),
+      is_adaptive_(phub::is_adaptive(layout.rule)),
+      adaptive_(layout.adaptive),
       wire_type_(layout.wire_type) {}
 
 ChunkPlace ChunkParameters::add(const JobLayout& layout, const Chunk& chunk) {
@@ -35,6 +42,11 @@ void ChunkParameters::set(const ChunkPlace& place, const std::byte* push, DataTy
                    type, place.elements);
 }
 
+void ChunkParameters::begin_average(const ChunkPlace& place) {
+  if (average_ == nullptr) return;
+  std::memcpy(average_ + place.home, parameters_ + place.home, place.elements * sizeof(float));
+}
+
 // Snapshots are of fp32 parameters.
 void ChunkParameters::adopt(const ChunkPlace& place) {
   if (wire_type_ != DataType::kFloat32) set(place, published(place).data(), wire_type_);
@@ -47,19 +59,29 @@ void ChunkParameters::publish(const ChunkPlace& place) {
                    place.elements);
 }
 
-void ChunkParameters::copy_to(const JobCopy& copy, const ChunkPlace& place) const {
+// The first round brought the initial parameters; what a vote left out was no update.
+void ChunkParameters::find_step(const ShardChunk& chunk) {
+  const std::uint64_t before = chunk.rounds - 1 - chunk.left_out;
+  step_ = kernels::adaptive_step(rule_, adaptive_, chunk.hyper.learning_rate, before);
+}
+
+void ChunkParameters::copy_to(JobCopy& copy, const ShardChunk& chunk) const {
+  const ChunkPlace& place = chunk.place;
   const std::size_t bytes = place.elements * sizeof(float);
   std::memcpy(copy.parameters_at(place.arena_offset), parameters_ + place.home, bytes);
-  if (state_ != nullptr) {
-    std::memcpy(copy.state_at(place.arena_offset), state_ + place.home, bytes);
+  for (unsigned array = 0; state_ != nullptr && array < copy.state_arrays; ++array) {
+    std::memcpy(copy.state_at(place.arena_offset, array),
+                state_ + array * state_stride_ + place.home, bytes);
   }
+  copy.note_left_out(chunk.left_out);
 }
 
 void ChunkParameters::restore(const JobCopy& copy, const ChunkPlace& place) {
   const std::size_t bytes = place.elements * sizeof(float);
   std::memcpy(parameters_ + place.home, copy.parameters_at(place.arena_offset), bytes);
-  if (state_ != nullptr && copy.state) {
-    std::memcpy(state_ + place.home, copy.state_at(place.arena_offset), bytes);
+  for (unsigned array = 0; state_ != nullptr && array < copy.state_arrays; ++array) {
+    std::memcpy(state_ + array * state_stride_ + place.home,
+                copy.state_at(place.arena_offset, array), bytes);
   }
 }
 

@@ -42,7 +42,11 @@ class ChunkParameters {
     return kernels::sum_of_squares(parameters_ + place.home + run.offset, run.elements);
   }
 
-  // Sums the sources and applies the rule to a run of the chunk.
+  // Before the runs of a chunk are updated.
+  void begin_update(const ShardChunk& chunk) {
+    if (is_adaptive_) find_step(chunk);
+  }
+  // Sums the sources and applies the rule to a run of the chunk. REQUIRES: begin_update.
   void update(const ChunkPlace& place, const Run& run, std::span<const kernels::Source> sources,
               const Hyper& hyper, float trust = 1.0F) {
     const std::size_t offset = place.home + run.offset;
@@ -54,14 +58,22 @@ class ChunkParameters {
          .hyper = hyper,
          .weight_decay = run.weight_decay,
          .trust = trust,
+         .adaptive = &step_,
          .parameters = parameters_ + offset,
          .state = state_ != nullptr ? state_ + offset : nullptr,
+         .state_stride = state_stride_,
          .published = separate_master ? published_ + offset * size_of(wire_type_) : nullptr,
          .published_type = wire_type_});
+    if (average_ != nullptr) {
+      kernels::add_to_average(average_ + offset, parameters_ + offset, average_share_,
+                              run.elements);
+    }
   }
   // They are what is pushed; workers do not read them yet.
   void set(const ChunkPlace& place, const std::byte* push, DataType type);
   void publish(const ChunkPlace& place);
+  // Their moving average begins with them.
+  void begin_average(const ChunkPlace& place);
   // What workers read, where it comes from another rack, and that it is there.
   std::byte* landing(const ChunkPlace& place) {
     return published_ + place.home * size_of(wire_type_);
@@ -71,15 +83,23 @@ class ChunkParameters {
   DataType wire_type() const { return wire_type_; }
   const std::shared_ptr<JobMemory>& memory() const { return memory_; }
 
-  void copy_to(const JobCopy& copy, const ChunkPlace& place) const;
+  void copy_to(JobCopy& copy, const ShardChunk& chunk) const;
   void restore(const JobCopy& copy, const ChunkPlace& place);
 
  private:
+  void find_step(const ShardChunk& chunk);
+
   std::shared_ptr<JobMemory> memory_;  // where these three are
   float* parameters_;
-  float* state_;  // null: the rule has none
+  float* state_;              // null: the rule has none
+  float* average_;            // null: there is none; the last of the state's arrays
+  float average_share_;       // of new parameters in it
+  std::size_t state_stride_;  // elements from one array of it to the next
   std::byte* published_;
   RuleKind rule_;
+  bool is_adaptive_;
+  AdaptiveOptions adaptive_;
+  kernels::AdaptiveStep step_;  // of the chunk that is being updated
   DataType wire_type_;
   std::vector<Run> runs_;
 };

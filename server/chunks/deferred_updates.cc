@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "kernels/clip.h"
 
 namespace phub::server {
 namespace {
@@ -28,16 +29,21 @@ DeferredUpdates::DeferredUpdates(const JobLayout& layout, std::uint32_t core,
       parameters_(parameters),
       skipped_(skipped),
       scale_(layout.loss_scale),
+      clip_norm_(layout.clip_norm),
+      core_(core),
+      plan_(layout.plan),
+      ids_(plan_->core_chunks[layout.server_index][core]),
       finite_(chunks.size(), true),
       votes_(seats(layout), updated_here(layout, chunks),
              (chunks.empty() ? 0 : chunks.front().rounds) + 1) {
-  const Plan& plan = *layout.plan;
-  const std::vector<std::uint32_t>& ids = plan.core_chunks[layout.server_index][core];
+  const Plan& plan = *plan_;
   if (needs_whole_keys(layout.rule)) norms_.emplace(layout.lars);
-  for (std::uint32_t slot = 0; slot < ids.size(); ++slot) {
-    const Chunk& chunk = plan.chunks[ids[slot]];
-    const bool goes_on = norms_ && plan.segments[chunk.first_segment].key_offset > 0;
-    PHUB_CHECK(!goes_on || (slot > 0 && ids[slot - 1] + 1 == ids[slot]), "the plan has whole keys");
+  for (std::uint32_t slot = 0; slot < ids_.size(); ++slot) {
+    const Chunk& chunk = plan.chunks[ids_[slot]];
+    const bool goes_on =
+        norms_ ? plan.segments[chunk.first_segment].key_offset > 0 : clip_norm_ > 0.0F && slot > 0;
+    PHUB_CHECK(!goes_on || !norms_ || (slot > 0 && ids_[slot - 1] + 1 == ids_[slot]),
+               "the plan has whole keys");
     if (!goes_on) groups_.push_back({.first_slot = slot, .first_key = norms_ ? norms_->keys() : 0});
     Group& group = groups_.back();
     ++group.slots;
@@ -63,23 +69,34 @@ void DeferredUpdates::on_initialised(const ShardChunk& chunk) {
   }
 }
 
-DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
+// What is to be known of a chunk's sum, while it is hot.
+void DeferredUpdates::look_at(std::uint32_t slot) {
   const ShardChunk& chunk = chunks_[slot];
-  ++sums_;
+  const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
   if (norms_) {
-    const auto* const sum = reinterpret_cast<const float*>(chunk.sum.data);
     const std::uint32_t first = chunk.place.first_run;
     for (std::uint32_t run = first; run < first + chunk.place.run_count; ++run) {
       const auto& [offset, elements, decay] = parameters_.run(run);
       norms_->squares(run).gradients = kernels::sum_of_squares(sum + offset, elements);
     }
+  } else if (clip_norm_ > 0.0F) {
+    parameters_.memory()->norms->set(chunk.rounds, ids_[slot],
+                                     kernels::sum_of_squares(sum, chunk.place.elements));
   } else {
     finite_[slot] = kernels::all_finite({chunk.sum.data, DataType::kFloat32}, chunk.place.elements);
   }
+}
+
+DeferredUpdates::Due DeferredUpdates::on_sum(std::uint32_t slot) {
+  ++sums_;
+  look_at(slot);
   Group& group = groups_[group_of_[slot]];
   ++group.summed;
+  if (clip_norm_ > 0.0F && group.summed == group.slots) {
+    parameters_.memory()->norms->post(chunks_[slot].rounds, core_);
+  }
   if (!is_due(group)) return Due::kLater;
-  if (group.slots > 1) {
+  if (group.slots > 1 || clip_norm_ > 0.0F) {
     due_.push(group_of_[slot]);
     return Due::kQueued;
   }
@@ -91,6 +108,12 @@ bool DeferredUpdates::is_due(const Group& group) const {
   if (group.summed < group.slots) return false;
   if (!votes()) return true;
   return votes_.are_all() && chunks_[group.first_slot].rounds == votes_.round();
+}
+
+// In the midst of a group it is.
+bool DeferredUpdates::is_norm_known() const {
+  if (taken_ > 0) return true;
+  return parameters_.memory()->norms->is_whole(chunks_[groups_[due_.front()].first_slot].rounds);
 }
 
 VoteOutcome DeferredUpdates::vote(std::uint32_t worker, const Vote& vote) {
@@ -114,11 +137,17 @@ std::uint32_t DeferredUpdates::take_due() {
   return slot;
 }
 
-// The trust of the group's keys. From now on what is summed is the next round's: a chunk that is
-// updated and replied to may be pushed again before its neighbours are.
+// The trust of the group's keys, or the clipping. From now on what is summed is the next round's: a
+// chunk that is updated and replied to may be pushed again before its neighbours are.
 void DeferredUpdates::prepare(Group& group) {
   group.summed = 0;
-  const float gradient_scale = unscaled_hyper(chunks_[group.first_slot]).gradient_scale;
+  const ShardChunk& first = chunks_[group.first_slot];
+  clip_ = 1.0F;
+  const float gradient_scale = unscaled_hyper(first).gradient_scale;
+  if (clip_norm_ > 0.0F) {
+    const double squares = parameters_.memory()->norms->sum(first.rounds);
+    clip_ = kernels::clip_coefficient(clip_norm_, squares, gradient_scale);
+  }
   for (std::uint32_t key = group.first_key; key < group.first_key + group.keys; ++key) {
     norms_->find_trust(key, gradient_scale);
   }
@@ -127,12 +156,13 @@ void DeferredUpdates::prepare(Group& group) {
 Hyper DeferredUpdates::unscaled_hyper(const ShardChunk& chunk) const {
   Hyper hyper = chunk.hyper;
   hyper.gradient_scale /= votes() ? votes_.loss_scale() : scale_.factor;
+  hyper.gradient_scale *= clip_;
   return hyper;
 }
 
 bool DeferredUpdates::update(std::uint32_t slot) {
   const bool is_against = votes_.are_against();
-  const bool is_whole = !is_against && finite_[slot] && update_runs(chunks_[slot]);
+  const bool is_whole = !leaves_out_round() && finite_[slot] && update_runs(chunks_[slot]);
   if (!is_whole && !is_against) skipped_.updates.add(1);
   --sums_;
   if (votes() && votes_.end_chunk() && is_against) skipped_.rounds.add(1);
@@ -143,6 +173,7 @@ bool DeferredUpdates::update(std::uint32_t slot) {
 bool DeferredUpdates::update_runs(const ShardChunk& chunk) {
   const Hyper hyper = unscaled_hyper(chunk);
   bool is_whole = true;
+  parameters_.begin_update(chunk);
   const std::uint32_t first = chunk.place.first_run;
   for (std::uint32_t index = first; index < first + chunk.place.run_count; ++index) {
     const float trust = norms_ ? norms_->trust(index) : 1.0F;

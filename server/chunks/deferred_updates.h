@@ -1,14 +1,18 @@
 // Updates of a job that do not come with the last push: sums wait until their key is whole (lars),
-// until the workers have voted, or just to be looked at whether they are finite (static loss
-// scale).
+// until the workers have voted, until the norm of all gradients is known (clipping), or just to be
+// looked at whether they are finite (static loss scale).
 //
-// Chunks that are updated together are a group: all chunks of a key under lars, else one chunk. A
-// group is due when the sums of all its chunks are there and, if the job votes, all workers have
-// voted in its round. Data of a Shard; its core's thread only. Nothing grows after it is made.
+// Chunks that are updated together are a group: all chunks of a key under lars, all that the core
+// has with clipping, else one chunk. A group is due when the sums of all its chunks are there and,
+// if the job votes, all workers have voted in its round; with clipping, once the server's other
+// cores have their sums too (norm_board.h). Data of a Shard; its core's thread only. Nothing grows
+// after it is made.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -57,9 +61,14 @@ class DeferredUpdates {
   bool votes() const { return scale_.kind == LossScaling::kVoted; }
   VoteOutcome vote(std::uint32_t worker, const Vote& vote);
 
-  bool has_due() const { return !due_.empty(); }
+  bool has_due() const { return !due_.empty() && (clip_norm_ == 0.0F || is_norm_known()); }
+  // Has some, or will have when other cores have their sums.
+  bool awaits() const { return !due_.empty(); }
   // The chunk that is to be updated next, in the order in which they became due. REQUIRES: has_due.
   std::uint32_t take_due();
+  // Of the round that is updated nothing is, on no core: by its votes, or since its norm is not
+  // finite. REQUIRES: a chunk of it is updated next.
+  bool leaves_out_round() const { return votes_.are_against() || !std::isfinite(clip_); }
   // False: the update was left out, or a part of it.
   bool update(std::uint32_t slot);
 
@@ -75,6 +84,8 @@ class DeferredUpdates {
   };
 
   bool is_due(const Group& group) const;
+  bool is_norm_known() const;
+  void look_at(std::uint32_t slot);
   void prepare(Group& group);
   bool update_runs(const ShardChunk& chunk);
   Hyper unscaled_hyper(const ShardChunk& chunk) const;
@@ -83,10 +94,15 @@ class DeferredUpdates {
   ChunkParameters& parameters_;
   SkipCounters& skipped_;
   LossScale scale_;
-  std::optional<KeyNorms> norms_;        // rule lars
-  std::vector<Group> groups_;            // in order of their slots
-  std::vector<std::uint32_t> group_of_;  // by slot
-  std::vector<bool> finite_;             // by slot: the sum; lars looks at norms instead
+  std::optional<KeyNorms> norms_;  // rule lars
+  const float clip_norm_;          // 0: none
+  const std::uint32_t core_;
+  const std::shared_ptr<const Plan> plan_;
+  const std::vector<std::uint32_t>& ids_;  // of the chunks in it, by slot
+  float clip_ = 1.0F;                      // of the round that is updated
+  std::vector<Group> groups_;              // in order of their slots
+  std::vector<std::uint32_t> group_of_;    // by slot
+  std::vector<bool> finite_;               // by slot: the sum; lars looks at norms instead
   Votes votes_;
   DueGroups due_;
   std::uint32_t taken_ = 0;  // chunks of the first due group

@@ -54,6 +54,8 @@ class JobOnCore : public FairShare::Flow {
   // Of which so many buffers at most are a job in step's. Before anything arrives; by default it
   // is a few for each worker and a few megabytes.
   void limit_staging(std::size_t buffers) { staging_budget_ = buffers; }
+  // Updates could be made now.
+  bool has_updates_due() const { return updates_due && shard.has_due(); }
   // Whether this connection's worker has pushed more than the slowest one that is connected.
   bool is_ahead(const Connection& connection) const;
   // Whether the slowest worker has pushed a chunk that another has not.
@@ -75,7 +77,7 @@ class JobOnCore : public FairShare::Flow {
   std::vector<std::unique_ptr<Connection>> above;  // by rack; empty: one rack
   ArrivalQueue arrivals;
   ReadyList ready;           // connections that have something to be read
-  bool updates_due = false;  // it is in the core's list of those
+  bool updates_due = false;  // or awaited: it is in the core's list of those
   bool in_grace = false;     // it is in the core's list of those with rounds that time ends
   // Buffers beyond its budget, until it is back within it: holding workers back stopped it.
   std::size_t staging_allowance = 0;

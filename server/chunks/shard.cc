@@ -47,6 +47,7 @@ Shard::Shard(const JobLayout& layout, std::uint32_t core, std::shared_ptr<JobMem
     // snapshot's again.
     parameters_.restore(*layout.initial, chunk.place);
     chunk.rounds = layout.initial->round - 1;
+    chunk.left_out = layout.initial->left_out();
     elements_touched.add(chunk.place.elements);
   }
   if (sums_wait(layout)) deferred_.emplace(layout, core, chunks_, parameters_, skipped);
@@ -228,6 +229,7 @@ PushResult Shard::initialise(const Push& push, ShardChunk& chunk) {
                        chunk.place.elements);
     } else {
       parameters_.set(chunk.place, push.data, type);
+      parameters_.begin_average(chunk.place);
     }
   }
   if (push.staged) staging_.give(push.data);
@@ -269,14 +271,18 @@ std::uint32_t Shard::update_due() {
 }
 
 void Shard::update_deferred(std::uint32_t slot) {
-  copying.copy_if_due(chunks_[slot]);
-  chunks_[slot].skipped = !deferred_->update(slot);
+  ShardChunk& chunk = chunks_[slot];
+  copying.copy_if_due(chunk);
+  const bool is_left_out = deferred_->leaves_out_round();
+  chunk.skipped = !deferred_->update(slot);
+  if (is_left_out) ++chunk.left_out;
   complete(slot);
 }
 
 void Shard::update(std::uint32_t slot) {
   ShardChunk& chunk = chunks_[slot];
   copying.copy_if_due(chunk);
+  parameters_.begin_update(chunk);
   std::array<kernels::Source, kernels::kMaxSources> sources;  // NOLINT(*-member-init): filled below
   for (std::uint32_t i = 0; i < chunk.place.run_count; ++i) {
     const ChunkParameters::Run& run = parameters_.run(chunk.place.first_run + i);

@@ -80,6 +80,8 @@ class Shard {
   PushResult take_reply(std::uint32_t slot, std::span<const std::byte> data, bool is_skipped);
 
   bool has_due() const { return !stopped_ && deferred_ && deferred_->has_due(); }
+  // Updates are due, or will be when other cores have their sums.
+  bool awaits_updates() const { return !stopped_ && deferred_ && deferred_->awaits(); }
   // Updates (or, after a vote against it, skips) the chunk whose update is due for longest, and
   // returns it: it is complete now. REQUIRES: has_due.
   std::uint32_t update_due();

@@ -31,14 +31,15 @@ struct ChunkSum {
 struct ShardChunk {
   ChunkPlace place;
   ChunkSum sum;
-  Hyper hyper;               // of this round
-  std::uint64_t rounds = 0;  // that are behind it
-  bool initialised = false;  // the first round of a rule with parameters is over
-  bool copied = false;       // into the copy that is under way
-  bool skipped = false;      // the last update was left out, or a part of it
-  bool is_above = false;     // its sum was pushed to the rack above, whose reply is due
-  std::uint32_t tree = 0;    // over racks
-  std::uint32_t leader = 0;  // seat of the member whose hyper-parameters and first push hold
+  Hyper hyper;                 // of this round
+  std::uint64_t rounds = 0;    // that are behind it
+  std::uint64_t left_out = 0;  // of them: no chunk was updated
+  bool initialised = false;    // the first round of a rule with parameters is over
+  bool copied = false;         // into the copy that is under way
+  bool skipped = false;        // the last update was left out, or a part of it
+  bool is_above = false;       // its sum was pushed to the rack above, whose reply is due
+  std::uint32_t tree = 0;      // over racks
+  std::uint32_t leader = 0;    // seat of the member whose hyper-parameters and first push hold
 };
 
 }  // namespace phub::server

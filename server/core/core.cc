@@ -111,8 +111,7 @@ bool Core::run_once() {
   bool any = false;
   for (Lane* lane : lanes_) any = drain(*lane) || any;
   any = serve() || any;
-  if (!updates_.empty()) updates_.run();
-  any = any || !updates_.empty();
+  if (!updates_.empty()) any = updates_.run() || any;
   if (!graces_.empty()) any = graces_.run() || any;
   // While there is work, replies are batched: a few in one call wake a worker once.
   replies_.send(!any);
@@ -191,7 +190,7 @@ bool Core::serve() {
     read(job);
     const bool serves = !job.arrivals.empty();
     if (serves) serve_some(job);
-    if (job.arrivals.empty() && job.ready.empty() && !job.updates_due) {
+    if (job.arrivals.empty() && job.ready.empty() && !job.has_updates_due()) {
       turns_.shares.rest(*flow);
       if (!serves) continue;
     }

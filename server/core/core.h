@@ -1,8 +1,9 @@
 // One pinned thread of the data path: receives, aggregates, optimizes and replies with its chunks.
 //
 // run_once is the system: poll, take what arrived, reply with what is complete. It takes no lock,
-// allocates nothing and logs nothing. Cores share nothing with each other. Control threads talk to
-// a core by tasks, which run between two rounds, and hear of lost workers through a ring.
+// allocates nothing and logs nothing. Cores share nothing with each other, but for the
+// norms of jobs that clip (server/job/norm_board.h). Control threads talk to a core by tasks, which
+// run between two rounds, and hear of lost workers through a ring.
 #pragma once
 
 #include <array>
@@ -80,6 +81,8 @@ class Core final {
   // The same loss as that of a connection: the worker is lost elsewhere. Nothing happens where it
   // has none that works.
   void lose(JobOnCore* job, std::uint32_t worker, std::string_view reason);
+  // Ends its sleep, from any thread.
+  void wake() { thread_->wake(); }
   std::optional<LossEvent> next_event() { return events_.pop(); }  // one consumer
   CoreCounters counters() const;
   const DropCounters& drops() const { return drops_; }

@@ -48,6 +48,9 @@ class CoreThread {
     task.done.acquire();
   }
 
+  // Any thread: it does not sleep before it has looked again.
+  void wake() { waiter_->interrupt(); }
+
   const transport::Waiter& waiter() const { return *waiter_; }
 
  private:

@@ -8,15 +8,19 @@ void DueUpdates::add(JobOnCore& job) {
   jobs_.push_back(&job);
 }
 
-void DueUpdates::run() {
+bool DueUpdates::run() {
   for (JobOnCore* const job : jobs_) {
+    if (!job->shard.has_due()) continue;  // other cores' sums are awaited
     if (turns_.are_taken() && job->is_awake() && turns_.shares.owed(*job) == 0) continue;
     run(*job);
   }
-  std::erase_if(jobs_, [](JobOnCore* job) {
-    job->updates_due = job->shard.has_due();
+  bool are_left = false;
+  std::erase_if(jobs_, [&are_left](JobOnCore* job) {
+    are_left = are_left || job->shard.has_due();
+    job->updates_due = job->shard.awaits_updates();
     return !job->updates_due;
   });
+  return are_left;
 }
 
 void DueUpdates::run(JobOnCore& job) {

@@ -21,7 +21,8 @@ class DueUpdates {
   void add(JobOnCore& job);
   // Updates of each job that has some, for a turn's time; while others want the core, only of those
   // whose turn can pay for it.
-  void run();
+  // True: some are left that could be made now.
+  bool run();
   void forget(JobOnCore& job) { std::erase(jobs_, &job); }
 
  private:

@@ -56,7 +56,7 @@ std::optional<ServerKey> parse_server_key(std::string_view prefix, std::string_v
   key.remove_prefix(prefix.size());
   if (!key.starts_with('/')) return std::nullopt;
   key.remove_prefix(1);
-  const std::size_t slash = key.find('/');
+  const std::size_t slash = key.rfind('/');  // a rack's name may have some, an address has none
   if (slash == std::string_view::npos) return std::nullopt;
   const std::string_view rack = key.substr(0, slash);
   const std::string_view address = key.substr(slash + 1);

@@ -18,6 +18,7 @@ constexpr std::uint64_t kBytesOfCore = 24 << 10;     // a shard, and its log of 
 constexpr std::uint64_t kBytesOfChunk = 256;         // its state, stamps, group, landings
 constexpr std::uint64_t kBytesOfRun = 16;            // elements with one weight decay
 constexpr std::uint64_t kBytesOfNorms = 288;         // of a run under rule lars
+constexpr std::uint64_t kBytesOfSquares = 16;        // of a chunk whose gradients are clipped
 constexpr std::uint64_t kBytesOfPush = 16 + 4 + 64;  // contribution, free buffer, two arrivals
 constexpr std::uint64_t kBytesOfQuorumsPush = 9;     // base, count, bits of sets
 constexpr std::uint64_t kBytesOfQuorumsChunk = 96;   // deadlines; sets of a few workers
@@ -56,15 +57,16 @@ std::uint64_t bytes_needed(const JobLayout& layout, std::uint64_t elements) {
   const std::uint64_t sum = defers_updates(layout) ? sizeof(float) : 0;
   const std::uint64_t rest = layout.rack_wire_type == DataType::kFloat32 ? 0 : sizeof(float);
   const std::uint64_t up = layout.rack.is_alone() ? 0 : sizeof(float) + rest;
-  return elements * (wire + master + sum + up + state_arrays(layout.rule) * sizeof(float));
+  return elements * (wire + master + sum + up + state_arrays(layout) * sizeof(float));
 }
 
 std::uint64_t bytes_of_tables(const JobLayout& layout, const Placed& placed) {
   const std::uint64_t workers = seats(layout);
   const bool has_quorum = !layout.rounds.waits_for_all();
   const std::uint64_t push = kBytesOfPush + (has_quorum ? kBytesOfQuorumsPush : 0);
-  const std::uint64_t chunk = kBytesOfChunk + (has_quorum ? kBytesOfQuorumsChunk : 0);
   const std::uint64_t run = kBytesOfRun + (needs_whole_keys(layout.rule) ? kBytesOfNorms : 0);
+  const std::uint64_t clipped = layout.clip_norm > 0.0F ? kBytesOfSquares : 0;
+  const std::uint64_t chunk = kBytesOfChunk + clipped + (has_quorum ? kBytesOfQuorumsChunk : 0);
   return placed.cores * kBytesOfCore + placed.chunks * chunk + placed.segments * run +
          (placed.chunks + 2 * placed.cores) * workers * push +
          workers * (placed.cores * kBytesOfConnection + placed.chunks * kBytesOfConnectionsChunk);
@@ -94,7 +96,7 @@ std::uint64_t bytes_needed(const JobLayout& layout) {
 }
 
 std::uint64_t bytes_copied(const JobLayout& layout) {
-  return elements_here(layout) * (1 + state_arrays(layout.rule)) * sizeof(float);
+  return elements_here(layout) * (1 + state_arrays(layout)) * sizeof(float);
 }
 
 std::uint64_t bytes_of_bookkeeping(const JobLayout& layout) {

@@ -31,7 +31,10 @@ struct JobLayout {
   bool deterministic = true;
   std::vector<float> weight_decay;           // per key
   LarsOptions lars = {};                     // of rule lars
+  AdaptiveOptions adaptive = {};             // of rules adam, adamw and adagrad: what holds
   std::vector<bool> exclude_from_lars = {};  // per key, of rule lars: at trust 1; empty: none
+  float clip_norm = 0.0F;  // of all keys' averaged gradients at most; 0: they are not clipped
+  double ema_decay = 0.0;  // of the moving average of parameters; 0: there is none
   LossScale loss_scale = {};
   std::shared_ptr<const Plan> plan;
   std::uint32_t server_index = 0;                    // which server of the plan this daemon is
@@ -44,20 +47,30 @@ struct JobLayout {
   bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
 };
 
+// fp32 arrays beside the parameters: its rule's, then the moving average.
+inline unsigned state_arrays(RuleKind rule, double ema_decay) {
+  return state_arrays(rule) + (ema_decay > 0.0 ? 1 : 0);
+}
+inline unsigned state_arrays(const JobLayout& layout) {
+  return state_arrays(layout.rule, layout.ema_decay);
+}
+
 // Of members: this rack's workers, and the other racks.
 inline std::uint32_t seats(const JobLayout& layout) {
   return layout.workers + layout.rack.racks() - 1;
 }
 
 // Whether a chunk's sum waits for its update: until the whole key's is there, until the
-// workers have voted, or to see whether it is finite.
+// workers have voted, until the norm of all is known, or to see whether it is finite.
 inline bool sums_wait(const JobLayout& layout) {
-  return needs_whole_keys(layout.rule) || layout.loss_scale.kind != LossScaling::kNone;
+  return needs_whole_keys(layout.rule) || layout.loss_scale.kind != LossScaling::kNone ||
+         layout.clip_norm > 0.0F;
 }
 
 // Whether many sums wait at once; a static scale looks at one and lets it go.
 inline bool defers_updates(const JobLayout& layout) {
-  return needs_whole_keys(layout.rule) || layout.loss_scale.kind == LossScaling::kVoted;
+  return needs_whole_keys(layout.rule) || layout.loss_scale.kind == LossScaling::kVoted ||
+         layout.clip_norm > 0.0F;
 }
 
 }  // namespace phub::server

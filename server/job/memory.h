@@ -11,6 +11,7 @@
 #include "common/protocol/wire.h"
 #include "server/job/arena.h"
 #include "server/job/layout.h"
+#include "server/job/norm_board.h"
 
 namespace phub::server {
 
@@ -25,11 +26,13 @@ struct JobMemory {
   std::unique_ptr<SharedMemory> published;
   UniqueFd published_fd;            // read-only, for workers
   std::unique_ptr<Mapping> master;  // fp32 parameters; null if the wire type is fp32 (`published`)
-  std::unique_ptr<Mapping> state;   // fp32 optimizer state, or null
+  std::unique_ptr<Mapping> state;   // fp32 optimizer state, array behind array; null: none
   // What is pushed to the racks above: for each core a line of words, then sums, in fp32 at most;
   // null: one rack. A rack on this host maps it.
   std::unique_ptr<SharedMemory> rack_sums;
   std::unique_ptr<Mapping> rack_rests;  // fp32, what rounding these left; null: fp32, one rack
+
+  std::unique_ptr<NormBoard> norms;  // null: gradients are not clipped
 
   // `published_pages`: where RDMA devices read, kReserved.
   static Result<std::shared_ptr<JobMemory>> create(const JobLayout& layout,
@@ -44,8 +47,8 @@ struct JobMemory {
     if (layout.wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->master, Mapping::anonymous(elements * sizeof(float)));
     }
-    if (state_arrays(layout.rule) > 0) {
-      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(elements * sizeof(float)));
+    if (const unsigned arrays = state_arrays(layout); arrays > 0) {
+      PHUB_ASSIGN_OR_RETURN(memory->state, Mapping::anonymous(arrays * elements * sizeof(float)));
     }
     if (!layout.rack.is_alone() && layout.rack_wire_type != DataType::kFloat32) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_rests, Mapping::anonymous(elements * sizeof(float)));
@@ -53,6 +56,9 @@ struct JobMemory {
     if (!layout.rack.is_alone()) {
       PHUB_ASSIGN_OR_RETURN(memory->rack_sums,
                             SharedMemory::create("phub-rack-sums", memory->rack_bytes()));
+    }
+    if (layout.clip_norm > 0.0F) {
+      memory->norms = std::make_unique<NormBoard>(*layout.plan, layout.server_index);
     }
     return memory;
   }

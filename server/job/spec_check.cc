@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "common/base/rack.h"
 #include "common/base/visible.h"
 
 namespace phub::server {
@@ -115,6 +116,73 @@ Status validate_lars(const JobSpec& spec) {
   return {};
 }
 
+Status validate_adaptive(const JobSpec& spec) {
+  const AdaptiveOptions& given = spec.adaptive;
+  const AdaptiveOptions defaults;
+  if (!is_adaptive(spec.rule) && given.epsilon != 0.0) {
+    return invalid("epsilon: rule {} has none (of lars it is trust_epsilon); leave it out",
+                   name_of(spec.rule));
+  }
+  const auto check_beta = [&](std::string_view field, double beta, double otherwise) -> Status {
+    if (!has_betas(spec.rule) && beta != otherwise) {
+      return invalid("{}: rule {} has none; leave it out, or choose adam or adamw", field,
+                     name_of(spec.rule));
+    }
+    if (!(beta >= 0.0 && beta < 1.0)) return invalid("{}: {} is outside [0, 1)", field, beta);
+    return {};
+  };
+  PHUB_RETURN_IF_ERROR(check_beta("beta1", given.beta1, defaults.beta1));
+  PHUB_RETURN_IF_ERROR(check_beta("beta2", given.beta2, defaults.beta2));
+  if (!is_adaptive(spec.rule)) return {};
+  if (!(adaptive_of(spec).epsilon >= kEpsilonMin && given.epsilon <= kEpsilonMax)) {
+    return invalid("epsilon: {} must be from {} to {}", given.epsilon, kEpsilonMin, kEpsilonMax);
+  }
+  if (spec.hyper.momentum != 0.0F) {
+    return invalid("momentum: rule {} has none; leave it out{}", name_of(spec.rule),
+                   has_betas(spec.rule) ? ", or set beta1" : "");
+  }
+  return {};
+}
+
+Status validate_clip_norm(const JobSpec& spec) {
+  if (!std::isfinite(spec.clip_norm) || spec.clip_norm < 0.0F) {
+    return invalid("clip_norm: {} must be finite and not negative", spec.clip_norm);
+  }
+  if (spec.clip_norm == 0.0F) return {};
+  if (!has_parameters(spec.rule)) {
+    return invalid(
+        "clip_norm: rule {} has no parameters to update; clip at the workers, or leave "
+        "it out",
+        name_of(spec.rule));
+  }
+  if (spec.rule == RuleKind::kLars) {
+    return invalid("clip_norm: rule lars divides by each key's norm already; leave it out");
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "clip_norm: the norm of all keys is known within one server, not over racks; "
+        "leave out one of clip_norm and racks");
+  }
+  return {};
+}
+
+Status validate_ema_decay(const JobSpec& spec) {
+  if (!(spec.ema_decay >= 0.0 && spec.ema_decay < 1.0)) {
+    return invalid("ema_decay: {} is outside [0, 1)", spec.ema_decay);
+  }
+  if (spec.ema_decay == 0.0) return {};
+  if (!has_parameters(spec.rule)) {
+    return invalid("ema_decay: rule {} has no parameters to average; leave it out",
+                   name_of(spec.rule));
+  }
+  if (!spec.racks.empty()) {
+    return invalid(
+        "ema_decay: no rack has the averages of all keys; leave out one of ema_decay "
+        "and racks");
+  }
+  return {};
+}
+
 Status validate_loss_scale(const JobSpec& spec) {
   const LossScale& scale = spec.loss_scale;
   if (scale.kind != LossScaling::kNone && !has_parameters(spec.rule)) {
@@ -147,6 +215,10 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
   for (std::size_t i = 0; i < spec.racks.size(); ++i) {
     const RackSpec& rack = spec.racks[i];
     PHUB_RETURN_IF_ERROR(validate_name(fmt::format("racks[{}].name", i), rack.name, limits));
+    if (!is_rack_name(rack.name)) {
+      return invalid("racks[{}].name: \"{}\" is no name of a rack, as site1/row2/rack3 is", i,
+                     rack.name);
+    }
     const auto is_same = [&](const RackSpec& other) { return other.name == rack.name; };
     if (std::count_if(spec.racks.begin(), spec.racks.end(), is_same) > 1) {
       return invalid("racks[{}].name: \"{}\" is there twice", i, rack.name);
@@ -159,6 +231,10 @@ Status validate_racks(const JobSpec& spec, const JobLimits& limits) {
   if (spec.loss_scale.kind == LossScaling::kVoted && spec.rack_shape != RackShape::kSpread) {
     return invalid("rack_shape: {} has no way for votes; use spread, or a static loss scale",
                    name_of(spec.rack_shape));
+  }
+  if (spec.rack_shape == RackShape::kNested) {
+    const std::string fault = nesting_fault(rack_names_of(spec));
+    if (!fault.empty()) return invalid("rack_shape: {}", fault);
   }
   if (workers != spec.workers) {
     return invalid("racks: their workers are {} together, but workers is {}", workers,
@@ -188,6 +264,11 @@ Status validate_quorum(const JobSpec& spec) {
         "rounds.quorum: contradicts rule {}, whose trust is of one set of pushes for all of a key; "
         "choose momentum",
         name_of(spec.rule));
+  }
+  if (spec.clip_norm > 0.0F) {
+    return invalid(
+        "rounds.quorum: contradicts clip_norm, whose norm is of one set of pushes for all keys; clip "
+        "at the workers, or leave one out");
   }
   if (spec.deterministic) {
     return invalid(
@@ -272,6 +353,9 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
   }
   PHUB_RETURN_IF_ERROR(validate_hyper(spec));
   PHUB_RETURN_IF_ERROR(validate_lars(spec));
+  PHUB_RETURN_IF_ERROR(validate_adaptive(spec));
+  PHUB_RETURN_IF_ERROR(validate_clip_norm(spec));
+  PHUB_RETURN_IF_ERROR(validate_ema_decay(spec));
   PHUB_RETURN_IF_ERROR(validate_loss_scale(spec));
   PHUB_RETURN_IF_ERROR(validate_racks(spec, limits));
   PHUB_RETURN_IF_ERROR(validate_rounds(spec));
@@ -279,6 +363,7 @@ Status validate(const JobSpec& spec, const JobLimits& limits) {
 }
 
 Status compare(const JobSpec& existing, const JobSpec& joining) {
+  PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(same("workers", existing.workers, joining.workers));
   PHUB_RETURN_IF_ERROR(same("wire_type", name_of(existing.wire_type), name_of(joining.wire_type)));
   PHUB_RETURN_IF_ERROR(same("rule", name_of(existing.rule), name_of(joining.rule)));
@@ -295,10 +380,15 @@ Status compare(const JobSpec& existing, const JobSpec& joining) {
   PHUB_RETURN_IF_ERROR(
       same("trust_coefficient", lars_of(existing).coefficient, lars_of(joining).coefficient));
   PHUB_RETURN_IF_ERROR(same("trust_epsilon", existing.lars.epsilon, joining.lars.epsilon));
+  PHUB_RETURN_IF_ERROR(same("beta1", existing.adaptive.beta1, joining.adaptive.beta1));
+  PHUB_RETURN_IF_ERROR(same("beta2", existing.adaptive.beta2, joining.adaptive.beta2));
+  PHUB_RETURN_IF_ERROR(
+      same("epsilon", adaptive_of(existing).epsilon, adaptive_of(joining).epsilon));
+  PHUB_RETURN_IF_ERROR(same("clip_norm", existing.clip_norm, joining.clip_norm));
+  PHUB_RETURN_IF_ERROR(same("ema_decay", existing.ema_decay, joining.ema_decay));
   PHUB_RETURN_IF_ERROR(
       same("loss_scaling", name_of(existing.loss_scale.kind), name_of(joining.loss_scale.kind)));
   PHUB_RETURN_IF_ERROR(same("loss_scale", existing.loss_scale.factor, joining.loss_scale.factor));
-  PHUB_RETURN_IF_ERROR(same("racks", text_of_racks(existing.racks), text_of_racks(joining.racks)));
   PHUB_RETURN_IF_ERROR(
       same("rack_shape", name_of(existing.rack_shape), name_of(joining.rack_shape)));
   PHUB_RETURN_IF_ERROR(

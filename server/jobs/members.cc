@@ -14,7 +14,7 @@
 namespace phub::server {
 namespace {
 
-constexpr std::chrono::seconds kFinishDeadline{1};  // which others' racks have to leave
+constexpr std::chrono::seconds kFinishDeadline{5};  // which others' racks have to leave
 
 Result<Secret> make_secret() {
   Secret secret{};
@@ -258,16 +258,17 @@ Status JobMembers::leave(const Identity& identity, const std::string& reason) {
 // Of a job that runs. When the last worker of this rack has left, the rack leaves the others; it
 // ends here when they have left too.
 void JobMembers::note_left(Job& job, const Member& member) {
-  const auto have_left = [&](bool racks_too) {
-    return std::all_of(job.members.begin(), job.members.end(), [&](const auto& entry) {
-      return entry.second->has_left || entry.second->was_lost ||
-             (!racks_too && !entry.second->rack.empty());
-    });
-  };
-  if (have_left(/*racks_too=*/true)) return life_.finish(job, JobState::kEnded, "all workers left");
-  if (index_.options.links != nullptr && member.rack.empty() && have_left(/*racks_too=*/false)) {
-    index_.options.links->close(job.id, {});
-  }
+  end_if_all_left(job);
+  if (!is_live(job) || index_.options.links == nullptr) return;
+  if (member.rack.empty() && is_finishing(job)) index_.options.links->close(job.id, {});
+}
+
+// A rack that is lost while this one's workers leave is as one that has left.
+void JobMembers::end_if_all_left(Job& job) {
+  const bool have_left = std::all_of(job.members.begin(), job.members.end(), [](const auto& entry) {
+    return entry.second->has_left || entry.second->was_lost;
+  });
+  if (have_left) life_.finish(job, JobState::kEnded, "all workers left");
 }
 
 Status JobMembers::note_transport(const Identity& identity, const std::string& reason) {
@@ -332,6 +333,8 @@ void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string
   const std::shared_ptr<Job> job = index_.find(job_id);
   const std::shared_ptr<Member> member = find(job, worker);
   if (member == nullptr || member->has_left) return;
+  member->was_lost = true;
+  if (is_finishing(*job)) return end_if_all_left(*job);  // its links, which could ask, are closed
   if (!member->rack.empty() && index_.options.links != nullptr) {
     return index_.options.links->diagnose(job_id, member->rack, std::string(reason));
   }

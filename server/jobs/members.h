@@ -82,6 +82,7 @@ class JobMembers final : public MembershipListener, public RackEvents {
   Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;
   Result<std::uint32_t> rack_seat(const Job& job, const JoinArguments& arguments) const;
   void note_left(Job& job, const Member& member);
+  void end_if_all_left(Job& job);
   void run_if_complete(Job& job);
   // Null: the job has ended, or has no such member.
   std::shared_ptr<Member> find(const std::shared_ptr<Job>& job, std::uint32_t worker) const;

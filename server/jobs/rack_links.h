@@ -23,6 +23,7 @@ struct LinkedRack {
   std::vector<std::uint32_t> cores_per_server;
   std::uint32_t server_index = 0;
   std::uint64_t plan_hash = 0;
+  std::uint64_t rounds_before = 0;  // that a restored job has behind it
 };
 
 class RackLinks {

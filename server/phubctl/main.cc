@@ -60,11 +60,12 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
     option(name, value, help)->capture_default_str();
   };
   field("--workers", job.workers, "Workers that it waits for");
-  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov or lars");
+  field("--rule", job.rule, "sum, mean, sgd, momentum, nesterov, lars, adam, adamw or adagrad");
   field("--wire-type", job.wire_type, "fp32, fp16 or bf16");
   field("--order", job.order, "deterministic or arrival");
   field("--chunk-kib", job.chunk_kib, "Size of a chunk, KiB");
-  field("--learning-rate", job.learning_rate, "Until worker 0 sets another");
+  field("--learning-rate", job.learning_rate,
+        "As in the workers' configuration; worker 0 may change it later");
   field("--momentum", job.momentum, "For momentum, nesterov and lars");
   field("--gradient-scale", job.gradient_scale, "Of the summed gradient; 0: 1 / workers");
   option("--trust-coefficient", job.trust_coefficient,
@@ -74,15 +75,22 @@ void declare_create(CLI::App& jobs, Arguments& options, Command& command) {
   option("--exclude-from-lars", job.exclude_from_lars, "Of lars: a key at trust 1, as biases are")
       ->type_name("NAME")
       ->allow_extra_args(false);
+  option("--beta1", job.beta1, "Of adam and adamw: left out: 0.9");
+  option("--beta2", job.beta2, "Of adam and adamw: left out: 0.999");
+  option("--epsilon", job.epsilon, "Of adam, adamw and adagrad; left out: 1e-8, of adagrad 1e-10");
+  option("--clip-norm", job.clip_norm,
+         "Of all keys' averaged gradients at most; left out: no bound");
+  option("--ema-decay", job.ema_decay,
+         "Of the parameters' moving average; left out: there is none");
   option("--key", job.keys, "NAME:ELEMENTS[:WEIGHT_DECAY], in forward order")
       ->allow_extra_args(false);
   CLI::Option* const racks = declare_rack_options(create, job);
   racks->excludes(file)->excludes("--workers");
   create
-      .add_option(
-          "--rack-shape", job.rack_shape,
-          "How the racks are joined: spread, chain, multicolour, hybrid, tree, or auto: by the last "
-          "probe")
+      .add_option("--rack-shape", job.rack_shape,
+                  "How the racks are joined: spread, chain, multicolour, hybrid, tree, nested (by "
+                  "the levels of "
+                  "their names, as site1/row2/rack3), or auto: by the last probe")
       ->needs(racks)
       ->capture_default_str();
   create

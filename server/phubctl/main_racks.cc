@@ -15,8 +15,10 @@ void declare_shapes(CLI::App& jobs, Command& command) {
       "  phubctl job shapes --racks a:4,b:4 --bytes 100e6\n"
       "  phubctl job shapes --racks a:8,b:8,c:8 --key conv1.weight:500 --wire-type bf16\\\n"
       "      --worker-gbit 10\n\n"
-      "spread, chain, multicolour and hybrid (small keys as spread, large ones as chain) join the\n"
-      "racks' servers (--rack-shape of job create). Of those within 1 % of the fastest the one\n"
+      "spread, chain, multicolour, hybrid (small keys as spread, large ones as chain) and nested\n"
+      "(by the levels of racks' names, as site1/row2/rack3; a group's uplink is taken to be as\n"
+      "fast as the fastest link through it) join the racks' servers (--rack-shape of job create).\n"
+      "Of those within 1 % of the fastest the one\n"
       "whose small keys are there first is taken: the next forward begins with them. flat\n"
       "has no racks: all workers go to the servers of all racks. Predicted, not measured; of the\n"
       "exchange alone, as if nothing hid it.");

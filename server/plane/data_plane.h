@@ -88,6 +88,7 @@ struct DataPlaneOptions {
   bool tcp = true;
   std::string tcp_address = "127.0.0.1:0";
   std::string tcp_congestion_control = "auto";
+  std::uint32_t tcp_buffer_kib = 0;            // CongestionControl::bound_buffers
   std::chrono::microseconds tcp_delay{0};      // of what is sent, for benches and tests
   bool encrypt_tcp = false;                    // then verbs, which is not, is refused
   OfferVerbs verbs = OfferVerbs::kIfPossible;  // set up over tcp's port: needs tcp too

@@ -61,8 +61,8 @@ Status JobCopying::prepare() {
     return {Code::kFailedPrecondition,
             "its rule keeps no parameters at the server: there is nothing to copy"};
   }
-  PHUB_ASSIGN_OR_RETURN(
-      copy_, JobCopy::create(*layout.plan, layout.server_index, state_arrays(layout.rule) > 0));
+  PHUB_ASSIGN_OR_RETURN(copy_,
+                        JobCopy::create(*layout.plan, layout.server_index, state_arrays(layout)));
   copy_->touch(*layout.plan, layout.server_index);
   rest_ = kRestMin;
   return {};

@@ -134,8 +134,9 @@ Status PinnedDataPlane::open(MembershipListener& membership) {
     shm_socket_ = "phub-" + std::to_string(::getpid()) + "-";
     for (std::size_t i = 0; i < 4; ++i) shm_socket_ += std::to_string(nonce[i]);
   }
-  PHUB_ASSIGN_OR_RETURN(const auto congestion_control,
+  PHUB_ASSIGN_OR_RETURN(auto congestion_control,
                         transport::CongestionControl::parse(options_.tcp_congestion_control));
+  congestion_control.bound_buffers(options_.tcp_buffer_kib);
   racks_.emplace(*cores_, *jobs_, congestion_control);
   PHUB_ASSIGN_OR_RETURN(acceptor_,
                         Acceptor::create({.tcp_address = options_.tcp ? options_.tcp_address : "",

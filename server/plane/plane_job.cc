@@ -75,6 +75,11 @@ Result<std::shared_ptr<PlaneJob>> PlaneJob::create(const JobLayout& layout, cons
     PHUB_ASSIGN_OR_RETURN(auto on_core, JobOnCore::create(layout, core, job->memory_));
     job->on_cores_.push_back(std::move(on_core));
   }
+  if (job->memory_->norms) {
+    job->memory_->norms->set_wake([all = &cores.cores()] {
+      for (const auto& core : *all) core->wake();
+    });
+  }
   job->layout_.initial = nullptr;  // the shards have it
   return job;
 }

@@ -35,6 +35,15 @@ bool may_pass(const Status& status) {
          status.code() == Code::kAlreadyExists;
 }
 
+// Each rack has the parameters of its own snapshot, until the first replies come.
+Status compare_rounds(const LinkedRack& job, std::uint64_t there) {
+  if (there == job.rounds_before) return {};
+  return {Code::kFailedPrecondition,
+          fmt::format("job {} has {} rounds behind it there and {} in rack {}: restore the "
+                      "snapshots of one round in all racks (`phubctl snapshots`)",
+                      job.spec->name, there, job.rounds_before, job.spec->racks[job.own].name)};
+}
+
 }  // namespace
 
 Uplink::Uplink(LinkedRack job, UplinkOptions options, const UplinkParts& parts)
@@ -170,9 +179,9 @@ Status Uplink::join_once(Other& other) {
   }
   const auto more =
       std::chrono::duration_cast<milliseconds>(job_.spec->keys.size() * kJoinTimePerKey);
-  PHUB_ASSIGN_OR_RETURN(other.joined,
-                        other.server->join_as_rack(*job_.spec, job_.spec->racks[job_.own].name,
-                                                   call_timeout() + more));
+  PHUB_ASSIGN_OR_RETURN(other.joined, other.server->join_as_rack(
+                                          *job_.spec, job_.spec->racks[job_.own].name,
+                                          parts_.directory.own_address(), call_timeout() + more));
   begin_pulse(other);
   return {};
 }
@@ -244,7 +253,10 @@ Status Uplink::make_ready(Other& other) {
   while (!is_closed()) {
     const Status ready = other.server->ready(cores, std::vector<std::uint64_t>(all),
                                              job_.server_index, job_.plan_hash, call_timeout());
-    if (ready.ok()) return {};
+    if (ready.ok()) {
+      const Status same = compare_rounds(job_, other.server->rounds_before());
+      return same.ok() ? same : named(other, same);
+    }
     const bool is_late =
         ready.code() == Code::kDeadlineExceeded || ready.code() == Code::kUnavailable;
     if (!is_late || Clock::now() > end) return reason_of(other, ready);

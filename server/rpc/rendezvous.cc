@@ -49,12 +49,12 @@ class RendezvousService::WaitingStart final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* context,
                                                    const control::ReadyRequest* request,
-                                                   control::ReadyReply* /*reply*/) {
+                                                   control::ReadyReply* reply) {
   auto* const reactor = context->DefaultReactor();
   const auto post = [&]() -> Status {
     PHUB_ASSIGN_OR_RETURN(const Identity identity, identity_from(*request));
     PHUB_ASSIGN_OR_RETURN(const std::string tenant, table_.views.tenant_of(identity));
-    return threads_.work.post(tenant, [this, identity, request, reactor] {
+    return threads_.work.post(tenant, [this, identity, request, reply, reactor] {
       const auto& cores = request->cores_per_server();
       const auto& loads = request->core_load_bytes();
       table_.placement.ready(identity,
@@ -62,7 +62,12 @@ grpc::ServerUnaryReactor* RendezvousService::Ready(grpc::CallbackServerContext* 
                               .server_index = request->server_index(),
                               .core_load_bytes = {loads.begin(), loads.end()}},
                              request->plan_hash(),
-                             [reactor](const Status& status) { reactor->Finish(to_grpc(status)); });
+                             [this, id = identity.job_id, reply, reactor](const Status& status) {
+                               if (status.ok()) {
+                                 reply->set_rounds_before(table_.views.rounds_before(id));
+                               }
+                               reactor->Finish(to_grpc(status));
+                             });
     });
   };
   const Status posted = post();

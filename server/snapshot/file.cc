@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,7 +17,6 @@ namespace phub::server {
 namespace {
 
 constexpr const char* kFormat = "phub-snapshot";
-constexpr const char* kStateSuffix = ".state";
 constexpr std::uint64_t kNumberMax = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t kElementsAtOnce = std::size_t{1} << 18;  // 1 MiB
 
@@ -52,6 +52,15 @@ std::string name_of(const FileRun& run, const JobSpec& spec) {
   return is_whole ? key.name : fmt::format("{}[{}:{}]", key.name, run.from, run.to);
 }
 
+unsigned arrays_of(const JobSpec& spec) { return state_arrays(spec.rule, spec.ema_decay); }
+
+std::string state_name_of(const FileRun& run, const JobSpec& spec, unsigned array) {
+  const std::string name = name_of(run, spec);
+  if (array == state_arrays(spec.rule)) return name + ".ema";
+  if (state_arrays(spec.rule) == 1) return name + ".state";
+  return fmt::format("{}.{}", name, state_name(spec.rule, array));
+}
+
 // Of tensors of one name a file could hold only one.
 Status check_names(const std::vector<TensorView>& tensors) {
   std::unordered_set<std::string_view> names{"__metadata__"};
@@ -69,18 +78,18 @@ Status check_names(const std::vector<TensorView>& tensors) {
 Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, const Plan& plan,
                                std::uint32_t server_index) {
   SnapshotParts parts;
-  const bool has_state = state_arrays(head.spec.rule) > 0;
   for (const FileRun& run : runs_of(plan, server_index)) {
-    std::string name = name_of(run, head.spec);
     const std::uint64_t element = plan.key_offset[run.key] + run.from;
     const std::uint64_t count = run.to - run.from;
     const auto add = [&](std::string title, const float* values) {
       parts.tensors.push_back(
           {.name = std::move(title), .shape = {count}, .values = values, .elements = count});
     };
-    add(name, copy == nullptr ? nullptr : copy->parameters_at(element));
-    if (!has_state) continue;
-    add(name + kStateSuffix, copy == nullptr ? nullptr : copy->state_at(element));
+    add(name_of(run, head.spec), copy == nullptr ? nullptr : copy->parameters_at(element));
+    for (unsigned array = 0; array < arrays_of(head.spec); ++array) {
+      add(state_name_of(run, head.spec, array),
+          copy == nullptr ? nullptr : copy->state_at(element, array));
+    }
   }
   PHUB_RETURN_IF_ERROR(check_names(parts.tensors));
   parts.metadata = {{"format", kFormat},
@@ -92,6 +101,8 @@ Result<SnapshotParts> parts_of(const SnapshotHead& head, const JobCopy* copy, co
   if (plan.core_chunks.size() > 1) {
     parts.metadata["core_load_bytes"] = fmt::format("{}", fmt::join(head.core_load_bytes, ","));
   }
+  const std::uint64_t left_out = copy == nullptr ? head.left_out : copy->left_out();
+  if (left_out > 0) parts.metadata["left_out"] = std::to_string(left_out);
   SnapshotDigest digest;
   if (copy != nullptr) {
     digest.add(parts.metadata);
@@ -108,6 +119,15 @@ Result<std::string> text_in(const TensorMetadata& metadata, const std::string& k
   const auto found = metadata.find(key);
   if (found != metadata.end()) return found->second;
   return Status(Code::kDataLoss, "its metadata has no " + key + ": is it a snapshot?");
+}
+
+// Nothing: it is no number.
+std::optional<std::uint64_t> number_of(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
 }
 
 Result<std::vector<std::uint64_t>> numbers_of(const std::string& text) {
@@ -165,6 +185,7 @@ Result<std::uint64_t> snapshot_bytes(const SnapshotHead& head, const Plan& plan,
                                      std::uint32_t server_index) {
   SnapshotHead longest = head;
   longest.round = kNumberMax;
+  if (head.spec.loss_scale.kind == LossScaling::kVoted) longest.left_out = kNumberMax;
   longest.core_load_bytes.assign(plan.core_chunks[server_index].size(), kNumberMax);
   PHUB_ASSIGN_OR_RETURN(const SnapshotParts parts, parts_of(longest, nullptr, plan, server_index));
   return safetensors_bytes(parts.tensors, parts.metadata);
@@ -188,10 +209,16 @@ Result<SnapshotHead> head_of(const TensorMetadata& metadata) {
   PHUB_ASSIGN_OR_RETURN(head.created, text_in(metadata, "created"));
   PHUB_ASSIGN_OR_RETURN(head.sha256, text_in(metadata, "sha256"));
   PHUB_ASSIGN_OR_RETURN(const std::string round, text_in(metadata, "round"));
-  const char* const end = round.data() + round.size();
-  const auto parsed = std::from_chars(round.data(), end, head.round);
-  if (parsed.ec != std::errc() || parsed.ptr != end || head.round == 0) {
+  head.round = number_of(round).value_or(0);
+  if (head.round == 0) {
     return Status(Code::kDataLoss, "its round is \"" + round + "\", no number above 0");
+  }
+  if (const auto found = metadata.find("left_out"); found != metadata.end()) {
+    head.left_out = number_of(found->second).value_or(head.round);
+    if (head.left_out >= head.round) {
+      return Status(Code::kDataLoss,
+                    "its left_out is \"" + found->second + "\", no number below its round");
+    }
   }
   if (const auto load = metadata.find("core_load_bytes"); load != metadata.end()) {
     PHUB_ASSIGN_OR_RETURN(head.core_load_bytes, numbers_of(load->second));
@@ -206,9 +233,10 @@ Status verify(const SafetensorsReader& file, const SnapshotHead& head) {
 Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
                                                const SnapshotHead& head, const Plan& plan,
                                                std::uint32_t server_index) {
-  const bool has_state = state_arrays(head.spec.rule) > 0;
-  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, has_state));
+  const unsigned arrays = arrays_of(head.spec);
+  PHUB_ASSIGN_OR_RETURN(auto copy, JobCopy::create(plan, server_index, arrays));
   copy->round = head.round;
+  copy->note_left_out(head.left_out);
   PHUB_ASSIGN_OR_RETURN(const SnapshotParts wanted, parts_of(head, nullptr, plan, server_index));
   std::unordered_map<std::string_view, const TensorEntry*> there;
   for (const TensorEntry& tensor : file.tensors()) there[tensor.name] = &tensor;
@@ -217,8 +245,9 @@ Result<std::shared_ptr<JobCopy>> job_copy_from(const SafetensorsReader& file,
   std::size_t next = 0;
   for (const FileRun& run : runs_of(plan, server_index)) {
     const std::uint64_t element = plan.key_offset[run.key] + run.from;
-    for (float* const to : {copy->parameters_at(element), copy->state_at(element)}) {
-      if (to == nullptr) continue;
+    for (unsigned array = 0; array <= arrays; ++array) {  // the parameters, then the state
+      float* const to =
+          array == 0 ? copy->parameters_at(element) : copy->state_at(element, array - 1);
       const TensorView& tensor = wanted.tensors[next++];
       const auto found = there.find(tensor.name);
       const bool fits = found != there.end() && found->second->elements() == tensor.elements;

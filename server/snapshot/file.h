@@ -1,9 +1,12 @@
 // A job's snapshot as a safetensors file: a tensor "KEY" of parameters and "KEY.state" of optimizer
-// state for each key, fp32, and the job in the metadata.
+// state for each key, fp32, and the job in the metadata. Of a rule with two arrays of state these
+// are "KEY.exp_avg" and "KEY.exp_avg_sq", as PyTorch has them. "KEY.ema" is the moving average of
+// the parameters, of jobs that have it.
 //
 // A server that holds only a part of a key writes "KEY[FROM:TO]" for each run of elements. The
 // metadata: format "phub-snapshot", version, job (the JobSpec as JSON), tenant, round, created
-// (UTC), of several servers core_load_bytes, and sha256. Version 2: sha256 is over "NAME=BYTES:"
+// (UTC), of several servers core_load_bytes, where votes left out rounds their number as left_out,
+// and sha256. Version 2: sha256 is over "NAME=BYTES:"
 // and the text of all other metadata in order of their names, then over "NAME:ELEMENTS;" and the
 // data of each tensor in order. Version 1, which is still read, covered the tensors alone.
 //
@@ -26,6 +29,7 @@ struct SnapshotHead {
   std::uint64_t round = 0;
   std::string created;
   std::string sha256;
+  std::uint64_t left_out = 0;  // of the rounds, by votes
   // What this server's part of the plan was made with, by core, if there are other servers: a plan
   // of the restored job that is made with it has the same chunks here. Else empty.
   std::vector<std::uint64_t> core_load_bytes = {};

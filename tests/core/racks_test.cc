@@ -27,9 +27,8 @@ void check_sums(RacksRig& rig) {
 }
 
 TEST_CASE("sums over racks have the bits of one fold", "[racks]") {
-  const auto shape =
-      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid,
-               RackShape::kTree);
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
+                              RackShape::kHybrid, RackShape::kTree, RackShape::kNested);
   const auto workers =
       GENERATE(std::vector<std::uint32_t>{2, 2}, std::vector<std::uint32_t>{1, 3, 2},
                std::vector<std::uint32_t>{1, 1, 2, 1, 1, 1, 1, 3, 1});
@@ -104,9 +103,8 @@ TEST_CASE("what rounding leaves of a rack's sum goes up in the next round", "[ra
 // What an update leaves at every worker, after worker 0's initial parameters, is what a rule makes
 // of the fold, with the hyper-parameters that worker 0 sent.
 TEST_CASE("a rule's updates are made once, with worker 0's words", "[racks]") {
-  const auto shape =
-      GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour, RackShape::kHybrid,
-               RackShape::kTree);
+  const auto shape = GENERATE(RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
+                              RackShape::kHybrid, RackShape::kTree, RackShape::kNested);
   const auto workers =
       GENERATE(std::vector<std::uint32_t>{2, 1}, std::vector<std::uint32_t>{1, 1, 1, 1, 1, 2});
   INFO(name_of(shape) << ", " << workers.size() << " racks");

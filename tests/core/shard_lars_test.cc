@@ -109,7 +109,7 @@ TEST_CASE("a restored lars job goes on with the bits of the one that was copied"
     rig.push_all(random, noise(round));
     rig.update_all_due();
   }
-  auto copy = std::move(*server::JobCopy::create(*rig.layout.plan, 0, true));
+  auto copy = std::move(*server::JobCopy::create(*rig.layout.plan, 0, 1));
   copy->round = 4;
   REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < 3; ++slot) rig.push(0, slot, true, noise(3));

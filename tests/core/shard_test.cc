@@ -193,7 +193,7 @@ TEST_CASE("a copy has every chunk as it was at the same round, however far the j
   push(0, 3.0F);  // chunk 0 has left round 2 behind
 
   const auto copy_at = [&](std::uint64_t round) {
-    auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, true));
+    auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, 1));
     copy->round = round;
     return copy;
   };
@@ -242,7 +242,7 @@ TEST_CASE("a chunk that rests is copied before its next update") {
     rig.push(
         0, slot, false, [](std::size_t) { return 2.0F; }, keep);
   }
-  auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, true));
+  auto copy = std::move(*JobCopy::create(*rig.layout.plan, 0, 1));
   copy->round = 1;
   REQUIRE(rig.shard->copying.begin(copy));
   for (std::uint32_t slot = 0; slot < rig.shard->chunks(); ++slot) {

@@ -97,9 +97,10 @@ class Simulation {
   void add_job() {
     --jobs_to_come_;
     constexpr std::uint32_t kSizes[] = {64, 64, 256, 4096, 32768};
-    constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars};
+    constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars,
+                                   RuleKind::kAdamW};
     JobOptions options;
-    const RuleKind rule = kRules[random_.below(3)];
+    const RuleKind rule = kRules[random_.below(4)];
     const bool votes = has_parameters(rule) && random_.one_in(2);
     options.shape = {.workers = random_.between(1, kWorkersMost),
                      .chunks = random_.between(1, 12),

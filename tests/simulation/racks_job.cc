@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tests/support/nested_names.h"
 #include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::simulation {
@@ -16,7 +17,7 @@ constexpr std::size_t kHurriedBytes = std::size_t{1} << 16;
 RacksJob::RacksJob(RacksJobOptions options, Random& random)
     : options_(std::move(options)), random_(random) {
   const auto count = static_cast<std::uint32_t>(options_.cores.size());
-  trees_ = make_rack_trees(count, options_.shape);
+  trees_ = make_rack_trees(testing::nested_names(count), options_.shape);
   PlanInput input;
   input.key_elements = options_.key_elements;
   input.wire_type = options_.wire_type;
@@ -59,6 +60,7 @@ void RacksJob::add_rack(std::uint32_t index) {
   layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
   layout.weight_decay.assign(options_.key_elements.size(), 0.01F);
   layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+  layout.adaptive.epsilon = 1e-6;
   layout.loss_scale = {.kind = options_.loss_scaling, .factor = scale(1)};
   layout.plan = plan_;
   layout.rack_wire_type = options_.rack_wire_type;

@@ -160,10 +160,11 @@ class RacksSimulation {
 
   void add_job() {
     --to_come_;
-    constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars};
+    constexpr RuleKind kRules[] = {RuleKind::kSum, RuleKind::kMomentum, RuleKind::kLars,
+                                   RuleKind::kAdamW};
     constexpr DataType kTypes[] = {DataType::kFloat32, DataType::kFloat16, DataType::kBfloat16};
     constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
-                                     RackShape::kHybrid};
+                                     RackShape::kHybrid, RackShape::kNested};
     constexpr LossScaling kScaling[] = {LossScaling::kNone, LossScaling::kStatic,
                                         LossScaling::kVoted};
     RacksJobOptions options;
@@ -178,8 +179,8 @@ class RacksSimulation {
       options.cores.push_back(cores_[at].core.get());
       options.workers.push_back(random_.one_in(2) ? 1 : random_.between(1, 4));
     }
-    options.shape = kShapes[random_.below(4)];
-    options.rule = kRules[random_.below(3)];
+    options.shape = kShapes[random_.below(5)];
+    options.rule = kRules[random_.below(4)];
     options.wire_type = kTypes[random_.below(3)];
     if (random_.one_in(3)) options.rack_wire_type = kTypes[random_.below(3)];
     if (has_parameters(options.rule)) options.loss_scaling = kScaling[random_.below(3)];

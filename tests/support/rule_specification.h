@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/clip.h"
 #include "kernels/lars.h"
 #include "kernels/reference.h"
 #include "server/plane/data_plane.h"
@@ -24,7 +25,7 @@ class RuleSpecification {
       : layout_(layout),
         plan_(*layout.plan),
         parameters_(plan_.arena_elements),
-        state_(plan_.arena_elements),
+        state_(std::max(1U, state_arrays(layout.rule)) * plan_.arena_elements),
         sum_(plan_.arena_elements) {}
 
   void initialise(const Value& value) {
@@ -42,8 +43,19 @@ class RuleSpecification {
     Hyper unscaled = hyper;
     unscaled.gradient_scale /= factor;
     add_up(gradient);
+    if (layout_.clip_norm > 0.0F) {
+      const float clip =
+          kernels::clip_coefficient(layout_.clip_norm, all_squares(), unscaled.gradient_scale);
+      if (!std::isfinite(clip)) {
+        skipped_.assign(plan_.chunks.size(), true);
+        return skipped_.size();
+      }
+      unscaled.gradient_scale *= clip;
+    }
     std::vector<float> trust(plan_.key_offset.size(), 1.0F);
     if (layout_.rule == RuleKind::kLars) trust = all_trust(unscaled.gradient_scale);
+    adaptive_ =
+        kernels::adaptive_step(layout_.rule, layout_.adaptive, hyper.learning_rate, rounds_++);
     skipped_.clear();
     for (const Chunk& chunk : plan_.chunks) {
       const bool finite = kernels::reference::all_finite(
@@ -97,6 +109,15 @@ class RuleSpecification {
     }
   }
 
+  double all_squares() const {
+    double squares = 0.0;
+    for (const Chunk& chunk : plan_.chunks) {
+      squares +=
+          kernels::reference::sum_of_squares(sum_.data() + chunk.arena_offset, chunk.elements);
+    }
+    return squares;
+  }
+
   std::vector<float> all_trust(float gradient_scale) const {
     std::vector<kernels::KeySquares> squares(plan_.key_offset.size());
     for (const Segment& segment : plan_.segments) {
@@ -127,12 +148,16 @@ class RuleSpecification {
                                 .hyper = hyper,
                                 .weight_decay = layout_.weight_decay[segment.key],
                                 .trust = trust,
+                                .adaptive = &adaptive_,
                                 .parameters = parameters_.data() + offset,
-                                .state = state_.data() + offset});
+                                .state = state_.data() + offset,
+                                .state_stride = plan_.arena_elements});
   }
 
   server::JobLayout layout_;
   const Plan& plan_;
+  std::uint64_t rounds_ = 0;                     // without those that votes left out
+  kernels::AdaptiveStep adaptive_;               // of the round
   std::vector<float> parameters_, state_, sum_;  // fp32, in the arena's layout
   std::vector<bool> skipped_;                    // by chunk, of the last round
 };

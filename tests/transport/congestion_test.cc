@@ -84,6 +84,45 @@ TEST_CASE("between hosts the kernel holds little that is unsent, whatever the co
   }
 }
 
+TEST_CASE("buffers are bounded between hosts only, and only where it was asked for") {
+  const auto bytes_of = [](int option) {
+    return [option](int socket) {
+      int bytes = 0;
+      socklen_t size = sizeof(bytes);
+      REQUIRE(::getsockopt(socket, SOL_SOCKET, option, &bytes, &size) == 0);
+      return bytes;
+    };
+  };
+  for (const int option : {SO_SNDBUF, SO_RCVBUF}) {
+    const auto bytes = bytes_of(option);
+    CongestionControl control = CongestionControl::parse("system").value();
+    const UniqueFd socket = tcp_socket();  // stands for another host: it has no peer here
+    const int before = bytes(socket.get());
+    const int within_host = after_connecting_here(control, bytes);
+    control.settle(socket.get());
+    CHECK(bytes(socket.get()) == before);
+    control.bound_buffers(32);
+    control.settle(socket.get());
+    CHECK(bytes(socket.get()) == 2 * 32 * 1024);  // Linux doubles it, for its own
+    CHECK(after_connecting_here(control, bytes) == within_host);
+  }
+}
+
+TEST_CASE("a bound leaves room for two segments, which may be large") {
+  const int segment = 32'000;
+  const UniqueFd socket = tcp_socket();  // stands for another host: it has no peer here
+  REQUIRE(::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof(segment)) == 0);
+  CongestionControl control = CongestionControl::parse("system").value();
+  control.bound_buffers(8);
+  control.settle(socket.get());
+  for (const int option : {SO_SNDBUF, SO_RCVBUF}) {
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    REQUIRE(::getsockopt(socket.get(), SOL_SOCKET, option, &bytes, &size) == 0);
+    CHECK(bytes == 2 * 2 * segment);  // Linux doubles it, for its own
+  }
+}
+
 TEST_CASE("a control that the kernel does not offer is refused with those that it does") {
   for (const char* name : {"bbq", ""}) {
     const auto parsed = CongestionControl::parse(name);

@@ -8,6 +8,7 @@
 #include "worker/cli/commands.h"
 #include "worker/cli/options/run_arguments.h"
 #include "worker/cli/options/run_options.h"
+#include "worker/cli/options/shares.h"
 #include "worker/cli/stop_signal.h"
 #include "worker/train/session.h"
 
@@ -38,7 +39,7 @@ struct TrainArguments {
 };
 
 Ending train_command(const TrainArguments& arguments) {
-  const auto config = load_run(arguments.run);
+  auto config = load_run(arguments.run);
   if (!config) return fail(config.error(), kExitUsage);
   set_up_logging(config->log_level());
   auto network = network_of(config->model());
@@ -53,6 +54,10 @@ Ending train_command(const TrainArguments& arguments) {
     options.executor.cuda = cuda_of(*config, arguments.run.cuda);
   }
   options.executor.kernels = kernel_options(arguments.run.kernels, nullptr);
+  const Status shared = agree_on_shares(*config, options);
+  if (!shared.ok()) {
+    return fail(shared, shared.code() == Code::kInvalidArgument ? kExitUsage : kExitFailed);
+  }
   const auto result = train::run_session(
       options, [&](const std::vector<KeySpec>& keys) { return make_exchange(*config, keys); },
       [&] { return stop.requested(); });

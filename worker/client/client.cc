@@ -81,8 +81,9 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
   std::vector<std::string> reasons;
   for (const auto& choice : transports.by_server) reasons.push_back(choice.reason);
   PHUB_ASSIGN_OR_RETURN(auto plan, client::agree_on_plan(membership, job, options.timeout));
-  PHUB_ASSIGN_OR_RETURN(const auto congestion_control,
+  PHUB_ASSIGN_OR_RETURN(auto congestion_control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
+  congestion_control.bound_buffers(options.links.tcp_buffer_kib);
   PHUB_ASSIGN_OR_RETURN(links, JobLinks::create({.membership = membership,
                                                  .heartbeat = *heartbeat,
                                                  .plan = std::move(plan),

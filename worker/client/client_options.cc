@@ -18,6 +18,9 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .chunk_bytes = options.chunk_bytes,
           .hyper = options.hyper,
           .lars = options.lars,
+          .adaptive = options.adaptive,
+          .clip_norm = options.clip_norm,
+          .ema_decay = options.ema_decay,
           .loss_scale = options.loss_scale,
           .keys = keys,
           .racks = options.racks,
@@ -48,6 +51,13 @@ Status check_options(const ClientOptions& options) {
   }
   PHUB_ASSIGN_OR_RETURN([[maybe_unused]] const auto control,
                         transport::CongestionControl::parse(options.links.tcp_congestion_control));
+  const std::uint32_t buffer = options.links.tcp_buffer_kib;
+  if (buffer != 0 && (buffer < kTcpBufferLeastKib || buffer > kTcpBufferMostKib)) {
+    return {Code::kInvalidArgument, "links: tcp_buffer_kib of " + std::to_string(buffer) +
+                                        " is outside the allowed range of " +
+                                        std::to_string(kTcpBufferLeastKib) + " to " +
+                                        std::to_string(kTcpBufferMostKib)};
+  }
   const auto delay = options.links.tcp_delay;
   if (delay.count() < 0 || delay > kTcpDelayMax) {
     return {Code::kInvalidArgument, "links: tcp_delay of " + std::to_string(delay.count()) +
@@ -57,6 +67,11 @@ Status check_options(const ClientOptions& options) {
   if (options.rule != RuleKind::kLars && options.lars != LarsOptions()) {
     return {Code::kInvalidArgument, "lars: rule " + std::string(name_of(options.rule)) +
                                         " has no trust coefficient: leave it out, or choose lars"};
+  }
+  if (options.clip_norm != 0.0F && options.servers.size() > 1) {
+    return {Code::kInvalidArgument,
+            "clip_norm: the norm of all keys is known within one server, and servers has " +
+                std::to_string(options.servers.size()) + ": leave one of the two out"};
   }
   if (options.workers == 0) return {Code::kInvalidArgument, "workers: must be at least 1"};
   if (options.worker_index >= static_cast<std::int32_t>(options.workers)) {

@@ -54,6 +54,9 @@ struct ClientOptions {
   RuleKind rule = RuleKind::kSum;
   Hyper hyper = {.gradient_scale = 0.0F};  // gradient_scale 0: 1 / workers
   LarsOptions lars = {};                   // of rule lars
+  AdaptiveOptions adaptive = {};           // of rules adam, adamw and adagrad
+  float clip_norm = 0.0F;                  // of all keys' averaged gradients; 0: no bound
+  double ema_decay = 0.0;                  // of the parameters' moving average; 0: there is none
   LossScale loss_scale = {};               // for rules with parameters; the same at each worker
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
   RoundPolicy rounds = {};    // with a quorum: not deterministic, nor with racks, lars or votes
@@ -136,7 +139,7 @@ class Client {
   // it was waited for.
   bool was_skipped(KeyId key) const;
 
-  // For rules with parameters (sgd, momentum, nesterov, lars): the first round of every key carries
+  // For rules with parameters (all but sum and mean): the first round of every key carries
   // initial parameters instead of gradients, and everyone receives worker 0's. Fill every
   // gradient with the initial values, then call this once before the first push. Of a job that was
   // restored from a snapshot everyone receives what the snapshot holds instead.

@@ -60,6 +60,11 @@ phub::Result<phub::ClientOptions> translate(const phub_options& options) {
                   .gradient_scale = options.gradient_scale};
   if (options.trust_coefficient != 0.0F) result.lars.coefficient = options.trust_coefficient;
   result.lars.epsilon = options.trust_epsilon;
+  if (options.beta1 != 0.0) result.adaptive.beta1 = options.beta1;
+  if (options.beta2 != 0.0) result.adaptive.beta2 = options.beta2;
+  result.adaptive.epsilon = options.epsilon;
+  result.clip_norm = options.clip_norm;
+  result.ema_decay = options.ema_decay;
   if (options.votes != 0 && options.loss_scale != 0.0F) {
     return Status(Code::kInvalidArgument,
                   "loss_scale: a job that votes is told it by phub_vote; leave one of the two out");

@@ -20,7 +20,8 @@ typedef struct {
   int32_t worker_index;  /* -1: the server chooses */
   const char* transport; /* NULL: "auto"; "shm", "tcp", "verbs" */
   const char* wire_type; /* NULL: "fp32"; "fp16", "bf16" */
-  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars" */
+  const char* rule;      /* NULL: "sum"; "mean", "sgd", "momentum", "nesterov", "lars",
+                            "adam", "adamw", "adagrad" */
   float learning_rate;
   float momentum;
   float gradient_scale;               /* 0: 1 / workers */
@@ -35,6 +36,11 @@ typedef struct {
   float trust_epsilon;     /* of rule "lars" */
   float loss_scale;        /* static loss scale; 0: none */
   int votes;               /* 1: instead, each round's scale comes with phub_vote */
+  double beta1;            /* of rules "adam" and "adamw"; 0: 0.9 */
+  double beta2;            /* of the same; 0: 0.999 */
+  float clip_norm;         /* of all keys' averaged gradients at most; 0: no bound */
+  double ema_decay;        /* of the parameters' moving average, for snapshots; 0: there is none */
+  double epsilon;          /* of the same and "adagrad"; 0: 1e-8, of "adagrad" 1e-10 */
 } phub_options;
 
 typedef struct {

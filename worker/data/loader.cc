@@ -62,7 +62,7 @@ void copy_image(const Dataset& dataset, std::size_t sample, std::size_t slot, By
 }  // namespace
 
 Status Loader::check(const Dataset& dataset, const LoaderOptions& options) {
-  const std::uint64_t global = std::uint64_t{options.batch} * options.workers;
+  const std::uint64_t global = options.global_batch();
   if (global > 0 && dataset.images() >= global) return {};
   return {Code::kInvalidArgument, "a step takes " + std::to_string(global) + " images (" +
                                       std::to_string(options.workers) +
@@ -87,7 +87,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
 }
 
 std::uint64_t Loader::steps_per_epoch() const {
-  return dataset_.images() / (std::uint64_t{options_.batch} * options_.workers);
+  return dataset_.images() / options_.global_batch();
 }
 
 void Loader::permute(std::uint64_t epoch) {
@@ -103,9 +103,8 @@ void Loader::permute(std::uint64_t epoch) {
 std::span<const std::uint32_t> Loader::samples(std::uint64_t epoch, std::uint64_t step) {
   PHUB_DCHECK(step < steps_per_epoch(), "the step is within the epoch");
   if (epoch != permuted_epoch_) permute(epoch);
-  const std::size_t batch = options_.batch;
   return std::span(permutation_)
-      .subspan((step * options_.workers + options_.worker_index) * batch, batch);
+      .subspan(step * options_.global_batch() + options_.first_image(), options_.batch);
 }
 
 ByteBatch::Move Loader::move_of(std::uint64_t epoch, std::uint32_t sample) const {

@@ -2,8 +2,9 @@
 //
 // Every epoch is one seeded permutation of the images, cut into global batches of workers * batch;
 // worker i takes the i-th contiguous part of each. So N workers with batch B see in step s exactly
-// what one worker with batch N * B sees. What is left over at the end of an epoch is not used in
-// it. Owned by one thread; the data set outlives it.
+// what one worker with batch N * B sees. Workers whose parts are of different sizes say where
+// theirs is (BatchPart). What is left over at the end of an epoch is not used in it. Owned by one
+// thread; the data set outlives it.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,27 @@
 
 namespace phub::data {
 
+// A worker's part of the global batch, where workers' parts differ.
+struct BatchPart {
+  std::uint64_t global = 0;  // images of all workers in a step; 0: all parts are equal
+  std::uint64_t first = 0;   // of this worker's
+};
+
 struct LoaderOptions {
   std::uint32_t batch = 64;  // images of one worker in one step
   std::uint32_t workers = 1;
   std::uint32_t worker_index = 0;
+  BatchPart part = {};
   std::uint64_t seed = 1;
   std::uint32_t shift_pixels = 0;  // up to so many in each direction; what comes in is black
   bool flip = false;               // left to right, half of the images
+
+  std::uint64_t global_batch() const {
+    return part.global > 0 ? part.global : std::uint64_t{batch} * workers;
+  }
+  std::uint64_t first_image() const {
+    return part.global > 0 ? part.first : std::uint64_t{batch} * worker_index;
+  }
 };
 
 struct Batch {

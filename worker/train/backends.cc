@@ -7,6 +7,7 @@
 #include "worker/nn/network.h"
 #include "worker/nn/onednn/backend.h"
 #include "worker/nn/reference/backend.h"
+#include "worker/train/replica_groups.h"
 
 namespace phub::train {
 
@@ -51,6 +52,7 @@ Result<std::unique_ptr<nn::Executor>> make_executor(const nn::Graph& graph,
     PHUB_RETURN_IF_ERROR(nn::check_devices(executor));
     return plugin->make_executor(graph, executor);
   }
+  if (options.groups > 1) return make_replica_groups(graph, options);
   try {
     auto network = make_network(graph, options);
     const bool is_full = !network && network.error().code() == Code::kResourceExhausted;

@@ -27,6 +27,7 @@ struct ExecutorOptions {
   DataType compute_type = DataType::kFloat32;
   std::uint32_t batch = 1;
   std::uint32_t threads = 1;  // compute threads, the calling one included; CPUs only
+  std::uint32_t groups = 1;   // replicas that share the batch, each with so many threads; CPUs only
   CudaOptions cuda{};
   nn::KernelOptions kernels{};  // of kOnednn
 };

@@ -20,8 +20,8 @@ constexpr const char* kNextStep = "next_step";
 constexpr const char* kLossScale = "loss_scale";  // in units of LossScaler::kSmallest
 constexpr const char* kGoodSteps = "loss_scale_good_steps";
 constexpr const char* kSnapshots = "snapshots";
-constexpr const char* kDigest = "parameters_digest";         // of the optimizer's file: whose it is
-constexpr const char* kMomentumSuffix = ".momentum_buffer";  // PyTorch's word
+constexpr const char* kDigest = "parameters_digest";  // of the optimizer's file: whose it is
+constexpr const char* kUpdates = "updates";           // of the same, behind its state
 constexpr const char* kCounterSuffix = ".num_batches_tracked";
 constexpr const char* kStatisticSuffix = ".running_mean";
 
@@ -106,13 +106,20 @@ Result<TensorFile> model_file(nn::Executor& network, const GradientExchange& exc
   return file;
 }
 
+std::string state_tensor(const std::string& parameter, const GradientExchange& exchange,
+                         unsigned array) {
+  return parameter + "." + std::string(state_name(exchange.facts().rule, array));
+}
+
 TensorFile optimizer_file(const nn::Executor& network, GradientExchange& exchange) {
   TensorFile file;
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
-    const auto values = exchange.state(key);
-    file.tensors.push_back(
-        {spec.name + kMomentumSuffix, spec.shape, {values.begin(), values.end()}});
+    for (unsigned array = 0; array < state_arrays(exchange.facts().rule); ++array) {
+      const auto values = exchange.state(key, array);
+      file.tensors.push_back(
+          {state_tensor(spec.name, exchange, array), spec.shape, {values.begin(), values.end()}});
+    }
   }
   return file;
 }
@@ -189,6 +196,9 @@ Status save_checkpoint(const std::filesystem::path& path, nn::Executor& network,
   if (exchange.facts().state_at == StateAt::kHere) {
     TensorFile optimizer = optimizer_file(network, exchange);
     optimizer.metadata = metadata;
+    if (has_betas(exchange.facts().rule)) {
+      optimizer.metadata[kUpdates] = std::to_string(exchange.updates());
+    }
     optimizer.metadata[kDigest] = std::to_string(
         digest_of(network, [&](KeyId key) { return std::as_const(exchange).parameter(key); }));
     PHUB_RETURN_IF_ERROR(write_safetensors(optimizer_path(path, position.next_step), optimizer));
@@ -236,10 +246,15 @@ Status load_optimizer(const std::filesystem::path& checkpoint, nn::Executor& net
   }
   for (KeyId key = 0; key < network.parameters().size(); ++key) {
     const nn::ParameterSpec& spec = network.parameters()[key];
-    PHUB_RETURN_IF_ERROR(
-        restore(*file, spec.name + kMomentumSuffix, spec.shape, exchange.state(key))
-            .with_context(path.string()));
+    for (unsigned array = 0; array < state_arrays(exchange.facts().rule); ++array) {
+      PHUB_RETURN_IF_ERROR(restore(*file, state_tensor(spec.name, exchange, array), spec.shape,
+                                   exchange.state(key, array))
+                               .with_context(path.string()));
+    }
   }
+  if (!has_betas(exchange.facts().rule)) return {};
+  PHUB_ASSIGN_OR_RETURN(const std::uint64_t updates, number(file->metadata, kUpdates));
+  exchange.resume_updates(updates);
   return {};
 }
 

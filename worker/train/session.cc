@@ -20,7 +20,8 @@
 namespace phub::train {
 namespace {
 
-constexpr int kStepsAfterSignal = 2;  // of the workers that write no checkpoint
+// Of the workers that write no checkpoint, beside the steps from one exchange to the next.
+constexpr std::uint32_t kStepsAfterSignal = 1;
 
 Result<nn::Graph> make_graph(const SessionOptions& options) {
   if (options.graph) return *options.graph;
@@ -28,8 +29,7 @@ Result<nn::Graph> make_graph(const SessionOptions& options) {
 }
 
 Status check_accumulation(const SessionOptions& options, const data::Dataset& dataset) {
-  const std::uint64_t batch = std::uint64_t{options.executor.batch} * options.workers;
-  if (dataset.images() / batch >= options.update.accumulate) return {};
+  if (dataset.images() / global_batch(options) >= options.update.accumulate) return {};
   return {Code::kInvalidArgument,
           "train.accumulate: " + std::to_string(options.update.accumulate) + " batches of " +
               std::to_string(options.executor.batch) + " images on " +
@@ -46,6 +46,12 @@ std::vector<KeySpec> make_keys(const SessionOptions& options, const nn::Executor
     keys[key].exclude_from_lars = !spec.lars() && options.update.exclude_bias_from_lars;
   }
   return keys;
+}
+
+// Of the batch of all workers, in parts of an even share.
+double share_of(const SessionOptions& options) {
+  return static_cast<double>(options.executor.batch) * options.workers /
+         static_cast<double>(global_batch(options));
 }
 
 // A dynamic scale goes on where the checkpoint left it.
@@ -251,6 +257,7 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
        .momentum = options.update.momentum,
        .loss_scale = loss_scale_from(options, start),
        .accumulate = options.update.accumulate,
+       .share = share_of(options),
        .label_smoothing = options.update.label_smoothing,
        .seed = options.seed,
        .evaluate = options.evaluate,
@@ -270,18 +277,18 @@ Result<SessionResult> train(const SessionOptions& options, const Run& run,
   Reporter reporter({.epochs = options.epochs,
                      .steps_per_epoch = steps_per_epoch,
                      .last_step = trainer.last_step(),
-                     .images_per_step = std::uint64_t{options.executor.batch} *
-                                        options.update.accumulate * run.exchange.facts().workers,
+                     .images_per_step = global_batch(options) * options.update.accumulate,
                      .quiet = !prints,
                      .bar = options.report.bar},
                     {.metrics = run.metrics,
                      .events = run.events,
                      .checkpoint = saves ? checkpoint : decltype(ReporterParts::checkpoint)()});
   if (run.metrics != nullptr) run.metrics->start(describe(options, run.exchange, first_step));
-  // Whoever stops a job's workers together finds them in two neighbouring steps. The first worker,
-  // which writes the checkpoint, can finish its step only if the others go on for that long.
-  const auto stops = [&, later = 0]() mutable {
-    return stopped() && (first_worker || ++later > kStepsAfterSignal);
+  // Whoever stops a job's workers together finds them in two neighbouring steps, or as far apart as
+  // exchanges are. The first worker, which writes the checkpoint, can finish its step only if the
+  // others go on for that long.
+  const auto stops = [&, later = std::uint32_t{0}]() mutable {
+    return stopped() && (first_worker || ++later > kStepsAfterSignal + options.update.local_steps);
   };
   const Status trained = trainer.run(reporter, stops);
   if (!trained.ok()) return saves && stopped() ? not_saved(trained, trainer.next_step()) : trained;
@@ -315,6 +322,7 @@ Result<SessionResult> run_session(const SessionOptions& options, const ExchangeF
   data::LoaderOptions loader_options{.batch = options.executor.batch,
                                      .workers = options.workers,
                                      .worker_index = 0,
+                                     .part = options.part,
                                      .seed = options.seed,
                                      .shift_pixels = options.data.shift_pixels,
                                      .flip = options.data.flip};

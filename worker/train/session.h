@@ -34,6 +34,7 @@ struct DataOptions {
 
 // How gradients become the next parameters, as far as workers decide it.
 struct UpdateOptions {
+  std::uint32_t local_steps = 1;  // the exchange's: workers are up to so many apart
   float momentum = 0.9F;
   float weight_decay = 5e-4F;
   bool decay_bias = false;
@@ -74,11 +75,19 @@ struct SessionOptions {
   std::uint32_t epochs = 10;
   std::uint64_t max_steps = 0;  // 0: no limit
   std::uint32_t workers = 1;
+  data::BatchPart part{};  // of the batch of all workers, where theirs differ
   std::uint64_t seed = 1;
   bool evaluate = true;
   CheckpointOptions checkpoint{};
   ReportOptions report{};
 };
+
+// Images of a step of all workers, those of accumulated batches apart.
+inline std::uint64_t global_batch(const SessionOptions& options) {
+  return data::LoaderOptions{
+      .batch = options.executor.batch, .workers = options.workers, .part = options.part}
+      .global_batch();
+}
 
 struct SessionResult {
   std::uint64_t next_step = 0;

@@ -109,7 +109,9 @@ Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
       options_(options),
       next_step_(options.first_step),
       scaler_(options.loss_scale),
-      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {}
+      sums_(options.accumulate > 1 ? keys_of(parts.network) : std::vector<KeySpec>()) {
+  parts_.exchange.set_steps(next_step_, last_step());
+}
 
 std::uint64_t Trainer::last_step() const {
   const std::uint64_t all = options_.epochs * steps_per_epoch();
@@ -158,7 +160,8 @@ Status Trainer::batch(std::uint64_t index, std::uint32_t part, ExchangeHooks& ho
   report.skipped_steps = skipped_steps_;
   PHUB_RETURN_IF_ERROR(parts_.network.start_loss(
       {.label_smoothing = options_.label_smoothing,
-       .gradient_scale = static_cast<double>(scaler_.scale()) / options_.accumulate}));
+       .gradient_scale =
+           options_.share * static_cast<double>(scaler_.scale()) / options_.accumulate}));
   if (is_last) {
     PHUB_RETURN_IF_ERROR(parts_.exchange.set_hyper(
         {.learning_rate = report.learning_rate,
@@ -204,7 +207,8 @@ Status Trainer::finish_epoch(EpochReport& report, Observer& observer) {
   report.skipped_steps = skipped_steps_;
   report.loss /= steps;
   report.train_accuracy /= images;
-  report.images_per_second = images * parts_.exchange.facts().workers / report.seconds;
+  report.images_per_second =
+      images / options_.share * parts_.exchange.facts().workers / report.seconds;
   if (options_.evaluate && parts_.exchange.facts().worker_index == 0) {
     PHUB_ASSIGN_OR_RETURN(report.test_accuracy, evaluate());
   }

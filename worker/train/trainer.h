@@ -28,6 +28,9 @@ struct TrainerOptions {
   float momentum = 0.0F;
   LossScalerOptions loss_scale = {};
   std::uint32_t accumulate = 1;  // batches of a step: their gradients are averaged, then pushed
+  // Images of this worker over an even share of all workers': its gradient weighs so much, so that
+  // the mean of the workers' is that over images.
+  double share = 1.0;
   float label_smoothing = 0.0F;
   std::uint64_t seed = 1;            // of dropout's masks
   bool evaluate = true;              // after each epoch, on worker 0

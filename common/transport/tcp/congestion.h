@@ -7,6 +7,7 @@
 // urgent can overtake.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "common/base/status.h"
@@ -23,6 +24,12 @@ class CongestionControl {
   // Error: kInvalidArgument, with the names that the kernel offers.
   static Result<CongestionControl> parse(const std::string& name);
 
+  // The kernel keeps at most so many KiB of a connection at either end, and so has no more of it on
+  // the way; 0: as many as it finds right. Many connections that meet before one NIC lose nothing
+  // while all of theirs fit into the switch's queue there (Wu, Feng, Guo, Zhang, "ICTCP", 2010, has
+  // a receiver that finds the bound). Two segments always have room.
+  void bound_buffers(std::uint32_t kib) { buffer_bytes_ = static_cast<int>(kib * 1024); }
+
   // On a socket that will listen or connect; what it accepts inherits. It has to come first: Linux
   // goes on pacing a connection that was once BBR's.
   void prepare(int socket) const;
@@ -32,6 +39,7 @@ class CongestionControl {
  private:
   std::string first_;      // set by prepare; empty: nothing
   std::string elsewhere_;  // set by settle when the peer is on another host; empty: nothing
+  int buffer_bytes_ = 0;   // 0: not bounded
 };
 
 }  // namespace phub::transport

@@ -56,11 +56,6 @@ Result<PeerId> TcpEndpoint::add(TcpStream stream) {
   if (free_.empty()) return all_taken(peers_.size());
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  if (options_.socket_buffer_bytes > 0) {
-    const int bytes = options_.socket_buffer_bytes;
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-  }
   const PeerId id = free_.back();
   if (!watch(epoll_.get(), EPOLL_CTL_ADD, socket.get(), id, false)) {
     return errno_status("epoll_ctl", Code::kResourceExhausted);

@@ -27,7 +27,6 @@ namespace phub::transport {
 struct TcpOptions {
   std::uint32_t max_peers = 256;
   std::uint32_t max_write_bytes = 4U << 20;
-  int socket_buffer_bytes = 0;  // SO_SNDBUF and SO_RCVBUF; 0: the system's autotuning
 };
 
 // A connected, authenticated stream.

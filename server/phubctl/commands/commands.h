@@ -41,9 +41,14 @@ struct JobOptions {
   std::optional<float> trust_coefficient;  // these three of rule lars only; nothing: the server's
   std::optional<float> trust_epsilon;
   std::vector<std::string> exclude_from_lars;  // names of keys at trust 1
-  std::vector<std::string> keys;               // "name:elements" or "name:elements:weight_decay"
-  std::string racks;                           // "a:4,b:4", instead of workers; empty: one rack
-  std::string rack_shape = "spread";           // or "auto": what the last probe says
+  std::optional<double> beta1;                 // of adam and adamw; nothing: the server's
+  std::optional<double> beta2;
+  std::optional<double> epsilon;      // of these and adagrad
+  float clip_norm = 0.0F;             // 0: none
+  double ema_decay = 0.0;             // 0: none
+  std::vector<std::string> keys;      // "name:elements" or "name:elements:weight_decay"
+  std::string racks;                  // "a:4,b:4", instead of workers; empty: one rack
+  std::string rack_shape = "spread";  // or "auto": what the last probe says
   std::optional<std::uint64_t> rack_hybrid_bytes;  // of "hybrid" only
   std::string rack_wire_type = "fp32";
   PlanOptions plan;  // for "auto"

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "common/base/rule.h"
 #include "common/config/config.h"
 #include "common/config/racks.h"
 #include "common/rpc/status.h"
@@ -149,6 +150,31 @@ Status add_trust(const JobOptions& options, control::JobSpec& spec) {
   return {};
 }
 
+// Of rules adam, adamw and adagrad, and of no others.
+Status add_adaptive(const JobOptions& options, control::JobSpec& spec) {
+  const RuleKind rule = parse_rule_kind(options.rule).value_or(RuleKind::kSum);
+  const bool has_beta = options.beta1 || options.beta2;
+  if (has_beta && !has_betas(rule)) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: means nothing with --rule {}, only with adam and adamw; leave it out",
+                        options.beta1 ? "--beta1" : "--beta2", options.rule)};
+  }
+  if (options.epsilon && !is_adaptive(rule)) {
+    return {Code::kInvalidArgument,
+            fmt::format("--epsilon: means nothing with --rule {}, only with adam, adamw and "
+                        "adagrad; leave it out",
+                        options.rule)};
+  }
+  if (options.beta1) spec.set_beta1(*options.beta1);
+  if (options.beta2) spec.set_beta2(*options.beta2);
+  // The message's 0 stands for the server's default.
+  if (options.epsilon && !(*options.epsilon > 0.0)) {
+    return {Code::kInvalidArgument, "--epsilon: must be above 0"};
+  }
+  spec.set_epsilon(options.epsilon.value_or(0.0));
+  return {};
+}
+
 }  // namespace
 
 Status spec_from(const JobOptions& options, control::JobSpec& spec) {
@@ -171,10 +197,13 @@ Status spec_from(const JobOptions& options, control::JobSpec& spec) {
   spec.set_learning_rate(options.learning_rate);
   spec.set_momentum(options.momentum);
   spec.set_gradient_scale(options.gradient_scale);
+  spec.set_clip_norm(options.clip_norm);
+  spec.set_ema_decay(options.ema_decay);
   for (const std::string& key : options.keys) {
     PHUB_RETURN_IF_ERROR(parse_key(key, *spec.add_keys()));
   }
   PHUB_RETURN_IF_ERROR(add_racks(options, spec));
+  PHUB_RETURN_IF_ERROR(add_adaptive(options, spec));
   return add_trust(options, spec);
 }
 

@@ -64,7 +64,9 @@ std::string trees_text(const control::JobInfo& job) {
   const int racks = job.spec().racks_size();
   const auto shape = rack_shape_of(enum_word(job.spec().rack_shape()));
   if (!shape || racks > kRacksDrawn) return "";
-  const std::vector<RackTree> trees = make_rack_trees(static_cast<std::uint32_t>(racks), *shape);
+  std::vector<std::string> names;
+  for (const control::JobRack& rack : job.spec().racks()) names.push_back(rack.name());
+  const std::vector<RackTree> trees = make_rack_trees(names, *shape);
   const std::string text =
       "\nsums go up to a tree's root, which makes the update; replies go down\n";
   const std::uint32_t small = small_key_trees(static_cast<std::uint32_t>(racks), *shape);

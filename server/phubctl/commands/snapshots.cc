@@ -75,12 +75,15 @@ Status take_snapshot(const Session& session, const SnapshotOptions& options) {
                                      milliseconds(options.wait_ms) + kWriteTimeout);
     }));
   }
-  Status status;
+  Code failed = Code::kOk;
+  std::string what;  // became of it at each server
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const Status call = calls[i].get();
-    if (status.ok() && !call.ok()) status = call.with_context("server " + servers[i].address);
+    if (failed == Code::kOk) failed = call.code();
+    what += fmt::format("{}server {}: {}", what.empty() ? "" : "; ", servers[i].address,
+                        call.ok() ? "it took " + taken[i].snapshot().file() : call.message());
   }
-  PHUB_RETURN_IF_ERROR(status);
+  if (failed != Code::kOk) return {failed, what};
   if (!session.as_json) {
     print_taken(servers, taken);
     return {};

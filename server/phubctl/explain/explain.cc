@@ -33,7 +33,10 @@ std::optional<Reason> not_running(const control::JobInfo& job) {
   if (job.state() == control::JOB_STATE_WAITING) {
     return Reason{.topic = "workers are missing",
                   .what = missing_text(job),
-                  .cure = "start the others, or look in their logs for why they do not come"};
+                  .cure = job.rack_links().empty()
+                              ? "start the others, or look in their logs for why they do not come"
+                              : "start those of every rack, at its own servers; ask these who is "
+                                "missing there, or look in the logs for why they do not come"};
   }
   const bool has_failed = job.state() == control::JOB_STATE_FAILED;
   return Reason{

@@ -11,7 +11,7 @@ namespace phub::phubctl {
 namespace {
 
 constexpr RackShape kShapes[] = {RackShape::kSpread, RackShape::kChain, RackShape::kMulticolour,
-                                 RackShape::kHybrid, RackShape::kTree};
+                                 RackShape::kHybrid, RackShape::kTree,  RackShape::kNested};
 constexpr std::uint32_t kChunkMin = 4 * 1024;
 constexpr std::uint32_t kChunkMax = 4 * 1024 * 1024;
 constexpr double kKeyMax = 1e15;  // bytes
@@ -20,7 +20,7 @@ constexpr double kAsGood = 1.01;
 cost::Exchange exchange_of(const cost::RackNetwork& network, RackShape shape,
                            const KeyGroups& groups) {
   const auto racks = static_cast<std::uint32_t>(network.workers.size());
-  const std::vector<RackTree> trees = make_rack_trees(racks, shape);
+  const std::vector<RackTree> trees = make_rack_trees(network.names, shape);
   if (shape != RackShape::kHybrid) return cost::rack_exchange(network, trees);
   // As many trees for small keys as for large ones.
   const double all = racks * (groups.small_bytes + groups.large_bytes);
@@ -69,9 +69,17 @@ Alternative alternative_of(std::string name, const cost::Exchange& exchange,
           .obstacle = {}};
 }
 
+std::string nesting_obstacle(const PlannedJob& job) {
+  std::vector<std::string> names;
+  for (const RackSpec& rack : job.racks) names.push_back(rack.name);
+  if (rack_groups(names).empty()) return "the racks' names have no levels: as spread";
+  return nesting_fault(names).empty() ? "" : "the racks' names have not all as many levels";
+}
+
 std::string obstacle_of(RackShape shape, const PlannedJob& job, const KeyGroups& groups) {
   if (job.is_voted && shape != RackShape::kSpread) return "the workers' votes need spread";
   if (shape == RackShape::kTree) return "to compare with: multicolour spreads its load";
+  if (shape == RackShape::kNested) return nesting_obstacle(job);
   if (shape != RackShape::kHybrid) return "";
   if (job.key_bytes.empty()) return "the sizes of the keys are not known";
   if (groups.large_keys == 0) return "all keys are small: as spread";

@@ -26,7 +26,7 @@ struct PlannedJob {
 };
 
 struct Alternative {
-  std::string shape;  // "spread", "chain", "multicolour", "hybrid", "tree", "flat"
+  std::string shape;  // "spread", "chain", "multicolour", "hybrid", "tree", "nested", "flat"
   double seconds = 0.0;
   double small_seconds = 0.0;  // of a small key of a chunk alone: how soon the next forward begins
   double latency_seconds = 0.0;  // of them

@@ -129,8 +129,8 @@ bool run_rounds(std::vector<std::unique_ptr<Worker>>& workers, KeyId keys, int r
 
 TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on either side") {
   REQUIRE(counts_openssl);
-  for (const std::string name :
-       {"shm", "tcp", "encrypted tcp", "verbs", "shm, votes", "tcp, votes", "verbs, votes"}) {
+  for (const std::string name : {"shm", "tcp", "encrypted tcp", "verbs", "shm, votes", "tcp, votes",
+                                 "verbs, votes", "shm, clips", "tcp, clips"}) {
     INFO(name);
     const bool votes = name.find("votes") != std::string::npos;  // and whole keys
     const std::string transport =
@@ -155,6 +155,12 @@ TEST_CASE("rounds over shm, tcp, encrypted tcp and verbs allocate nothing, on ei
     if (votes) {
       layout.rule = RuleKind::kLars;
       layout.loss_scale.kind = LossScaling::kVoted;
+    }
+    if (name.ends_with("clips")) {
+      layout.rule = RuleKind::kAdamW;
+      layout.adaptive.epsilon = 1e-8;
+      layout.clip_norm = 1.0F;
+      layout.ema_decay = 0.9;
     }
     layout.plan = plan;
     REQUIRE(plane->create_job(layout).ok());

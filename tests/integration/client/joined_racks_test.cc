@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/support/hang_guard.h"
+#include "tests/support/nested_names.h"
 #include "tests/support/run_workers.h"
 #include "tests/support/server/joined_servers.h"
 #include "tests/support/transports/tested_transports.h"
@@ -186,6 +187,23 @@ TEST_CASE("sums of all racks are exact, by every shape, with one server a rack a
         REQUIRE(status.ok());
       }
     }
+  }
+}
+
+TEST_CASE(
+    "two racks in each of two rows of two sites sum by their levels, and have one tcp's bits") {
+  std::vector<float> over_tcp;
+  for (const std::string& transport : tested_transports()) {
+    const JoinedServers racks(
+        {.transport = transport, .racks = 8, .names = testing::nested_names(8), .cores = 1});
+    ClientOptions options = racks_options(racks, {2, 1, 1, 1, 2, 1, 1, 1});
+    options.rack_shape = RackShape::kNested;
+    const Status status = run(racks, options, sum_in_racks);
+    INFO(transport << " " << status.to_string());
+    REQUIRE(status.ok());
+    const std::vector<float> sum = sum_of_fractions(racks, options);
+    if (over_tcp.empty()) over_tcp = sum;
+    REQUIRE(sum == over_tcp);
   }
 }
 

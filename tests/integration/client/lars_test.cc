@@ -90,6 +90,8 @@ server::JobLayout layout_of(const ClientOptions& options) {
   layout.wire_type = options.wire_type;
   layout.rule = options.rule;
   layout.lars = options.lars;
+  layout.adaptive = options.adaptive;
+  layout.clip_norm = options.clip_norm;
   layout.loss_scale = options.loss_scale;
   PlanInput input{.key_elements = {},
                   .wire_type = options.wire_type,
@@ -191,6 +193,44 @@ TEST_CASE("lars has the specification's bits over every transport, with one and 
         INFO(transport << " " << name_of(type) << " " << status.to_string());
         REQUIRE(status.ok());
       }
+    }
+  }
+}
+
+TEST_CASE("adaptive rules have the specification's bits over every transport, and skip by votes") {
+  const std::vector<RoundPlan> rounds = {{16.0F, 1}, {16.0F}, {16.0F}, {8.0F, 0}, {8.0F}};
+  for (const auto& cores : {std::vector<std::uint32_t>{2}, std::vector<std::uint32_t>{1, 2}}) {
+    const Servers servers(cores);
+    for (const std::string& transport : tested_transports()) {
+      for (const RuleKind rule : {RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad}) {
+        ClientOptions options = servers.options(transport, 3);
+        options.rule = rule;
+        options.hyper.momentum = 0.0F;
+        options.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
+        if (!has_betas(rule)) options.adaptive = {.epsilon = 1e-6};
+        options.loss_scale.kind = LossScaling::kVoted;
+        const Status status = train_together(options, rounds);
+        INFO(transport << " " << name_of(rule) << " " << status.to_string());
+        REQUIRE(status.ok());
+      }
+    }
+  }
+}
+
+TEST_CASE("clipping by global norm has the specification's bits over all cores of a server") {
+  const std::vector<RoundPlan> rounds = {{1.0F}, {4.0F, 1}, {4.0F}, {2.0F}};
+  const Servers servers({3});
+  for (const std::string& transport : tested_transports()) {
+    for (const bool votes : {false, true}) {
+      ClientOptions options = servers.options(transport, 3);
+      options.rule = RuleKind::kAdamW;
+      options.hyper.momentum = 0.0F;
+      options.adaptive = {.epsilon = 1e-8};
+      options.clip_norm = 0.75F;
+      if (votes) options.loss_scale.kind = LossScaling::kVoted;
+      const Status status = train_together(options, votes ? rounds : std::vector<RoundPlan>(4));
+      INFO(transport << " " << votes << " " << status.to_string());
+      REQUIRE(status.ok());
     }
   }
 }
@@ -384,6 +424,11 @@ TEST_CASE("jobs that cannot be are refused with the field") {
                o.loss_scale.kind = LossScaling::kVoted;
              }),
              Catch::Contains("loss_scaling: rule mean"));
+  CHECK_THAT(error([](ClientOptions& o) {
+               o.clip_norm = 1.0F;
+               o.servers.push_back("127.0.0.1:1");
+             }),
+             Catch::Contains("clip_norm") && Catch::Contains("leave one of the two out"));
   CHECK_THAT(error([](ClientOptions&) {}, {{"w", 10, 0.0F, true}}),
              Catch::Contains("exclude_from_lars"));
 }
@@ -399,7 +444,11 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
     auto first = std::move(*Client::connect(options));
     Status first_status;
     std::thread waiting([&] { first_status = first->register_keys({{"w", 10}}); });
-    while (!servers.job(0)) std::this_thread::yield();
+    const auto is_waiting = [&servers] {  // the one before it stays listed
+      const auto job = servers.job(0);
+      return job && job->state() == control::JOB_STATE_WAITING;
+    };
+    while (!is_waiting()) std::this_thread::yield();
     options.worker_index = 1;
     change(options);
     const Status refused = (*Client::connect(options))->register_keys({{"w", 10}});
@@ -410,6 +459,8 @@ TEST_CASE("workers that disagree about lars or loss scale do not join one job") 
   };
   CHECK_THAT(refusal([](ClientOptions& o) { o.loss_scale.factor = 64.0F; }),
              Catch::Contains("loss_scale is 128 in the job but 64"));
+  CHECK_THAT(refusal([](ClientOptions& o) { o.lars.epsilon = 1e-6F; }),
+             Catch::Contains("trust_epsilon is 0 in the job but 1e-06"));
 }
 
 }  // namespace phub::testing

@@ -163,8 +163,8 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   options.timeout_ms = 1;
   const auto refusal = [](const phub_options& wrong) { return Worker(wrong).error(); };
   phub_options wrong = options;
-  wrong.rule = "adam";
-  CHECK_THAT(refusal(wrong), Contains("rule: \"adam\" is not known"));
+  wrong.rule = "rmsprop";
+  CHECK_THAT(refusal(wrong), Contains("rule: \"rmsprop\" is not known"));
   wrong = options;
   wrong.wire_type = "fp8";
   CHECK_THAT(refusal(wrong), Contains("wire_type: \"fp8\" is not known"));
@@ -178,7 +178,7 @@ TEST_CASE("what cannot be is refused with its reason, and nothing is touched") {
   CHECK_THAT(refusal({}), Contains("servers"));
 
   wrong = options;
-  wrong.rule = "adam";
+  wrong.rule = "rmsprop";
   const Worker failed(wrong);
   const std::string said = failed.error();
   for (const int status :

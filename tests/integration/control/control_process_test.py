@@ -254,7 +254,7 @@ class PhubctlTest(unittest.TestCase):
         self.assertEqual(run(PHUBCTL).returncode, 2)
         self.assertEqual(run(PHUBCTL, "--server", "nowhere", "job", "list").returncode, 2)
         with Daemon() as daemon:
-            self.assertEqual(daemon.ctl("job", "create", "x", "--rule", "adam").returncode, 2)
+            self.assertEqual(daemon.ctl("job", "create", "x", "--rule", "rmsprop").returncode, 2)
             unknown = daemon.ctl("job", "close", "x")
             self.assertEqual(unknown.returncode, 1)
             self.assertIn("no live job is named \"x\"", unknown.stderr)

@@ -166,7 +166,7 @@ TEST_CASE("while a job's parameters are restored other jobs begin, connect and a
   const server::JobLayout layout = testing::layout_of(kOtherJob, {100'000});
   server::JobLayout restored = layout;
   restored.job_id = kSlowJob;
-  const auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, false));
+  const auto copy = std::move(*server::JobCopy::create(*layout.plan, 0, 0));
   copy->round = 1;
   restored.initial = copy;
 

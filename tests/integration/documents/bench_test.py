@@ -135,6 +135,11 @@ class BenchTest(unittest.TestCase):
                              "--state", "1", "--iterations", "4", "--blocks", "2")
         self.assertEqual([line["rule"] for line in objects], ["sum", "nesterov", "copy", "triad"])
         self.assertEqual([line["streams"] for line in objects], [4, 6, 3, 4])
+        objects = self.lines("roof", "--workers", "2", "--elements", "10007", "--threads", "1",
+                             "--state", "2", "--iterations", "4", "--blocks", "2")
+        self.assertEqual([line["rule"] for line in objects],
+                         ["sum", "nesterov", "adam", "copy", "triad"])
+        self.assertEqual(objects[2]["streams"], 8)
 
     def test_chunks_sweeps_the_sizes(self):
         objects = self.lines("chunks", "--workers", "2", "--elements", "30000", "--sizes",
@@ -143,11 +148,13 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(len({line["checksum"] for line in objects}), 1)
 
     def test_tall_and_wide_fused_and_unfused_give_the_same_bits(self):
-        objects = self.lines("aggregate", "--workers", "3", "--elements", "100003", "--keys",
-                             "resnet50", "--threads", "1", "--iterations", "4", "--blocks", "2")
-        self.assertEqual([line["system"] for line in objects],
-                         ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused"])
-        self.assertEqual(len({line["checksum"] for line in objects}), 1)
+        for rule in ("sgd", "nesterov", "adam", "adamw", "adagrad"):
+            objects = self.lines("aggregate", "--workers", "3", "--elements", "100003", "--keys",
+                                 "resnet50", "--threads", "1", "--iterations", "4", "--blocks", "2",
+                                 "--rule", rule)
+            self.assertEqual([line["system"] for line in objects],
+                             ["tall-fused", "tall-unfused", "wide-fused", "wide-unfused", "roof"])
+            self.assertEqual(len({line["checksum"] for line in objects[:-1]}), 1)
 
     def test_the_end_of_a_connection_is_no_failure_of_it(self):
         for _ in range(40):  # one in ten failed while the other end left with its last write
@@ -192,7 +199,7 @@ class BenchTest(unittest.TestCase):
                 (["exchange", "--dtype", "fp16", "--roof"], "--no-roof"),
                 (["chunks", "--sizes", "0"], "--sizes"),
                 (["roof", "--threads", "4096"], "--threads"),
-                (["aggregate", "--rule", "adam"], "--rule")]:
+                (["aggregate", "--rule", "rmsprop"], "--rule")]:
             done = run(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(word, done.stderr)

@@ -3,6 +3,7 @@
 Usage: start_test.py BIN
 """
 import pathlib
+import signal
 import sys
 import time
 import unittest
@@ -10,7 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "support"))
 import processes  # noqa: E402
 from processes import until  # noqa: E402
-from racks import RacksTest  # noqa: E402
+from racks import RacksTest, all_of  # noqa: E402
 
 TWO = "a:2,b:2"
 THREE = "a:1,b:1,c:1"
@@ -120,6 +121,30 @@ class Start(RacksTest):
         started = self.start_job("a:1,b:1", config=self.config_of())
         self.all_say(started["a"], r"server_index: ([01]), but .* is server [01] of rack b.*`phubctl racks`")
         self.all_say(started["b"], "rack a")
+
+    def test_racks_with_snapshots_of_different_rounds(self):
+        self.lay_out()
+        for rack in "ab":
+            self.start_server(rack, 0, "--state", self.folder / f"state-{rack}")
+        one, other = (self.servers[rack][0] for rack in "ab")
+        started = self.start_job("a:1,b:1", config=self.config_of())
+        self.wait_until_it_trains()
+        for _ in range(2):
+            one.table("snapshot", "mnist", "--also", other.control)
+        for process in all_of(started):
+            process.send_signal(signal.SIGTERM)
+        self.finish(started)
+        snapshots = one.ctl("snapshots")["snapshots"]
+        first, second = (snapshot["file"] for snapshot in snapshots)
+        one.table("restore", first, "--as", "mixed")
+        other.table("restore", second, "--as", "mixed")
+        self.all_say(self.start_job("a:1,b:1", "--job", "mixed", config=self.config_of()),
+                     r"rack [ab].* has \d+ rounds behind it there and \d+ in rack [ab]")
+        for server in (one, other):
+            server.table("restore", second, "--as", "same")
+        steps = str(int(snapshots[1]["round"]) + 3)
+        self.finish(self.start_job("a:1,b:1", "--job", "same", "--max-steps", steps,
+                                   config=self.config_of()))
 
     def test_a_worker_that_lists_its_servers_in_another_order_than_the_directory(self):
         self.start_racks(servers=2)

@@ -89,7 +89,8 @@ class MeasuredTest(ProbeTest):
         self.assertEqual(a.ctl("probe", "--last")["probe"], measured["probe"])
         shapes = a.ctl("job", "shapes", "--racks", "a:4,b:4", "--bytes", "1e6")
         self.assertEqual([one["shape"] for one in shapes["alternatives"]],
-                          ["spread", "chain", "multicolour", "hybrid", "tree", "flat"])
+                          ["spread", "chain", "multicolour", "hybrid", "tree", "nested",
+                           "flat"])
         self.assertEqual(shapes["probe_unix_seconds"], measured["probe"]["unix_seconds"])
         self.assertEqual(shapes["shape"], "spread")  # of two racks all are the same
         a.ctl("job", "create", "auto", "--racks", "a:1,b:1", "--rack-shape", "auto", "--key", "w:1000")

@@ -109,6 +109,15 @@ class SnapshotServers(JobTest):
         taken, files = self.snapshot("demo")
         self.check_goes_on(files, taken)
 
+    def test_where_one_server_has_no_room_what_each_did_is_said(self):
+        self.trained("demo")
+        one, other = self.servers
+        other.table("tenant", "set", "default", "--disk-mib", "1")
+        done = self.ctl(one, "snapshot", "demo", "--also", other.control)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"server {one.control}: it took default/demo\.\S+; "
+                                      rf"server {other.control}: .*needs \d+ MiB on the disk")
+
     def test_snapshots_of_different_rounds_are_refused_by_their_rounds(self):
         workers = self.trained("demo")
         _, early = self.snapshot("demo")

@@ -66,7 +66,7 @@ class Running(unittest.TestCase):
 
 class Alone(Running):
     def test_a_run_in_two_halves_ends_with_the_bits_of_a_whole_one(self):
-        for rule in ("sgd", "momentum", "lars"):
+        for rule in ("sgd", "momentum", "lars", "adamw", "adagrad"):
             config = self.config(rule)
             whole, half, joined = (self.folder / name for name in ("whole", "half", "joined"))
             self.train(config, "--local", "--checkpoint", whole)
@@ -143,7 +143,7 @@ class ThroughServers(Running):
 
     def test_a_job_that_was_stopped_with_a_snapshot_goes_on_bit_by_bit(self):
         # 18 steps: two workers have twice the images a step. The first half ends within an epoch.
-        for rule, wire in (("nesterov", "fp32"), ("momentum", "fp16")):
+        for rule, wire in (("nesterov", "fp32"), ("momentum", "fp16"), ("adam", "bf16")):
             config = self.config(rule, wire)
             whole, half, joined = (self.folder / name for name in ("whole", "half", "joined"))
             self.succeed(config, "whole" + wire, "--checkpoint", whole)

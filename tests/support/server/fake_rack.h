@@ -69,6 +69,7 @@ class FakeRack final : public control::Rendezvous::Service {
   }
 
   std::string address;
+  std::uint64_t rounds_before = 0;  // set before the first call
   // Set before the first call; they may take their time.
   std::function<grpc::Status(Context&)> on_join = [](Context&) { return grpc::Status(); };
   std::function<void(Context&, const control::HeartbeatRequest&, control::HeartbeatReply&)>
@@ -87,7 +88,8 @@ class FakeRack final : public control::Rendezvous::Service {
     reply->set_heartbeat_interval_ms(10);
     return on_join(*context);
   }
-  grpc::Status Ready(Context*, const control::ReadyRequest*, control::ReadyReply*) override {
+  grpc::Status Ready(Context*, const control::ReadyRequest*, control::ReadyReply* reply) override {
+    reply->set_rounds_before(rounds_before);
     return {};
   }
   grpc::Status Heartbeat(Context* context, const control::HeartbeatRequest* request,

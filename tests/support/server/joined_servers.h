@@ -33,8 +33,9 @@ inline std::uint16_t free_port() {
 struct JoinedServersOptions {
   std::string transport = "auto";  // between racks
   std::uint32_t racks = 2;
-  std::uint32_t servers = 1;  // of each
-  std::uint32_t cores = 2;    // of each server
+  std::vector<std::string> names = {};  // of each; empty: "a", "b", ...
+  std::uint32_t servers = 1;            // of each
+  std::uint32_t cores = 2;              // of each server
   std::chrono::milliseconds heartbeat_deadline{5000};
 };
 
@@ -44,6 +45,7 @@ class JoinedServers {
     for (std::uint32_t rack = 0; rack < options.racks; ++rack) {
       auto& entry = entries_.emplace_back();
       entry.name = std::string(1, static_cast<char>('a' + rack));
+      if (!options.names.empty()) entry.name = options.names[rack];
       for (std::uint32_t i = 0; i < options.servers; ++i) {
         entry.servers.push_back("127.0.0.1:" + std::to_string(free_port()));
       }

@@ -11,6 +11,7 @@
 #include "kernels/reduce.h"
 #include "server/core/core.h"
 #include "tests/support/hang_guard.h"
+#include "tests/support/nested_names.h"
 #include "tests/support/transports/endpoint_pair.h"
 
 namespace phub::testing {
@@ -90,7 +91,7 @@ class RacksRig {
     input.chunk_bytes = 4096;
     input.cores_per_server = {1};
     input.whole_keys = needs_whole_keys(options.rule);
-    trees = make_rack_trees(racks(), options.shape);
+    trees = make_rack_trees(nested_names(racks()), options.shape);
     input.rack_trees = static_cast<std::uint32_t>(trees.size());
     input.small_key_trees = small_key_trees(racks(), options.shape);
     input.small_key_bytes = options.key_elements * size_of(options.wire_type);

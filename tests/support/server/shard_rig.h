@@ -24,6 +24,7 @@ inline server::JobLayout deferred_layout(RuleKind rule, std::uint32_t workers, D
   layout.hyper = {.learning_rate = 0.5F, .momentum = 0.9F, .gradient_scale = 0.25F};
   layout.weight_decay = {0.1F, 0.01F, 0.0F, 0.1F, 0.0F};
   layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+  layout.adaptive = {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6};
   layout.exclude_from_lars = {false, false, true, false, true};
   layout.plan =
       std::make_shared<const Plan>(std::move(*make_plan({.key_elements = {3, 5000, 17, 2000, 1},

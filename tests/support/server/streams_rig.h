@@ -55,6 +55,7 @@ class StreamsJob {
     layout.hyper = options.hyper;
     layout.weight_decay.assign(input.key_elements.size(), options.weight_decay);
     layout.lars = {.coefficient = 0.02F, .epsilon = 1e-6F};
+    layout.adaptive.epsilon = 1e-6;
     layout.loss_scale.kind = options.loss_scaling;
     layout.rounds = options.rounds;
     layout.deterministic = options.rounds.waits_for_all();

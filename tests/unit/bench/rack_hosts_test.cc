@@ -90,7 +90,9 @@ TEST_CASE("messages follow each other up a shape's trees and down") {
 
 TEST_CASE("servers and workers are told the latency, and the worker that it may use memory") {
   const Work work = work_of(
-      hosts_scenario("racks { workers: 2 servers: 2 colocated: true } links { latency_us: 1500 }"));
+      hosts_scenario("racks { workers: 2 servers: 2 colocated: true } links { latency_us: 1500 }\n"
+                     "servers { tcp_buffer_kib: 32 }"));
+  CHECK(work.tcp_buffer_kib == 32);
   CHECK(work.tcp_delay_us == 1500);
   CHECK(work.transport == "auto");
   CHECK(work_of(hosts_scenario("racks { workers: 2 servers: 2 }")).transport == "tcp");
@@ -110,8 +112,14 @@ TEST_CASE("what does not go with colocated hosts or latency is refused") {
         std::string::npos);
   CHECK(hosts_refusal("racks { workers: 1 servers: 1 } links { latency_us: 2000000 }")
             .find("links.latency_us: 2000000 is outside") != std::string::npos);
+  CHECK(hosts_refusal("racks { workers: 1 servers: 1 } servers { tcp_buffer_kib: 4 }")
+            .find("servers.tcp_buffer_kib: 4 is outside") != std::string::npos);
   CHECK(hosts_refusal("racks { workers: 2 servers: 1 } links { latency_us: 10 } peers: \"openmpi\"")
             .find("\"openmpi\" sends without links.latency_us") != std::string::npos);
+  CHECK(hosts_refusal("racks { workers: 2 servers: 1 }\n"
+                      "training { worker { tcp_buffer_kib: 64 } }")
+            .find("tcp_buffer_kib: is the scenario's to set: servers.tcp_buffer_kib") !=
+        std::string::npos);
   CHECK(hosts_refusal("racks { workers: 2 servers: 1 }\n"
                       "training { worker { tcp_delay_us: 5 } }")
             .find("tcp_delay_us: is the scenario's to set: links.latency_us") != std::string::npos);

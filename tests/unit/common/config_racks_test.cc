@@ -55,8 +55,8 @@ TEST_CASE("a directory's wrong entry is named with its place and the cure") {
        "s.textproto:5:9: directory.racks[1].name: ", "rack \"a\" is listed twice"},
       {a + "racks { name: \"-b\" servers: \"10.0.0.2:1\" }",
        "s.textproto:5:9: directory.racks[1].name: ", "1 to 64 of a-z A-Z 0-9 . _ -"},
-      {a + "racks { name: \"b/c\" servers: \"10.0.0.2:1\" }",
-       "s.textproto:5:9: directory.racks[1].name: ", "\"b/c\" is no name of a rack"},
+      {a + "racks { name: \"b//c\" servers: \"10.0.0.2:1\" }",
+       "s.textproto:5:9: directory.racks[1].name: ", "\"b//c\" is no name of a rack"},
       {a + "racks { servers: \"10.0.0.2:1\" }",
        "s.textproto: directory.racks[1].name: ", "\"\" is no name of a rack"},
       {a + "racks { name: \"b\" }",
@@ -209,6 +209,21 @@ TEST_CASE("a threshold of small keys is hybrid's only") {
   CHECK_THAT(worker("rack_shape: \"hybrid\" rack_hybrid_bytes: 4096"),
              !Contains("rack_hybrid_bytes"));
   CHECK_THAT(worker("rack_shape: \"ring\""), Contains("spread, chain, multicolour, hybrid"));
+}
+
+TEST_CASE("racks whose names have other numbers of levels are not nested") {
+  const auto worker = [](const std::string& second, const std::string& shape) {
+    const auto config = parse_worker_config(
+        "servers: \"s:1\" workers: 2\n"
+        "racks { name: \"site1/a\" workers: 1 }\n"
+        "racks { name: \"" +
+            second + "\" workers: 1 }\nrack_shape: \"" + shape + "\"",
+        "w");
+    return config ? "no error" : config.error().message();
+  };
+  CHECK_THAT(worker("b", "nested"), Contains("w:4:1: rack_shape") && Contains("\"b\" has 1"));
+  CHECK_THAT(worker("site2/b", "nested"), !Contains("rack_shape"));
+  CHECK_THAT(worker("b", "spread"), !Contains("rack_shape"));
 }
 
 }  // namespace

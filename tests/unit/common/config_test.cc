@@ -99,6 +99,8 @@ TEST_CASE("a server configuration that makes no sense names the place, the field
       {"transports: \"shm\" data_address: \"[::1]:0\"",
        "s.textproto:1:19: data_address:", "no \"tcp\""},
       {"transports: \"shm\" tcp_delay_us: 5", "s.textproto:1:19: tcp_delay_us:", "no \"tcp\""},
+      {"transports: \"shm\" tcp_buffer_kib: 64", "s.textproto:1:19: tcp_buffer_kib:", "no \"tcp\""},
+      {"tcp_buffer_kib: 31", "s.textproto:1:1: tcp_buffer_kib: 31", "32 to 65536"},
       {"tcp_delay_us: 1000001", "s.textproto:1:1: tcp_delay_us: 1000001", "0 to 1000000"},
       {"control_address: \"localhost\"", "s.textproto:1:1: control_address:", "has no port"},
       {"control_address: \"::1:7077\"", "s.textproto:1:1: control_address:", "[::1]:7077"},
@@ -160,7 +162,7 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
     const char* part;
   };
   const Case cases[] = {
-      {"optimizer { rule: \"adam\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
+      {"optimizer { rule: \"rmsprop\" }", "optimizer.rule:", "sgd, momentum, nesterov"},
       {"optimizer { learning_rate: 0 }", "optimizer.learning_rate: 0", "above 0"},
       {"optimizer { learning_rate: inf }", "optimizer.learning_rate: inf", "above 0"},
       {"optimizer { momentum: 1 }", "optimizer.momentum: 1", "below 1"},
@@ -193,6 +195,39 @@ TEST_CASE("an optimizer or training section that makes no sense names field and 
        "transport:", "verbs"},
       {"train { backend: \"cuda\" threads: 2 }", "train.threads:", "no effect"},
       {"train { backend: \"cuda\" compute_type: \"fp16\" }", "train.compute_type:", "loss_scale"},
+      {"train { payload: \"parameters\" }", "train.payload:", "delta"},
+      {"optimizer { clip_norm: 1 } train { payload: \"delta\" local_steps: 4 }",
+       "train.payload: ", "optimizer.clip_norm"},
+      {"train { local_steps: 8 }", "train.local_steps: 8", "payload: \"delta\""},
+      {"train { outer { fragments: 2 } }", "train.outer:", "payload"},
+      {"train { payload: \"delta\" local_steps: 0 }", "train.local_steps: 0", "1 to"},
+      {"train { payload: \"delta\" loss_scale { dynamic {} } }",
+       "train.loss_scale:", "payload: \"delta\""},
+      {"train { payload: \"delta\" checkpoint: \"a\" snapshot: true }",
+       "train.snapshot:", "payload: \"delta\""},
+      {"train { payload: \"delta\" resume: \"a\" }", "train.resume:", "restart_momentum"},
+      {"train { backend: \"cuda\" payload: \"delta\" gpu_direct: \"required\" }",
+       "train.gpu_direct:", "payload: \"delta\""},
+      {"train { payload: \"delta\" outer { rule: \"lars\" } }", "train.outer.rule:", "nesterov"},
+      {"train { payload: \"delta\" outer { rule: \"sgd\" momentum: 0.5 } }",
+       "train.outer.momentum:", "no effect"},
+      {"train { payload: \"delta\" outer { momentum: 1 } }", "train.outer.momentum: 1", "below 1"},
+      {"train { payload: \"delta\" outer { learning_rate: 0 } }", "train.outer.learning_rate: 0",
+       "above 0"},
+      {"train { payload: \"delta\" outer { mix: 1 } }", "train.outer.mix: 1", "take nothing"},
+      {"train { payload: \"delta\" local_steps: 4 outer { fragments: 5 } }",
+       "train.outer.fragments: 5", "raise local_steps"},
+      {"train { payload: \"delta\" local_steps: 4 outer { overlap_steps: 4 } }",
+       "train.outer.overlap_steps: 4", "raise local_steps"},
+      {"train { share: \"fast\" }", "train.share: \"fast\"", "number above 0"},
+      {"train { share: \"0\" }", "train.share: \"0\"", "number above 0"},
+      {"train { share: \"inf\" }", "train.share: \"inf\"", "number above 0"},
+      {"train { share: \"2\" payload: \"delta\" }", "train.share:", "payload: \"gradient\""},
+      {"train { share: \"2\" backend: \"cuda\" devices: [0, 1] }", "train.share:", "one GPU"},
+      {"train { groups: 0 }", "train.groups: 0", "1 to"},
+      {"train { batch: 64 groups: 3 }", "train.groups: 3", "64 images (batch)"},
+      {"train { backend: \"cuda\" groups: 2 }", "train.groups:", "devices"},
+      {"train { share: \"2\" groups: 2 }", "train.groups:", "share"},
       {"train { compute_type: \"fp8\" }", "train.compute_type:", "bf16"},
   };
   for (const Case& c : cases) {
@@ -217,11 +252,14 @@ TEST_CASE("rounds with a quorum that make no sense name field and cure") {
       {"rounds { quorum: 3 late: \"wait\" }", "rounds.late:", "drop, add"},
       {"rounds { quorum: 3 weight: \"staleness\" }", "rounds.weight:", "use late: \"add\""},
       {"rounds { quorum: 3 } optimizer { rule: \"lars\" }", "rounds.quorum:", "momentum"},
+      {"rounds { quorum: 3 } optimizer { clip_norm: 1 }", "rounds.quorum:", "optimizer.clip_norm"},
+      {"rounds { quorum: 3 } train { share: \"auto\" }", "rounds.quorum:", "train.share"},
       {"rounds { quorum: 3 } train { loss_scale { dynamic { } } }",
        "rounds.quorum:", "fixed factor"},
       {"rounds { quorum: 3 } train { checkpoint: \"c\" snapshot: true }",
        "rounds.quorum:", "phubctl"},
-      {"rounds { quorum: 3 } racks { name: \"a\" workers: 2 } racks { name: \"b\" workers: 2 }",
+      {"servers: \"a:1\" rounds { quorum: 3 } racks { name: \"a\" workers: 2 } "
+       "racks { name: \"b\" workers: 2 }",
        "rounds.quorum:", "remove one"},
   };
   const std::string head = "data { path: \"x\" }\nworkers: 4 order: \"arrival\"\n";
@@ -360,6 +398,52 @@ TEST_CASE("addresses are names, IPv4, or IPv6 in brackets, with a port") {
                             "a:65536", "::1:80", "a b:80", "[::1:80", "http://a:80"}) {
     INFO(wrong);
     CHECK_FALSE(parse_address(wrong).has_value());
+  }
+}
+
+TEST_CASE("adaptive rules: what belongs to them is refused with others, with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& rule, const std::string& fields) {
+    return worker_error(data + "optimizer { rule: \"" + rule + "\" " + fields + " }");
+  };
+  CHECK(error("adam", "beta1: 0 beta2: 0.95 epsilon: 1e-6") == "no error");
+  CHECK(error("adamw", "") == "no error");
+  CHECK(error("adagrad", "epsilon: 1e-10") == "no error");
+  CHECK_THAT(error("adamw", "momentum: 0.9"), Contains("momentum") && Contains("set beta1"));
+  CHECK_THAT(error("adagrad", "momentum: 0.9"), Contains("momentum") && Contains("choose"));
+  CHECK_THAT(error("adagrad", "beta2: 0.9"), Contains("beta2") && Contains("\"adamw\""));
+  CHECK_THAT(error("momentum", "beta1: 0.9"), Contains("beta1") && Contains("\"adamw\""));
+  CHECK_THAT(error("lars", "epsilon: 1e-6"), Contains("epsilon") && Contains("trust_epsilon"));
+  CHECK_THAT(error("sgd", "epsilon: 1e-6"), Contains("epsilon") && Contains("\"adagrad\""));
+  for (const char* wrong : {"1", "-0.1", "nan"}) {
+    CHECK_THAT(error("adam", std::string("beta1: ") + wrong), Contains("at least 0 and below 1"));
+    CHECK_THAT(error("adam", std::string("beta2: ") + wrong), Contains("at least 0 and below 1"));
+  }
+  for (const char* wrong : {"0", "-1e-8", "inf", "nan", "1e-40"}) {
+    CHECK_THAT(error("adam", std::string("epsilon: ") + wrong), Contains("from 1e-30 to 1e30"));
+  }
+}
+
+TEST_CASE("clipping by norm: what does not go with it is refused with the cure") {
+  const std::string data = "data { format: \"synthetic\" } ";
+  const auto error = [&](const std::string& text) { return worker_error(data + text); };
+  CHECK(error("optimizer { rule: \"adamw\" clip_norm: 1 }") == "no error");
+  CHECK_THAT(error("optimizer { clip_norm: 0 }"), Contains("clip_norm") && Contains("above 0"));
+  CHECK_THAT(error("optimizer { rule: \"lars\" clip_norm: 1 }"), Contains("by norms already"));
+  CHECK_THAT(error("servers: \"a:1\" servers: \"b:1\" optimizer { clip_norm: 1 }"),
+             Contains("servers") && Contains("leave one of the two out"));
+}
+
+TEST_CASE("the moving average is in servers' snapshots: without servers it is refused") {
+  const auto error = [](const std::string& text) {
+    return worker_error("data { format: \"synthetic\" } " + text);
+  };
+  CHECK(error("servers: \"a:1\" optimizer { ema_decay: 0.999 }") == "no error");
+  CHECK_THAT(error("optimizer { ema_decay: 0.999 }"),
+             Contains("servers") && Contains("are missing"));
+  for (const char* wrong : {"0", "1", "-1", "nan"}) {
+    CHECK_THAT(error("servers: \"a:1\" optimizer { ema_decay: " + std::string(wrong) + " }"),
+               Contains("ema_decay") && Contains("above 0 and below 1"));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "bench/simulate/shapes.h"
 #include "common/cost/rack_exchange.h"
+#include "tests/support/nested_names.h"
 
 namespace phub::cost {
 namespace {
@@ -28,8 +29,7 @@ RackNetwork alike(std::uint32_t racks, std::uint32_t workers, double byte) {
 }
 
 Exchange with(const RackNetwork& network, RackShape shape) {
-  const auto racks = static_cast<std::uint32_t>(network.workers.size());
-  return rack_exchange(network, make_rack_trees(racks, shape));
+  return rack_exchange(network, make_rack_trees(network.names, shape));
 }
 
 // Only the busiest link's rate: seconds a byte.
@@ -80,6 +80,29 @@ TEST_CASE("a chain needs only the links between neighbours, spread all of them")
   CHECK(with(network, RackShape::kSpread).bound == "link from a to d");
   CHECK(byte_with(network, RackShape::kChain) == Approx(10.0 / 6.0 * kByte));
   CHECK(with(network, RackShape::kChain).bound == "uplink of a");
+}
+
+TEST_CASE("a site's uplink carries one sum of all its racks where they are nested") {
+  constexpr double kByte = 1e-9;
+  RackNetwork network = alike(8, 1, kByte);
+  network.worker_byte.assign(8, 0.0);
+  network.server_byte.assign(8, 0.0);
+  network.names = testing::nested_names(8);
+  // Half of the roots are in the other site: four sums to them, and four of their replies.
+  CHECK(byte_with(network, RackShape::kSpread) == Approx(4 * kByte));
+  CHECK(with(network, RackShape::kSpread).bound == "uplink of s0");
+  CHECK(flat_exchange(network).byte == Approx(4 * kByte));
+  // A rack's own uplink carries 2(r-1)/r, a site's one sum and one reply.
+  CHECK(byte_with(network, RackShape::kNested) == Approx(14.0 / 8.0 * kByte));
+  CHECK(with(network, RackShape::kNested).bound == "uplink of s0/r0/0");
+  for (std::uint32_t a = 0; a < 4; ++a) {
+    for (std::uint32_t b = 4; b < 8; ++b) {
+      network.links[a][b].byte = network.links[b][a].byte = 3 * kByte;
+    }
+  }
+  CHECK(byte_with(network, RackShape::kSpread) == Approx(12 * kByte));
+  CHECK(byte_with(network, RackShape::kNested) == Approx(3 * kByte));
+  CHECK(with(network, RackShape::kNested).bound == "uplink of s0");
 }
 
 TEST_CASE("latency is that of the longest way up and the longest way down") {

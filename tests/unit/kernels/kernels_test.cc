@@ -16,6 +16,25 @@ struct Case {
   DataType published_type;
 };
 
+constexpr AdaptiveStep kAdaptive = {.keep_mean = 0.9F,
+                                    .add_mean = 0.1F,
+                                    .keep_square = 0.999F,
+                                    .add_square = 0.001F,
+                                    .rate = 0.3F,
+                                    .root_scale = 7.0F,
+                                    .epsilon = 1e-8F};
+
+// One array behind the other. Those of squares begin at the rule's last and are not negative.
+Array random_state(RuleKind rule, std::size_t elements, std::mt19937& random) {
+  const std::size_t arrays = std::max(1U, state_arrays(rule));
+  Array state = random_array(DataType::kFloat32, arrays * elements, random);
+  if (!is_adaptive(rule)) return state;
+  for (std::size_t i = (arrays - 1) * elements; i < arrays * elements; ++i) {
+    state.set(i, std::fabs(state.value(i)));
+  }
+  return state;
+}
+
 // One update by the kernel and by the specification, on equal inputs.
 bool update_agrees(const Case& c, std::uint32_t seed) {
   std::mt19937 random(seed);
@@ -25,7 +44,7 @@ bool update_agrees(const Case& c, std::uint32_t seed) {
     arrays.push_back(random_array(type, c.elements, random));
   for (const Array& array : arrays) sources.push_back(array.source());
   Array parameters = random_array(DataType::kFloat32, c.elements, random);
-  Array state = random_array(DataType::kFloat32, c.elements, random);
+  Array state = random_state(c.rule, c.elements, random);
   Array published(c.published_type, c.elements);
   Array expected_parameters = parameters;
   Array expected_state = state;
@@ -34,6 +53,8 @@ bool update_agrees(const Case& c, std::uint32_t seed) {
   u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 1.0F / 3.0F};
   u.weight_decay = 5e-4F;
   u.trust = 0.37F;
+  u.adaptive = &kAdaptive;
+  u.state_stride = c.elements;
   u.published_type = c.published_type;
   const auto run = [&](auto function, Array& w, Array& v, Array& p) {
     u.parameters = w.floats();
@@ -154,7 +175,7 @@ TEST_CASE("summing into a buffer and updating from it gives the bits of the fuse
       const Array first = random_array(DataType::kFloat32, 1001, random);
       const Array second = random_array(DataType::kFloat32, 1001, random);
       Array parameters = random_array(DataType::kFloat32, 1001, random);
-      Array state = random_array(DataType::kFloat32, 1001, random);
+      Array state = random_state(rule, 1001, random);
       Array unfused_parameters = parameters;
       Array unfused_state = state;
       Array buffer(DataType::kFloat32, 1001);
@@ -162,6 +183,8 @@ TEST_CASE("summing into a buffer and updating from it gives the bits of the fuse
       const Source summed[] = {buffer.source()};
       Update u = {.sources = sources, .elements = 1001, .rule = rule};
       u.hyper = {.learning_rate = 0.1F, .momentum = 0.9F, .gradient_scale = 0.5F};
+      u.adaptive = &kAdaptive;
+      u.state_stride = 1001;
       u.parameters = parameters.floats();
       u.state = state.floats();
       update(u);
@@ -219,6 +242,43 @@ TEST_CASE("rules compute the formulas of rule.h") {
   CHECK(run(RuleKind::kMomentum) == std::pair{5.75F, 4.5F});    // v = 0.5 + 4;  8 - 2.25
   CHECK(run(RuleKind::kNesterov) == std::pair{5.4375F, 4.5F});  // 8 - 0.5 * (4 + 1.125)
   CHECK(run(RuleKind::kLars) == std::pair{7.0F, 1.0F});         // v = 0.5 + 0.125 * 4;  8 - v
+}
+
+TEST_CASE("adaptive rules compute the formulas of rule.h") {
+  Array first(DataType::kFloat32, 1);
+  first.set(0, 6.0F);  // scaled by 1/2: 3
+  const Source sources[] = {first.source()};
+  // Means 0.25 * 2 + 0.75 * g, squares 0.5 * 4 + 0.5 * g * g.
+  const AdaptiveStep step = {.keep_mean = 0.25F,
+                             .add_mean = 0.75F,
+                             .keep_square = 0.5F,
+                             .add_square = 0.5F,
+                             .rate = 0.5F,
+                             .root_scale = 2.0F,
+                             .epsilon = 0.5F};
+  const auto run = [&](RuleKind rule) {
+    Array w(DataType::kFloat32, 1);
+    Array v(DataType::kFloat32, 2);
+    w.set(0, 8.0F);
+    v.set(0, 2.0F);
+    v.set(1, 4.0F);
+    Update u = {.sources = sources, .elements = 1, .rule = rule};
+    u.hyper = {.learning_rate = 0.25F, .momentum = 0.0F, .gradient_scale = 0.5F};
+    u.weight_decay = 0.125F;
+    u.adaptive = &step;
+    u.parameters = w.floats();
+    u.state = v.floats();
+    u.state_stride = 1;
+    update(u);
+    return std::vector{w.value(0), v.value(0), v.value(1)};
+  };
+  // With decay the gradient is 3 + 1.
+  CHECK(run(RuleKind::kAdam) ==
+        std::vector{8.0F - 0.5F * (3.5F / (std::sqrt(10.0F) * 2.0F + 0.5F)), 3.5F, 10.0F});
+  CHECK(run(RuleKind::kAdamW) ==
+        std::vector{7.75F - 0.5F * (2.75F / (std::sqrt(6.5F) * 2.0F + 0.5F)), 2.75F, 6.5F});
+  CHECK(run(RuleKind::kAdagrad) ==
+        std::vector{8.0F - 0.5F * (4.0F / (std::sqrt(18.0F) + 0.5F)), 18.0F, 4.0F});
 }
 
 TEST_CASE("targets are listed best first, can be selected by name, and unknown names are refused") {

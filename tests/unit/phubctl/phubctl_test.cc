@@ -64,6 +64,40 @@ TEST_CASE("counts, seconds and shares are shown as people write them") {
   CHECK(human_share(0.125) == "12.5 %");
 }
 
+TEST_CASE("job create sets what belongs to adaptive rules, and refuses it with others") {
+  JobOptions options;
+  options.rule = "adamw";
+  options.beta1 = 0.0;
+  options.beta2 = 0.95;
+  options.epsilon = 1e-6;
+  control::JobSpec spec;
+  REQUIRE(spec_from(options, spec).ok());
+  CHECK(spec.rule() == control::RULE_ADAMW);
+  CHECK((spec.has_beta1() && spec.beta1() == 0.0));
+  CHECK(spec.beta2() == 0.95);
+  CHECK(spec.epsilon() == 1e-6);
+  JobOptions defaults;
+  defaults.rule = "adam";
+  control::JobSpec plain;
+  REQUIRE(spec_from(defaults, plain).ok());
+  CHECK_FALSE((plain.has_beta1() || plain.has_beta2()));
+
+  const auto refusal = [](const JobOptions& wrong) {
+    control::JobSpec unused;
+    return spec_from(wrong, unused).message();
+  };
+  options.rule = "adagrad";
+  CHECK_THAT(refusal(options), Contains("--beta1: means nothing with --rule adagrad"));
+  options.beta1.reset();
+  CHECK_THAT(refusal(options), Contains("--beta2: means nothing with --rule adagrad"));
+  options.beta2.reset();
+  CHECK(refusal(options).empty());
+  options.epsilon = 0.0;
+  CHECK_THAT(refusal(options), Contains("--epsilon: must be above 0"));
+  options.rule = "lars";
+  CHECK_THAT(refusal(options), Contains("--epsilon: means nothing with --rule lars"));
+}
+
 TEST_CASE("job create sets what belongs to lars, and refuses it with other rules") {
   JobOptions options;
   options.rule = "lars";

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/phubctl/planner/choice.h"
+#include "tests/support/nested_names.h"
 
 namespace phub::phubctl {
 namespace {
@@ -56,11 +57,34 @@ PlannedJob job_of(std::uint32_t racks, double bytes = 100e6) {
 
 }  // namespace
 
+TEST_CASE("racks whose names have levels are nested, as their sites' uplinks bind all else") {
+  control::Probe probe = probe_of(8);
+  PlannedJob job = job_of(8);
+  CHECK(choose_shape(probe, job, {})->alternatives[5].obstacle ==
+        "the racks' names have no levels: as spread");
+  const std::vector<std::string> names = testing::nested_names(8);
+  for (std::size_t rack = 0; rack < names.size(); ++rack) {
+    probe.mutable_servers(static_cast<int>(rack))->set_rack(names[rack]);
+    job.racks[rack].name = names[rack];
+  }
+  const NicRates fast{.worker = 1e12, .server = 1e12};  // so that links between racks bind
+  const auto choice = choose_shape(probe, job, fast);
+  REQUIRE(choice);
+  CHECK(choice->shape == RackShape::kNested);
+  CHECK(choice->taken().shape == "nested");
+  CHECK(choice->alternatives[0].bound == "uplink of s0");
+  job.racks[7].name = "alone";
+  probe.mutable_servers(7)->set_rack("alone");
+  const auto mixed = choose_shape(probe, job, fast);
+  CHECK(mixed->alternatives[5].obstacle == "the racks' names have not all as many levels");
+  CHECK(mixed->shape != RackShape::kNested);
+}
+
 TEST_CASE("racks that are alike are spread; of two all shapes are the same") {
   const auto four =
       choose_shape(probe_of(4), job_of(4), {.worker = 100 * kGbit, .server = 100 * kGbit});
   REQUIRE(four);
-  REQUIRE(four->alternatives.size() == 6);
+  REQUIRE(four->alternatives.size() == 7);
   CHECK(four->shape == RackShape::kSpread);
   CHECK(four->flat().seconds > 2 * four->taken().seconds);
   const auto two = choose_shape(probe_of(2), job_of(2), {});
@@ -97,7 +121,7 @@ TEST_CASE("a slow link between racks that are no neighbours makes a chain") {
     CHECK(json["shape"] == "chain");
     CHECK(json["has_shape"] == "spread");
     CHECK(json["probe_unix_seconds"] == 17);
-    CHECK(json["alternatives"].size() == 6);
+    CHECK(json["alternatives"].size() == 7);
     CHECK(json["alternatives"][1]["seconds"] == Approx(choice->taken().seconds));
     CHECK(json["fused_key_bytes"] == choice->chunk_bytes / 4);
   }

@@ -101,10 +101,21 @@ TEST_CASE("small chunks and many workers count as what they cost") {
   CHECK(bytes_pinned(many, {}) > model + model);
 }
 
+TEST_CASE("a moving average counts as an array of state, in memory and in a snapshot") {
+  JobLayout layout = layout_of(1 << 20, 32768, 2, RuleKind::kAdam);
+  const std::uint64_t without = bytes_needed(layout);
+  const std::uint64_t copied = bytes_copied(layout);
+  layout.ema_decay = 0.9;
+  CHECK(bytes_needed(layout) == without + (4U << 20U));
+  CHECK(bytes_copied(layout) == copied + (4U << 20U));
+  CHECK(bytes_needed(layout) == 4 * (4U << 20U));
+  CHECK((*JobMemory::create(layout))->state->size() == 3 * (4U << 20U));
+}
+
 TEST_CASE("a snapshot takes as much as its copy") {
-  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum}) {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kAdam}) {
     const JobLayout layout = layout_of(1 << 20, 32768, 2, rule);
-    const auto copy = std::move(*JobCopy::create(*layout.plan, 0, state_arrays(rule) > 0));
+    const auto copy = std::move(*JobCopy::create(*layout.plan, 0, state_arrays(rule)));
     const std::size_t state = copy->state ? copy->state->size() : 0;
     CHECK(bytes_copied(layout) == copy->parameters->size() + state);
   }

@@ -189,6 +189,27 @@ TEST_CASE("a rack's connection that closes is asked about, and its job fails by 
   CHECK(f.reason() == "rack a is gone");
 }
 
+TEST_CASE("of a job whose workers here have left a rack that is gone is not waited for") {
+  RackFixture f;
+  const auto members = f.running();
+  const auto lose = [&](const Identity& rack) {
+    f.table.members.on_lost(rack.job_id, rack.worker, "closed");
+  };
+  const bool is_early = GENERATE(false, true);
+  if (is_early) lose(members[2]);
+  for (const std::size_t i : {0U, 1U}) REQUIRE(f.table.members.leave(members[i]).ok());
+  if (!is_early) lose(members[2]);
+  CHECK(f.links.asked.back() == "close ");
+  CHECK(f.state() == JobState::kRunning);
+  SECTION("the next of its name begins when the others have left") {
+    REQUIRE(f.table.members.leave(members[3]).ok());
+  }
+  SECTION("or are gone too") { lose(members[3]); }
+  CHECK(f.state() == JobState::kEnded);
+  CHECK(f.table.members.leave(members[2]).ok());
+  CHECK(f.join("").value().job_id != members[0].job_id);
+}
+
 TEST_CASE("a member that takes this server for another of its rack is refused, and fixes nothing") {
   RackFixture f;
   const Identity wrong = f.join("a").value();

@@ -148,10 +148,25 @@ TEST_CASE("a spec with impossible values is refused, naming the field") {
          s.loss_scale.kind = LossScaling::kVoted;
          s.rounds.quorum = 1;
        }},
+      {"rounds.quorum: contradicts clip_norm",
+       [](JobSpec& s) {
+         s.rule = RuleKind::kSgd;
+         s.clip_norm = 1.0F;
+         s.rounds.quorum = 1;
+       }},
       {"rounds.quorum: contradicts rule lars",
        [](JobSpec& s) {
          s.rule = RuleKind::kLars;
          s.rounds.quorum = 1;
+        }},
+      {"racks[1].name: \"../b\" is no name of a rack",
+       [](JobSpec& s) {
+         s.racks = {{"a", 1}, {"../b", s.workers - 1}};
+       }},
+      {"rack_shape: with nested all racks' names have as many levels",
+       [](JobSpec& s) {
+         s.racks = {{"site1/a", 1}, {"b", s.workers - 1}};
+         s.rack_shape = RackShape::kNested;
        }},
       {"keys", [](JobSpec& s) { s.keys.clear(); }},
       {"keys[1].name", [](JobSpec& s) { s.keys[1].name = "a"; }},

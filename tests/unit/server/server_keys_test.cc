@@ -24,6 +24,11 @@ TEST_CASE("a key of a server says its rack and its address") {
     REQUIRE(server);
     CHECK(server->rack == "b-1");
     CHECK(server->address == address);
+    const auto nested = parse_server_key(
+        "/phub/racks", server_key("/phub/racks", {.rack = "site1/row2/b", .address = address}));
+    REQUIRE(nested);
+    CHECK(nested->rack == "site1/row2/b");
+    CHECK(nested->address == address);
   }
 }
 
@@ -41,7 +46,7 @@ TEST_CASE("no other key is a server's") {
                                  std::string("/phub/racks/b/host:65536"),
                                  std::string("/phub/racks/b/0.0.0.0:7400"),
                                  std::string("/phub/racks/b/[::]:7400"),
-                                 std::string("/phub/racks/b/c/host:7400"),
+                                 std::string("/phub/racks/b//host:7400"),
                                  std::string("/phub/racks//host:7400"),
                                  std::string("/phub/racks/-b/host:7400"),
                                  std::string("/phub/racks/b c/host:7400"),

@@ -220,6 +220,25 @@ TEST_CASE("a rack that stands is lost by its own deadline, and says its name") {
         "rack b (" + others[0]->address + ") was lost: no reply for 500 ms");
 }
 
+TEST_CASE(
+    "a rack that starts from another round's snapshot is refused, and both rounds are named") {
+  const auto others = fake_racks(2);
+  for (const auto& other : others) other->rounds_before = 25;
+  LonelyServer server(racks_with(others), kHang);
+  LinkedRack job = server.job_of(1);
+  SECTION("by one of the same round it is not") {
+    job.rounds_before = 25;
+    REQUIRE(server.uplinks.open(job).ok());
+    CHECK(server.events.wait_for_links());
+  }
+  SECTION("by one of a new job it is") {
+    REQUIRE(server.uplinks.open(job).ok());
+    CHECK_THAT(server.events.wait_for_end(),
+               Contains("rack b (" + others[0]->address + "): job demo has 25 rounds behind it " +
+                        "there and 0 in rack a: restore the snapshots of one round"));
+  }
+}
+
 TEST_CASE("a rack is told that this one is complete, and tells why the job ended there") {
   const auto others = fake_racks(2);
   others[1]->on_heartbeat = [](auto&, const control::HeartbeatRequest& request,

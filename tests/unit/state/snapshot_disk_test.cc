@@ -30,7 +30,7 @@ TEST_CASE("a job of 100,000 keys is written, listed and restored in one go") {
   }
   auto plan = std::make_shared<Plan>(std::move(*make_plan(plan_input(example.spec, {2}))));
   example.copied.layout.plan = plan;
-  auto copy = std::move(*JobCopy::create(*plan, 0, true));
+  auto copy = std::move(*JobCopy::create(*plan, 0, 1));
   copy->round = 7;
   for (const Chunk& chunk : plan->chunks) Example::fill(*copy, chunk);
   example.copied.copy = copy;
@@ -62,7 +62,7 @@ TEST_CASE("what could not be read back is refused before a byte is written") {
   }
   auto plan = std::make_shared<Plan>(std::move(*make_plan(plan_input(example.spec, {1}))));
   example.copied.layout.plan = plan;
-  auto copy = std::move(*JobCopy::create(*plan, 0, true));
+  auto copy = std::move(*JobCopy::create(*plan, 0, 1));
   copy->round = 7;
   example.copied.copy = copy;
   const auto refused = snapshot_bytes(example.head(), *plan, 0);

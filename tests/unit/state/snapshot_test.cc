@@ -72,6 +72,42 @@ TEST_CASE("a snapshot comes back as it was, in fp32 whatever the wire type") {
   }
 }
 
+TEST_CASE("both arrays of adam's state come back, and the rounds that votes left out") {
+  for (const std::uint32_t server : {0U, 1U}) {
+    const Example example({1, 2}, DataType::kFloat16, server, RuleKind::kAdam);
+    const TensorFile none = example.file(server);
+    CHECK_FALSE(none.metadata.contains("left_out"));
+    example.values->note_left_out(3);
+    const TensorFile file = example.file(server);
+    const auto has = [&file](const std::string& suffix) {
+      return std::any_of(file.tensors.begin(), file.tensors.end(),
+                         [&](const NamedTensor& tensor) { return tensor.name.ends_with(suffix); });
+    };
+    CHECK((has(".exp_avg") && has(".exp_avg_sq") && !has(".state")));
+    const auto head = std::move(*checked(file));
+    CHECK(head.left_out == 3);
+    const auto copy = copy_from(file, head, example.plan(), server);
+    REQUIRE(copy);
+    CHECK((*copy)->left_out() == 3);
+    CHECK(has_all(**copy, example.plan(), server));
+  }
+}
+
+TEST_CASE("a moving average is in the snapshot under its name, whatever the rule") {
+  for (const RuleKind rule : {RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kAdamW}) {
+    const Example example({1}, DataType::kFloat32, 0, rule, 0.99);
+    const TensorFile file = example.file();
+    REQUIRE(file.find("a.ema") != nullptr);
+    CHECK(file.find("a.ema")->values[3] == Example::state_of(3, state_arrays(rule)));
+    CHECK(file.tensors.size() == 3 * (2 + state_arrays(rule)));
+    const auto head = std::move(*checked(file));
+    CHECK(head.spec.ema_decay == 0.99);
+    const auto copy = copy_from(file, head, example.plan(), 0);
+    REQUIRE(copy);
+    CHECK(has_all(**copy, example.plan(), 0));
+  }
+}
+
 TEST_CASE("two servers write their runs of a key, and one server says which tensor it lacks") {
   for (const std::uint32_t server : {0U, 1U}) {
     const Example example({1, 2}, DataType::kFloat32, server);
@@ -156,13 +192,16 @@ TEST_CASE("what is damaged, of another version, or no snapshot is refused with t
       {"job", "{", "no JobSpec"},
       {"job", "{}", ""},
       {"sha256", "", "it is damaged"},
-      {"core_load_bytes", "1", "it is damaged"}};
+      {"core_load_bytes", "1", "it is damaged"},
+      {"left_out", "7", "no number below its round"},
+      {"left_out", "x", "no number below its round"},
+      {"left_out", "1", "it is damaged"}};
   for (const auto& [key, value, reason] : changes) {
     INFO(key << " " << value);
     file = good;
     file.metadata[key] = value;
     refused(file, reason);
-    if (key == "core_load_bytes") continue;  // one server's has none
+    if (key == "core_load_bytes" || key == "left_out") continue;  // this one has none
     file.metadata.erase(key);
     refused(file, "its metadata has no " + key);
   }
@@ -195,7 +234,7 @@ TEST_CASE("the last snapshots of each job are kept, by when they were taken") {
   const auto write = [&](const std::string& job, std::uint64_t round) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, 1));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied).value().file;
@@ -219,7 +258,7 @@ TEST_CASE("snapshots that workers asked for are counted apart from the others") 
   const auto write = [&](const std::string& job, std::uint64_t round, Asker asked_by) {
     Example example;
     example.spec.name = job;
-    auto copy = std::move(*JobCopy::create(example.plan(), 0, true));
+    auto copy = std::move(*JobCopy::create(example.plan(), 0, 1));
     copy->round = round;
     example.copied.copy = copy;
     return store->write(example.spec, example.copied, asked_by).value().file;

@@ -86,6 +86,35 @@ void train_a_little(Bound& bound) {
   }
 }
 
+TEST_CASE("Adam's means, their squares and their number are beside the checkpoint") {
+  const TemporaryDirectory directory;
+  const auto path = directory.path / "m.safetensors";
+  Bound written("lenet", RuleKind::kAdam);
+  REQUIRE(written.exchange->initialise().ok());
+  train_a_little(written);
+  for (int step = 0; step < 5; ++step) REQUIRE(written.exchange->end_step(1.0F).ok());
+  REQUIRE(written.exchange->updates() == 5);
+  REQUIRE(save_checkpoint(path, *written.network, *written.exchange, {"lenet", 7, 6}).ok());
+  const auto file = read_safetensors(optimizer_path(path, 6));
+  REQUIRE(file->find("conv1.weight.exp_avg") != nullptr);
+  REQUIRE(file->find("conv1.weight.exp_avg_sq") != nullptr);
+  Bound read("lenet", RuleKind::kAdam);
+  REQUIRE(load_checkpoint(path, *read.network, *read.exchange));
+  REQUIRE(load_optimizer(path, *read.network, *read.exchange, 6).ok());
+  REQUIRE(read.exchange->updates() == 5);
+  for (KeyId key = 0; key < read.network->parameters().size(); ++key) {
+    for (const unsigned array : {0U, 1U}) {
+      const auto from = written.exchange->state(key, array);
+      REQUIRE(from[0] != 0.0F);
+      REQUIRE(std::equal(from.begin(), from.end(), read.exchange->state(key, array).begin()));
+    }
+  }
+  Bound other("lenet", RuleKind::kMomentum);
+  REQUIRE(load_checkpoint(path, *other.network, *other.exchange));
+  REQUIRE_THAT(load_optimizer(path, *other.network, *other.exchange, 6).message(),
+               Catch::Contains("momentum_buffer"));
+}
+
 TEST_CASE("Momentum is beside the checkpoint, and comes back") {
   const TemporaryDirectory directory;
   const auto path = directory.path / "m.safetensors";

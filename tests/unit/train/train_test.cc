@@ -141,7 +141,8 @@ SessionOptions whole_and_half(const TemporaryDirectory& directory, RuleKind rule
 TEST_CASE("A run that was stopped and resumed ends like one that was not") {
   const TemporaryDirectory directory;
   const RuleKind rule =
-      GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars);
+      GENERATE(RuleKind::kSgd, RuleKind::kMomentum, RuleKind::kNesterov, RuleKind::kLars,
+               RuleKind::kAdam, RuleKind::kAdamW, RuleKind::kAdagrad);
   SessionOptions options = whole_and_half(directory, rule);
   options.checkpoint.resume = options.checkpoint.path;
   options.checkpoint.path = directory.path / "joined";

@@ -66,6 +66,7 @@ void apply_job(const RunArguments& o, WorkerConfig& config) {
     config.clear_worker_index();
     config.clear_wire_type();
     config.mutable_train()->clear_snapshot();
+    config.mutable_train()->clear_share();
   }
   for (const std::string& server : o.servers) config.add_servers(server);
 }
@@ -142,6 +143,10 @@ Status check_local(const WorkerConfig& config) {
     return {Code::kInvalidArgument,
             "train.snapshot: needs servers; without them the momentum is beside the checkpoint"};
   }
+  if (config.train().has_share()) {
+    return {Code::kInvalidArgument,
+            "train.share: needs servers; without them there are no others to share a batch with"};
+  }
   if (config.wire_type() != "fp32") {
     return {Code::kInvalidArgument,
             "wire_type: " + config.wire_type() + " needs servers; without them nothing travels"};
@@ -168,7 +173,7 @@ void add_exchange_options(CLI::App& command, RunArguments& o) {
                   "All racks of the job, with --server naming those of this worker's own")
       ->type_name("NAME:N,...");
   add("--rack-shape", "rack_shape", "SHAPE",
-      "How racks are joined: spread, chain, multicolour, hybrid, tree");
+      "How racks are joined: spread, chain, multicolour, hybrid, tree, nested");
   add("--rack-hybrid-bytes", "rack_hybrid_bytes", "N", "Of hybrid: the largest key that is small");
   add("--rack-wire-type", "rack_wire_type", "TYPE", "Of sums between racks: fp32, bf16, fp16");
   command
@@ -201,6 +206,10 @@ void add_training_options(CLI::App& command, RunArguments& o) {
   add("--epochs", "train.epochs", "N", "Passes over the training images");
   add("--max-steps", "train.max_steps", "N", "Stop after so many steps; 0: no limit");
   add("--accumulate", "train.accumulate", "N", "Batches whose gradients make one step");
+  add("--groups", "train.groups", "N", "Replicas that share this worker's batch");
+  add("--share", "train.share", "WEIGHT", "Of the batch of all workers: a number, or auto");
+  add("--payload", "train.payload", "WHAT", "What is pushed: gradient, or delta after local steps");
+  add("--local-steps", "train.local_steps", "N", "With delta: steps from one push to the next");
   command.add_option("--loss-scale", o.loss_scale, "A fixed factor, or the word dynamic")
       ->type_name("FACTOR");
   add("--seed", "train.seed", "N", "Seed of parameters, order and augmentation");

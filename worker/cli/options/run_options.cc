@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "common/base/log_value.h"
+#include "common/plan/plan.h"
 #include "worker/nn/models/models.h"
+#include "worker/train/exchange/local_steps.h"
 
 namespace phub {
 namespace {
@@ -78,6 +80,17 @@ LarsOptions lars_of(const OptimizerConfig& optimizer) {
   return {.coefficient = optimizer.trust_coefficient(), .epsilon = optimizer.trust_epsilon()};
 }
 
+AdaptiveOptions adaptive_of(const OptimizerConfig& optimizer) {
+  return {optimizer.beta1(), optimizer.beta2(), optimizer.epsilon()};
+}
+
+// What the job is told of worker 0's first round.
+Hyper hyper_of(const OptimizerConfig& optimizer, RuleKind rule) {
+  return {.learning_rate = optimizer.learning_rate(),
+          .momentum = is_adaptive(rule) ? 0.0F : optimizer.momentum(),
+          .gradient_scale = 0.0F};
+}
+
 ClientSecurity security_of(const ClientSecurityConfig& security) {
   return {
       .tls = {.ca = security.ca(), .certificate = security.certificate(), .key = security.key()},
@@ -105,7 +118,88 @@ RoundPolicy rounds_of(const WorkerConfig& config) {
           .weight = kPushWeightWords.parse(rounds.weight()).value()};
 }
 
+train::DataOptions data_of(const DataConfig& config) {
+  return {.format = data_format(config.format()),
+          .path = config.path(),
+          .synthetic_images = config.synthetic_images(),
+          .shift_pixels = config.shift_pixels(),
+          .flip = config.flip()};
+}
+
+train::UpdateOptions update_of(const WorkerConfig& config) {
+  const OptimizerConfig& optimizer = config.optimizer();
+  const auto& step_epochs = optimizer.schedule().step_epochs();
+  return {.local_steps = config.train().local_steps(),
+          .momentum = optimizer.momentum(),
+          .weight_decay = optimizer.weight_decay(),
+          .decay_bias = optimizer.decay_bias(),
+          .exclude_bias_from_lars = optimizer.rule() == "lars",
+          .loss_scale = loss_scaler_of(config.train()),
+          .accumulate = config.train().accumulate(),
+          .label_smoothing = config.train().label_smoothing(),
+          .schedule = schedule_of(optimizer),
+          .drop_epochs = {step_epochs.begin(), step_epochs.end()}};
+}
+
+// Of all workers: through the configuration's servers, or in this process where there are none.
+Result<std::unique_ptr<train::GradientExchange>> make_shared(const WorkerConfig& config,
+                                                             const ClientOptions& client,
+                                                             const std::vector<KeySpec>& keys) {
+  if (config.servers_size() == 0) {
+    return train::make_local_exchange(keys, client.rule, client.lars, client.loss_scale,
+                                      client.adaptive, client.clip_norm);
+  }
+  const LateNotice notice(
+      kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
+                             "ms at most (timeout_ms)",
+                             fmt::join(config.servers(), ", "), config.workers(), config.job(),
+                             config.timeout_ms()));
+  PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client, keys));
+  spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
+               exchange->facts().worker_index, exchange->facts().workers,
+               exchange->facts().transport, log_value(exchange->facts().transport_reason));
+  return exchange;
+}
+
+Hyper outer_hyper(const OuterConfig& outer) {
+  return {.learning_rate = outer.learning_rate(),
+          .momentum = outer.rule() == "sgd" ? 0.0F : outer.momentum(),
+          .gradient_scale = 0.0F};
+}
+
+// Each worker makes steps of its own; what they share follows the outer rule.
+Result<std::unique_ptr<train::GradientExchange>> make_local_steps(
+    const WorkerConfig& config, const std::vector<KeySpec>& keys) {
+  const OuterConfig& outer = config.train().outer();
+  ClientOptions client = client_of(config);
+  client.rule = parse_rule_kind(outer.has_rule() ? outer.rule() : "nesterov").value();
+  client.hyper = outer_hyper(outer);
+  client.lars = {};
+  client.adaptive = {};
+  PlanInput plan{.key_elements = {},
+                 .wire_type = client.wire_type,
+                 .chunk_bytes = client.chunk_bytes,
+                 .cores_per_server = {1}};
+  for (const KeySpec& key : keys) plan.key_elements.push_back(key.elements);
+  PHUB_ASSIGN_OR_RETURN(auto fragments, train::fragments_of(plan, outer.fragments()));
+  PHUB_ASSIGN_OR_RETURN(auto shared, make_shared(config, client, train::outer_keys(keys)));
+  return train::make_delta_exchange(
+      {.own = train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
+                                         lars_of(config.optimizer()), {},
+                                         adaptive_of(config.optimizer())),
+       .outer = std::move(shared)},
+      {.schedule = {.local_steps = config.train().local_steps(),
+                    .fragments = outer.fragments(),
+                    .overlap_steps = outer.overlap_steps()},
+       .fragments = std::move(fragments),
+       .hyper = client.hyper,
+       .mix = outer.has_mix() || outer.overlap_steps() == 0 ? outer.mix() : 0.5F});
+}
+
+}  // namespace
+
 ClientOptions client_of(const WorkerConfig& config) {
+  const RuleKind rule = parse_rule_kind(config.optimizer().rule()).value();
   return {.servers = {config.servers().begin(), config.servers().end()},
           .job = config.job(),
           .workers = config.workers(),
@@ -120,13 +214,15 @@ ClientOptions client_of(const WorkerConfig& config) {
                                            ? std::optional(config.verbs_gid_index())
                                            : std::nullopt,
                     .tcp_congestion_control = config.tcp_congestion_control(),
+                    .tcp_buffer_kib = config.tcp_buffer_kib(),
                     .tcp_delay = std::chrono::microseconds(config.tcp_delay_us())},
           .wire_type = parse_data_type(config.wire_type()).value(),
-          .rule = parse_rule_kind(config.optimizer().rule()).value(),
-          .hyper = {.learning_rate = config.optimizer().learning_rate(),
-                    .momentum = config.optimizer().momentum(),
-                    .gradient_scale = 0.0F},
+          .rule = rule,
+          .hyper = hyper_of(config.optimizer(), rule),
           .lars = lars_of(config.optimizer()),
+          .adaptive = adaptive_of(config.optimizer()),
+          .clip_norm = config.optimizer().clip_norm(),
+          .ema_decay = config.optimizer().ema_decay(),
           .loss_scale = loss_scale_of(config.train()),
           .deterministic = config.order() == "deterministic",
           .rounds = rounds_of(config),
@@ -134,30 +230,6 @@ ClientOptions client_of(const WorkerConfig& config) {
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
 }
-
-train::DataOptions data_of(const DataConfig& config) {
-  return {.format = data_format(config.format()),
-          .path = config.path(),
-          .synthetic_images = config.synthetic_images(),
-          .shift_pixels = config.shift_pixels(),
-          .flip = config.flip()};
-}
-
-train::UpdateOptions update_of(const WorkerConfig& config) {
-  const OptimizerConfig& optimizer = config.optimizer();
-  const auto& step_epochs = optimizer.schedule().step_epochs();
-  return {.momentum = optimizer.momentum(),
-          .weight_decay = optimizer.weight_decay(),
-          .decay_bias = optimizer.decay_bias(),
-          .exclude_bias_from_lars = optimizer.rule() == "lars",
-          .loss_scale = loss_scaler_of(config.train()),
-          .accumulate = config.train().accumulate(),
-          .label_smoothing = config.train().label_smoothing(),
-          .schedule = schedule_of(optimizer),
-          .drop_epochs = {step_epochs.begin(), step_epochs.end()}};
-}
-
-}  // namespace
 
 Result<nn::Description> network_of(const ModelConfig& model) {
   if (model.has_file()) return nn::load_network(model.file());
@@ -178,7 +250,8 @@ train::SessionOptions session_of(const WorkerConfig& config, nn::Description net
           .executor = {.backend = train::parse_backend_kind(config.train().backend()).value(),
                        .compute_type = compute_type_of(config.train()),
                        .batch = config.train().batch(),
-                       .threads = config.train().threads()},
+                       .threads = config.train().threads(),
+                       .groups = config.train().groups()},
           .gpu_direct = train::parse_gpu_direct(config.train().gpu_direct()).value(),
           .data = data_of(config.data()),
           .update = update_of(config),
@@ -208,20 +281,10 @@ train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice)
 
 Result<std::unique_ptr<train::GradientExchange>> make_exchange(const WorkerConfig& config,
                                                                const std::vector<KeySpec>& keys) {
-  if (config.servers_size() == 0) {
-    return train::make_local_exchange(keys, parse_rule_kind(config.optimizer().rule()).value(),
-                                      lars_of(config.optimizer()), loss_scale_of(config.train()));
+  if (train::parse_payload(config.train().payload()) == train::Payload::kGradient) {
+    return make_shared(config, client_of(config), keys);
   }
-  const LateNotice notice(
-      kPatience, fmt::format("phub-worker: waiting for {} and the {} workers of job \"{}\", for {} "
-                             "ms at most (timeout_ms)",
-                             fmt::join(config.servers(), ", "), config.workers(), config.job(),
-                             config.timeout_ms()));
-  PHUB_ASSIGN_OR_RETURN(auto exchange, train::make_remote_exchange(client_of(config), keys));
-  spdlog::info("joined job={} worker={}/{} transport={} reason={}", log_value(config.job()),
-               exchange->facts().worker_index, exchange->facts().workers,
-               exchange->facts().transport, log_value(exchange->facts().transport_reason));
-  return exchange;
+  return make_local_steps(config, keys);
 }
 
 }  // namespace phub

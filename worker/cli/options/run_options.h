@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "proto/config.pb.h"
 #include "worker/cli/options/cuda_choice.h"
+#include "worker/client/phub.h"
 #include "worker/nn/graph/description.h"
 #include "worker/train/session.h"
 
@@ -18,6 +19,9 @@ Result<nn::Description> network_of(const ModelConfig& model);
 
 // `verbose`: prints also where this is not worker 0.
 train::SessionOptions session_of(const WorkerConfig& config, nn::Description network, bool verbose);
+
+// Of the training's job. REQUIRES: servers.
+ClientOptions client_of(const WorkerConfig& config);
 
 // The command line's choice with the configuration's devices, which it has overridden already.
 train::CudaOptions cuda_of(const WorkerConfig& config, const CudaChoice& choice);

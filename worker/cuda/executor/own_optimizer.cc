@@ -8,7 +8,7 @@
 namespace phub::nn::cuda {
 namespace {
 
-// Nothing for rules that have no parameters. Sgd is momentum without any.
+// Nothing for rules that have no parameters, and for those that are not here. Sgd is momentum without any.
 std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
   switch (kind) {
     case RuleKind::kSgd:
@@ -20,6 +20,9 @@ std::optional<kernels::cuda::LocalRule> local_rule(RuleKind kind) {
       return kernels::cuda::LocalRule::kLars;
     case RuleKind::kSum:
     case RuleKind::kMean:
+    case RuleKind::kAdam:
+    case RuleKind::kAdamW:
+    case RuleKind::kAdagrad:
       break;
   }
   return std::nullopt;

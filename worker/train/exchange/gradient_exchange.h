@@ -25,7 +25,7 @@ struct ExchangeStatistics {
   std::uint64_t bytes_received = 0;
 };
 
-// Where the optimizer's state (momentum) lives.
+// Where the optimizer's state (momentum, means) lives.
 enum class StateAt : std::uint8_t { kNowhere, kHere, kServers };
 
 // What is known of an exchange once it is there, and does not change.
@@ -36,6 +36,7 @@ struct ExchangeFacts {
   std::string transport_reason = "there is no choice";
   DataType wire_type = DataType::kFloat32;
   StateAt state_at = StateAt::kNowhere;
+  RuleKind rule = RuleKind::kSum;
   // Steps whose gradients are in what initialise brings: of a job restored from a snapshot.
   std::uint64_t steps_before = 0;
 };
@@ -77,8 +78,19 @@ class GradientExchange {
   // once, before the first push. On return the parameters are there.
   virtual Status initialise() = 0;
 
-  // The optimizer's. REQUIRES: it lives here, and the key is not under way.
-  virtual std::span<float> state(KeyId /*key*/) { return {}; }
+  // The optimizer's. REQUIRES: it lives here, and the key is not under way; array <
+  // state_arrays(facts().rule).
+  virtual std::span<float> state(KeyId /*key*/, unsigned /*array*/ = 0) { return {}; }
+  // Steps that updated it, and with them those that it goes on from.
+  virtual std::uint64_t updates() const { return 0; }
+  virtual void resume_updates(std::uint64_t /*updates*/) {}
+
+  // The parameters, to be written. REQUIRES: they live in this process, and the key is not under
+  // way.
+  virtual std::span<float> own_parameter(KeyId /*key*/) { return {}; }
+
+  // The steps that the trainer will make, [first, end). Called once, before the first push.
+  virtual void set_steps(std::uint64_t /*first*/, std::uint64_t /*end*/) {}
 
   // Of the pushes that follow, in every worker's name; only worker 0's count.
   virtual Status set_hyper(const Hyper& hyper) = 0;
@@ -114,10 +126,12 @@ using ExchangeFactory =
     std::function<Result<std::unique_ptr<GradientExchange>>(const std::vector<KeySpec>& keys)>;
 
 // One process alone, with the servers' own arithmetic (kernels::update): pushes update at once, or,
-// with a voted loss scale, the end of the step does.
+// with a voted loss scale or with clipping, the end of the step does.
 std::unique_ptr<GradientExchange> make_local_exchange(const std::vector<KeySpec>& keys,
                                                       RuleKind rule, const LarsOptions& lars = {},
-                                                      const LossScale& loss_scale = {});
+                                                      const LossScale& loss_scale = {},
+                                                      const AdaptiveOptions& adaptive = {},
+                                                      float clip_norm = 0.0F);
 
 // Through PHub servers: joins the job and waits for its workers. With a 16-bit wire type gradients
 // are rounded on push, and parameters, also the initial ones, come back rounded.

@@ -21,6 +21,7 @@ ExchangeFacts facts_of(const Client& client, const ClientOptions& options) {
           .transport_reason = std::string(client.transport_reason()),
           .wire_type = options.wire_type,
           .state_at = state_arrays(options.rule) > 0 ? StateAt::kServers : StateAt::kNowhere,
+          .rule = options.rule,
           .steps_before = client.rounds_before()};
 }
 

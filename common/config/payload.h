@@ -1,0 +1,20 @@
+// What makes sense in TrainConfig's payload, local_steps, outer and share.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/config/check.h"
+#include "proto/config.pb.h"
+
+namespace phub {
+
+// What TrainConfig.share says; 0: it is to be measured. Nothing: it is neither.
+std::optional<float> share_weight(const std::string& share);
+
+// `train` is the check of config.train().
+void check_payload(const WorkerConfig& config, ConfigCheck train);
+
+}  // namespace phub
