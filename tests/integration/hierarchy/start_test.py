@@ -64,8 +64,8 @@ class Start(RacksTest):
         self.lay_out()
         self.start_server("a", listed="a")
         self.start_server("b")
-        self.all_say(self.start_job(TWO, config=self.config_of(3000)),
-                     "it is not in this server's directory of racks|rack a has not joined")
+        self.all_say(self.start_job(TWO, config=self.config_of()),
+                     r"racks\[1\].name: this server knows no rack .b., only a; take one")
 
     def test_a_job_without_the_servers_own_rack(self):
         self.start_racks()

@@ -18,6 +18,9 @@ using Words = std::vector<std::string>;
 
 // What the job table asked for, in order.
 struct RecordedLinks final : RackLinks {
+  Status check_racks(const std::vector<RackSpec>& racks) const override {
+    return racks.back().name == "zz" ? Status(Code::kInvalidArgument, "no rack zz") : Status();
+  }
   Status check_place(std::uint32_t server_index, std::size_t servers) const override {
     return server_index < servers ? place : Status(Code::kInternal, "no place at all");
   }
@@ -88,6 +91,14 @@ struct RackFixture {
     return members;
   }
 };
+
+TEST_CASE("a job of a rack that this server never knows is refused when it is made, and joined") {
+  RackFixture f;
+  f.spec.racks.back().name = "zz";
+  CHECK(f.table.life.create(f.spec, std::string(kDefaultTenant)).error().message() == "no rack zz");
+  CHECK(f.join("").error().message() == "no rack zz");
+  CHECK(f.table.views.list().empty());
+}
 
 TEST_CASE("a job of racks runs when its own workers, the links and all racks are there") {
   RackFixture f;
