@@ -99,7 +99,10 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
     lock.unlock();
     const Status agreement = compare(*existing, *spec);
     lock.lock();
-    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
+    if (!agreement.ok()) {
+      end_if_racks_differ(*job, arguments, agreement);
+      return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
+    }
     if (!is_live(*job) || job->spec != existing) continue;
     if (existing->name != spec->name) {
       return Status(Code::kInvalidArgument,
@@ -109,6 +112,21 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
     if (existing->keys.empty()) job->spec = spec;
     return job;
   }
+}
+
+// The first of a rack speaks for it: one that is refused would be waited for in all others.
+void JobMembers::end_if_racks_differ(Job& job, const JoinArguments& arguments,
+                                     const Status& difference) {
+  const bool spans_racks = !job.spec->racks.empty() && !arguments.spec->racks.empty();
+  if (!spans_racks || job.by_admin || job.state != JobState::kWaiting) return;
+  const auto is_of_its_rack = [&](const auto& entry) {
+    return entry.second->rack == arguments.rack;
+  };
+  if (std::any_of(job.members.begin(), job.members.end(), is_of_its_rack)) return;
+  const std::string who = arguments.rack.empty() ? "a worker" : "rack " + arguments.rack;
+  life_.finish(job, JobState::kFailed,
+               fmt::format("{} (host {}, pid {}) was refused: {}", who, arguments.host,
+                           arguments.process_id, difference.message()));
 }
 
 Result<std::uint32_t> JobMembers::worker_seat(const Job& job, std::int32_t index) const {

@@ -77,6 +77,8 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
   // These REQUIRE the mutex, which the one with a Lock gives up for a while.
   Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
+  // Ends a job that waits for a rack which would make another one of it.
+  void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
   // Whose place the caller is to have. Errors: there is none.
   Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;

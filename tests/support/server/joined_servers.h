@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/unique_fd.h"
+#include "tests/support/hang_guard.h"
 #include "tests/support/server/test_server.h"
 
 namespace phub {
@@ -36,7 +37,8 @@ struct JoinedServersOptions {
   std::vector<std::string> names = {};  // of each; empty: "a", "b", ...
   std::uint32_t servers = 1;            // of each
   std::uint32_t cores = 2;              // of each server
-  std::chrono::milliseconds heartbeat_deadline{5000};
+  // Nobody dies in a test that says nothing: on a busy machine a beat may take long.
+  std::chrono::milliseconds heartbeat_deadline = testing::kHangGuard;
 };
 
 class JoinedServers {

@@ -16,6 +16,7 @@ namespace phub {
 namespace {
 
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 
@@ -58,7 +59,8 @@ TEST_CASE("a value of a wrong type names the field, the place and the cure") {
   CHECK_THAT(server_error("\ncores: \"two\""),
              StartsWith("s.textproto:2:8: field \"cores\": Expected integer") &&
                  Contains("\"two\"") && Contains("without quotes"));
-  CHECK_THAT(server_error("cores: -1"), Contains("field \"cores\": Expected integer"));
+  CHECK_THAT(server_error("cores: -1"), Contains("field \"cores\": Expected integer") &&
+                                            EndsWith("a number below 0 is not allowed"));
   CHECK_THAT(server_error("cores: 99999999999"),
              Contains("field \"cores\": Integer out of range (99999999999)"));
   CHECK_THAT(server_error("control_address: 5"),

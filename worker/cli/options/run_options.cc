@@ -5,14 +5,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "common/base/late_notice.h"
 #include "common/base/log_value.h"
 #include "common/plan/plan.h"
 #include "worker/nn/models/models.h"
@@ -22,23 +19,6 @@ namespace phub {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with others, before a word about it
-
-// A line on standard error, from a thread of its own, while something takes long.
-class LateNotice {
- public:
-  // Says `text` once if it still exists after `patience`.
-  LateNotice(std::chrono::milliseconds patience, std::string text)
-      : thread_([this, patience, text = std::move(text)](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          wake_.wait_for(lock, stop, patience, [] { return false; });
-          if (!stop.stop_requested()) fmt::print(stderr, "{}\n", text);
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;  // the last: it uses the others
-};
 
 train::DataFormat data_format(const std::string& word) {
   if (word == "cifar10") return train::DataFormat::kCifar10;
