@@ -42,7 +42,8 @@ TEST_CASE("a slowness that moves is one worker's in each round, and everybody's 
     }
     CHECK(sum == 6.0);
   }
-  for (std::uint32_t worker = 0; worker < kWorkers; ++worker) CHECK(slow_rounds(moving, worker) > 0);
+  for (std::uint32_t worker = 0; worker < kWorkers; ++worker)
+    CHECK(slow_rounds(moving, worker) > 0);
 }
 
 TEST_CASE("policies are settings of a round, and reach the worker") {
