@@ -45,6 +45,7 @@ int run_command_line(int argc, char** argv, bool as_json) {
   add_bars(app, run);
   add_transport(app, run);
   add_tenants(app, run);
+  add_stragglers(app, run);
   add_dollars(app, run);
   add_rack(app, run);
   add_report(app, run);

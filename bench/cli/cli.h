@@ -25,6 +25,7 @@ void add_dollars(CLI::App& app, Run& run);
 void add_replay(CLI::App& app, Run& run);
 void add_rack(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
+void add_stragglers(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 // The hidden subcommands that the bench starts its own processes with.
 void add_workers(CLI::App& app, Run& run);

@@ -30,7 +30,7 @@ void add_rack(CLI::App& app, Run& run) {
       "a worker that hangs or blames another than who is at fault, or where racks cannot be "
       "built;\n"
       "2 for a wrong scenario.");
-  run_command->add_option("scenario", options->scenario, "a textproto")->required();
+  run_command->add_option("SCENARIO", options->scenario, "a textproto")->required();
   CLI::App* check = command->add_subcommand(
       "check", "can racks be built here? Builds a small one; else says what is missing");
   CLI::App* clean = command->add_subcommand("clean", "remove what killed runs left");

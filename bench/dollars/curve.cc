@@ -1,9 +1,12 @@
 #include "bench/dollars/curve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "bench/dollars/price_file.h"
 
@@ -53,6 +56,13 @@ bool change_price(const std::string& name, double factor, PriceFile& prices) {
     return true;
   }
   return false;
+}
+
+std::vector<std::string> names_of_prices(const PriceFile& prices) {
+  std::vector<std::string> names;
+  for (const PartPrice& part : prices.part()) names.push_back(part.name());
+  if (prices.has_power()) names.emplace_back(kPowerWord);
+  return names;
 }
 
 // False: the deployment has nothing of it.
@@ -167,7 +177,8 @@ Result<PriceFile> changed(const PriceFile& prices, const std::string& axis, doub
   if (axis.starts_with(kPricePrefix)) {
     const std::string name = axis.substr(kPricePrefix.size());
     if (change_price(name, value, copy)) return copy;
-    return refuse_axis(axis, fmt::format("names no part of the file and no power: \"{}\"", name));
+    return refuse_axis(axis, fmt::format("names no part of the file; it has {}",
+                                         fmt::join(names_of_prices(prices), ", ")));
   }
   forget_measured(axis, copy);
   bool is_changed = change_workload(axis, value, copy);

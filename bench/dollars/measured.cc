@@ -1,6 +1,7 @@
 #include "bench/dollars/measured.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -140,7 +141,10 @@ Status set_measured(const std::string& words, PriceFile& prices) {
     deployment.mutable_measured()->set_source("--measured");
     return {};
   }
-  return refuse(fmt::format("\"{}\" is no deployment of the file", name));
+  std::vector<std::string> names;
+  for (const Deployment& deployment : prices.deployment()) names.push_back(deployment.name());
+  return refuse(fmt::format("\"{}\" is no deployment of the file; it has \"{}\"", name,
+                            fmt::join(names, "\", \"")));
 }
 
 }  // namespace phub::bench

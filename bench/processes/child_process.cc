@@ -139,6 +139,7 @@ std::string ChildProcess::log_tail() const {
   std::ifstream log(options_.log_path);
   std::deque<std::string> lines;
   for (std::string line; std::getline(log, line);) {
+    if (line.ends_with('\r')) line.pop_back();  // as of ssh's
     if (line.empty()) continue;
     lines.push_back(line);
     if (lines.size() > kLines) lines.pop_front();

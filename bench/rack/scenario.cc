@@ -125,6 +125,11 @@ void check_links(ConfigCheck& check, const RackScenario& scenario) {
                                    [](const Rack& rack) { return !rack.colocated(); });
   check.unused_unless(has_own, "server_factor", "where all servers are on workers' hosts");
   check.in_range("latency_us", links.latency_us(), 0U, kTcpDelayUsMax);
+  check.require(
+      links.oversubscription() > 0, "oversubscription",
+      fmt::format("{:g} is no ratio; write a number above 0, 1 where the uplink is as fast "
+                  "as all of its rack's workers",
+                  links.oversubscription()));
   for (const Rack& rack : scenario.racks()) {
     if (scenario.racks_size() == 1 || rack.has_uplink_mbit()) continue;
     rate("oversubscription", "an uplink",

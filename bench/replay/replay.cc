@@ -1,17 +1,24 @@
 #include "bench/replay/replay.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 
 #include "bench/compare/systems.h"
 #include "bench/replay/worker.h"
+#include "common/text/late_notice.h"
 #include "common/text/table.h"
 
 namespace phub::bench::replay {
 namespace {
+
+constexpr std::chrono::milliseconds kPatience{500};  // with others' servers, before a word about it
+constexpr std::chrono::seconds kStartTimeout{60};    // of all workers
 
 Result<std::vector<std::string>> worker_command(const ReplayPlan& plan, const ServedReplay& replay,
                                                 Places& places) {
@@ -24,6 +31,21 @@ Result<std::vector<std::string>> worker_command(const ReplayPlan& plan, const Se
   for (const std::string& word : worker_words(replay)) command.push_back(word);
   command.push_back(path);
   return command;
+}
+
+// `addresses`: of servers that are not ours, which may not be there.
+Result<std::unique_ptr<ProcessGroup>> start_workers(const ProcessGroup::Options& group,
+                                                    const std::vector<std::string>& addresses) {
+  if (addresses.empty()) return ProcessGroup::start(group);
+  const std::string servers = fmt::format("{}", fmt::join(addresses, ", "));
+  const LateNotice notice(
+      kPatience, fmt::format("phub-bench: waiting for a phub-server at {}, for {} s at most",
+                             servers, group.start_timeout.count()));
+  auto started = ProcessGroup::start(group);
+  if (started || started.error().code() != Code::kDeadlineExceeded) return started;
+  return Status(Code::kDeadlineExceeded,
+                fmt::format("{}; is a phub-server running at {} (--address)?",
+                            started.error().message(), servers));
 }
 
 Result<std::unique_ptr<System>> start(const ReplayOptions& options, const ReplayPlan& plan,
@@ -40,11 +62,13 @@ Result<std::unique_ptr<System>> start(const ReplayOptions& options, const Replay
   }
   PHUB_ASSIGN_OR_RETURN(const auto command, worker_command(plan, {served, options.job}, places));
   PHUB_ASSIGN_OR_RETURN(system->group,
-                        ProcessGroup::start({.name = system->label(),
-                                             .workers = system->work.workers,
-                                             .commands = {system->work.workers, command},
-                                             .log_path = places.fresh_path("replay.log"),
-                                             .interrupt_fd = places.interrupt_fd()}));
+                        start_workers({.name = system->label(),
+                                       .workers = system->work.workers,
+                                       .commands = {system->work.workers, command},
+                                       .log_path = places.fresh_path("replay.log"),
+                                       .start_timeout = std::min(kStartTimeout, options.timeout),
+                                       .interrupt_fd = places.interrupt_fd()},
+                                      options.addresses));
   return system;
 }
 

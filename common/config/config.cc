@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <vector>
 
 #include "common/base/whole_file.h"
@@ -22,9 +23,14 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::DescriptorPool;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
 using google::protobuf::TextFormat;
 
 constexpr int kTabColumns = 8;
+// What the parser says of an enumeration's value: one that it has not, and one that is no word.
+constexpr std::string_view kUnknownWord = "Unknown enumeration value";
+constexpr std::string_view kNoWord = "Expected integer or identifier, got: ";
 
 // The words between the n-th and the (n+1)-th double quote of a parser's message.
 std::string_view quoted(std::string_view text, int n) {
@@ -50,6 +56,32 @@ std::string describe_unknown_field(std::string_view type, std::string_view field
   return fmt::format("{}; it has {}", text, fmt::join(names, ", "));
 }
 
+// Of the first field of that name in a message, or in one within it. Null: there is none.
+const EnumDescriptor* enumeration_of(const Descriptor& message, std::string_view field,
+                                     std::set<const Descriptor*>& seen) {
+  if (!seen.insert(&message).second) return nullptr;
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& here = *message.field(i);
+    if (here.name() == field && here.enum_type() != nullptr) return here.enum_type();
+    if (here.message_type() == nullptr) continue;
+    const EnumDescriptor* const found = enumeration_of(*here.message_type(), field, seen);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+// `field "kind": KILL is not known; allowed, without quotes, are KILL_SERVER, KILL_WORKER`
+std::string describe_unknown_word(const Descriptor& message, std::string_view field,
+                                  std::string_view word) {
+  std::set<const Descriptor*> seen;
+  std::vector<std::string> words;
+  if (const EnumDescriptor* const all = enumeration_of(message, field, seen)) {
+    for (int i = 0; i < all->value_count(); ++i) words.push_back(all->value(i)->name());
+  }
+  return fmt::format("field \"{}\": {} is not known; allowed, without quotes, are {}", field, word,
+                     fmt::join(words, ", "));
+}
+
 bool is_word(char character) {
   return std::isalnum(static_cast<unsigned char>(character)) != 0 || character == '_';
 }
@@ -67,6 +99,7 @@ std::string_view field_before(std::string_view text, std::size_t offset) {
 }
 
 std::string_view cure_of(std::string_view message) {
+  if (message == "Expected integer, got: -") return "; a number below 0 is not allowed";
   if (message.find("Expected integer") == 0) return "; write a whole number without quotes";
   if (message.find("Expected string") == 0) return "; put the text in double quotes";
   if (message.find("Expected double") == 0) return "; write a number without quotes";
@@ -78,7 +111,9 @@ std::string_view cure_of(std::string_view message) {
 // Keeps the first error, in our words.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
-  FirstError(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+  // All outlive it.
+  FirstError(const Descriptor& message, std::string_view text, const std::string& name)
+      : message_(message), text_(text), name_(name) {}
 
   void AddError(int line, int column, const std::string& message) override {
     if (!status_.ok()) return;
@@ -92,6 +127,13 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
       const std::string_view field = quoted(message, 0);
       what = fmt::format("field \"{}\" is set twice; keep one of the two", field);
       column = column_of(line, column, field);
+    } else if (message.find(kUnknownWord) == 0) {
+      const std::string_view word = quoted(message, 0);
+      what = describe_unknown_word(message_, quoted(message, 1), word);
+      go_back_to(word, offset, line, column);
+    } else if (message.find(kNoWord) == 0) {
+      what = describe_unknown_word(message_, field_before(text_, offset),
+                                   std::string_view(message).substr(kNoWord.size()));
     } else if (const std::string_view cure = cure_of(message); !cure.empty()) {
       what = fmt::format("field \"{}\": {}{}", field_before(text_, offset), message, cure);
     } else if (message.find("Expected") != 0) {
@@ -125,6 +167,16 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
     return found == std::string_view::npos ? column : static_cast<int>(found);
   }
 
+  // The parser reports what follows a word, maybe lines further down.
+  void go_back_to(std::string_view word, std::size_t offset, int& line, int& column) const {
+    const std::size_t found = text_.substr(0, offset).rfind(word);
+    if (found == std::string_view::npos) return;
+    const std::string_view before = text_.substr(0, found);
+    line = static_cast<int>(std::count(before.begin(), before.end(), '\n'));
+    column = static_cast<int>(found - (before.rfind('\n') + 1));
+  }
+
+  const Descriptor& message_;
   const std::string_view text_;
   const std::string& name_;
   Status status_;
@@ -169,7 +221,7 @@ Result<std::string> read_text(const std::string& path) {
 
 Status parse_textproto(std::string_view text, const std::string& name,
                        TextFormat::ParseInfoTree& places, google::protobuf::Message& message) {
-  FirstError errors(text, name);
+  FirstError errors(*message.GetDescriptor(), text, name);
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.WriteLocationsTo(&places);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/config/check.h"
 #include "common/config/compress.h"
@@ -242,6 +243,46 @@ void check_security(const WorkerConfig& config, ConfigCheck check) {
                 "is instead of token_file; give one of them");
 }
 
+void check_rounds(const WorkerConfig& config, ConfigCheck check) {
+  const RoundsConfig& rounds = config.rounds();
+  const std::uint32_t workers = config.workers();
+  check.require(rounds.has_quorum(), "quorum",
+                "is missing: rounds without it wait for all workers, as without `rounds`");
+  check.require(
+      !rounds.has_quorum() || (rounds.quorum() >= 1 && rounds.quorum() < workers), "quorum",
+      fmt::format("{} of {} workers: give 1 to workers - 1, or leave `rounds` out to wait "
+                  "for all",
+                  rounds.quorum(), workers));
+  check.in_range("grace_ms", rounds.grace_ms(), 0U, kGraceMsMax);
+  check.in_range("patience_ms", rounds.patience_ms(), 1U, kGraceMsMax);
+  check.one_of("late", rounds.late(), {"drop", "add"});
+  check.unused_unless(rounds.late() != "add", "grace_ms", "with late: \"add\": nobody waits");
+  check.unused_unless(rounds.late() != "add", "patience_ms", "with late: \"add\": nobody waits");
+  check.one_of("weight", rounds.weight(), {"one", "staleness"});
+  check.require(rounds.weight() != "staleness" || rounds.late() == "add", "weight",
+                "\"staleness\" means nothing with late: \"drop\"; use late: \"add\"");
+  check.require(config.order() != "deterministic", "quorum",
+                "contradicts order: \"deterministic\", for time decides what a round has; set "
+                "order: \"arrival\"");
+  check.require(config.racks_size() == 0, "quorum",
+                "contradicts racks, whose sums have every worker's push; remove one");
+  check.require(config.optimizer().rule() != "lars", "quorum",
+                "contradicts optimizer.rule: \"lars\", which needs one set of pushes for all of a "
+                "tensor; use \"momentum\"");
+  check.require(!config.optimizer().has_clip_norm(), "quorum",
+                "contradicts optimizer.clip_norm, whose norm is of one set of pushes for all keys; "
+                "leave one out");
+  check.require(!config.train().has_share(), "quorum",
+                "contradicts train.share, whose weights add up where every worker's push counts; "
+                "leave one out");
+  check.require(!config.train().loss_scale().has_dynamic(), "quorum",
+                "contradicts train.loss_scale.dynamic, for which every worker votes; use a fixed "
+                "factor");
+  check.require(!config.train().snapshot(), "quorum",
+                "contradicts train.snapshot: there is no step that all chunks have; take snapshots "
+                "with phubctl");
+}
+
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
   check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
                 fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
@@ -295,6 +336,7 @@ Status validate(const WorkerConfig& config, const std::string& file,
   Status status;
   ConfigCheck check(file, tree, config, status);
   check_job(config, check);
+  if (config.has_rounds()) check_rounds(config, check.nested("rounds", config.rounds()));
   if (config.has_security()) {
     check_security(config, check.nested("security", config.security()));
   }

@@ -10,6 +10,7 @@
 #include "common/base/dtype.h"
 #include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "common/plan/rack_trees.h"
@@ -43,10 +44,15 @@ struct JobSpec {
   std::uint64_t rack_hybrid_bytes = 0;  // of kHybrid: the largest key that goes as in kSpread
   DataType rack_wire_type = DataType::kFloat32;  // of the sums that racks push to each other
   Encoding encoding = Encoding::kDense;          // of workers' pushes
+  RoundPolicy rounds = {};
 };
 
 // The scale that the summed gradient is multiplied with: 1 for sum, 1 / workers unless set.
 float gradient_scale_of(const JobSpec& spec);
+
+// Whether each round's sum is divided by the pushes that are in it, in place of that scale: a mean
+// over all workers is one over those who came.
+bool averages_pushes(const JobSpec& spec);
 
 // The trust coefficient that holds.
 LarsOptions lars_of(const JobSpec& spec);

@@ -54,15 +54,24 @@ class PushSums {
   bool add_folded(std::uint32_t slot, std::uint32_t position, const Contribution& push,
                   ChunkSum& sum, std::uint32_t elements);
 
+  // The same of a push, packed or not, that is multiplied by `weight` before it is added. These two
+  // REQUIRE that pushes are added in order of arrival, and nothing but by these two.
+  void add_weighted(std::uint32_t slot, const Contribution& push, float weight, ChunkSum& sum,
+                    std::uint32_t elements);
+  // Leaves no push where it came from: who pushed it may be gone before the round is over.
+  void fold_all(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
+    if (sum.folded < sum.pushes) add_up(sum, elements, of(slot), sum.pushes - sum.folded);
+  }
+
   // These REQUIRE that the last one is there.
   // What is not added up yet, from element `offset` of the chunk on.
   std::size_t sources(std::uint32_t slot, const ChunkSum& sum, std::uint32_t offset,
                       std::span<kernels::Source> sources) const {
-    return sources_of(sum, of(slot), sum.members, offset, sources);
+    return sources_of(sum, of(slot), sum.pushes, offset, sources);
   }
   // Leaves one fp32 sum of all, in a buffer that is there already where one is.
   void merge(std::uint32_t slot, ChunkSum& sum, std::uint32_t elements) {
-    add_up(sum, elements, of(slot), sum.members - sum.folded);
+    add_up(sum, elements, of(slot), sum.pushes - sum.folded);
   }
   // Gives all buffers back, for the next round.
   void clear(std::uint32_t slot, ChunkSum& sum);
@@ -77,7 +86,9 @@ class PushSums {
   void fold(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   // Adds a packed push.
   void unpack(const std::byte* push, float* sum, std::uint32_t elements) const;
+  void widen(const Contribution& push, std::byte* wide, std::uint32_t elements) const;
   void add_to_sum(const Contribution& push, ChunkSum& sum, std::uint32_t elements);
+  void add_scaled(const Contribution& push, float weight, ChunkSum& sum, std::uint32_t elements);
   void fold_in_place(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   void fold_many(ChunkSum& sum, std::uint32_t elements, Contribution* contributions);
   void add_up(ChunkSum& sum, std::uint32_t elements, Contribution* contributions,

@@ -18,6 +18,7 @@ class StaticDirectory final : public Directory {
 
   void announce(const std::string& /*control_address*/) override {}
   std::vector<RackEntry> racks() const override { return options_.racks; }
+  bool may_grow() const override { return false; }
   void on_change(std::function<void()> /*changed*/) override {}
   DirectoryStatus status() const override { return {.source = "configuration"}; }
   std::string own_rack() const override { return options_.rack; }

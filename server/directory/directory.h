@@ -72,6 +72,9 @@ class Directory {
   // but a short lock.
   virtual std::vector<RackEntry> racks() const = 0;
 
+  // Whether a rack that is not among racks() may come while this server runs.
+  virtual bool may_grow() const = 0;
+
   // `changed` is called after racks() has changed, on a thread of the directory's, one call at a
   // time; null: nothing is called. When this returns the function before is not called any more.
   // `changed` does not block for long and does not call on_change; it may come until the directory

@@ -31,6 +31,7 @@ class EtcdDirectory final : public Directory {
 
   void announce(const std::string& control_address) override;
   std::vector<RackEntry> racks() const override;
+  bool may_grow() const override { return true; }
   void on_change(std::function<void()> changed) override;
   DirectoryStatus status() const override;
   std::string own_rack() const override { return own_.rack; }

@@ -11,6 +11,7 @@
 #include "common/base/dtype.h"
 #include "common/base/encoding.h"
 #include "common/base/loss_scale.h"
+#include "common/base/round_policy.h"
 #include "common/base/rule.h"
 #include "common/plan/plan.h"
 #include "server/job/copy.h"
@@ -44,6 +45,8 @@ struct JobLayout {
   RackPlace rack = {};
   DataType rack_wire_type = DataType::kFloat32;  // of what goes to the racks above
   Encoding encoding = Encoding::kDense;
+  RoundPolicy rounds = {};
+  bool averages_pushes = false;  // with a quorum: gradient_scale is 1 / pushes of each round
 };
 
 // fp32 arrays beside the parameters: its rule's, then the moving average.

@@ -29,6 +29,9 @@ Result<std::shared_ptr<Job>> JobLife::add(const std::string& tenant,
   PHUB_RETURN_IF_ERROR(index_.admit_one_more());
   auto job = std::make_shared<Job>();
   PHUB_ASSIGN_OR_RETURN(job->rack, rack_of(*spec, index_.options.rack));
+  if (!spec->racks.empty() && index_.options.links != nullptr) {
+    PHUB_RETURN_IF_ERROR(index_.options.links->check_racks(spec->racks));
+  }
   PHUB_ASSIGN_OR_RETURN(job->tenant, usage_.admit_job(tenant, connections_of(*spec, job->rack)));
   PHUB_ASSIGN_OR_RETURN(job->id, saved_.take_id());
   job->spec = std::move(spec);

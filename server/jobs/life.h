@@ -54,7 +54,7 @@ class JobLife {
 
   // ---- All below REQUIRE the mutex ----------------------------------------------------------
 
-  // Errors: those of the limits and the quotas.
+  // Errors: those of the limits, the racks and the quotas.
   Result<std::shared_ptr<Job>> add(const std::string& tenant, std::shared_ptr<const JobSpec> spec,
                                    bool by_admin);
   // REQUIRES: the job lives, and the caller keeps it.

@@ -99,7 +99,10 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
     lock.unlock();
     const Status agreement = compare(*existing, *spec);
     lock.lock();
-    if (!agreement.ok()) return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
+    if (!agreement.ok()) {
+      end_if_racks_differ(*job, arguments, agreement);
+      return agreement.with_context(fmt::format("job \"{}\"", label(*job)));
+    }
     if (!is_live(*job) || job->spec != existing) continue;
     if (existing->name != spec->name) {
       return Status(Code::kInvalidArgument,
@@ -109,6 +112,21 @@ Result<std::shared_ptr<Job>> JobMembers::job_to_join(JobIndex::Lock& lock,
     if (existing->keys.empty()) job->spec = spec;
     return job;
   }
+}
+
+// The first of a rack speaks for it: one that is refused would be waited for in all others.
+void JobMembers::end_if_racks_differ(Job& job, const JoinArguments& arguments,
+                                     const Status& difference) {
+  const bool spans_racks = !job.spec->racks.empty() && !arguments.spec->racks.empty();
+  if (!spans_racks || job.by_admin || job.state != JobState::kWaiting) return;
+  const auto is_of_its_rack = [&](const auto& entry) {
+    return entry.second->rack == arguments.rack;
+  };
+  if (std::any_of(job.members.begin(), job.members.end(), is_of_its_rack)) return;
+  const std::string who = arguments.rack.empty() ? "a worker" : "rack " + arguments.rack;
+  life_.finish(job, JobState::kFailed,
+               fmt::format("{} (host {}, pid {}) was refused: {}", who, arguments.host,
+                           arguments.process_id, difference.message()));
 }
 
 Result<std::uint32_t> JobMembers::worker_seat(const Job& job, std::int32_t index) const {
@@ -210,8 +228,16 @@ Result<HeartbeatReply> JobMembers::heartbeat(const Identity& identity, bool rack
   }
   HeartbeatReply reply{
       .is_live = is_live(*caller.job), .reason = caller.job->reason, .workers_left = {}};
+  if (reply.is_live && caller.member->was_lost) {
+    reply = {.is_live = false,
+             .reason = fmt::format("this worker was lost ({}), and its job goes on without it",
+                                   caller.member->loss),
+             .workers_left = {}};
+  }
   for (const auto& [worker, member] : caller.job->members) {
-    if (member->has_left) add_workers(*caller.job, *member, reply.workers_left);
+    // Where there is a quorum, others do not wait for who has left.
+    if (member->has_left && caller.job->spec->rounds.waits_for_all())
+      add_workers(*caller.job, *member, reply.workers_left);
   }
   if (!reply.is_live && !caller.member->was_told) {
     caller.member->was_told = true;
@@ -292,6 +318,32 @@ std::optional<IssuedSecret> JobMembers::secret_of(std::uint64_t job_id, std::uin
   const auto age = index_.now() - member->secret_issued;
   return IssuedSecret{.secret = member->secret,
                       .has_expired = age > index_.options.join_secret_lifetime};
+}
+
+void JobMembers::on_left_behind(std::uint64_t job_id, std::uint32_t worker,
+                                std::string_view reason) {
+  const JobIndex::Lock lock(index_);
+  const std::shared_ptr<Job> job = index_.find(job_id);
+  const std::shared_ptr<Member> member = find(job, worker);
+  if (member == nullptr || member->has_left || member->was_lost) return;
+  lose(*job, *member, reason);
+}
+
+void JobMembers::lose(Job& job, Member& member, std::string_view reason) {
+  const RoundPolicy& rounds = job.spec->rounds;
+  const auto lost = static_cast<std::uint32_t>(
+      std::count_if(job.members.begin(), job.members.end(),
+                    [](const auto& entry) { return entry.second->was_lost; }));
+  const std::uint32_t left = job.spec->workers - lost - 1;
+  const bool goes_on = job.state == JobState::kRunning && !rounds.waits_for_all();
+  if (!goes_on || left < rounds.quorum) return life_.lose(job, member, reason);
+  member.was_lost = true;
+  member.loss = reason;
+  spdlog::warn("event=left_behind job={} id={} member={} reason={} workers_left={} quorum={}",
+               log_value(label(job)), job.id, log_value(describe(member)), log_value(reason), left,
+               rounds.quorum);
+  index_.changed.notify_all();
+  note_left(job, member);
 }
 
 void JobMembers::on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) {

@@ -63,9 +63,13 @@ class JobMembers final : public MembershipListener, public RackEvents {
   void on_connected(std::uint64_t job_id, std::uint32_t worker, std::uint32_t core,
                     std::string_view transport) override;
   void on_lost(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
+  void on_left_behind(std::uint64_t job_id, std::uint32_t worker, std::string_view reason) override;
   void on_delayed(std::uint64_t job_id, const std::string& reason) override;
   void on_linked(std::uint64_t job_id) override;
   void on_unlinked(std::uint64_t job_id, const std::string& reason) override;
+
+  // A worker is lost. Its job fails, unless it has a quorum without it. REQUIRES: the mutex.
+  void lose(Job& job, Member& member, std::string_view reason);
 
  private:
   static constexpr int kHeartbeatsAtOnce = 500;
@@ -73,6 +77,8 @@ class JobMembers final : public MembershipListener, public RackEvents {
 
   // These REQUIRE the mutex, which the one with a Lock gives up for a while.
   Result<std::shared_ptr<Job>> job_to_join(JobIndex::Lock& lock, const JoinArguments& arguments);
+  // Ends a job that waits for a rack which would make another one of it.
+  void end_if_racks_differ(Job& job, const JoinArguments& arguments, const Status& difference);
   Result<Identity> admit(Job& job, const JoinArguments& arguments, const Secret& secret);
   // Whose place the caller is to have. Errors: there is none.
   Result<std::uint32_t> worker_seat(const Job& job, std::int32_t index) const;

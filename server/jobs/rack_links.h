@@ -33,6 +33,9 @@ class RackLinks {
   RackLinks(const RackLinks&) = delete;
   RackLinks& operator=(const RackLinks&) = delete;
 
+  // Whether a job may span these racks. Error: kInvalidArgument names one that this server does not
+  // know and never will.
+  virtual Status check_racks(const std::vector<RackSpec>& racks) const = 0;
   // Whether this server has the place `server_index` among so many of its rack. Error:
   // kFailedPrecondition where the directory says another; nothing while it knows fewer.
   virtual Status check_place(std::uint32_t server_index, std::size_t servers) const = 0;

@@ -17,6 +17,26 @@ void Uplinks::with(std::uint64_t job_id, Do todo) {
   if (found != uplinks_.end()) todo(*found->second);
 }
 
+Status Uplinks::check_racks(const std::vector<RackSpec>& racks) const {
+  if (directory_.may_grow()) return {};
+  const std::vector<RackEntry> known = directory_.racks();
+  const auto has_name = [](const std::string& name) {
+    return [&name](const RackEntry& entry) { return entry.name == name; };
+  };
+  for (std::size_t i = 0; i < racks.size(); ++i) {
+    const std::string& name = racks[i].name;
+    if (std::any_of(known.begin(), known.end(), has_name(name))) continue;
+    std::string names;
+    for (const RackEntry& entry : known) names += (names.empty() ? "" : ", ") + entry.name;
+    return {Code::kInvalidArgument,
+            fmt::format("racks[{}].name: this server knows no rack \"{}\", only {}; take one of "
+                        "these, or list it in `directory` of every server's configuration and "
+                        "start the servers again",
+                        i, name, names)};
+  }
+  return {};
+}
+
 Status Uplinks::check_place(std::uint32_t server_index, std::size_t servers) const {
   const std::string own = directory_.own_rack();
   const std::vector<RackEntry> racks = directory_.racks();

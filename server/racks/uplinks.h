@@ -23,6 +23,7 @@ class Uplinks final : public RackLinks {
     events_ = &events;
   }
 
+  Status check_racks(const std::vector<RackSpec>& racks) const override;
   Status check_place(std::uint32_t server_index, std::size_t servers) const override;
   Status open(const LinkedRack& job) override;
   void complete(std::uint64_t job_id) override;

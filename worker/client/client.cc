@@ -93,7 +93,8 @@ Status Client::State::set_up(const std::vector<KeySpec>& job_keys) {
                                                  .wire_type = options.wire_type,
                                                  .congestion_control = congestion_control,
                                                  .tcp_delay = options.links.tcp_delay,
-                                                 .timeout = options.timeout},
+                                                 .timeout = options.timeout,
+                                                 .has_quorum = !options.rounds.waits_for_all()},
                                                 std::move(transports)));
   PHUB_RETURN_IF_ERROR(client::start_all(membership, options.job, reasons, options.timeout));
   pushes.begin(keys.size());

@@ -54,7 +54,8 @@ JobSpec describe_job(const ClientOptions& options, const std::vector<KeySpec>& k
           .rack_shape = options.rack_shape,
           .rack_hybrid_bytes = options.rack_hybrid_bytes,
           .rack_wire_type = options.rack_wire_type,
-          .encoding = options.compress.encoding};
+          .encoding = options.compress.encoding,
+          .rounds = options.rounds};
 }
 
 Status check_vote(const ClientOptions& options, const Vote& vote) {

@@ -61,6 +61,7 @@ struct ClientOptions {
   LossScale loss_scale = {};               // for rules with parameters; the same at each worker
   CompressOptions compress = {};           // of what this worker pushes; the sums come back whole
   bool deterministic = true;  // sum in order of worker index: bit-identical from run to run
+  RoundPolicy rounds = {};    // with a quorum: not deterministic, nor with racks, lars or votes
   std::uint32_t chunk_bytes = 32 * 1024;
   std::chrono::milliseconds timeout{30'000};  // of every wait
   ClientSecurity security = {};

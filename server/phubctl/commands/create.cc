@@ -19,9 +19,10 @@ namespace {
 constexpr std::uint32_t kKibibyte = 1024;
 constexpr char kAutoShape[] = "auto";
 
-// The enumerator whose word is `word`.
+// The enumerator whose word is `word`. `other`: a word beside them, which the caller takes.
 template <typename Enum>
-Result<Enum> enumerator(std::string_view option, std::string_view word) {
+Result<Enum> enumerator(std::string_view option, std::string_view word,
+                        std::string_view other = {}) {
   const auto& type = *google::protobuf::GetEnumDescriptor<Enum>();
   std::string words;
   for (int i = 0; i < type.value_count(); ++i) {
@@ -29,6 +30,7 @@ Result<Enum> enumerator(std::string_view option, std::string_view word) {
     if (candidate == word) return static_cast<Enum>(type.value(i)->number());
     words += (words.empty() ? "" : ", ") + candidate;
   }
+  if (!other.empty()) words += fmt::format(", {}", other);
   return Status(Code::kInvalidArgument,
                 fmt::format("{}: \"{}\" is not known; allowed are {}", option, word, words));
 }
@@ -110,8 +112,8 @@ Status add_racks(const JobOptions& options, control::JobSpec& spec) {
   }
   spec.set_rack_hybrid_bytes(options.rack_hybrid_bytes.value_or(0));
   if (options.rack_shape == kAutoShape) return {};  // the caller's to choose
-  PHUB_ASSIGN_OR_RETURN(const auto shape,
-                        enumerator<control::RackShape>("--rack-shape", options.rack_shape));
+  PHUB_ASSIGN_OR_RETURN(const auto shape, enumerator<control::RackShape>(
+                                              "--rack-shape", options.rack_shape, kAutoShape));
   spec.set_rack_shape(shape);
   return {};
 }

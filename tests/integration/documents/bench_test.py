@@ -125,6 +125,23 @@ class BenchTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("--vote", refused.stderr)
 
+    def test_a_slow_worker_is_waited_for_by_every_policy_of_rounds(self):
+        words = ["stragglers", "--workers", "3", "--elements", "1000", "--compute-ms", "1",
+                 "--seconds", "0.2", "--blocks", "1", "--sleep-ms", "5"]
+        for transport in ("shm", "tcp"):
+            done = run(*words, "--transport", transport, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = [json.loads(line) for line in done.stdout.splitlines()]
+            self.assertEqual([(line["policy"], line["quorum"]) for line in lines],
+                             [("all, nobody slow", 3), ("all", 3), ("backup", 2), ("ssp", 1),
+                              ("async", 1)])
+            for line in lines:
+                self.assertGreaterEqual(line["round_seconds"], 0.001)
+                self.assertGreater(line["updates_per_second"], 0)
+        refused = run(*words, "--backups", "3")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("--backups: 3 of 3 workers", refused.stderr)
+
     def test_two_servers_share_the_keys(self):
         objects = self.lines("exchange", "--workers", "2", "--servers", "2", "--server-cores", "1",
                              "--elements", "50000", "--iterations", "2", "--blocks", "2")

@@ -1,4 +1,4 @@
-"""What README.md and the end of the quickstart tell a user to type does what they say.
+"""What README.md, deploy/README.md's racks and the end of the quickstart tell a user to type does what they say.
 
 Usage: documents_test.py BIN
 
@@ -90,6 +90,46 @@ class Documents(unittest.TestCase):
             worker.send_signal(signal.SIGINT)
         for worker in workers:
             worker.communicate(timeout=processes.DEADLINE)
+
+    def test_two_racks_on_one_machine(self):
+        operations = (ROOT / "deploy/README.md").read_text()
+        (block,) = (block for block in blocks(operations) if "configs/racks/a.textproto" in block)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        ports = {"7071": str(processes.free_port()), "7072": str(processes.free_port())}
+        self.assertNotEqual(*ports.values())
+
+        def elsewhere(text):
+            for listed, free in ports.items():
+                text = text.replace(f":{listed}", f":{free}")
+            return text
+
+        for rack in "ab":
+            text = (ROOT / f"configs/racks/{rack}.textproto").read_text()
+            (pathlib.Path(folder.name) / f"{rack}.textproto").write_text(elsewhere(text))
+        *lines, (last, _) = commands(elsewhere(block).replace("configs/racks", folder.name))
+        self.assertEqual(last, ["kill", "%1", "%2"])
+        said, background = [], []
+        for words, _ in lines:
+            if words[-1] != "&":
+                said.append(self.output(words))
+                continue
+            background.append(self.start(words[:-1]))
+            if "phub-server" in words[0]:
+                self.assertIn("ready", background[-1].stdout.readline())
+        racks, probe, _, plan, trained = said
+        for rack, free in zip("ab", ports.values()):
+            self.assertRegex(racks, rf"{rack} +127.0.0.1:{free}")
+        self.assertRegex(probe, r"from 0 +a .*Gb/s")
+        self.assertRegex(plan, "takes (spread|chain|multicolour|hybrid|nested)")
+        self.assertRegex(trained, r"test accuracy \d+")
+        *servers, other = background
+        said_by_other, _ = other.communicate(timeout=processes.DEADLINE)
+        self.assertEqual(other.returncode, 0, said_by_other)
+        for server in servers:
+            server.terminate()
+            server.communicate(timeout=processes.DEADLINE)
+            self.assertEqual(server.returncode, 0)
 
     def test_the_program_compiles(self):
         (program,) = blocks(self.readme, "cpp")

@@ -64,8 +64,8 @@ class Start(RacksTest):
         self.lay_out()
         self.start_server("a", listed="a")
         self.start_server("b")
-        self.all_say(self.start_job(TWO, config=self.config_of(3000)),
-                     "it is not in this server's directory of racks|rack a has not joined")
+        self.all_say(self.start_job(TWO, config=self.config_of()),
+                     r"racks\[1\].name: this server knows no rack .b., only a; take one")
 
     def test_a_job_without_the_servers_own_rack(self):
         self.start_racks()
@@ -79,6 +79,23 @@ class Start(RacksTest):
                    self.start_worker("b", 1, "a:1,b:1", config=config),
                    self.start_worker("b", 2, "a:1,b:2", config=config)]
         self.all_say(started, "racks|workers")
+
+    def differ(self, words, difference):
+        """Rack b's worker comes with these words, once rack a has joined: both say what differs, long
+        before the time to wait is over."""
+        self.start_racks()
+        racks, config = "a:1,b:1", self.config_of(600_000)
+        waiting = self.start_worker("a", 0, racks, config=config)
+        until(lambda: "worker=rack:a" in self.log("b"), "rack a has joined")
+        self.all_say([self.start_worker("b", 1, racks, *words, config=config)], difference)
+        self.all_say([waiting], rf"rack b: a worker \(host \S+, pid \d+\) was refused: {difference}")
+
+    def test_a_rack_with_another_shape_is_told_everywhere(self):
+        self.differ(["--rack-shape", "chain"], "rack_shape is spread in the job but chain in this join")
+
+    def test_a_rack_with_another_wire_type_is_told_everywhere(self):
+        self.differ(["--rack-wire-type", "bf16"],
+                    "rack_wire_type is fp32 in the job but bf16 in this join")
 
     def test_a_worker_with_an_index_of_another_rack(self):
         self.start_racks()

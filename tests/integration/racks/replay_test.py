@@ -92,6 +92,15 @@ class ReplayTest(unittest.TestCase):
         self.assertTrue(row["verified"])
         self.assertIn("replayed", server.text("job", "list"))
 
+    def test_whom_it_waits_for_is_said_while_it_waits_and_at_the_end(self):
+        nobody = f"127.0.0.1:{processes.free_port()}"
+        done = bench("replay", self.trace, "--workers", "2", "--address", nobody, "--timeout-s", "2")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        said = done.stderr.splitlines()
+        self.assertEqual(said[0], f"phub-bench: waiting for a phub-server at {nobody}, for 2 s at most")
+        self.assertIn(f"did not start within 2 s; is a phub-server running at {nobody} (--address)?",
+                      done.stderr)
+
     def test_a_table_for_people(self):
         done = bench("replay", self.trace, *SHORT, "--transport", "tcp", "--worker-mbit", "50")
         self.assertEqual(done.returncode, 0, done.stderr)

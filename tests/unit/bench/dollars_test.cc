@@ -253,6 +253,9 @@ TEST_CASE("an axis that is unknown or changes nothing is refused") {
     CHECK(curve.error().code() == Code::kInvalidArgument);
     CHECK(curve.error().message().find(axis) != std::string::npos);
   }
+  CHECK(curve_of(alone, {.axis = "price:pigeon"}).error().message() ==
+        "--curve \"price:pigeon\" names no part of the file; it has host, gpu, box, nic, nic2, "
+        "switch, breakout, cable");
   CHECK_FALSE(curve_of(alone, {.axis = "workers", .from = 0.5, .to = 2}));
   CHECK_FALSE(curve_of(alone, {.axis = "gpu-speed", .from = 2, .to = 1}));
 }

@@ -169,6 +169,8 @@ TEST_CASE("a measured number replaces what the file says") {
     CHECK(status.code() == Code::kInvalidArgument);
     CHECK(status.message().starts_with("--measured: "));
   }
+  CHECK(set_measured("none=1", prices).message() ==
+        "--measured: \"none\" is no deployment of the file; it has \"all\"");
   CHECK(prices.deployment(0).measured().samples_per_second() == 12.5);
 }
 

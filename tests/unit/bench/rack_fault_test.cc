@@ -43,6 +43,12 @@ bool is_named(const std::string& fault, const std::string& by, const std::string
 TEST_CASE("a wrong fault is refused with its place and the cure") {
   CHECK(refused("faults { }") ==
         "s:2:1: faults: has no kind; set kind: KILL_SERVER, or another of RackFault.Kind");
+  const std::string kinds =
+      "is not known; allowed, without quotes, are KILL_SERVER, KILL_WORKER, LINK_DOWN, "
+      "UPLINK_DOWN, SLOW_START";
+  CHECK(refused("faults {\n  kind: KILL\n}\n\n") == "s:3:9: field \"kind\": KILL " + kinds);
+  CHECK(refused("faults { kind: \"KILL_SERVER\" }") ==
+        "s:2:16: field \"kind\": \"KILL_SERVER\" " + kinds);
   CHECK(refused("faults { kind: KILL_SERVER }") ==
         "s:2:1: faults: KILL_SERVER hits one host; set server or worker");
   CHECK(refused("faults { kind: KILL_SERVER server: 1 }") ==

@@ -91,9 +91,11 @@ TEST_CASE("a wrong scenario is refused with its line, field and cure") {
       "s:2:9: links.burst_kib: a frame of mtu 9000 would never leave; set burst_kib to 9 or more");
   CHECK(refusal("racks { workers: 1 servers: 1 }\nlinks { server_factor: 0 }") ==
         "s:2:9: links.server_factor: a server would have 0 Mbit/s; 1 to 100000 can be held");
-  CHECK(refusal("racks { workers: 1 servers: 1 } racks { workers: 1 }\n"
-                "links { oversubscription: 0 }") ==
-        "s:2:9: links.oversubscription: an uplink would have inf Mbit/s; 1 to 100000 can be held");
+  CHECK(
+      refusal("racks { workers: 1 servers: 1 } racks { workers: 1 }\n"
+              "links { oversubscription: 0 }") ==
+      "s:2:9: links.oversubscription: 0 is no ratio; write a number above 0, 1 where the uplink is "
+      "as fast as all of its rack's workers");
   CHECK(refusal("racks { workers: 1 servers: 1 }\nexchange { rule: \"som\" }") ==
         "s:2:12: exchange.rule: \"som\" is not known; allowed are sum, mean, sgd, momentum, "
         "nesterov; did you mean \"sum\"?");

@@ -42,6 +42,10 @@ TEST_CASE("an encoding is refused beside racks, lars and votes, by both names, a
             spec.ema_decay = 0.9;
             spec.loss_scale = {.kind = LossScaling::kStatic, .factor = 128.0F};
           }).empty());
+    CHECK(refusal(encoding, [](JobSpec& spec) {
+            spec.deterministic = false;
+            spec.rounds = {.quorum = 1, .late = LatePushes::kAdd};
+          }).empty());
   }
 }
 

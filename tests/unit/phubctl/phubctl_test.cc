@@ -154,7 +154,8 @@ TEST_CASE("job create takes racks, whose workers are all workers") {
     return status.message();
   };
   options.rack_shape = "ring";
-  CHECK_THAT(refusal(), Contains("--rack-shape: \"ring\" is not known") && Contains("multicolour"));
+  CHECK_THAT(refusal(), Contains("--rack-shape: \"ring\" is not known") &&
+                            Contains("multicolour") && Contains(", auto"));
   options.rack_shape = "hybrid";
   options.rack_hybrid_bytes = 4096;
   options.rack_wire_type = "bf16";

@@ -16,6 +16,7 @@ TEST_CASE("a static directory has the racks of the configuration by name, server
       {.name = "b", .servers = {"10.0.0.3:7400"}}};
   CHECK(directory->racks() == expected);
   CHECK(directory->own_rack() == "b");
+  CHECK_FALSE(directory->may_grow());
   CHECK(directory->own_address() == "10.0.0.3:7400");
 }
 

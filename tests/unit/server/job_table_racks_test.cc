@@ -1,8 +1,10 @@
 // Jobs of several racks in the job table: who may join as a rack, and leaving in every state.
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "server/jobs/rack_links.h"
@@ -18,6 +20,9 @@ using Words = std::vector<std::string>;
 
 // What the job table asked for, in order.
 struct RecordedLinks final : RackLinks {
+  Status check_racks(const std::vector<RackSpec>& racks) const override {
+    return racks.back().name == "zz" ? Status(Code::kInvalidArgument, "no rack zz") : Status();
+  }
   Status check_place(std::uint32_t server_index, std::size_t servers) const override {
     return server_index < servers ? place : Status(Code::kInternal, "no place at all");
   }
@@ -89,6 +94,14 @@ struct RackFixture {
   }
 };
 
+TEST_CASE("a job of a rack that this server never knows is refused when it is made, and joined") {
+  RackFixture f;
+  f.spec.racks.back().name = "zz";
+  CHECK(f.table.life.create(f.spec, std::string(kDefaultTenant)).error().message() == "no rack zz");
+  CHECK(f.join("").error().message() == "no rack zz");
+  CHECK(f.table.views.list().empty());
+}
+
 TEST_CASE("a job of racks runs when its own workers, the links and all racks are there") {
   RackFixture f;
   f.running();
@@ -104,6 +117,68 @@ TEST_CASE("who is none of a job's other racks does not join as one") {
   CHECK(second.code() == Code::kAlreadyExists);
   CHECK_THAT(second.message(),
              Contains("rack a (host host, pid 7) has joined job \"demo\" already"));
+}
+
+// Each is another job than that of the rack of another shape; the words of an option and its field.
+const std::vector<std::pair<std::string, std::function<void(JobSpec&)>>> kOtherJobs = {
+    {"rack_shape is spread in the job but chain in this join",
+     [](JobSpec& s) { s.rack_shape = RackShape::kChain; }},
+    {"rack_wire_type is fp32 in the job but bf16 in this join",
+     [](JobSpec& s) { s.rack_wire_type = DataType::kBfloat16; }},
+    {"rule is mean in the job but sum in this join", [](JobSpec& s) { s.rule = RuleKind::kSum; }},
+    {"racks is a:1,b:2,c:1 in the job but a:2,b:1,c:1 in this join",
+     [](JobSpec& s) {
+       s.racks = {{"a", 2}, {"b", 1}, {"c", 1}};
+     }},
+    {"keys[0] (\"a\") elements is 1000 in the job but 999 in this join",
+     [](JobSpec& s) { s.keys[0].elements = 999; }}};
+
+TEST_CASE(
+    "the first of a rack that would make another job of it ends it, in all racks, and says why") {
+  const auto& [difference, change] = GENERATE(from_range(kOtherJobs));
+  RackFixture f;
+  const bool is_worker = GENERATE(true, false);
+  const Identity there = f.join(is_worker ? "a" : "").value();
+  change(f.spec);
+  const Status refused = f.join(is_worker ? "" : "c", 8).error();
+  CHECK_THAT(refused.message(), Contains("job \"demo\": " + difference));
+  const auto beat = f.table.members.heartbeat(there);
+  REQUIRE(beat);
+  CHECK_FALSE(beat->is_live);
+  CHECK_THAT(beat->reason, Contains(std::string(is_worker ? "a worker" : "rack c") +
+                                    " (host host, pid 8) was refused: " + difference));
+  CHECK(f.links.asked == Words{"close " + beat->reason});
+  CHECK(f.join(is_worker ? "" : "c"));
+}
+
+TEST_CASE("who is refused ends no job that others of its rack have joined, nor one of one rack") {
+  RackFixture f;
+  SECTION("a worker beside another") {
+    REQUIRE(f.join(""));
+    f.spec.rule = RuleKind::kSum;
+  }
+  SECTION("a worker without racks") {
+    REQUIRE(f.join("a"));
+    f.spec.racks.clear();
+  }
+  CHECK_FALSE(f.join(""));
+  CHECK(f.table.views.list().front().state == JobState::kWaiting);
+}
+
+TEST_CASE("who is refused ends no job that an administrator made, nor one that runs") {
+  RackFixture f;
+  SECTION("made") {
+    REQUIRE(f.table.life.create(f.spec, std::string(kDefaultTenant)));
+    f.spec.rule = RuleKind::kSum;
+    CHECK_FALSE(f.join("a"));
+    CHECK(f.state() == JobState::kWaiting);
+  }
+  SECTION("running") {
+    f.running();
+    f.spec.rule = RuleKind::kSum;
+    CHECK_FALSE(f.join("a"));
+    CHECK(f.state() == JobState::kRunning);
+  }
 }
 
 TEST_CASE("a rack whose join's reply was lost joins again, until it is heard of") {

@@ -57,6 +57,7 @@ struct LonelyDirectory final : server::Directory {
   std::vector<server::RackEntry> racks() const override {
     return {{"a", {"h:1"}}, {"b", {"h:2", "h:3"}}};
   }
+  bool may_grow() const override { return true; }
   void on_change(std::function<void()>) override {}
   server::DirectoryStatus status() const override { return told; }
   std::string own_rack() const override { return "b"; }

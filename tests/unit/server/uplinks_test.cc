@@ -112,6 +112,24 @@ const std::vector<RackEntry> kOneEach = {{"a", {"127.0.0.1:1"}}, {"b", {"127.0.0
 
 }  // namespace
 
+TEST_CASE(
+    "a rack that a static list has not is refused: its place, those that are known, the cure") {
+  LonelyServer server(kOneEach);
+  CHECK(server.uplinks.check_racks({{"a", 1}, {"b", 1}}).ok());
+  const Status refused = server.uplinks.check_racks({{"a", 1}, {"zz", 1}});
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK(refused.message() ==
+        "racks[1].name: this server knows no rack \"zz\", only a, b; take one of these, or list it "
+        "in `directory` of every server's configuration and start the servers again");
+}
+
+TEST_CASE("a rack that an etcd has not may come later") {
+  const auto directory = std::move(*Directory::create(
+      {.rack = "a", .address = "127.0.0.1:1", .etcd = EtcdOptions{.endpoints = {"127.0.0.1:1"}}}));
+  const Uplinks uplinks({}, *directory);
+  CHECK(uplinks.check_racks({{"a", 1}, {"zz", 1}}).ok());
+}
+
 TEST_CASE("links that are over keep no keys: they count until they are gone") {
   LonelyServer server(kOneEach);
   std::promise<void> gone;

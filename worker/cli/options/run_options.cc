@@ -5,16 +5,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "common/base/log_value.h"
 #include "common/plan/plan.h"
+#include "common/text/late_notice.h"
 #include "worker/nn/models/models.h"
 #include "worker/train/exchange/local_steps.h"
 
@@ -22,23 +19,6 @@ namespace phub {
 namespace {
 
 constexpr std::chrono::seconds kPatience{2};  // with others, before a word about it
-
-// A line on standard error, from a thread of its own, while something takes long.
-class LateNotice {
- public:
-  // Says `text` once if it still exists after `patience`.
-  LateNotice(std::chrono::milliseconds patience, std::string text)
-      : thread_([this, patience, text = std::move(text)](const std::stop_token& stop) {
-          std::unique_lock lock(mutex_);
-          wake_.wait_for(lock, stop, patience, [] { return false; });
-          if (!stop.stop_requested()) fmt::print(stderr, "{}\n", text);
-        }) {}
-
- private:
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;  // the last: it uses the others
-};
 
 train::DataFormat data_format(const std::string& word) {
   if (word == "cifar10") return train::DataFormat::kCifar10;
@@ -117,6 +97,17 @@ std::vector<RackSpec> racks_of(const WorkerConfig& config) {
   std::vector<RackSpec> racks;
   for (const JobRackConfig& rack : config.racks()) racks.push_back({rack.name(), rack.workers()});
   return racks;
+}
+
+RoundPolicy rounds_of(const WorkerConfig& config) {
+  if (!config.has_rounds()) return {};
+  const RoundsConfig& rounds = config.rounds();
+  return {.quorum = rounds.quorum(),
+          .grace_ms = rounds.grace_ms(),
+          .patience_ms = rounds.patience_ms(),
+          .staleness = rounds.has_staleness() ? rounds.staleness() : kAnyStaleness,
+          .late = kLatePushesWords.parse(rounds.late()).value(),
+          .weight = kPushWeightWords.parse(rounds.weight()).value()};
 }
 
 train::DataOptions data_of(const DataConfig& config) {
@@ -227,6 +218,7 @@ ClientOptions client_of(const WorkerConfig& config) {
           .loss_scale = loss_scale_of(config.train()),
           .compress = compress_of(config.train()),
           .deterministic = config.order() == "deterministic",
+          .rounds = rounds_of(config),
           .chunk_bytes = config.chunk_kib() * 1024,
           .timeout = std::chrono::milliseconds(config.timeout_ms()),
           .security = security_of(config.security())};
