@@ -284,14 +284,8 @@ void check_rounds(const WorkerConfig& config, ConfigCheck check) {
 }
 
 void check_job(const WorkerConfig& config, ConfigCheck& check) {
-  check.require(!config.optimizer().has_clip_norm() || config.servers_size() <= 1, "servers",
-                fmt::format("are {}, and optimizer.clip_norm is found within one: leave one of the "
-                            "two out",
-                            config.servers_size()));
   check.require(!config.optimizer().has_clip_norm() || config.racks_size() == 0, "racks",
                 "has no way for the norm of optimizer.clip_norm: leave one of the two out");
-  check.require(!config.optimizer().has_ema_decay() || config.servers_size() > 0, "servers",
-                "are missing: the average of optimizer.ema_decay is in their snapshots");
   check.require(!config.optimizer().has_ema_decay() || config.racks_size() == 0, "racks",
                 "have no average of all keys: leave out one of racks and optimizer.ema_decay");
   std::set<std::string> servers;

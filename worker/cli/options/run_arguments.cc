@@ -131,8 +131,20 @@ void apply_devices(const CudaChoice& choice, TrainConfig& train) {
   }
 }
 
-Status check_local(const WorkerConfig& config) {
+// Of servers the file may say another number than the command line, whose word is the last.
+Status check_servers(const WorkerConfig& config) {
+  const bool clips = config.optimizer().has_clip_norm();
+  if (clips && config.servers_size() > 1) {
+    return {Code::kInvalidArgument,
+            fmt::format("servers: are {}, and optimizer.clip_norm is found within one: leave one "
+                        "of the two out",
+                        config.servers_size())};
+  }
   if (config.servers_size() > 0) return {};
+  if (config.optimizer().has_ema_decay()) {
+    return {Code::kInvalidArgument,
+            "optimizer.ema_decay: needs servers; the average is in their snapshots"};
+  }
   if (config.workers() > 1) {
     return {Code::kInvalidArgument,
             fmt::format("workers: {} workers need a server to meet at; start phub-server and give "
@@ -250,7 +262,7 @@ Result<WorkerConfig> override_run(WorkerConfig config, const RunArguments& argum
   PHUB_RETURN_IF_ERROR(check_cuda_choice(arguments.cuda, is_cuda));
   PHUB_RETURN_IF_ERROR(
       check_kernel_arguments(arguments.kernels, config.train().backend() == "onednn"));
-  PHUB_RETURN_IF_ERROR(check_local(config));
+  PHUB_RETURN_IF_ERROR(check_servers(config));
   return config;
 }
 
