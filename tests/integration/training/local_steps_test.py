@@ -116,6 +116,14 @@ class Deltas(LocalSteps):
                    epochs=1000, evaluate=False)
 
 
+class Compressed(LocalSteps):
+    def test_what_replicas_and_passes_add_up_is_pushed_compressed(self):
+        steps = "max_steps: 10 groups: 2 accumulate: 2"
+        self.train("whole", steps, evaluate=False)
+        self.train("some", steps + " compress { density: 0.1 }", evaluate=False)
+        self.assertLess(3 * self.bytes_pushed("some"), self.bytes_pushed("whole"))
+
+
 class Shares(LocalSteps):
     def run_with(self, job, *shares, rule="sgd", rest=""):
         workers = []
