@@ -161,7 +161,11 @@ std::uint64_t bytes_of_staging(const JobLayout& layout) {
 
 std::uint64_t bytes_pinned(const JobLayout& layout, const Offered& offered) {
   std::uint64_t bytes = bytes_needed(layout) + bytes_of_bookkeeping(layout);
-  if (offered.staging) bytes += bytes_of_staging(layout);
+  if (offered.staging) {
+    bytes += bytes_of_staging(layout);
+  } else if (!layout.rounds.waits_for_all()) {
+    bytes += placed_here(layout).chunks * BufferPool::stride_of(staging_buffer_bytes(layout));
+  }
   bytes += bytes_of_ways_in(layout, placed_here(layout), offered);
   return bytes;
 }
